@@ -1,0 +1,1 @@
+"""sglang-platform core: the stable contract between SGLang and a hardware platform."""

@@ -1,0 +1,163 @@
+"""Every error a user of sglang-platform can meet.
+
+All share one message format, so that a log line answers the same four questions each time::
+
+    <what happened>
+      plugin: <entry-point name> (<distribution> <version>)
+      why:    <the cause>
+      fix:    <what to do>
+
+Lines that have nothing to say are left out. Each field is also an attribute, for programs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = [
+    "ConfigurationError",
+    "ContractError",
+    "ContractVersionError",
+    "DuplicatePlugins",
+    "HookError",
+    "HookSignatureError",
+    "HookTargetError",
+    "HostError",
+    "LaunchRefused",
+    "PlatformError",
+    "PlatformUnavailable",
+    "PluginFailed",
+    "PluginNotFound",
+    "PluginOrigin",
+    "ReentrantResolution",
+    "SeveralPlatforms",
+]
+
+
+class PluginOrigin(NamedTuple):
+    """Where a plugin comes from: its entry-point name and the distribution that carries it."""
+
+    name: str
+    distribution: str | None = None
+    version: str | None = None
+
+    def __str__(self) -> str:
+        if self.distribution is None:
+            return self.name
+        version = f" {self.version}" if self.version else ""
+        return f"{self.name} ({self.distribution}{version})"
+
+
+class _Explained:
+    """The four-part message, shared by the exceptions and by `LaunchRefused`."""
+
+    what: str
+    plugin: PluginOrigin | None
+    why: str | None
+    fix: str | None
+
+    def _explain(
+        self, what: str, plugin: PluginOrigin | None, why: str | None, fix: str | None
+    ) -> str:
+        self.what, self.plugin, self.why, self.fix = what, plugin, why, fix
+        lines = [what]
+        for label, text in (("plugin:", plugin), ("why:", why), ("fix:", fix)):
+            if text is not None and str(text):
+                body = str(text).replace("\n", "\n          ")
+                lines.append(f"  {label:<7} {body}")
+        return "\n".join(lines)
+
+
+class PlatformError(_Explained, Exception):
+    """Base of every error this project raises on purpose."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        plugin: PluginOrigin | None = None,
+        why: str | None = None,
+        fix: str | None = None,
+    ) -> None:
+        super().__init__(self._explain(what, plugin, why, fix))
+
+
+class PlatformUnavailable(Exception):
+    """Raised by an `activate()` to decline with a reason, e.g. ``PlatformUnavailable("no /dev/kfd")``.
+
+    It is an answer, not a failure: discovery goes on and keeps the reason for `list --explain`.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ConfigurationError(PlatformError):
+    """An environment variable or option has a value that cannot be used."""
+
+
+class PluginNotFound(ConfigurationError):
+    """The named plugin is not installed; the message offers what is, and the nearest spelling."""
+
+
+class PluginFailed(PlatformError):
+    """A plugin could not be imported, raised, or answered with something unusable."""
+
+
+class DuplicatePlugins(PlatformError):
+    """Two distributions register one entry-point name in one group."""
+
+
+class SeveralPlatforms(PlatformError):
+    """More than one platform is active and none was named."""
+
+
+class ReentrantResolution(PlatformError):
+    """A plugin touched `current_platform` while it was being resolved."""
+
+
+class ContractVersionError(PlatformError):
+    """A plugin was built for a contract version that this core does not speak."""
+
+
+class ContractError(PlatformError, TypeError):
+    """A class breaks the contract; raised when the class is created, listing every problem."""
+
+
+class HookError(PlatformError):
+    """A hook cannot be registered or applied."""
+
+
+class HookTargetError(HookError):
+    """A required hook's target does not exist."""
+
+
+class HookSignatureError(HookError, TypeError):
+    """A hook cannot take the arguments of its target."""
+
+
+class HostError(PlatformError):
+    """The host (SGLang) cannot do what the platform needs, or its version is not supported."""
+
+
+class LaunchRefused(_Explained, SystemExit):
+    """Stops a host process. Not an `Exception`, because the host's plugin loader swallows those.
+
+    As a `SystemExit` whose code is the message it prints the message and ends with status 1.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        plugin: PluginOrigin | None = None,
+        why: str | None = None,
+        fix: str | None = None,
+    ) -> None:
+        super().__init__(self._explain(what, plugin, why, fix))
+
+    @classmethod
+    def because(cls, error: PlatformError) -> LaunchRefused:
+        """The same message as `error`, in a form that no `except Exception` can swallow."""
+        return cls(error.what, plugin=error.plugin, why=error.why, fix=error.fix)
