@@ -1,9 +1,140 @@
+"""All that can be run on this repository. `nox -l` lists the sessions; each docstring says what one does.
+
+Two environments are built once and kept under `.nox/`: `host` (SGLang, unmodified, with a CPU build of torch, and our
+packages in editable form), and a fresh one per run for the built wheels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
 
 import nox
+
+nox.options.default_venv_backend = "venv"
+nox.options.sessions = ["tests"]
+
+ROOT = Path(__file__).parent
+HOST = ROOT / ".nox" / "host"
+SGLANG = "0.5.23"
+TORCHVISION = "0.28.0"
+PACKAGES = [
+    "packages/sglang-platform-core",
+    "packages/sglang-platform-cuda",
+    "packages/sglang-platform-rocm",
+    "packages/sglang-platform-example-oot",
+    "conformance",
+]
+TESTS = [f"{package}/tests" for package in PACKAGES]
+
+
+def host(session: nox.Session) -> str:
+    """Build the host environment, or bring it up to date; returns its Python."""
+    python = HOST / "bin" / "python"
+    inputs = [ROOT / "constraints.txt", *sorted((ROOT / "environments").iterdir())]
+    inputs += [ROOT / package / "pyproject.toml" for package in PACKAGES]
+    state = hashlib.sha256(b"".join(path.read_bytes() for path in inputs) + sys.version.encode()).hexdigest()
+    stamp = HOST / "built-from"
+    if python.exists() and stamp.exists() and stamp.read_text() == state:
+        return str(python)
+    session.log(
+        f"building the environment with SGLang {SGLANG} in {HOST.relative_to(ROOT)}: 2 to 5 minutes, once"
+    )
+    if not python.exists():
+        session.run(sys.executable, "-m", "venv", str(HOST), external=True)
+    pip = [str(python), "-m", "pip", "install", "--progress-bar", "off", "-q", "-c", "constraints.txt"]
+    session.run(*pip, "-r", "environments/host.txt", "-r", "environments/tools.txt", external=True)
+    # Without dependencies: SGLang's own list asks for CUDA packages that a machine without a GPU cannot use.
+    session.run(*pip, "--no-deps", f"sglang=={SGLANG}", f"torchvision=={TORCHVISION}", external=True)
+    editable = [argument for package in PACKAGES for argument in ("-e", package)]
+    session.run(*pip, "--no-deps", *editable, external=True)
+    site = next((HOST / "lib").glob("python*/site-packages"))
+    shutil.copy(ROOT / "environments" / "torchvision_cpu_ops.py", site / "_torchvision_cpu_ops.py")
+    (site / "_torchvision_cpu_ops.pth").write_text("import _torchvision_cpu_ops\n")
+    stamp.write_text(state)
+    return str(python)
+
+
+def run(session: nox.Session, *command: str, **environment: str) -> None:
+    session.run(
+        *command,
+        external=True,
+        env={**environment, "PATH": f"{HOST / 'bin'}{os.pathsep}{os.environ['PATH']}"},
+    )
+
+
 @nox.session(venv_backend="none")
-def host(session):
-    import os, pathlib
-    if not pathlib.Path(".nox/host/bin/python").exists():
-        session.run("python3", "-m", "venv", ".nox/host")
-    session.run(".nox/host/bin/python", "-m", "pip", "install", "-r", "environments/host.txt")
-    session.run(".nox/host/bin/python", "-m", "pip", "install", "--no-deps", "sglang==0.5.23", "torchvision==0.28.0")
+def generate(session: nox.Session) -> None:
+    """The main job: SGLang serves a model through the example platform and proves it.
+
+    `nox -s generate -- --prompt "Hello" --model-path DIR --max-new-tokens 64`; `-- --help` lists the options.
+    """
+    python = host(session)
+    run(session, python, "-m", "sglang_platform.conformance.host.generate", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def tests(session: nox.Session) -> None:
+    """All that CI runs: lint, types, unit tests, SGLang end to end, and the built wheels in a fresh environment."""
+    for name in ("lint", "unit", "end_to_end", "wheels"):
+        session.notify(name)
+
+
+@nox.session(venv_backend="none")
+def lint(session: nox.Session) -> None:
+    """ruff (lint and format) and mypy (strict on core)."""
+    python = host(session)
+    run(session, python, "-m", "ruff", "check", ".")
+    run(session, python, "-m", "ruff", "format", "--check", ".")
+    run(session, python, "-m", "mypy")
+
+
+@nox.session(venv_backend="none")
+def unit(session: nox.Session) -> None:
+    """The tests that start no engine. Arguments go to pytest."""
+    python = host(session)
+    run(session, python, "-m", "pytest", "-q", "-m", "not engine", *(session.posargs or TESTS))
+
+
+@nox.session(name="end_to_end", venv_backend="none")
+def end_to_end(session: nox.Session) -> None:
+    """The tests that start SGLang: token equality on a pairwise subset, serving, faults. Arguments go to pytest."""
+    python = host(session)
+    run(session, python, "-m", "pytest", "-v", "-m", "engine", *(session.posargs or TESTS))
+
+
+@nox.session(venv_backend="none")
+def equality(session: nox.Session) -> None:
+    """Token equality with transformers over the full matrix; `-- --pairwise` for the subset that CI runs."""
+    python = host(session)
+    run(session, python, "-m", "sglang_platform.conformance.host.matrix", *session.posargs)
+
+
+@nox.session
+def wheels(session: nox.Session) -> None:
+    """Build wheels and sdists with hatch, install them by name into this fresh environment, import them."""
+    dist = ROOT / "dist"
+    shutil.rmtree(dist, ignore_errors=True)
+    session.install("-q", "-c", "constraints.txt", "hatch")
+    for package in PACKAGES:
+        with session.chdir(package):
+            session.run("hatch", "-q", "build", str(dist))
+    names = [f"sglang-platform-{name}" for name in ("core", "cuda", "rocm", "example-oot", "conformance")]
+    session.install("-q", "-c", "constraints.txt", "--find-links", str(dist), *names)
+    with session.chdir(session.create_tmp()):  # away from the sources
+        session.run("python", "-c", _IMPORT_ALL)
+        session.run("sglang-platform", "list")
+    session.log(f"built: {json.dumps(sorted(path.name for path in dist.iterdir()))}")
+
+
+_IMPORT_ALL = """
+import importlib, pathlib, sysconfig
+for name in ("core", "cuda", "rocm", "example_oot", "conformance"):
+    module = importlib.import_module(f"sglang_platform.{name}")
+    assert sysconfig.get_paths()["purelib"] in module.__file__, module.__file__
+    print(module.__name__, module.__file__)
+"""

@@ -1,1 +1,113 @@
-"""sglang-platform core: the stable contract between SGLang and a hardware platform."""
+"""The public names of sglang-platform core, bound on first use.
+
+Importing this package imports neither torch nor sglang; each name is imported from its module when it is first
+touched. `current_platform` is the one lazy object of the process: importing the name resolves nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sglang_platform.core.attention.backend import AttentionBackend
+    from sglang_platform.core.attention.batch import AttentionLayer, ForwardBatch, ForwardMode
+    from sglang_platform.core.contract.capabilities import PlatformCapabilities
+    from sglang_platform.core.contract.device import DeviceMixin
+    from sglang_platform.core.contract.mm import MMPlatform
+    from sglang_platform.core.contract.srt import SRTPlatform
+    from sglang_platform.core.contract.types import CpuArchEnum, DeviceCapability, PlatformEnum
+    from sglang_platform.core.contract.version import CONTRACT_VERSION
+    from sglang_platform.core.counters import counter
+    from sglang_platform.core.discovery.current import current_platform
+    from sglang_platform.core.discovery.entry import platform_plugin
+    from sglang_platform.core.errors import PlatformError, PlatformUnavailable
+    from sglang_platform.core.graph.runner import GraphRunner
+    from sglang_platform.core.hooks.registry import RETURN_NONE, HookRegistry, HookType, plugin_hook
+    from sglang_platform.core.memory.allocator import TokenToKVPoolAllocator
+    from sglang_platform.core.memory.dsa import DSATokenToKVPool
+    from sglang_platform.core.memory.mha import MHATokenToKVPool
+    from sglang_platform.core.memory.mla import MLATokenToKVPool
+    from sglang_platform.core.memory.paged import PagedTokenToKVPoolAllocator
+    from sglang_platform.core.memory.req_to_token import ReqToTokenPool
+    from sglang_platform.core.ops.fused_op import FusedOp
+    from sglang_platform.core.plugins import load_plugins
+
+_HOME = {
+    "AttentionBackend": "attention.backend",
+    "AttentionLayer": "attention.batch",
+    "CONTRACT_VERSION": "contract.version",
+    "CpuArchEnum": "contract.types",
+    "DSATokenToKVPool": "memory.dsa",
+    "DeviceCapability": "contract.types",
+    "DeviceMixin": "contract.device",
+    "ForwardBatch": "attention.batch",
+    "ForwardMode": "attention.batch",
+    "FusedOp": "ops.fused_op",
+    "GraphRunner": "graph.runner",
+    "HookRegistry": "hooks.registry",
+    "HookType": "hooks.registry",
+    "MHATokenToKVPool": "memory.mha",
+    "MLATokenToKVPool": "memory.mla",
+    "MMPlatform": "contract.mm",
+    "PagedTokenToKVPoolAllocator": "memory.paged",
+    "PlatformCapabilities": "contract.capabilities",
+    "PlatformEnum": "contract.types",
+    "PlatformError": "errors",
+    "PlatformUnavailable": "errors",
+    "RETURN_NONE": "hooks.registry",
+    "ReqToTokenPool": "memory.req_to_token",
+    "SRTPlatform": "contract.srt",
+    "TokenToKVPoolAllocator": "memory.allocator",
+    "counter": "counters",
+    "current_platform": "discovery.current",
+    "load_plugins": "plugins",
+    "platform_plugin": "discovery.entry",
+    "plugin_hook": "hooks.registry",
+}
+
+__all__ = [
+    "CONTRACT_VERSION",
+    "RETURN_NONE",
+    "AttentionBackend",
+    "AttentionLayer",
+    "CpuArchEnum",
+    "DSATokenToKVPool",
+    "DeviceCapability",
+    "DeviceMixin",
+    "ForwardBatch",
+    "ForwardMode",
+    "FusedOp",
+    "GraphRunner",
+    "HookRegistry",
+    "HookType",
+    "MHATokenToKVPool",
+    "MLATokenToKVPool",
+    "MMPlatform",
+    "PagedTokenToKVPoolAllocator",
+    "PlatformCapabilities",
+    "PlatformEnum",
+    "PlatformError",
+    "PlatformUnavailable",
+    "ReqToTokenPool",
+    "SRTPlatform",
+    "TokenToKVPoolAllocator",
+    "counter",
+    "current_platform",
+    "load_plugins",
+    "platform_plugin",
+    "plugin_hook",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -56,9 +56,7 @@ class _Explained:
     why: str | None
     fix: str | None
 
-    def _explain(
-        self, what: str, plugin: PluginOrigin | None, why: str | None, fix: str | None
-    ) -> str:
+    def _explain(self, what: str, plugin: PluginOrigin | None, why: str | None, fix: str | None) -> str:
         self.what, self.plugin, self.why, self.fix = what, plugin, why, fix
         lines = [what]
         for label, text in (("plugin:", plugin), ("why:", why), ("fix:", fix)):

@@ -1,1 +1,22 @@
-"""placeholder"""
+"""SGLang on AMD GPUs, through the sglang-platform contract."""
+
+from __future__ import annotations
+
+from sglang_platform.core import PlatformUnavailable, platform_plugin
+
+__all__ = ["activate"]
+
+
+@platform_plugin
+def activate() -> str | None:
+    """Where the platform class is, if this machine has an AMD GPU that the installed torch can drive.
+
+    Raises PlatformUnavailable with the reason otherwise. Asked in every process that looks for a platform;
+    imports no torch and makes no device context, so that the process may still fork.
+    """
+    from sglang_platform.rocm.probe import why_unavailable
+
+    reason = why_unavailable()
+    if reason is not None:
+        raise PlatformUnavailable(reason)
+    return "sglang_platform.rocm.platform:RocmSRTPlatform"

@@ -1,0 +1,1 @@
+"""The conformance suite for SGLang hardware platforms."""

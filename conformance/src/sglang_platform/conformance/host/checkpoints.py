@@ -1,0 +1,109 @@
+"""Small random-weight checkpoints in Hugging Face format, with a tokenizer and a chat template.
+
+Same files and same loader as real weights. Greedy decoding on random weights amplifies the smallest error, so equal
+tokens are a strong check of every layer below.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ARCHITECTURES", "CHAT_TEMPLATE", "make_checkpoint"]
+
+VOCABULARY = 1024
+_TEXT = Path(__file__).read_text()
+
+_COMMON: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 256,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 8192,
+    "bos_token_id": 0,
+    "eos_token_id": 1,
+    "pad_token_id": 2,
+    "tie_word_embeddings": False,
+    # Large enough that attention and experts matter to the result, as in a trained model.
+    "initializer_range": 0.08,
+}
+
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "llama": {"model_type": "llama", "intermediate_size": 512, "head_dim": 32},
+    "qwen2": {"model_type": "qwen2", "intermediate_size": 512},
+    "qwen3_moe": {
+        "model_type": "qwen3_moe",
+        "intermediate_size": 512,
+        "head_dim": 32,
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 128,
+        "norm_topk_prob": True,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+    },
+}
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|{{ message['role'] }}|>\n{{ message['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
+)
+
+
+def make_checkpoint(folder: Path, architecture: str = "llama", *, seed: int = 0, **overrides: Any) -> Path:
+    """Write a checkpoint of `architecture` into `folder` and return it; one that is there already is kept.
+
+    `overrides` are fields of the Hugging Face configuration. Weights are float32. Raises ValueError for an unknown
+    architecture.
+    """
+    if architecture not in ARCHITECTURES:
+        raise ValueError(f"unknown architecture {architecture!r}; there are {', '.join(ARCHITECTURES)}")
+    done = folder / "complete.json"
+    wanted = {
+        "architecture": architecture,
+        "seed": seed,
+        "settings": {**_COMMON, **ARCHITECTURES[architecture], **overrides},
+    }
+    if done.exists() and json.loads(done.read_text()) == wanted:
+        return folder
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    settings = dict(wanted["settings"])
+    config = AutoConfig.for_model(settings.pop("model_type"), **settings)
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):  # zero by default, which would leave the biases unchecked
+                parameter.normal_(0.0, config.initializer_range)
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(folder)
+    _tokenizer().save_pretrained(folder)
+    (folder / "chat_template.jinja").write_text(CHAT_TEMPLATE)
+    done.write_text(json.dumps(wanted))
+    return folder
+
+
+def _tokenizer() -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["<s>", "</s>", "<pad>", "<|system|>", "<|user|>", "<|assistant|>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([_TEXT] * 4, trainer)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
+    fast.chat_template = CHAT_TEMPLATE
+    return fast

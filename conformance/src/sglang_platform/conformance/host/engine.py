@@ -1,0 +1,152 @@
+"""An SGLang engine in a process of its own, with what it needs to prove itself afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sglang_platform.core import counters
+from sglang_platform.core.counters import REPORT_DIR_VARIABLE
+
+__all__ = ["EngineFailed", "EngineProcess"]
+
+_LAST_LINES = 40
+
+
+class EngineFailed(RuntimeError):
+    """The engine did not start, died, or refused a request; the message ends with its last lines of output."""
+
+
+class EngineProcess:
+    """Start with a platform, ask, read the proof, stop.
+
+    `arguments` go to `sglang.Engine`. `on_line` sees each line that the engine prints while it runs. Counters of all
+    its processes are read from `report_dir`, which lives as long as this object unless one is given.
+    """
+
+    def __init__(
+        self,
+        platform: str,
+        arguments: dict[str, Any],
+        *,
+        environment: dict[str, str] | None = None,
+        report_dir: Path | None = None,
+        on_line: Callable[[str], None] | None = None,
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="sglang-platform-report-")
+        self.report_dir = report_dir or Path(self._folder.name)
+        self._lines: list[str] = []
+        self._on_line = on_line
+        variables = {
+            **os.environ,
+            "SGLANG_PLATFORM": platform,
+            REPORT_DIR_VARIABLE: str(self.report_dir),
+            "PYTHONUNBUFFERED": "1",
+            "HF_HUB_OFFLINE": "1",
+            **(environment or {}),
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "sglang_platform.conformance.host.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=variables,
+        )
+        self._reader = threading.Thread(target=self._read_output, daemon=True)
+        self._reader.start()
+        self._send({**_DEFAULTS, **arguments})
+        self._receive("start")
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        """Ask the engine; raises EngineFailed with its words when it cannot answer."""
+        self._send({"call": name, "arguments": arguments})
+        return self._receive(name)
+
+    def counters(self) -> dict[str, int]:
+        """The counts of the scheduler processes, summed: the proof of which parts did the work."""
+        total: dict[str, int] = {}
+        for counts in counters.read_all(self.report_dir).values():
+            if counts.get("host.process.scheduler"):
+                for name, count in counts.items():
+                    total[name] = total.get(name, 0) + count
+        return total
+
+    def gauges(self) -> dict[str, int]:
+        """Token slots of the KV cache in the scheduler: `size`, `available`, `evictable`."""
+        self.call("gauges")
+        return {
+            k.removeprefix("gauge.kv."): v for k, v in self.counters().items() if k.startswith("gauge.kv.")
+        }
+
+    def output(self) -> str:
+        """All that the engine's processes printed so far."""
+        return "\n".join(self._lines)
+
+    def close(self) -> None:
+        """Stop the engine; kills it if it does not stop within 30 s."""
+        if self._process.poll() is None:
+            try:
+                self._send({"call": "shutdown", "arguments": {}})
+                self._process.wait(30)
+            except (OSError, subprocess.TimeoutExpired):
+                self._process.kill()
+        self._reader.join(5)
+        self._folder.cleanup()
+
+    def __enter__(self) -> EngineProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _send(self, body: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(body) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._failed("is gone") from None
+
+    def _receive(self, name: str) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise self._failed(f"died during {name!r}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise self._failed(f"refused {name!r}: {answer['error']}")
+        return answer["result"]
+
+    def _failed(self, what: str) -> EngineFailed:
+        self._reader.join(2)
+        tail = "\n".join(self._lines[-_LAST_LINES:])
+        return EngineFailed(f"SGLang {what}; its last lines:\n{tail}")
+
+    def _read_output(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._lines.append(line.rstrip("\n"))
+            if self._on_line is not None:
+                self._on_line(line.rstrip("\n"))
+
+
+_DEFAULTS: dict[str, Any] = {
+    "device": "cpu",
+    "dtype": "float32",
+    "sampling_backend": "pytorch",
+    "mem_fraction_static": 0.5,
+    "max_total_tokens": 8192,
+    "log_level": "info",
+    "random_seed": 0,
+}

@@ -1,0 +1,151 @@
+"""The main job from the command line: SGLang serves a model through a platform, and the platform proves it did."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sglang_platform.conformance.host import processes
+from sglang_platform.conformance.host.checkpoints import ARCHITECTURES, make_checkpoint
+from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
+
+app = typer.Typer(add_completion=False)
+console = Console(highlight=False)
+
+_PROMPTS = [
+    "The capital of France is",
+    "A paged KV cache is",
+    "def fibonacci(n):",
+]
+_PROOF = {
+    "KV pool: stores of a layer's K and V": "kv_pool.stores",
+    "paged allocator: prefill allocations": "paged_allocator.extends",
+    "paged allocator: decode allocations": "paged_allocator.decodes",
+    "attention: prefill calls": "attention.extends",
+    "attention: decode calls outside graphs": "attention.decodes",
+    "fused ops: calls outside graphs": "fused_ops.calls",
+    "graph runner: graphs captured": "graph.captures",
+    "graph runner: steps replayed": "graph.replays",
+}
+_HOST_PARTS = {
+    "SGLang's attention: calls": "host.attention.calls",
+    "SGLang's KV store: calls": "host.kv_pool.stores",
+    "SGLang's paged allocator kernels: calls": "host.paged_allocator.calls",
+    "SGLang's CPU graph runner: steps": "host.graph.replays",
+}
+
+
+@app.command()
+def main(
+    prompt: Annotated[list[str] | None, typer.Option(help="A prompt; may be given several times.")] = None,
+    model_path: Annotated[
+        Path | None, typer.Option(help="A Hugging Face checkpoint folder; default: one made here.")
+    ] = None,
+    architecture: Annotated[str, typer.Option(help=f"What to make: {', '.join(ARCHITECTURES)}.")] = "llama",
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Tokens per answer.")] = 32,
+    page_size: Annotated[int, typer.Option(min=1, help="Token slots per page of the KV cache.")] = 16,
+    dtype: Annotated[
+        str, typer.Option(help="Weights and activations: float32, bfloat16, float16 or auto.")
+    ] = "float32",
+    graphs: Annotated[bool, typer.Option(help="Decode through the platform's graph runner.")] = True,
+    platform: Annotated[str, typer.Option(help="The platform plugin to serve on.")] = "example_oot",
+    models: Annotated[Path, typer.Option(help="Where a checkpoint is made and kept.")] = Path("models"),
+) -> None:
+    """Start SGLang on a platform plugin, answer prompts, and show which parts did the work."""
+    checkpoint = _checkpoint(model_path, architecture, models)
+    arguments = {
+        "model_path": str(checkpoint),
+        "page_size": page_size,
+        "dtype": dtype,
+        "disable_cuda_graph": not graphs,
+        "torch_compile_max_bs": 4,
+    }
+    start = time.perf_counter()
+    try:
+        with console.status("[2/4] starting SGLang") as status:
+
+            def show(line: str) -> None:
+                if (message := line.split("] ", 1)[-1].strip()) and not console.is_terminal:
+                    return
+                status.update(f"[2/4] starting SGLang ({time.perf_counter() - start:.0f} s): {message[:90]}")
+
+            engine = EngineProcess(platform, arguments, on_line=show)
+        with engine:
+            console.print(f"[2/4] SGLang is up after {time.perf_counter() - start:.0f} s")
+            console.print("[3/4] answering")
+            replies = engine.call("generate_text", prompts=prompt or _PROMPTS, max_new_tokens=max_new_tokens)
+            counts = engine.counters()
+            decisions = processes.decisions(engine.report_dir)
+    except EngineFailed as error:
+        console.print(str(error), style="red", markup=False)
+        raise typer.Exit(1) from None
+    _show_answers(prompt or _PROMPTS, replies)
+    console.print("[4/4] who did the work")
+    console.print(decisions, markup=False)
+    proved = _show_proof(platform, counts, page_size=page_size, graphs=graphs)
+    raise typer.Exit(0 if proved else 1)
+
+
+def _checkpoint(model_path: Path | None, architecture: str, models: Path) -> Path:
+    if model_path is not None:
+        if not (model_path / "config.json").is_file():
+            raise typer.BadParameter(
+                f"{model_path} has no config.json: it is no Hugging Face checkpoint folder"
+            )
+        console.print(f"[1/4] model: {model_path}")
+        return model_path
+    if architecture not in ARCHITECTURES:
+        raise typer.BadParameter(
+            f"unknown architecture {architecture!r}; there are {', '.join(ARCHITECTURES)}"
+        )
+    with console.status(f"[1/4] making a small {architecture} checkpoint"):
+        checkpoint = make_checkpoint(models / architecture, architecture)
+    console.print(
+        f"[1/4] model: {checkpoint}, a small {architecture} with random weights: fluent in nothing, but real"
+    )
+    return checkpoint
+
+
+def _show_answers(prompts: list[str], replies: list[dict[str, Any]]) -> None:
+    for prompt, reply in zip(prompts, replies, strict=True):
+        tokens = len(reply["output_ids"])
+        console.print(f"  {prompt!r}", style="bold", markup=False)
+        console.print(f"    {reply['text']!r}", markup=False)
+        console.print(
+            f"    {tokens} tokens in {reply['seconds']:.2f} s, {tokens / reply['seconds']:.1f} tokens/s",
+            style="dim",
+        )
+    total, seconds = sum(len(r["output_ids"]) for r in replies), sum(r["seconds"] for r in replies)
+    console.print(f"  in all: {total} tokens in {seconds:.2f} s, {total / seconds:.1f} tokens/s")
+
+
+def _show_proof(platform: str, counts: dict[str, int], *, page_size: int, graphs: bool) -> bool:
+    idle = set()
+    if page_size == 1:
+        idle |= {"paged_allocator.extends", "paged_allocator.decodes"}
+    if not graphs:
+        idle |= {"graph.captures", "graph.replays"}
+    table = Table("part (counted in the scheduler process)", "count", "expected", "", box=None)
+    proved = True
+    rows = [(label, f"{platform}.{name}", name not in idle) for label, name in _PROOF.items()]
+    rows += [(label, name, False) for label, name in _HOST_PARTS.items()]
+    for label, name, wanted in rows:
+        count = counts.get(name, 0)
+        right = (count > 0) == wanted
+        proved &= right
+        table.add_row(
+            label, str(count), "above 0" if wanted else "0", "[green]ok[/]" if right else "[red]WRONG[/]"
+        )
+    console.print(table)
+    verdict = "[green]proved[/]" if proved else "[red]not proved[/]"
+    console.print(f"{verdict}: the platform {platform!r} did the work and SGLang's own parts did none of it")
+    return proved
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,54 @@
+"""What Hugging Face transformers answers: the reference for token equality. Shares no code with any platform."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from sglang_platform.conformance.host.checkpoints import VOCABULARY
+
+__all__ = ["greedy", "prompts"]
+
+_FIRST_ORDINARY_TOKEN = 8
+
+
+def prompts(lengths: Sequence[int], *, seed: int = 0, shared_prefix: int = 0) -> list[list[int]]:
+    """Random prompts of the given lengths in tokens, the first `shared_prefix` tokens the same in all."""
+    source = random.Random(seed)
+
+    def tokens(n: int) -> list[int]:
+        return [source.randrange(_FIRST_ORDINARY_TOKEN, VOCABULARY) for _ in range(n)]
+
+    prefix = tokens(shared_prefix)
+    return [prefix[:length] + tokens(length - min(length, shared_prefix)) for length in lengths]
+
+
+def greedy(checkpoint: Path, asked: Sequence[list[int]], new_tokens: int) -> list[list[int]]:
+    """The greedy continuation of each prompt by `new_tokens` tokens, in float32, one prompt at a time.
+
+    Kept beside the checkpoint, so that a matrix of engines computes it once.
+    """
+    key = hashlib.sha256(json.dumps([asked, new_tokens]).encode()).hexdigest()[:16]
+    kept = checkpoint / f"reference-{key}.json"
+    if kept.exists():
+        return json.loads(kept.read_text())  # type: ignore[no-any-return]
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    answers = []
+    for prompt in asked:
+        with torch.no_grad():
+            output = model.generate(
+                torch.tensor([prompt]),
+                attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+                do_sample=False,
+                max_new_tokens=new_tokens,
+                min_new_tokens=new_tokens,
+            )
+        answers.append(output[0, len(prompt) :].tolist())
+    kept.write_text(json.dumps(answers))
+    return answers

@@ -1,0 +1,121 @@
+"""The process that holds one SGLang engine and answers requests on a pipe, one JSON object a line.
+
+Its own process, since a crash in SGLang's scheduler kills the scheduler's parent. Run by `engine.EngineProcess`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+__all__: list[str] = []
+
+
+class _Worker:
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        import sglang
+
+        self.engine = sglang.Engine(**arguments)
+
+    def generate(
+        self, input_ids: list[list[int]], max_new_tokens: int, **sampling: Any
+    ) -> list[dict[str, Any]]:
+        parameters = {"temperature": 0.0, "max_new_tokens": max_new_tokens, "ignore_eos": True, **sampling}
+        outputs = self.engine.generate(input_ids=input_ids, sampling_params=parameters)
+        return [_reply(output) for output in outputs]
+
+    def generate_text(self, prompts: list[str], max_new_tokens: int) -> list[dict[str, Any]]:
+        """Prompts one after the other, timed, so that tokens per second mean something."""
+        replies = []
+        for prompt in prompts:
+            start = time.perf_counter()
+            output = self.engine.generate(
+                prompt=prompt, sampling_params={"temperature": 0.0, "max_new_tokens": max_new_tokens}
+            )
+            replies.append({**_reply(output), "text": output["text"], "seconds": time.perf_counter() - start})
+        return replies
+
+    def abort(self, input_ids: list[int], after_tokens: int) -> dict[str, Any]:
+        """Start a long request, abort it once it has streamed some tokens, and tell how it ended."""
+
+        async def run() -> dict[str, Any]:
+            rid = "to-be-aborted"
+            stream = await self.engine.async_generate(
+                input_ids=input_ids,
+                sampling_params={"temperature": 0.0, "max_new_tokens": 4096, "ignore_eos": True},
+                stream=True,
+                rid=rid,
+            )
+            last: dict[str, Any] = {}
+            asked = False
+            async for output in stream:
+                last = output
+                if not asked and output["meta_info"]["completion_tokens"] >= after_tokens:
+                    asked = True
+                    self.engine.tokenizer_manager.abort_request(rid)
+            return {
+                "finish_reason": last["meta_info"]["finish_reason"],
+                "completion_tokens": last["meta_info"]["completion_tokens"],
+            }
+
+        return self.engine.loop.run_until_complete(run())  # type: ignore[no-any-return]
+
+    def gauges(self) -> None:
+        from sglang_platform.core.hosts.sglang.proof import GAUGE_METHOD
+
+        self.engine.collective_rpc(GAUGE_METHOD)
+
+    def flush_cache(self) -> bool:
+        result = self.engine.flush_cache()
+        return bool(getattr(result, "success", True))
+
+    def server_args(self, names: list[str]) -> dict[str, Any]:
+        info = self.engine.get_server_info()
+        return {name: info.get(name) for name in names}
+
+    def shutdown(self) -> None:
+        self.engine.shutdown()
+
+
+def _reply(output: dict[str, Any]) -> dict[str, Any]:
+    meta = output["meta_info"]
+    return {
+        "output_ids": output["output_ids"],
+        "prompt_tokens": meta["prompt_tokens"],
+        "cached_tokens": meta.get("cached_tokens", 0),
+        "finish_reason": meta["finish_reason"],
+    }
+
+
+def _serve() -> None:
+    # The engine's processes print to standard output; replies go to a private copy of it.
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    arguments = json.loads(sys.stdin.readline())
+    worker = _Worker(arguments)
+
+    def reply(body: dict[str, Any]) -> None:
+        replies.write(json.dumps(body) + "\n")
+        replies.flush()
+
+    reply({"result": "ready"})
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            reply({"result": getattr(worker, request["call"])(**request["arguments"])})
+        except Exception as error:  # noqa: BLE001 - every failure is handed to the caller, who raises it
+            reply({"error": f"{type(error).__name__}: {error}"})
+        if request["call"] == "shutdown":
+            break
+
+
+if __name__ == "__main__":
+    # Spawned children import this file again as __mp_main__; the engine must start in the main process only.
+    sys.path = [
+        entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent
+    ]
+    _serve()

@@ -1,0 +1,86 @@
+"""What an attention backend is handed, for use without a host.
+
+Field names are SGLang 0.5.23's (`ForwardBatch`, `ForwardMode`, `RadixAttention`), so one backend runs on either. In
+the host the host's own objects are passed; checks and benchmarks build these.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+class ForwardMode(enum.Enum):
+    """What the batch computes: new prompt tokens (EXTEND), one token per request (DECODE), both (MIXED), nothing."""
+
+    EXTEND = enum.auto()
+    DECODE = enum.auto()
+    MIXED = enum.auto()
+    IDLE = enum.auto()
+
+    def is_decode(self) -> bool:
+        return self is ForwardMode.DECODE
+
+    def is_extend(self) -> bool:
+        return self in (ForwardMode.EXTEND, ForwardMode.MIXED)
+
+    def is_mixed(self) -> bool:
+        return self is ForwardMode.MIXED
+
+    def is_idle(self) -> bool:
+        return self is ForwardMode.IDLE
+
+
+@dataclass
+class AttentionLayer:
+    """One attention layer's constants (SGLang's `RadixAttention` carries the same names)."""
+
+    layer_id: int
+    tp_q_head_num: int
+    tp_k_head_num: int
+    tp_v_head_num: int
+    qk_head_dim: int
+    v_head_dim: int
+    scaling: float
+    sliding_window_size: int = -1
+    logit_cap: float = 0.0
+    k_scale: torch.Tensor | None = None
+    v_scale: torch.Tensor | None = None
+    is_cross_attention: bool = False
+    attn_type: Any = None
+
+    @property
+    def head_dim(self) -> int:
+        return self.qk_head_dim
+
+
+@dataclass
+class ForwardBatch:
+    """One batch. `B` requests, `T` new tokens in all (decode: T = B).
+
+    - `req_pool_indices` int64 [B]: each request's row in `ReqToTokenPool.req_to_token`.
+    - `seq_lens` int64 [B]: tokens in the cache after this step, the new ones included; `seq_lens_cpu` the same on
+      the host, `seq_lens_sum` their sum.
+    - `out_cache_loc` int64 [T]: the slots that the new tokens' K and V go to.
+    - extend only: `extend_prefix_lens`, `extend_seq_lens` int [B]: cached tokens before, and new tokens, per request.
+    """
+
+    forward_mode: ForwardMode
+    batch_size: int
+    req_pool_indices: torch.Tensor
+    seq_lens: torch.Tensor
+    out_cache_loc: torch.Tensor
+    seq_lens_cpu: torch.Tensor | None = None
+    seq_lens_sum: int = 0
+    positions: torch.Tensor | None = None
+    input_ids: torch.Tensor | None = None
+    extend_prefix_lens: torch.Tensor | None = None
+    extend_seq_lens: torch.Tensor | None = None
+    extend_prefix_lens_cpu: list[int] | None = None
+    extend_seq_lens_cpu: list[int] | None = None
+    encoder_lens: torch.Tensor | None = None
+    extra: dict[str, Any] = field(default_factory=dict)

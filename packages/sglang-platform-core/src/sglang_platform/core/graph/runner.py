@@ -1,0 +1,176 @@
+"""The decode graph runner: buckets of batch sizes, static inputs, capture once, replay every step.
+
+What every device shares is here. A device writes `record`: run a function once under its capture and give back
+something with `replay()`. The scheme is CUDA graphs' as SGLang 0.5.23's `CPUGraphRunner` and
+`DecodeCudaGraphRunner` use it: inputs live in static buffers, a batch is padded up to the next bucket, padded rows
+read and write only the reserved slot 0.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["CapturedBatch", "DecodeInputs", "Graph", "GraphRunner"]
+
+
+class Graph(Protocol):
+    """A captured computation. `replay()` recomputes the captured outputs in place from the static inputs."""
+
+    def replay(self) -> None: ...
+
+
+class DecodeInputs:
+    """The static input buffers that all buckets share; a bucket of `n` sees the first `n` rows.
+
+    `input_ids`, `req_pool_indices`, `seq_lens`, `out_cache_loc`, `positions`: int64 [max_bs];
+    `mrope_positions`: int64 [3, max_bs].
+    """
+
+    def __init__(self, max_bs: int, seq_len_fill_value: int, device: Any) -> None:
+        import torch
+
+        def zeros(*shape: int) -> torch.Tensor:
+            return torch.zeros(shape, dtype=torch.int64, device=device)
+
+        self.seq_len_fill_value = seq_len_fill_value
+        self.input_ids = zeros(max_bs)
+        self.req_pool_indices = zeros(max_bs)
+        self.seq_lens = torch.full((max_bs,), seq_len_fill_value, dtype=torch.int64, device=device)
+        self.out_cache_loc = zeros(max_bs)
+        self.positions = zeros(max_bs)
+        self.mrope_positions = zeros(3, max_bs)
+
+    def load(self, forward_batch: Any, bucket: int) -> None:
+        """Copy a live batch of B <= `bucket` rows in and neutralise rows B to `bucket`."""
+        n = forward_batch.batch_size
+        self.input_ids[:n].copy_(forward_batch.input_ids)
+        self.req_pool_indices[:n].copy_(forward_batch.req_pool_indices)
+        self.seq_lens[:n].copy_(forward_batch.seq_lens)
+        self.out_cache_loc[:n].copy_(forward_batch.out_cache_loc)
+        self.positions[:n].copy_(forward_batch.positions)
+        mrope = getattr(forward_batch, "mrope_positions", None)
+        if mrope is not None:
+            self.mrope_positions[:, :n].copy_(mrope)
+        if n < bucket:
+            self.input_ids[n:bucket].zero_()
+            self.req_pool_indices[n:bucket].zero_()
+            self.seq_lens[n:bucket].fill_(self.seq_len_fill_value)
+            self.out_cache_loc[n:bucket].zero_()
+            self.positions[n:bucket].zero_()
+
+    def clear(self) -> None:
+        """Make every row a padded one."""
+        for buffer in (self.input_ids, self.req_pool_indices, self.out_cache_loc, self.positions):
+            buffer.zero_()
+        self.mrope_positions.zero_()
+        self.seq_lens.fill_(self.seq_len_fill_value)
+
+
+class CapturedBatch(NamedTuple):
+    """One bucket: its graph, the static batch the graph reads, and the output object the graph writes."""
+
+    graph: Graph
+    forward_batch: Any
+    output: Any
+
+
+class GraphRunner:
+    """Captures one graph per batch-size bucket and replays it for decode steps.
+
+    The host builds it once per worker after the weights are loaded, asks `can_run_graph(batch)` for each decode step,
+    and calls `execute(batch)` when that says yes. `capture_bs` lists the buckets, `bs` is the bucket last replayed.
+    """
+
+    def __init__(self, model_runner: Any) -> None:
+        self.model_runner = model_runner
+        self.device = model_runner.device
+        self.capture_bs: list[int] = sorted(set(self._batch_sizes()))
+        if not self.capture_bs or self.capture_bs[0] < 1:
+            raise ValueError(
+                f"{type(self).__name__} needs batch sizes of 1 or more to capture, got {self.capture_bs}"
+            )
+        self.max_bs = self.capture_bs[-1]
+        self.bs = 0
+        backend = model_runner.attn_backend
+        backend.init_cuda_graph_state(self.max_bs, self.max_bs)
+        self.inputs = DecodeInputs(self.max_bs, backend.get_cuda_graph_seq_len_fill_value(), self.device)
+        self.captured: dict[int, CapturedBatch] = {}
+        self.capture()
+
+    def record(self, run: Callable[[], Any]) -> tuple[Graph, Any]:
+        """Call `run()` once under capture; return the graph and the output `run` returned.
+
+        The output's tensors must be the ones that each `replay()` writes. Written by the device.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__}.record() must be implemented: capture run() and return a graph"
+        )
+
+    def capture(self) -> None:
+        """Capture every bucket, the largest first so that smaller ones can reuse its memory.
+
+        Called by the host again, through a new runner, after weights were replaced.
+        """
+        self.inputs.clear()
+        self.captured.clear()
+        for bucket in reversed(self.capture_bs):
+            batch = self._static_batch(bucket)
+            self._prepare(batch, in_capture=True)
+            self._run_model(batch)  # warm-up: lazy initialisation must not be recorded
+            graph, output = self.record(partial(self._run_model, batch))
+            self.captured[bucket] = CapturedBatch(graph, batch, output)
+
+    def can_run_graph(self, forward_batch: Any) -> bool:
+        """Whether `execute` can serve this decode batch: it must fit the largest bucket."""
+        return bool(forward_batch.batch_size <= self.max_bs)
+
+    def execute(self, forward_batch: Any, pp_proxy_tensors: Any = None) -> Any:
+        """Replay the smallest bucket that holds the batch and return the first B rows of its output."""
+        n = forward_batch.batch_size
+        self.bs = self.capture_bs[bisect.bisect_left(self.capture_bs, n)]
+        captured = self.captured[self.bs]
+        self.inputs.load(forward_batch, self.bs)
+        self._prepare(captured.forward_batch, in_capture=False)
+        captured.graph.replay()
+        return self._take(captured.output, n)
+
+    def _prepare(self, forward_batch: Any, *, in_capture: bool) -> None:
+        self.model_runner.attn_backend.init_forward_metadata_out_graph(forward_batch, in_capture=in_capture)
+
+    # What follows is the seam to the host: the adapter replaces it by the host's own objects.
+
+    def _batch_sizes(self) -> list[int]:
+        """The buckets to capture."""
+        return list(self.model_runner.graph_batch_sizes)
+
+    def _static_batch(self, bucket: int) -> Any:
+        """A decode batch of `bucket` rows that lives in the static inputs."""
+        from sglang_platform.core.attention.batch import ForwardBatch, ForwardMode
+
+        inputs = self.inputs
+        return ForwardBatch(
+            forward_mode=ForwardMode.DECODE,
+            batch_size=bucket,
+            input_ids=inputs.input_ids[:bucket],
+            positions=inputs.positions[:bucket],
+            req_pool_indices=inputs.req_pool_indices[:bucket],
+            seq_lens=inputs.seq_lens[:bucket],
+            out_cache_loc=inputs.out_cache_loc[:bucket],
+        )
+
+    def _run_model(self, forward_batch: Any) -> Any:
+        """The model's forward on a static batch, metadata recorded with it."""
+        self.model_runner.attn_backend.init_forward_metadata_in_graph(forward_batch)
+        return self.model_runner.model.forward(
+            forward_batch.input_ids, forward_batch.positions, forward_batch
+        )
+
+    def _take(self, output: Any, n: int) -> Any:
+        """The first `n` rows of a captured output."""
+        return output[:n]

@@ -1,0 +1,105 @@
+"""A platform of ours as SGLang's platform: the class re-based, its answers translated into the host's classes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from sglang_platform.core.errors import PluginOrigin
+from sglang_platform.core.hosts.sglang import parts
+from sglang_platform.core.hosts.sglang.rebase import rebase
+from sglang_platform.core.hosts.sglang.server_args import choose_attention_backend
+
+__all__ = ["rebase_platform"]
+
+
+def rebase_platform(cls: type, origin: PluginOrigin) -> type:
+    """`cls` on the host's `SRTPlatform`. A class written directly on the host's is returned as it is.
+
+    The host instantiates the answer; its metaclass gives the process's one platform object each time.
+    """
+    from sglang.srt.platforms.interface import SRTPlatform as HostPlatform
+
+    from sglang_platform.core.contract.srt import SRTPlatform
+
+    rebased = rebase(cls, SRTPlatform, HostPlatform, outer=_HostFacing, metaclass=_OneObject)
+    if rebased is not cls:
+        rebased._plugin_origin = origin  # type: ignore[attr-defined]
+    return rebased
+
+
+class _OneObject(type):
+    """Instantiating the class gives core's `current_platform`, so that core and the host hold one object."""
+
+    def __call__(cls) -> Any:
+        from sglang_platform.core.discovery.current import adopt
+
+        return adopt(cls)
+
+
+class _HostFacing:
+    """Goes before the vendor's class: asks it through `super()` and hands the host what the host can use."""
+
+    device_type: str
+    _plugin_origin: PluginOrigin | None = None
+    _host_capabilities: Any = None
+
+    @property
+    def capabilities(self) -> Any:
+        """The vendor's capabilities as the host's struct, core's own fields kept beside the host's."""
+        if self._host_capabilities is None:
+            self._host_capabilities = _as_host_capabilities(super().capabilities)  # type: ignore[misc]
+        return self._host_capabilities
+
+    def get_device(self, device_id: int | None = 0) -> Any:
+        # The host asks for "the device" with None before it has ranks, and wants a bare name then.
+        return self.device_type if device_id is None else super().get_device(device_id)  # type: ignore[misc]
+
+    def get_kv_pool_cls(self, *, kind: str) -> type | None:
+        cls = super().get_kv_pool_cls(kind=kind)  # type: ignore[misc]
+        return None if cls is None else parts.rebase_pool(cls, kind, self._plugin_origin)
+
+    def get_paged_allocator_cls(self) -> type | None:
+        cls = super().get_paged_allocator_cls()  # type: ignore[misc]
+        return None if cls is None else parts.rebase_allocator(cls, self._plugin_origin)
+
+    def get_graph_runner_cls(self) -> type | None:
+        cls = super().get_graph_runner_cls()  # type: ignore[misc]
+        return None if cls is None else parts.rebase_graph_runner(cls, self._plugin_origin)
+
+    def apply_server_args_defaults(self, server_args: Any) -> None:
+        super().apply_server_args_defaults(server_args)  # type: ignore[misc]
+        if self.get_attention_backends():  # type: ignore[attr-defined]
+            choose_attention_backend(server_args, self.get_default_attention_backend())  # type: ignore[attr-defined]
+
+    def init_backend(self) -> None:
+        from sglang_platform.core.hosts.sglang.ops import register_fused_ops
+
+        super().init_backend()  # type: ignore[misc]
+        self._register_attention_backends()
+        register_fused_ops(self.get_dispatch_key_name())  # type: ignore[attr-defined]
+
+    def _register_attention_backends(self) -> None:
+        from sglang.srt.layers.attention.attention_registry import register_attention_backend
+
+        for name, factory in self.get_attention_backends().items():  # type: ignore[attr-defined]
+            register_attention_backend(name)(_host_factory(factory, self._plugin_origin))
+
+
+def _host_factory(factory: Any, origin: PluginOrigin | None) -> Callable[[Any], Any]:
+    if isinstance(factory, type):
+        return parts.rebase_attention_backend(factory, origin)
+    return factory  # type: ignore[no-any-return]
+
+
+def _as_host_capabilities(ours: Any) -> Any:
+    import msgspec
+    from sglang.srt.platforms.interface import PlatformCapabilities as HostCapabilities
+
+    if isinstance(ours, HostCapabilities):
+        return ours
+    values = dataclasses.asdict(ours)
+    own = [(name, bool, False) for name in values if name not in HostCapabilities.__struct_fields__]
+    struct = msgspec.defstruct("PlatformCapabilities", own, bases=(HostCapabilities,), frozen=True, kw_only=True)
+    return struct(**values)

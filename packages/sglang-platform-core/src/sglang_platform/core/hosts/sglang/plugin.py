@@ -1,0 +1,35 @@
+"""Core's own general plugin: SGLang's loader runs it in every process, and it takes over from there."""
+
+from __future__ import annotations
+
+import os
+
+from sglang_platform.core.counters import REPORT_DIR_VARIABLE
+from sglang_platform.core.errors import LaunchRefused, PlatformError
+
+__all__ = ["load"]
+
+
+def load() -> None:
+    """Check the host's platform, run the other general plugins by our rules, apply all hooks.
+
+    Called by SGLang's `load_plugins()`, which logs and drops any `Exception`; what must stop the launch leaves here
+    as `LaunchRefused`, which is none.
+    """
+    try:
+        _load()
+    except PlatformError as error:
+        raise LaunchRefused.because(error) from error
+
+
+def _load() -> None:
+    from sglang_platform.core.hosts.sglang import guard, loader
+    from sglang_platform.core.plugins import load_plugins
+
+    guard.check_platform()
+    guard.offer_attention_backends()
+    if os.environ.get(REPORT_DIR_VARIABLE):
+        from sglang_platform.core.hosts.sglang import proof
+
+        proof.register_hooks()
+    load_plugins(already_run=loader.take_over())

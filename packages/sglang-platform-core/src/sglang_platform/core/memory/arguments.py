@@ -1,0 +1,41 @@
+"""Checks of constructor arguments, shared by pools and allocators."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+
+from sglang_platform.core.errors import PlatformError
+
+__all__ = ["device_of", "require_at_least"]
+
+
+def require_at_least(owner: object, minimum: int, **values: Any) -> None:
+    """Every value is an integer of at least `minimum`; the error names the class and the argument."""
+    for name, value in values.items():
+        try:
+            number = operator.index(value)
+        except TypeError:
+            raise PlatformError(
+                f"{type(owner).__name__}: {name} is {value!r}",
+                why=f"{name} is a count and must be an integer",
+            ) from None
+        if number < minimum:
+            raise PlatformError(
+                f"{type(owner).__name__}: {name} is {number}",
+                why=f"{name} must be at least {minimum}",
+            )
+
+
+def device_of(owner: object, device: Any) -> torch.device:
+    """`device` as torch knows it; the error names the class."""
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise PlatformError(
+            f"{type(owner).__name__}: torch does not know the device {device!r}",
+            why=str(error).split("\n", 1)[0],
+            fix="pass a device string such as 'cpu' or 'cuda:0'; register a new device type with torch first",
+        ) from error

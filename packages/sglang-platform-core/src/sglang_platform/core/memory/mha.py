@@ -1,0 +1,196 @@
+"""The KV pool of multi-head, grouped-query and multi-query attention."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.memory.arguments import require_at_least
+from sglang_platform.core.memory.kv_cache import KVCache
+from sglang_platform.core.memory.rows import Scale, cast_rows, store_rows
+
+__all__ = ["MHATokenToKVPool"]
+
+
+class MHATokenToKVPool(KVCache):
+    """Keys [slots, head_num, head_dim] and values [slots, head_num, v_head_dim], one buffer each per layer.
+
+    A device overrides what it does better, here or in a mixin before this class:
+
+    - `_create_buffers()` sets `self.k_buffer` and `self.v_buffer`, lists with one tensor per layer, of
+      `store_dtype` on `device`, `size + page_size` rows, zeroed. Nothing else: in the host the adapter
+      completes the rest.
+    - `_store_kv_layer(layer_idx, loc, cache_k, cache_v)` writes one layer. `layer_idx` counts from 0 in this
+      pool; `loc` [n > 0]; `cache_k` [n, head_num, head_dim] and `cache_v` [n, head_num, v_head_dim] are
+      already scaled, cast and viewed as `store_dtype`, and may have any strides.
+    - `_move_kv_cache_impl(tgt_loc, src_loc)` copies rows of all layers; the two may overlap.
+    - `get_kv_size_bytes()`, when `_create_buffers` allocates more than the two lists.
+
+    The names are SGLang 0.5.23's hooks.
+    """
+
+    # Ways to lay a buffer out that this class, with its overrides, can serve.
+    kv_cache_layouts: ClassVar[tuple[str, ...]] = ("nhd",)
+
+    k_buffer: list[torch.Tensor]
+    v_buffer: list[torch.Tensor]
+
+    def __init__(
+        self,
+        size: int,
+        page_size: int,
+        dtype: torch.dtype,
+        head_num: int,
+        head_dim: int,
+        layer_num: int,
+        device: str | torch.device,
+        enable_memory_saver: bool,
+        v_head_dim: int | None = None,
+        swa_head_num: int | None = None,
+        swa_head_dim: int | None = None,
+        swa_v_head_dim: int | None = None,
+        start_layer: int | None = None,
+        end_layer: int | None = None,
+        enable_alt_stream: bool = True,
+        enable_kv_cache_copy: bool = False,
+        kv_cache_layout: str | None = None,
+        quant_method: Any = None,
+        post_capture_active: bool = False,
+        allocation_label: str | None = None,
+    ) -> None:
+        """`head_num` is this rank's share. The `swa_*` sizes, when given, replace the plain ones.
+
+        `enable_memory_saver`, `enable_alt_stream` and `enable_kv_cache_copy` act in the host only. Raises
+        PlatformError for sizes under 1, an unsupported dtype or layout, and for `quant_method` and
+        `post_capture_active`, which need the host's pool.
+        """
+        super().__init__(
+            size,
+            page_size,
+            dtype,
+            layer_num,
+            device,
+            enable_memory_saver,
+            start_layer,
+            end_layer,
+            allocation_label,
+        )
+        self.head_num = head_num if swa_head_num is None else swa_head_num
+        self.head_dim = head_dim if swa_head_dim is None else swa_head_dim
+        plain_v_head_dim = head_dim if v_head_dim is None else v_head_dim
+        self.v_head_dim = plain_v_head_dim if swa_v_head_dim is None else swa_v_head_dim
+        require_at_least(self, 1, head_num=self.head_num, head_dim=self.head_dim, v_head_dim=self.v_head_dim)
+        self.row_dim = self.head_num * self.head_dim
+        self.v_row_dim = self.head_num * self.v_head_dim
+        self.enable_alt_stream = enable_alt_stream
+        self.enable_kv_cache_copy = enable_kv_cache_copy
+        self.kv_cache_layout = kv_cache_layout or "nhd"
+        self._refuse_what_needs_the_host(quant_method, post_capture_active)
+        self._create_buffers()
+        self._checked_buffers("k_buffer")
+        self._checked_buffers("v_buffer")
+        self._record_usage()
+
+    def _refuse_what_needs_the_host(self, quant_method: Any, post_capture_active: bool) -> None:
+        if self.kv_cache_layout not in self.kv_cache_layouts:
+            raise PlatformError(
+                f"{type(self).__name__}: kv_cache_layout {self.kv_cache_layout!r} is not supported",
+                why=f"this pool lays buffers out as {', '.join(self.kv_cache_layouts)}",
+                fix="leave kv_cache_layout unset, or name the layout in the device's kv_cache_layouts",
+            )
+        host_only = {"quant_method": quant_method is not None, "post_capture_active": post_capture_active}
+        for name, given in host_only.items():
+            if given:
+                raise PlatformError(
+                    f"{type(self).__name__}: {name} is set",
+                    why="it belongs to SGLang's own pool and cannot act outside it",
+                    fix=f"leave {name} unset when the pool is built without SGLang",
+                )
+
+    # Overridable
+
+    def _create_buffers(self) -> None:
+        """Allocate `k_buffer` and `v_buffer`; see the class."""
+        rows = self.size + self.page_size
+        self.k_buffer = [self._zeros(rows, self.head_num, self.head_dim) for _ in range(self.layer_num)]
+        self.v_buffer = [self._zeros(rows, self.head_num, self.v_head_dim) for _ in range(self.layer_num)]
+
+    def _store_kv_layer(
+        self, layer_idx: int, loc: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor
+    ) -> None:
+        """Write the rows of one layer; see the class."""
+        store_rows(self.k_buffer[layer_idx], loc, cache_k)
+        store_rows(self.v_buffer[layer_idx], loc, cache_v)
+
+    def get_kv_size_bytes(self) -> tuple[int, int]:
+        """Bytes of all key buffers and of all value buffers."""
+        return sum(b.nbytes for b in self.k_buffer), sum(b.nbytes for b in self.v_buffer)
+
+    # Writing
+
+    def set_kv_buffer(
+        self,
+        layer: Any,
+        loc: torch.Tensor,
+        cache_k: torch.Tensor,
+        cache_v: torch.Tensor,
+        k_scale: Scale = None,
+        v_scale: Scale = None,
+        layer_id_override: int | None = None,
+    ) -> None:
+        """Store the keys and values of n tokens; called by the attention backend, once per layer and step.
+
+        `loc` [n] are slots (padded tokens name slot 0). `cache_k` is [n, head_num, head_dim] or [n, row_dim],
+        `cache_v` likewise with v_head_dim; any strides; not changed. Where their dtype is not the pool's they
+        are divided by the scale (one number per tensor, None: 1) and cast, saturating for fp8.
+        `layer.layer_id` or `layer_id_override` counts through the whole model.
+
+        Raises PlatformError for a layer outside the range and for shapes that do not fit.
+        """
+        layer_idx = self._layer_to_write(layer, layer_id_override)
+        loc = loc.reshape(-1)
+        cache_k = self._as_rows("cache_k", cache_k, loc, self.head_num, self.head_dim)
+        cache_v = self._as_rows("cache_v", cache_v, loc, self.head_num, self.v_head_dim)
+        if loc.numel() == 0:
+            return
+        cache_k = self._as_stored(cast_rows(cache_k, self.dtype, k_scale))
+        cache_v = self._as_stored(cast_rows(cache_v, self.dtype, v_scale))
+        self._store_kv_layer(layer_idx, loc, cache_k, cache_v)
+
+    # Reading
+
+    def get_key_buffer(self, layer_id: int) -> torch.Tensor:
+        """Keys of a layer, [slots, head_num, head_dim] of `dtype`; a view of the buffer."""
+        return self._as_dtype(self.k_buffer[self._layer_to_read(layer_id)])
+
+    def get_value_buffer(self, layer_id: int) -> torch.Tensor:
+        """Values of a layer, [slots, head_num, v_head_dim] of `dtype`; a view of the buffer."""
+        return self._as_dtype(self.v_buffer[self._layer_to_read(layer_id)])
+
+    def get_kv_buffer(self, layer_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values of a layer."""
+        return self.get_key_buffer(layer_id), self.get_value_buffer(layer_id)
+
+    def get_kv_buffer_shape(self) -> tuple[torch.Size, torch.Size]:
+        """Shapes of a layer's keys and values."""
+        return self.k_buffer[0].shape, self.v_buffer[0].shape
+
+    def get_v_head_dim(self) -> int:
+        return self.v_head_dim
+
+    # Copies
+
+    def _slot_buffers(self, layer_index: int) -> list[torch.Tensor]:
+        return [self.k_buffer[layer_index], self.v_buffer[layer_index]]
+
+    def get_contiguous_buf_infos(self) -> tuple[list[int], list[int], list[int]]:
+        """(addresses, bytes, bytes per page) of every buffer, keys of all layers first; for transfer
+        engines."""
+        buffers = [*self.k_buffer, *self.v_buffer]
+        return (
+            [b.data_ptr() for b in buffers],
+            [b.nbytes for b in buffers],
+            [b[0].nbytes * self.page_size for b in buffers],
+        )

@@ -1,0 +1,104 @@
+"""The multi-platform op: one operator, a native reference, and a forward per platform.
+
+The same idea as SGLang's `BaseFusedOp` (`MultiPlatformOp` before 0.5.20), in a form that a device can register
+against without importing the host: it names one of the ops below, and the adapter carries the registration to the
+host's class of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+__all__ = ["FusedOp", "FusedOpEntry", "MoEExperts", "RMSNorm", "RotaryEmbedding", "SiluAndMul"]
+
+Forward = Callable[..., Any]
+
+
+class FusedOpEntry:
+    """One registered forward: the op class, the dispatch key it serves, the function."""
+
+    __slots__ = ("forward", "key", "op_cls")
+
+    def __init__(self, op_cls: type[FusedOp], key: str, forward: Forward) -> None:
+        self.op_cls, self.key, self.forward = op_cls, key, forward
+
+
+class FusedOp:
+    """Base of all ops. A subclass sets `op`, the stable name, and writes `forward_native`.
+
+    Dispatch, resolved at the first call: a forward registered for the active platform's dispatch key, else the
+    method `forward_<key>` of the op, else `forward_native`.
+    """
+
+    op: ClassVar[str] = ""
+    _registry: ClassVar[dict[tuple[type, str], FusedOpEntry]] = {}
+
+    @staticmethod
+    def register_oot_forward(op_cls: type[FusedOp], fn: Forward, platform_key: str) -> None:
+        """Serve `op_cls` by `fn(op, *args)` on platforms whose `get_dispatch_key_name()` is `platform_key`.
+
+        `fn` receives the op itself first (its weights and constants); in the host that is the host's op object.
+        Registering another function for the same pair replaces the first. Raises TypeError if `op_cls` is no FusedOp.
+        """
+        if not (isinstance(op_cls, type) and issubclass(op_cls, FusedOp)):
+            raise TypeError(f"register_oot_forward needs a FusedOp subclass, got {op_cls!r}")
+        FusedOp._registry[op_cls, platform_key] = FusedOpEntry(op_cls, platform_key, fn)
+
+    @staticmethod
+    def registered(platform_key: str) -> list[FusedOpEntry]:
+        """The forwards registered for one dispatch key, in order of registration."""
+        return [entry for (_, key), entry in FusedOp._registry.items() if key == platform_key]
+
+    def forward_native(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(
+            f"{type(self).__name__}.forward_native() must be written: it is the reference"
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from sglang_platform.core.discovery.current import current_platform
+
+        return self.resolve(current_platform.get_dispatch_key_name())(*args, **kwargs)
+
+    def resolve(self, platform_key: str) -> Forward:
+        """The callable that serves this op under `platform_key`."""
+        entry = FusedOp._registry.get((type(self), platform_key))
+        if entry is not None:
+            return entry.forward.__get__(self)  # type: ignore[no-any-return]
+        return getattr(self, f"forward_{platform_key}", self.forward_native)
+
+
+class RMSNorm(FusedOp):
+    """Root-mean-square normalisation (Zhang and Sennrich, 2019), optionally after adding a residual.
+
+    `fn(op, x, residual=None, post_residual_addition=None, ...)`: x [.., H]; returns the normalised x, with a residual
+    the pair (normalised, new residual). `op` has `weight` [H] and `variance_epsilon`.
+    """
+
+    op = "layernorm.rms_norm"
+
+
+class SiluAndMul(FusedOp):
+    """`fn(op, x)`: x [.., 2 I] -> silu(x[.., :I]) * x[.., I:]."""
+
+    op = "activation.silu_and_mul"
+
+
+class RotaryEmbedding(FusedOp):
+    """Rotary position embedding (Su et al., 2021). `fn(op, positions, query, key, ...)` -> (query, key).
+
+    `op` has `cos_sin_cache` [positions, rotary_dim], `head_size`, `rotary_dim`, `is_neox_style`.
+    """
+
+    op = "rotary.rotary_embedding"
+
+
+class MoEExperts(FusedOp):
+    """The experts of an unquantised mixture-of-experts layer.
+
+    `fn(op, layer, hidden_states, topk_weights, topk_ids, config)`: hidden_states [T, H], topk_* [T, K], `layer` with
+    `w13_weight` [E, 2 I, H] and `w2_weight` [E, H, I] -> [T, H]. A function may return NotImplemented for a
+    configuration that it does not serve; the native forward then runs.
+    """
+
+    op = "moe.experts"

@@ -1,0 +1,67 @@
+// Element types and work sharing for the kernels.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <c10/core/ScalarType.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Exception.h>
+#include <c10/util/Half.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace sglang_example_oot {
+
+// Calls f with a null pointer of the element type; `type` is one of float32, bfloat16, float16.
+template <typename F>
+inline void with_type(c10::ScalarType type, const F& f) {
+  switch (type) {
+    case c10::ScalarType::Float:
+      return f(static_cast<float*>(nullptr));
+    case c10::ScalarType::BFloat16:
+      return f(static_cast<c10::BFloat16*>(nullptr));
+    case c10::ScalarType::Half:
+      return f(static_cast<c10::Half*>(nullptr));
+    default:
+      TORCH_CHECK(false, "expected float32, bfloat16 or float16, got ", c10::toString(type));
+  }
+}
+
+// Below this many elements the wake-up of a thread costs more than it saves.
+constexpr int64_t kGrainElements = 16384;
+
+inline int64_t grain(int64_t elements_per_item) {
+  return elements_per_item >= kGrainElements ? 1 : kGrainElements / (elements_per_item > 0 ? elements_per_item : 1);
+}
+
+// Hands items 0..n-1 out one by one, for items of unequal cost.
+template <typename F>
+inline void parallel_dynamic(int64_t n, bool worth_threads, const F& f) {
+  std::atomic<int64_t> next{0};
+  const auto drain = [&](int64_t, int64_t) {
+    for (int64_t i = next++; i < n; i = next++) f(i);
+  };
+  if (!worth_threads || n <= 1) {
+    drain(0, 1);
+  } else {
+    at::parallel_for(0, at::get_num_threads(), 1, drain);
+  }
+}
+
+// This thread's scratch memory, 64-byte aligned, kept between calls. One user at a time.
+inline void* scratch(size_t bytes) {
+  struct Block {
+    std::unique_ptr<char[]> memory;
+    size_t size = 0;
+  };
+  thread_local Block block;
+  if (block.size < bytes) {
+    block.memory.reset();
+    block.memory.reset(new char[bytes + 64]);
+    block.size = bytes;
+  }
+  return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(block.memory.get()) + 63) / 64 * 64);
+}
+
+}  // namespace sglang_example_oot

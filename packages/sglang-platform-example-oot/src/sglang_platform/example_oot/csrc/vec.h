@@ -1,0 +1,265 @@
+// SIMD vectors of W floats, written with GCC/Clang vector types so that one source serves AVX-512, AVX2 and NEON.
+#pragma once
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#if defined(__F16C__) || defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+namespace sglang_example_oot {
+
+#if defined(__AVX512F__)
+constexpr int W = 16;
+#else
+constexpr int W = 8;
+#endif
+
+typedef float VecF __attribute__((vector_size(W * 4)));
+typedef int32_t VecI __attribute__((vector_size(W * 4)));
+typedef uint32_t VecU __attribute__((vector_size(W * 4)));
+typedef uint16_t VecH __attribute__((vector_size(W * 2)));
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+inline int64_t round_up(int64_t n, int64_t step) {
+  return (n + step - 1) / step * step;
+}
+
+inline VecF splat(float x) {
+  return VecF{} + x;
+}
+
+template <typename To, typename From>
+inline To bits(From from) {
+  To to;
+  static_assert(sizeof(To) == sizeof(From));
+  __builtin_memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
+template <typename V>
+inline V read(const void* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof(V));
+  return v;
+}
+
+inline VecF load(const float* p) {
+  return read<VecF>(p);
+}
+
+inline VecF load(const c10::BFloat16* p) {
+  return bits<VecF>(__builtin_convertvector(read<VecH>(p), VecU) << 16);
+}
+
+inline VecF load(const c10::Half* p) {
+#if defined(__AVX512F__)
+  return bits<VecF>(_mm512_cvtph_ps(read<__m256i>(p)));
+#elif defined(__F16C__)
+  return bits<VecF>(_mm256_cvtph_ps(read<__m128i>(p)));
+#else
+  VecF v;
+  for (int i = 0; i < W; ++i) v[i] = static_cast<float>(p[i]);
+  return v;
+#endif
+}
+
+inline void store(float* p, VecF v) {
+  __builtin_memcpy(p, &v, sizeof(v));
+}
+
+inline VecH to_bfloat16(VecF v) {
+  const VecU u = bits<VecU>(v);
+  const VecU nearest_even = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+  const VecU quiet_nan = (u >> 16) | 0x40;
+  return __builtin_convertvector(v == v ? nearest_even : quiet_nan, VecH);
+}
+
+inline void store(c10::BFloat16* p, VecF v) {
+  const VecH h = to_bfloat16(v);
+  __builtin_memcpy(p, &h, sizeof(h));
+}
+
+inline void store(c10::Half* p, VecF v) {
+#if defined(__AVX512F__)
+  const __m256i h = _mm512_cvtps_ph(bits<__m512>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  __builtin_memcpy(p, &h, sizeof(h));
+#elif defined(__F16C__)
+  const __m128i h = _mm256_cvtps_ph(bits<__m256>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  __builtin_memcpy(p, &h, sizeof(h));
+#else
+  for (int i = 0; i < W; ++i) p[i] = static_cast<c10::Half>(v[i]);
+#endif
+}
+
+// The first n < W elements, the rest zero; nothing behind them is touched.
+template <typename T>
+inline VecF load_part(const T* p, int64_t n) {
+  T padded[W] = {};
+  __builtin_memcpy(static_cast<void*>(padded), p, n * sizeof(T));
+  return load(padded);
+}
+
+template <typename T>
+inline void store_part(T* p, VecF v, int64_t n) {
+  T all[W];
+  store(all, v);
+  __builtin_memcpy(static_cast<void*>(p), all, n * sizeof(T));
+}
+
+// Calls step(i, count) for each run of up to W elements of a row of n.
+template <typename F>
+inline void for_each_vector(int64_t n, const F& step) {
+  int64_t i = 0;
+  for (; i + W <= n; i += W) step(i, static_cast<int64_t>(W));
+  if (i < n) step(i, n - i);
+}
+
+template <typename T>
+inline VecF load(const T* p, int64_t count) {
+  return count == W ? load(p) : load_part(p, count);
+}
+
+template <typename T>
+inline void store(T* p, VecF v, int64_t count) {
+  if (count == W) {
+    store(p, v);
+  } else {
+    store_part(p, v, count);
+  }
+}
+
+// dst[0, n) = src * factor as float, zeros up to `padded`.
+template <typename T>
+inline void widen_row(const T* src, float* dst, int64_t n, int64_t padded, float factor = 1.0f) {
+  for_each_vector(n, [&](int64_t i, int64_t count) { store(dst + i, load(src + i, count) * factor, W); });
+  for (int64_t i = round_up(n, W); i < padded; i += W) store(dst + i, VecF{});
+}
+
+inline VecF max(VecF a, VecF b) {
+  return a > b ? a : b;
+}
+
+inline float sum_lanes(VecF v) {
+  float total = 0;
+  for (int i = 0; i < W; ++i) total += v[i];
+  return total;
+}
+
+inline float max_lanes(VecF v) {
+  float top = v[0];
+  for (int i = 1; i < W; ++i) top = v[i] > top ? v[i] : top;
+  return top;
+}
+
+// e^x within 2 ulp; exactly 0 below -87.3 (so for -inf); inputs above 88.3 count as 88.3. Cephes' polynomial.
+inline VecF exp(VecF x) {
+  const VecF low = splat(-87.3f), high = splat(88.3f);
+  const VecF clamped = x < low ? low : (x > high ? high : x);
+  const VecF magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  const VecF shifted = clamped * 1.44269504f + magic;
+  const VecF n = shifted - magic;
+  VecF r = clamped - n * 0.693359375f;
+  r = r - n * -2.12194440e-4f;
+  VecF y = splat(1.9875691500e-4f);
+  y = y * r + 1.3981999507e-3f;
+  y = y * r + 8.3334519073e-3f;
+  y = y * r + 4.1665795894e-2f;
+  y = y * r + 1.6666665459e-1f;
+  y = y * r + 5.0000001201e-1f;
+  y = y * r * r + r + 1.0f;
+  const VecI exponent = bits<VecI>(shifted) - bits<VecI>(magic) + 127;
+  const VecF result = y * bits<VecF>(exponent << 23);
+  return x < low ? VecF{} : result;
+}
+
+inline VecF soft_cap(VecF x, float cap) {
+  const VecF e = exp(x * (2.0f / cap));
+  return cap - (2.0f * cap) / (e + 1.0f);
+}
+
+inline VecF silu(VecF x) {
+  return x / (1.0f + exp(-x));
+}
+
+// a0 b0 a1 b1 ... of the lower and of the upper halves.
+#if defined(__AVX512F__)
+#define SGLANG_EXAMPLE_OOT_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define SGLANG_EXAMPLE_OOT_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#else
+#define SGLANG_EXAMPLE_OOT_LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define SGLANG_EXAMPLE_OOT_HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#endif
+#if defined(__clang__)
+inline VecF zip_low(VecF a, VecF b) {
+  return __builtin_shufflevector(a, b, SGLANG_EXAMPLE_OOT_LOW);
+}
+inline VecF zip_high(VecF a, VecF b) {
+  return __builtin_shufflevector(a, b, SGLANG_EXAMPLE_OOT_HIGH);
+}
+#else
+inline VecF zip_low(VecF a, VecF b) {
+  return __builtin_shuffle(a, b, VecI{SGLANG_EXAMPLE_OOT_LOW});
+}
+inline VecF zip_high(VecF a, VecF b) {
+  return __builtin_shuffle(a, b, VecI{SGLANG_EXAMPLE_OOT_HIGH});
+}
+#endif
+
+// Lane i of the result is the sum of v[i]'s lanes. The order of additions is the same for every lane.
+template <int N = W>
+inline VecF sum_each(VecF (&v)[N]) {
+  VecF half[N / 2];
+#pragma GCC unroll 16
+  for (int i = 0; i < N / 2; ++i) half[i] = zip_low(v[i], v[i + N / 2]) + zip_high(v[i], v[i + N / 2]);
+  if constexpr (N == 2) {
+    return half[0];
+  } else {
+    return sum_each<N / 2>(half);
+  }
+}
+
+// v becomes its transpose: log2(W) perfect shuffles.
+inline void transpose(VecF (&v)[W]) {
+  for (int stage = 1; stage < W; stage *= 2) {
+    VecF t[W];
+#pragma GCC unroll 16
+    for (int i = 0; i < W / 2; ++i) {
+      t[2 * i] = zip_low(v[i], v[i + W / 2]);
+      t[2 * i + 1] = zip_high(v[i], v[i + W / 2]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < W; ++i) v[i] = t[i];
+  }
+}
+
+// Dot products of W / Q rows with Q float vectors: lane r * Q + j is rows[r] . x[j]. Each x is padded with zeros to
+// round_up(d, W). Every row is read once for all Q vectors, and a lane's value does not depend on Q.
+template <int Q, typename T>
+inline VecF dot_products(const T* const* rows, const float* const* x, int64_t d) {
+  constexpr int R = W / Q;
+  VecF acc[W] = {};
+  const auto step = [&](int64_t i, int64_t count) {
+    VecF row[R];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) row[r] = load(rows[r] + i, count);
+#pragma GCC unroll 16
+    for (int j = 0; j < Q; ++j) {
+      const VecF xj = load(x[j] + i);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) acc[r * Q + j] += row[r] * xj;
+    }
+  };
+  int64_t i = 0;
+  for (; i + W <= d; i += W) step(i, W);
+  if (i < d) step(i, d - i);
+  return sum_each(acc);
+}
+
+}  // namespace sglang_example_oot

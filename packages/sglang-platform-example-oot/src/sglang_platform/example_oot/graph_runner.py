@@ -1,0 +1,66 @@
+"""The decode graph runner: a decode step captured once per batch size and replayed.
+
+A vendor changes: `record`, to capture with the device's own graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from sglang_platform.core import GraphRunner, counter
+from sglang_platform.example_oot.graph import GraphCaptureError, TapeGraph
+
+_captures = counter("example_oot.graph.captures")
+_replays = counter("example_oot.graph.replays")
+
+
+class ExampleOOTGraphRunner(GraphRunner):
+    """Buckets, padding and static inputs are core's; the graph is the device's.
+
+    Each capture is proved before it is used: with inputs other than those of the capture, a replay must give bit for
+    bit what the model gives. A model that cannot be captured stops the launch here, with the reason.
+    """
+
+    def record(self, run: Callable[[], Any]) -> tuple[TapeGraph, Any]:
+        graph = TapeGraph()
+        output = graph.capture(run)
+        _captures.add()
+        return graph, output
+
+    def capture(self) -> None:
+        try:
+            super().capture()
+        except GraphCaptureError as error:
+            raise GraphCaptureError(
+                f"{error}. Serve this model without graphs: --disable-cuda-graph"
+            ) from error
+        for bucket in self.capture_bs:
+            self._prove(bucket)
+        self.inputs.clear()
+
+    def execute(self, forward_batch: Any, pp_proxy_tensors: Any = None) -> Any:
+        _replays.add()
+        return super().execute(forward_batch, pp_proxy_tensors)
+
+    def _prove(self, bucket: int) -> None:
+        captured = self.captured[bucket]
+        self.inputs.clear()
+        # One token for all rows: padded rows share slot 0, so their keys must agree. It differs from the capture's 0.
+        self.inputs.input_ids[:bucket].fill_(self._vocabulary() // 2 + 1)
+        self.inputs.positions[:bucket].fill_(3)
+        expected = self._logits(self._run_model(captured.forward_batch)).clone()
+        captured.graph.replay()
+        if not torch.equal(self._logits(captured.output), expected):
+            raise GraphCaptureError(
+                f"the graph of batch size {bucket} does not reproduce the model on other inputs"
+            )
+
+    def _vocabulary(self) -> int:
+        return int(self.model_runner.model_config.vocab_size)
+
+    @staticmethod
+    def _logits(output: Any) -> torch.Tensor:
+        return output if isinstance(output, torch.Tensor) else output.next_token_logits  # type: ignore[no-any-return]

@@ -1,0 +1,70 @@
+"""The platform for the LLM runtime: what the device can do, and its parts.
+
+A vendor changes: the capabilities and declarations, and the names of the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sglang_platform.core import PlatformCapabilities, SRTPlatform
+from sglang_platform.example_oot.device import ExampleOOTDeviceMixin
+
+ATTENTION_BACKEND = "example_oot"
+DISPATCH_KEY = "example_oot"
+
+
+class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
+    """SGLang on the example device."""
+
+    capabilities = PlatformCapabilities(graph_capture=True)
+    supported_kv_dtypes = ("float32", "bfloat16", "float16")
+    supported_page_sizes = (1, 16, 32, 64, 128)
+    supported_kv_kinds = ("mha",)
+    attention_features = ("mha", "gqa", "mqa", "sliding_window", "logit_cap")
+
+    def apply_server_args_defaults(self, server_args: Any) -> None:
+        """Defaults that suit the device; the operator's own choices stay."""
+        server_args.sampling_backend = "pytorch"
+        if not server_args.disable_cuda_graph:
+            # On device type "cpu" the host asks for a graph runner only under this flag; nothing is compiled by it.
+            server_args.enable_torch_compile = True
+
+    def get_default_attention_backend(self) -> str:
+        return ATTENTION_BACKEND
+
+    def get_attention_backends(self) -> dict[str, Callable[..., Any]]:
+        from sglang_platform.example_oot.attention import ExampleOOTAttentionBackend
+
+        return {ATTENTION_BACKEND: ExampleOOTAttentionBackend}
+
+    def get_kv_pool_cls(self, *, kind: str) -> type | None:
+        if kind != "mha":
+            return None
+        from sglang_platform.example_oot.kv_pools import ExampleOOTMHAPool
+
+        return ExampleOOTMHAPool
+
+    def get_paged_allocator_cls(self) -> type | None:
+        from sglang_platform.example_oot.allocator import ExampleOOTPagedAllocator
+
+        return ExampleOOTPagedAllocator
+
+    def get_graph_runner_cls(self) -> type | None:
+        from sglang_platform.example_oot.graph_runner import ExampleOOTGraphRunner
+
+        return ExampleOOTGraphRunner
+
+    def get_dispatch_key_name(self) -> str:
+        return DISPATCH_KEY
+
+    def get_compile_backend(self, mode: str | None = None) -> str:
+        return "eager"
+
+    def init_backend(self) -> None:
+        """Register the fused ops; building or loading the kernels here keeps the first request fast."""
+        from sglang_platform.example_oot import kernels, ops
+
+        kernels.load()
+        ops.register(DISPATCH_KEY)
