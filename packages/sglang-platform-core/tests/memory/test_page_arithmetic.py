@@ -24,7 +24,7 @@ def walk(start: int, end: int, last: int, page_size: int, free: list[int]) -> li
     return slots
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(requests, page_sizes, st.sampled_from([np.int64, np.int32]), st.randoms())
 def test_extend(lens: list[tuple[int, int]], page_size: int, dtype: type, random: object) -> None:
     prefix = np.array([p for p, _ in lens], dtype)
@@ -62,7 +62,7 @@ def test_extend(lens: list[tuple[int, int]], page_size: int, dtype: type, random
     assert out.tolist() == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.integers(1, 300), min_size=1, max_size=8),
     page_sizes,

@@ -78,10 +78,14 @@ def test_weights_updated_in_place_are_seen() -> None:
     assert output.tolist() == [[2.0, 2.0, 2.0]]
 
 
+def _add_one(x: torch.Tensor, out: torch.Tensor) -> None:
+    out.copy_(x + 1)
+
+
 def test_an_operator_that_declares_what_it_mutates_is_replayed() -> None:
     with torch.library._scoped_library("tape_graph_test", "FRAGMENT") as library:
         library.define("add_one(Tensor x, Tensor(a!) out) -> ()")
-        library.impl("add_one", lambda x, out: out.copy_(x + 1) and None, "CPU")
+        library.impl("add_one", _add_one, "CPU")
         x, out = torch.zeros(2), torch.empty(2)
         graph = TapeGraph()
         result = graph.capture(lambda: (torch.ops.tape_graph_test.add_one(x, out), out)[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,8 @@ from rich.table import Table
 from sglang_platform.conformance.host import processes
 from sglang_platform.conformance.host.checkpoints import ARCHITECTURES, make_checkpoint
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
+from sglang_platform.core.discovery.resolve import resolve
+from sglang_platform.core.errors import PlatformError
 
 app = typer.Typer(add_completion=False)
 console = Console(highlight=False)
@@ -57,6 +60,7 @@ def main(
     models: Annotated[Path, typer.Option(help="Where a checkpoint is made and kept.")] = Path("models"),
 ) -> None:
     """Start SGLang on a platform plugin, answer prompts, and show which parts did the work."""
+    _refuse_early(platform)
     checkpoint = _checkpoint(model_path, architecture, models)
     arguments = {
         "model_path": str(checkpoint),
@@ -80,15 +84,33 @@ def main(
             console.print("[3/4] answering")
             replies = engine.call("generate_text", prompts=prompt or _PROMPTS, max_new_tokens=max_new_tokens)
             counts = engine.counters()
-            decisions = processes.decisions(engine.report_dir)
+            reports = processes.read(engine.report_dir)
     except EngineFailed as error:
         console.print(str(error), style="red", markup=False)
         raise typer.Exit(1) from None
     _show_answers(prompt or _PROMPTS, replies)
     console.print("[4/4] who did the work")
-    console.print(decisions, markup=False)
+    _show_decision(reports)
     proved = _show_proof(platform, counts, page_size=page_size, graphs=graphs)
     raise typer.Exit(0 if proved else 1)
+
+
+def _refuse_early(platform: str) -> None:
+    """Ask the plugin here, before minutes are spent: the same rules hold in SGLang's processes."""
+    os.environ["SGLANG_PLATFORM"] = platform
+    try:
+        resolve()
+    except PlatformError as error:
+        console.print(str(error), style="red", markup=False)
+        raise typer.Exit(1) from None
+
+
+def _show_decision(reports: list[dict[str, Any]]) -> None:
+    """The decision of the main process, and that every process came to the same."""
+    for line in reports[0]["platform"]["explained"]:
+        console.print(f"  {line}", markup=False)
+    classes = {report["platform"]["class"] for report in reports}
+    console.print(f"  {len(reports)} processes of SGLang, all on {', '.join(sorted(classes))}", markup=False)
 
 
 def _checkpoint(model_path: Path | None, architecture: str, models: Path) -> Path:

@@ -66,5 +66,5 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
         """Register the fused ops; building or loading the kernels here keeps the first request fast."""
         from sglang_platform.example_oot import kernels, ops
 
-        kernels.load()
+        kernels.backend()
         ops.register(DISPATCH_KEY)

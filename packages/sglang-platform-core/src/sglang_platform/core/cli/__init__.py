@@ -1,0 +1,16 @@
+"""The command `sglang-platform`.
+
+Exit status: 0 all is well, 1 a problem was found or the platform is refused, 2 the command was not understood.
+With `--json` standard output holds one JSON document and nothing else.
+"""
+
+from __future__ import annotations
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command with the arguments of this process."""
+    from sglang_platform.core.cli.app import app
+
+    app()

@@ -100,7 +100,8 @@ class BaseTokenToKVPoolAllocator:
     def free_pages(self, page_ids: torch.Tensor) -> None:
         # For devices that write their own alloc_extend in SGLang's style: free_pages = free_pages[taken:].
         free, n = self._free_list, page_ids.numel()
-        if n <= free.count and page_ids.data_ptr() == as_tensor(free.ids[free.capacity - n :]).data_ptr():
+        tail = as_tensor(free.ids[free.capacity - n :]) if n <= free.count else None
+        if tail is not None and page_ids.is_contiguous() and page_ids.data_ptr() == tail.data_ptr():
             free.drop(free.count - n)
         else:
             free.replace(as_ids(page_ids, free.ids))

@@ -239,7 +239,7 @@ class DSATokenToKVPool(MLATokenToKVPool):
         for layer, parts in enumerate(saved["index_k"]):
             if parts is not None:
                 keys, scales = (part.to(self._torch_device) for part in parts)
-                self.index_key_cache.store(layer, indices, keys, scales)
+                self.index_key_cache.store_bytes(layer, indices, keys, scales)
 
     def get_state_buf_infos(self) -> tuple[list[int], list[int], list[int]]:
         """(addresses, bytes, bytes per page) of the indexer's buffers; 0 bytes per page where a layer has

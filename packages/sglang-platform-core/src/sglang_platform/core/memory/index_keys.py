@@ -55,10 +55,16 @@ class IndexKeyCache:
         self, layer_index: int, loc: torch.Tensor, index_k: torch.Tensor, index_k_scale: torch.Tensor
     ) -> None:
         """Write keys (fp8 or their bytes) [n, head_dim] and float32 scales [n] or [n, head_dim / 128]."""
-        where = self._place(loc)
         keys = index_k.view(torch.uint8) if index_k.dtype in FP8_DTYPES else index_k
-        self.keys(layer_index)[where] = keys.reshape(-1, self.head_dim)
-        scales = index_k_scale.float().contiguous().view(torch.uint8).reshape(-1, self.scale_bytes)
+        scales = index_k_scale.float().contiguous().view(torch.uint8)
+        self.store_bytes(layer_index, loc, keys, scales.reshape(-1, self.scale_bytes))
+
+    def store_bytes(
+        self, layer_index: int, loc: torch.Tensor, keys: torch.Tensor, scales: torch.Tensor
+    ) -> None:
+        """Write what `load` returned."""
+        where = self._place(loc)
+        self.keys(layer_index)[where] = keys
         self.scales(layer_index)[where] = scales
 
     def load(self, layer_index: int, loc: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -94,7 +94,7 @@ def extend_slots_on_host(
 def _extend_one_on_host(
     last_loc: int, free_pages: IntArray, total: int, prefix_len: int, page_size: int
 ) -> IntArray:
-    tail = min(total, prefix_len % page_size)
+    tail = min(total, -prefix_len % page_size)
     slots = np.empty(total, np.int64)
     slots[:tail] = _numbers(tail) + (last_loc + 1)
     in_pages = (free_pages[:, None] * page_size + _numbers(page_size)).reshape(-1)
@@ -107,7 +107,7 @@ def _extend_one_on_host(
 def _mismatch(total: int, pages: int) -> PlatformError:
     return PlatformError(
         f"an extend of {total} tokens into {pages} pages contradicts its prefix_lens and seq_lens",
-        why="extend_num_tokens is the sum of seq_lens - prefix_lens, and num_new_pages counts the pages this opens",
+        why="extend_num_tokens is the sum of seq_lens - prefix_lens; num_new_pages counts the pages it opens",
         fix="pass both as the scheduler counts them; leave num_new_pages out when in doubt",
     )
 

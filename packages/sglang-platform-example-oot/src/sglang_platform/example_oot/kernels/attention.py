@@ -49,16 +49,17 @@ def paged_decode(
     the last `window + 1` tokens count. `sinks` [Hq] adds exp(sink) to each head's softmax denominator.
     Raises IndexError for a slot or a row outside the tables. Called once per layer and decode step.
     """
-    lengths, rows = seq_lens.long(), req_pool_indices.long()
     batch, heads, dim = q.shape
+    if batch == 0:
+        return
+    lengths, rows = seq_lens.long(), req_pool_indices.long()
     kv_heads = k_buffer.shape[1]
     query = q.float().view(batch, kv_heads, heads // kv_heads, dim) * scaling
     first = (lengths - 1 - window).clamp(min=0) if window >= 0 else torch.zeros_like(lengths)
     state = _Softmax((batch, kv_heads, heads // kv_heads), v_buffer.shape[2], q.device)
-    begin = int(first.min()) if batch else 0
-    end = int(lengths.max()) if batch else 0
-    block = max(32, min(KEY_BLOCK, 4 * KEY_BLOCK // max(1, batch)))
-    for start in range(begin, end, block):
+    end = int(lengths.max())
+    block = max(32, min(KEY_BLOCK, 4 * KEY_BLOCK // batch))
+    for start in range(int(first.min()), end, block):
         positions = torch.arange(start, min(start + block, end), device=q.device)
         seen = (positions >= first[:, None]) & (positions < lengths[:, None])
         # An unseen position reads the slot of a seen one, for unused slots may hold anything.

@@ -33,8 +33,10 @@ def rotary_embedding(
     cosines, sines = cos_sin_cache[positions.long()].float()[:, None].chunk(2, dim=-1)
     rotary_dim = cos_sin_cache.shape[1]
     for x in (q, k):
-        turned = x.view(x.shape[0], -1, head_size)[..., :rotary_dim]
+        heads = x if x.dim() == 3 else x.unflatten(1, (x.shape[1] // head_size, head_size))
+        turned = heads[..., :rotary_dim]
         halves = turned.chunk(2, dim=-1) if is_neox else (turned[..., ::2], turned[..., 1::2])
         a, b = (half.float() for half in halves)
-        halves[0].copy_(a * cosines - b * sines)
-        halves[1].copy_(b * cosines + a * sines)
+        first, second = a * cosines - b * sines, b * cosines + a * sines
+        halves[0].copy_(first)
+        halves[1].copy_(second)

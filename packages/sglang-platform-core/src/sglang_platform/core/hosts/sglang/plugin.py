@@ -23,7 +23,7 @@ def load() -> None:
 
 
 def _load() -> None:
-    from sglang_platform.core.hosts.sglang import guard, loader
+    from sglang_platform.core.hosts.sglang import guard, loader, report
     from sglang_platform.core.plugins import load_plugins
 
     guard.check_platform()
@@ -33,3 +33,4 @@ def _load() -> None:
 
         proof.register_hooks()
     load_plugins(already_run=loader.take_over())
+    report.keep()

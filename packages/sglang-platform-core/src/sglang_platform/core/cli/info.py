@@ -1,0 +1,75 @@
+"""`sglang-platform info`: the active platform, why it is the one, and the versions of everything."""
+
+from __future__ import annotations
+
+import platform as python_platform
+from typing import Any
+
+import typer
+
+from sglang_platform.core.cli.output import (
+    FOUND_A_PROBLEM,
+    JsonOption,
+    console,
+    print_json,
+    print_refusal,
+    quiet_plugins,
+)
+from sglang_platform.core.contract.version import CONTRACT_VERSION
+from sglang_platform.core.discovery import current
+from sglang_platform.core.discovery.versions import installed_version
+from sglang_platform.core.errors import PlatformError
+
+__all__ = ["info"]
+
+
+def info(as_json: JsonOption = False) -> None:
+    """The platform this environment would serve on. Imports the platform's class, and what that imports.
+
+    Exit status 1: the platform is refused.
+    """
+    try:
+        with quiet_plugins():
+            document = _document()
+    except PlatformError as error:
+        print_refusal(error, as_json)
+        raise typer.Exit(FOUND_A_PROBLEM) from None
+    if as_json:
+        print_json(document)
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=False, box=None)
+    for part in ("platform", "versions"):
+        for name, value in document[part].items():
+            table.add_row(
+                Text(name.replace("_", " "), style="bold"), Text("-" if value is None else str(value))
+            )
+    console().print(table)
+
+
+def _document() -> dict[str, Any]:
+    platform: Any = current.current_platform
+    device_name, device_type = platform.device_name, platform.device_type
+    decision = current.decide()
+    origin = decision.origin
+    cls = type(platform)
+    return {
+        "platform": {
+            "plugin": origin.name if origin else None,
+            "distribution": origin.distribution if origin else None,
+            "distribution_version": origin.version if origin else None,
+            "class": f"{cls.__module__}.{cls.__qualname__}",
+            "device_name": device_name,
+            "device_type": device_type,
+            "why": decision.trace.outcome,
+        },
+        "versions": {
+            "core": installed_version("sglang-platform-core"),
+            "contract": CONTRACT_VERSION,
+            "sglang": installed_version("sglang"),
+            "torch": installed_version("torch"),
+            "python": python_platform.python_version(),
+        },
+    }

@@ -1,0 +1,186 @@
+"""Asking one plugin: load its entry point, call `activate()`, read the answer, load the class it names."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from sglang_platform.core.discovery.contract_version import check_contract_version
+from sglang_platform.core.discovery.failures import plugin_failed
+from sglang_platform.core.discovery.scan import EntryPointRecord
+from sglang_platform.core.discovery.settings import LOCATION
+from sglang_platform.core.discovery.spelling import nearest
+from sglang_platform.core.errors import PlatformError, PlatformUnavailable, PluginFailed, PluginOrigin
+
+__all__ = ["Answer", "ask", "asked_plugin", "load_class", "load_entry_point"]
+
+_asked: ContextVar[PluginOrigin | None] = ContextVar("sglang_platform_asked", default=None)
+
+
+class Answer(NamedTuple):
+    """What a plugin answered: where its class is, or None and why not."""
+
+    location: str | None
+    reason: str | None = None
+
+
+def asked_plugin() -> PluginOrigin | None:
+    """The plugin that core is asking at this moment, in this thread; None where it asks nobody."""
+    return _asked.get()
+
+
+def ask(record: EntryPointRecord) -> Answer:
+    """Import the plugin and call its `activate()`.
+
+    Raises ContractVersionError before anything is imported, PluginFailed on everything that is no answer.
+    """
+    check_contract_version(record)
+    token = _asked.set(record.origin)
+    try:
+        answer = _call(load_entry_point(record), record)
+    except PlatformUnavailable as declined:
+        return Answer(None, declined.reason)
+    finally:
+        _asked.reset(token)
+    if answer is None:
+        return Answer(None, "activate() returned None: not on this machine")
+    if not isinstance(answer, str) or not LOCATION.fullmatch(answer) or not {".", ":"} & set(answer):
+        raise PluginFailed(
+            f"platform plugin {record.name!r} answered with {_short(answer)}",
+            plugin=record.origin,
+            why='activate() must return "pkg.mod:Class", "pkg.mod.Class" or None',
+            fix=f"correct {record.value}",
+        )
+    return Answer(answer)
+
+
+def _call(function: Callable[[], Any], record: EntryPointRecord) -> Any:
+    try:
+        return function()
+    except (PlatformUnavailable, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        # SystemExit and the panics of native libraries are no Exception, and would end the process unexplained.
+        raise plugin_failed(
+            f"platform plugin {record.name!r} failed in activate()",
+            record.origin,
+            error,
+            fix=f"correct {record.value}; to decline, activate() returns None or raises PlatformUnavailable",
+        ) from error
+
+
+def load_entry_point(record: EntryPointRecord) -> Callable[[], Any]:
+    """The function an entry point names. Raises PluginFailed where it cannot be imported or is no function."""
+    from importlib_metadata import EntryPoint
+
+    entry_point = EntryPoint(name=record.name, value=record.value, group=record.group)
+    try:
+        loaded = entry_point.load()
+    except (PlatformUnavailable, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise _load_failure(record, entry_point, error) from error
+    if not callable(loaded):
+        what = "a module" if isinstance(loaded, ModuleType) else _short(loaded)
+        raise PluginFailed(
+            f"the entry point {record.name!r} names {what}, not a function",
+            plugin=record.origin,
+            why=f"{record.name} = {record.value} in {record.group}",
+            fix="name the function after a colon: `pkg.mod:function`",
+        )
+    return loaded  # type: ignore[no-any-return]
+
+
+def _load_failure(record: EntryPointRecord, entry_point: Any, error: BaseException) -> PlatformError:
+    what = f"plugin {record.name!r} could not be imported"
+    correct = f"correct the entry point in {record.origin.distribution} and install it again"
+    if isinstance(error, ValueError) and record.value in error.args:
+        return PluginFailed(
+            what,
+            plugin=record.origin,
+            why=f"{record.value!r} is no object reference (`pkg.mod:function`)",
+            fix=correct,
+        )
+    if isinstance(error, ModuleNotFoundError) and f"{entry_point.module}.".startswith(f"{error.name}."):
+        return PluginFailed(
+            what,
+            plugin=record.origin,
+            why=f"its entry point {record.name} = {record.value} points to the module {error.name!r}, which "
+            "does not exist in this environment",
+            fix=f"{correct}; an editable install needs its source folder to be where it was",
+        )
+    if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
+        module, name = error.obj, (entry_point.attr or "").partition(".")[0]
+        if module.__name__ == entry_point.module and error.name == name:
+            meant = nearest(name, vars(module))
+            return PluginFailed(
+                what,
+                plugin=record.origin,
+                why=f"its entry point {record.name} = {record.value} names {name!r}, which the module "
+                f"{entry_point.module!r} does not have" + (f"; did you mean {meant!r}?" if meant else ""),
+                fix=correct,
+            )
+    return plugin_failed(what, record.origin, error, fix=f"correct the import of {entry_point.module}")
+
+
+def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[type, ...]]) -> type:
+    """The platform class at `location`. `bases` is asked after the import, which may have brought in a host.
+
+    Raises PluginFailed where it cannot be imported or is no subclass of one of `bases`.
+    """
+    what = f"the platform class {location} of plugin {origin.name!r} could not be loaded"
+    try:
+        found = _resolve_name(location)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise plugin_failed(what, origin, error, fix=f"correct {location}") from error
+    allowed = bases()
+    if not isinstance(found, type) or not issubclass(found, allowed):
+        parents = ", ".join(
+            f"{base.__module__}.{base.__qualname__}" for base in getattr(found, "__bases__", ())
+        )
+        wanted = " or ".join(f"{base.__module__}.{base.__qualname__}" for base in allowed)
+        raise PluginFailed(
+            f"plugin {origin.name!r} names {location}, which is not a platform class",
+            plugin=origin,
+            why=f"it is {_short(found)}"
+            + (f" on {parents}" if parents else "")
+            + f", not a subclass of {wanted}",
+            fix=f"derive the class from {allowed[0].__module__}.{allowed[0].__qualname__}",
+        )
+    return found
+
+
+def _resolve_name(location: str) -> Any:
+    """The object at `pkg.mod:Class` or `pkg.mod.Class`; an import error inside a module is not masked."""
+    module_name, colon, attributes = location.partition(":")
+    if colon:
+        found: Any = importlib.import_module(module_name)
+        for name in attributes.split("."):
+            found = getattr(found, name)
+        return found
+    first, *rest = location.split(".")
+    found = importlib.import_module(first)
+    for name in rest:
+        submodule = isinstance(found, ModuleType) and not hasattr(found, name)
+        found = _submodule(found, name) if submodule else getattr(found, name)
+    return found
+
+
+def _submodule(parent: ModuleType, name: str) -> ModuleType:
+    full = f"{parent.__name__}.{name}"
+    try:
+        return importlib.import_module(full)
+    except ModuleNotFoundError as error:
+        if error.name != full:
+            raise
+        raise AttributeError(f"module {parent.__name__!r} has no attribute or submodule {name!r}") from error
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return f"the {type(value).__name__} {text if len(text) <= 80 else text[:77] + '...'}"

@@ -1,0 +1,50 @@
+"""The check of a plugin's contract version, on its metadata alone."""
+
+from __future__ import annotations
+
+import re
+
+from sglang_platform.core.discovery import scan
+from sglang_platform.core.discovery.groups import CONTRACT_GROUP
+from sglang_platform.core.discovery.scan import EntryPointRecord
+from sglang_platform.core.errors import ContractVersionError
+
+__all__ = ["check_contract_version", "stated_versions"]
+
+
+def stated_versions(record: EntryPointRecord) -> list[str]:
+    """What the plugin's distribution states for it, e.g. `["v1"]`; empty for a plugin built on SGLang's classes."""
+    return [
+        contract.value
+        for contract in scan.records(CONTRACT_GROUP)
+        if contract.name == record.name and contract.origin == record.origin
+    ]
+
+
+def check_contract_version(record: EntryPointRecord) -> None:
+    """Raises ContractVersionError unless the plugin states this core's contract version, or none at all."""
+    from sglang_platform.core.contract.version import CONTRACT_VERSION  # its package costs 15 ms
+
+    for stated in stated_versions(record):
+        if stated == f"v{CONTRACT_VERSION}":
+            continue
+        number = re.fullmatch(r"v(\d+)", stated)
+        distribution = record.origin.distribution
+        if number is None:
+            raise ContractVersionError(
+                f"plugin {record.name!r} states the contract version {stated!r}, which is none",
+                plugin=record.origin,
+                why=f"a contract version is written `v<number>`; this core speaks v{CONTRACT_VERSION}",
+                fix=f'correct [project.entry-points."{CONTRACT_GROUP}"] in {distribution} and install it again',
+            )
+        raise ContractVersionError(
+            f"plugin {record.name!r} is built for contract version {number[1]}, this core speaks "
+            f"version {CONTRACT_VERSION}",
+            plugin=record.origin,
+            why=f"its metadata states {record.name} = {stated} in {CONTRACT_GROUP}; nothing of it was imported",
+            fix=(
+                "pip install --upgrade sglang-platform-core"
+                if int(number[1]) > CONTRACT_VERSION
+                else f"pip install --upgrade {distribution}, or install the sglang-platform-core it was built for"
+            ),
+        )

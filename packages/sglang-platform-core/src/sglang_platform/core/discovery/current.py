@@ -1,0 +1,156 @@
+"""`current_platform`: the one lazy platform object of the process.
+
+Importing it resolves nothing. The first touch of an attribute decides on a platform and then turns this very object
+into an instance of the platform's class, so that every later access is a plain attribute access and the object is
+the same one wherever and whenever it was imported. In a host process the host's own `current_platform` is this
+object too, whichever of the two is touched first (see `adopt`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sglang_platform.core.discovery.process import Process
+
+if TYPE_CHECKING:
+    from sglang_platform.core.contract.srt import SRTPlatform
+    from sglang_platform.core.discovery.resolve import Choice, Decision
+    from sglang_platform.core.discovery.trace import Trace
+
+__all__ = [
+    "adopt",
+    "choice",
+    "current_platform",
+    "decide",
+    "decision",
+    "follow_host",
+    "host_platform_class",
+    "is_current_platform",
+    "reset",
+    "resolved",
+    "trace",
+]
+
+
+class _Unresolved:
+    """The class of `current_platform` until it is touched.
+
+    Special methods are looked up on the class, hence one here for each that a platform inherits from `object`.
+    """
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__class__":
+            # isinstance() compares the answer with type(self) as it is afterwards, so the object must not turn here.
+            return _process.platform_type()
+        _process.turn()
+        return getattr(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _process.turn()
+        setattr(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        _process.turn()
+        delattr(self, name)
+
+    def __dir__(self) -> list[str]:
+        _process.turn()
+        return dir(self)
+
+    def __eq__(self, other: object) -> bool:
+        _process.turn()
+        return self == other
+
+    def __hash__(self) -> int:
+        _process.turn()
+        return hash(self)
+
+    def __bool__(self) -> bool:
+        _process.turn()
+        return bool(self)
+
+    def __str__(self) -> str:
+        _process.turn()
+        return str(self)
+
+    def __format__(self, spec: str) -> str:
+        _process.turn()
+        return format(self, spec)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        _process.turn()
+        return self.__reduce_ex__(protocol)
+
+    def __repr__(self) -> str:
+        # A debugger that shows a variable must not load a platform.
+        return f"<current_platform: {_process.describe()}>"
+
+
+_object: Any = object.__new__(_Unresolved)
+_process = Process(_object, _Unresolved)
+
+current_platform: SRTPlatform = _object
+
+
+def resolved() -> bool:
+    """Whether this process has its platform."""
+    return _process.turned
+
+
+def decision() -> Decision | None:
+    """The decision of this process, or None where nothing has asked for one yet."""
+    return _process.decision
+
+
+def decide() -> Decision:
+    """The decision of this process, made now if it was not. The platform is not instantiated.
+
+    Raises the PlatformError of the rules; the same one, each time, until `reset`.
+    """
+    return _process.decide()
+
+
+def choice() -> Choice:
+    """Which plugin is active, decided now if it was not. The platform's class is not imported."""
+    return _process.choose()
+
+
+def trace() -> Trace | None:
+    """The trace of this process's decision, also where it was refused; None where nothing has asked yet."""
+    return _process.trace
+
+
+def adopt(cls: type) -> object:
+    """Make `current_platform` an instance of `cls` and return it.
+
+    Called by the host adapter's metaclass when the host instantiates the re-based class. Where the process
+    resolved before the host was loaded, the object changes its class and keeps its state. Raises HostError where
+    `cls` is not the class of the platform that this process decided on.
+    """
+    return _process.adopt(cls)
+
+
+def follow_host() -> None:
+    """Take over the host's own platform where no plugin is active and this process resolved before the host came.
+
+    For the host adapter, in every process of the host; does nothing in any other case.
+    """
+    _process.follow_host()
+
+
+def host_platform_class(name: str) -> type:
+    """The re-based class of the platform this process decided on, by the attribute name that `activate()` gave.
+
+    Raises AttributeError where `name` is not the active plugin's.
+    """
+    return _process.host_platform_class(name)
+
+
+def is_current_platform(other: object) -> bool:
+    """Whether `other` is `current_platform`, or the object of the host's whose class and state it took over."""
+    return other is _object or (_process.turned and getattr(other, "__dict__", None) is vars(_object))
+
+
+def reset() -> None:
+    """Forget platform, decision and metadata scan. For tests: objects that kept parts of the platform keep them."""
+    _process.reset()

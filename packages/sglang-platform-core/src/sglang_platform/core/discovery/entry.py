@@ -1,0 +1,64 @@
+"""`platform_plugin`: one `activate()` that serves core and the host."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+
+from sglang_platform.core.discovery import scan
+from sglang_platform.core.discovery.asking import asked_plugin
+from sglang_platform.core.discovery.groups import PLATFORM_GROUP
+from sglang_platform.core.discovery.scan import EntryPointRecord
+from sglang_platform.core.errors import LaunchRefused, PlatformError
+from sglang_platform.core.hosts import active_host
+
+__all__ = ["platform_plugin"]
+
+_Activate = Callable[[], str | None]
+
+
+def platform_plugin(activate: _Activate) -> _Activate:
+    """Decorate the `activate()` that a platform's entry point names.
+
+    Asked by core, or called outside a host, it is the plain function. Called by the host, it answers by core's rules
+    for the whole process: the re-based class if this plugin is the platform, None if another one or none is, and
+    LaunchRefused with the reason where the rules refuse, since the host drops every `Exception`.
+    """
+
+    @functools.wraps(activate)
+    def answer() -> str | None:
+        if asked_plugin() is not None or active_host() is None:
+            return activate()
+        return _answer_host(answer, activate)
+
+    return answer
+
+
+def _answer_host(answer: _Activate, activate: _Activate) -> str | None:
+    from sglang_platform.core.discovery import current
+    from sglang_platform.core.discovery.process import host_attribute
+
+    try:
+        origin = current.decide().origin
+    except PlatformError as error:
+        raise LaunchRefused.because(error) from error
+    if origin is None or origin.name not in _names(answer, activate):
+        return None
+    return f"sglang_platform.core.hosts.sglang.platforms:{host_attribute(origin.name)}"
+
+
+def _names(answer: _Activate, activate: _Activate) -> set[str]:
+    """The entry-point names under which this function is registered."""
+    return {record.name for record in scan.records(PLATFORM_GROUP) if _is(record, answer, activate)}
+
+
+def _is(record: EntryPointRecord, answer: _Activate, activate: _Activate) -> bool:
+    module, _, attributes = record.value.partition("[")[0].replace(" ", "").partition(":")
+    if (module, attributes) == (activate.__module__, activate.__qualname__):
+        return True
+    # Registered under another module's name for it: whoever calls it has loaded that module.
+    found: object = sys.modules.get(module)
+    for name in attributes.split("."):
+        found = getattr(found, name, None)
+    return found is answer

@@ -1,0 +1,129 @@
+"""A foreign exception turned into a PluginFailed that says where it came from and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sglang_platform.core.errors import PlatformError, PluginFailed, PluginOrigin, ReentrantResolution
+
+__all__ = ["amended", "cause_chain", "explain", "missing_module_fix", "plugin_failed"]
+
+# Import names whose distribution has another name, as far as accelerator packages use them.
+_DISTRIBUTION_OF = {
+    "PIL": "pillow",
+    "pynvml": "nvidia-ml-py",
+    "sgl_kernel": "sgl-kernel",
+    "yaml": "PyYAML",
+    "zmq": "pyzmq",
+}
+
+
+def plugin_failed(
+    what: str, origin: PluginOrigin, error: BaseException, fix: str | None = None
+) -> PlatformError:
+    """The error to raise `from error`. A re-entrant touch keeps its class: it explains itself."""
+    if isinstance(error, ReentrantResolution):
+        return type(error)(error.what, plugin=error.plugin or origin, why=error.why, fix=error.fix)
+    return PluginFailed(what, plugin=origin, why=explain(error), fix=_fix(origin, error) or fix)
+
+
+def amended(error: PlatformError, alternative: str) -> PlatformError:
+    """`error` with one more way out."""
+    fix = f"{error.fix}; or {alternative}" if error.fix else alternative
+    copy = type(error)(error.what, plugin=error.plugin, why=error.why, fix=fix)
+    copy.__cause__ = error.__cause__
+    return copy
+
+
+def cause_chain(error: BaseException) -> Iterator[BaseException]:
+    """`error`, what caused it, what caused that, ... to the first cause."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        hidden = None if current.__suppress_context__ else current.__context__
+        current = current.__cause__ or hidden
+
+
+def explain(error: BaseException) -> str:
+    """The error and its first cause, each with its place: an import error often hides the real one."""
+    chain = list(cause_chain(error))
+    text = _one(error)
+    if len(chain) > 1:
+        text += f"\nfirst cause: {_one(chain[-1])}"
+    return text
+
+
+def _one(error: BaseException) -> str:
+    if isinstance(error, PlatformError):
+        return f"{type(error).__name__}: {error.what}" + (f" ({error.why})" if error.why else "")
+    message = " ".join(str(error).split())
+    place = _place(error)
+    return f"{type(error).__name__}: {message}" + (f" (at {place})" if place else "")
+
+
+def _place(error: BaseException) -> str | None:
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    place = None
+    traceback = error.__traceback__
+    while traceback is not None:
+        module = traceback.tb_frame.f_globals.get("__name__", "")
+        own = module.startswith(("importlib", "_frozen_importlib", "sglang_platform.core.discovery"))
+        if not own:
+            place = f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return place
+
+
+def _fix(origin: PluginOrigin, error: BaseException) -> str | None:
+    for link in cause_chain(error):
+        if isinstance(link, ModuleNotFoundError) and link.name:
+            return missing_module_fix(origin, link.name)
+    return None
+
+
+def missing_module_fix(origin: PluginOrigin, module: str) -> str:
+    """Which package to install for a module that the plugin imports and nobody provides."""
+    top = module.partition(".")[0]
+    package = _DISTRIBUTION_OF.get(top, top)
+    extra, requirement = _declared(origin, {_folded(top), _folded(package)})
+    if extra:
+        return f"the module {module!r} is missing: pip install '{origin.distribution}[{extra}]'"
+    if requirement:
+        return f"the module {module!r} is missing: pip install '{requirement}'"
+    if top in _DISTRIBUTION_OF:
+        return f"the module {module!r} is missing: pip install {package}"
+    carrier = origin.distribution or "the plugin"
+    return (
+        f"the module {module!r} is missing: install the package that provides it (pip install {package}, if it "
+        f"bears the same name); {carrier} does not declare it"
+    )
+
+
+def _declared(origin: PluginOrigin, names: set[str]) -> tuple[str | None, str | None]:
+    """(extra, requirement) under which the plugin's distribution asks for one of `names`."""
+    if origin.distribution is None:
+        return None, None
+    import importlib_metadata
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        lines = importlib_metadata.requires(origin.distribution) or []
+    except importlib_metadata.PackageNotFoundError:
+        return None, None
+    for line in lines:
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:
+            continue
+        if _folded(requirement.name) in names:
+            extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", str(requirement.marker or ""))
+            return (extra[1] if extra else None), f"{requirement.name}{requirement.specifier}"
+    return None, None
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,44 @@
+"""The entry-point groups of SGLang's plugin framework and of this project, and the names they once had."""
+
+from __future__ import annotations
+
+__all__ = [
+    "CONTRACT_GROUP",
+    "GENERAL_GROUP",
+    "KNOWN_GROUPS",
+    "OWN_PLUGIN",
+    "PLATFORM_GROUP",
+    "RETIRED_GROUPS",
+]
+
+PLATFORM_GROUP = "sglang.srt.platforms"
+"""Platforms: `activate() -> "pkg.mod:Class" | None`."""
+
+GENERAL_GROUP = "sglang.srt.plugins"
+"""General plugins: functions called for their side effects."""
+
+CONTRACT_GROUP = "sglang_platform.contract"
+"""The contract version a plugin was built for: its name, and `v<number>` as the value. Never loaded."""
+
+OWN_PLUGIN = "sglang_platform_core"
+"""Core's own general plugin, through which the host's loader reaches this project."""
+
+KNOWN_GROUPS = frozenset(
+    {
+        PLATFORM_GROUP,
+        GENERAL_GROUP,
+        CONTRACT_GROUP,
+        "sglang.multimodal_gen.platforms",
+        "sglang.multimodal_gen.plugins",
+        "sglang.serve_backends",
+    }
+)
+"""The groups that SGLang 0.5.23 and this project read."""
+
+RETIRED_GROUPS = {
+    "sglang.platform_plugins": PLATFORM_GROUP,
+    "sglang.platforms": PLATFORM_GROUP,
+    "sglang.plugins": GENERAL_GROUP,
+    "sglang.general_plugins": GENERAL_GROUP,
+}
+"""Names from drafts of SGLang's framework, which no release reads; with the group to use instead."""

@@ -1,0 +1,281 @@
+"""The rules by which one platform is chosen, or the process is refused.
+
+`SGLANG_PLATFORM=name`: that plugin and no other is imported, and whatever keeps it from answering is an error.
+Unset: every plugin is asked; one active plugin is the platform, none is no error, several are one. A plugin that
+failed is an error, unless `SGLANG_PLATFORM_ON_ERROR=warn`. There is no priority between platforms, on purpose.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from sglang_platform.core.discovery import scan
+from sglang_platform.core.discovery.asking import ask, load_class
+from sglang_platform.core.discovery.failures import amended
+from sglang_platform.core.discovery.kind import SRT, PlatformKind
+from sglang_platform.core.discovery.scan import EntryPointRecord
+from sglang_platform.core.discovery.settings import ON_ERROR_VARIABLE, Settings, read_settings
+from sglang_platform.core.discovery.spelling import nearest
+from sglang_platform.core.discovery.trace import Candidate, Trace
+from sglang_platform.core.errors import (
+    DuplicatePlugins,
+    PlatformError,
+    PluginFailed,
+    PluginNotFound,
+    PluginOrigin,
+    SeveralPlatforms,
+)
+
+__all__ = ["Choice", "Decision", "choose", "load_choice", "refuse_duplicates", "resolve"]
+
+_logger = logging.getLogger(__name__)
+
+
+class Choice(NamedTuple):
+    """Which plugin gives the platform, before its class is imported."""
+
+    origin: PluginOrigin | None
+    """None: no plugin is active, and the base platform serves."""
+
+    location: str | None
+    """Where the class is."""
+
+    may_fall_back: bool
+    """Whether a later failure of this plugin may be survived without it."""
+
+    trace: Trace
+
+
+class Decision(NamedTuple):
+    """Which platform class serves this process, and why."""
+
+    origin: PluginOrigin | None
+    """None: no plugin is active."""
+
+    platform_class: type | None
+    """The plugin's class as the vendor wrote it; None where no plugin is active."""
+
+    trace: Trace
+
+
+def resolve(kind: PlatformKind = SRT, trace: Trace | None = None) -> Decision:
+    """`choose`, then import the class. Keeps no state: `current.decide` gives the process's one decision."""
+    return load_choice(choose(kind, trace), kind)
+
+
+def choose(kind: PlatformKind = SRT, trace: Trace | None = None) -> Choice:
+    """Ask the plugins of `kind` by the rules. Their platform classes are not imported.
+
+    `trace` is filled in; pass one to read it where this raises. Raises ConfigurationError, PluginNotFound,
+    PluginFailed, ContractVersionError, DuplicatePlugins or SeveralPlatforms.
+    """
+    import os
+
+    trace = Trace(kind.group) if trace is None else trace
+    started = time.perf_counter()
+    try:
+        variables = (kind.variable, kind.development_variable, ON_ERROR_VARIABLE)
+        trace.settings.update({name: os.environ[name] for name in variables if os.environ.get(name)})
+        settings = read_settings(kind)
+        found = scan.records(kind.group)
+        trace.scan_seconds = time.perf_counter() - started
+        trace.candidates = [Candidate(record.origin, record.value) for record in found]
+        trace.notes += [f"unreadable: {path}: {reason}" for path, reason in scan.scan().unreadable]
+        if settings.development is not None:
+            choice = _take_development(settings, kind, trace)
+        elif settings.platform is not None:
+            choice = _ask_named(settings.platform, found, kind, trace)
+        else:
+            choice = _ask_all(found, settings, kind, trace)
+    except PlatformError as error:
+        trace.refused(error)
+        raise
+    finally:
+        trace.seconds = time.perf_counter() - started
+    return choice
+
+
+def load_choice(choice: Choice, kind: PlatformKind = SRT) -> Decision:
+    """Import the class of a choice. Raises PluginFailed, unless the choice may fall back."""
+    trace = choice.trace
+    if choice.origin is None or choice.location is None:
+        return Decision(None, None, trace)
+    started = time.perf_counter()
+    try:
+        platform_class = load_class(choice.location, choice.origin, lambda: _bases(kind))
+    except PlatformError as error:
+        return give_up(choice, error)
+    finally:
+        trace.seconds += time.perf_counter() - started
+    return Decision(choice.origin, platform_class, trace)
+
+
+def give_up(choice: Choice, error: PlatformError) -> Decision:
+    """The chosen plugin failed after it was chosen: raise, or decide for no plugin where that is allowed."""
+    trace = choice.trace
+    assert choice.origin is not None
+    candidate = trace.candidate(choice.origin)
+    candidate.outcome, candidate.reason = "failed", str(error)
+    if not choice.may_fall_back:
+        trace.refused(error)
+        raise error
+    _warn(error, trace)
+    trace.outcome = "no platform plugin is active"
+    return Decision(None, None, trace)
+
+
+def refuse_duplicates(found: Iterable[EntryPointRecord]) -> None:
+    """Raises DuplicatePlugins where two records of one group have one name."""
+    by_name: dict[str, list[EntryPointRecord]] = {}
+    for record in found:
+        by_name.setdefault(record.name, []).append(record)
+    for name, same in by_name.items():
+        if len({(record.origin, record.value) for record in same}) > 1:
+            carriers = [f"{record.origin} = {record.value}" for record in same]
+            distributions = sorted({record.origin.distribution or "?" for record in same})
+            raise DuplicatePlugins(
+                f"{len(same)} plugins are named {name!r} in {same[0].group}",
+                why="; ".join(carriers),
+                fix=f"uninstall all but one of: {', '.join(distributions)}"
+                if len(distributions) > 1
+                else f"correct the entry points of {distributions[0]}",
+            )
+
+
+def _bases(kind: PlatformKind) -> tuple[type, ...]:
+    from sglang_platform.core.hosts import active_host
+
+    host = active_host()
+    core_base = kind.core_base()
+    return (core_base,) if host is None else (core_base, host.platform_base())
+
+
+def _take_development(settings: Settings, kind: PlatformKind, trace: Trace) -> Choice:
+    assert settings.development is not None
+    name, location = settings.development
+    origin = PluginOrigin(name)
+    for candidate in trace.candidates:
+        shadowed = " brings one of that name" if candidate.origin.name == name else f"={name}={location}"
+        candidate.reason = f"{kind.development_variable}{shadowed}"
+    trace.candidates.append(
+        Candidate(origin, location, "chosen", f"named by {kind.development_variable}", location)
+    )
+    return _chosen(origin, location, False, trace)
+
+
+def _ask_named(name: str, found: Sequence[EntryPointRecord], kind: PlatformKind, trace: Trace) -> Choice:
+    for candidate in trace.candidates:
+        candidate.reason = f"{kind.variable}={name}"
+    named = [record for record in found if record.name == name]
+    if not named:
+        raise _not_found(name, found, kind)
+    refuse_duplicates(named)
+    record = named[0]
+    candidate = trace.candidate(record.origin)
+    error = _ask_into(candidate, record)
+    if error is not None:
+        raise error
+    if candidate.answer is None:
+        raise PluginFailed(
+            f"{kind.variable}={name!r}: the plugin is installed, but its device is not available",
+            plugin=record.origin,
+            why=candidate.reason,
+            fix=f"make the device available, or unset {kind.variable}",
+        )
+    return _chosen(record.origin, candidate.answer, False, trace)
+
+
+def _ask_all(
+    found: Sequence[EntryPointRecord], settings: Settings, kind: PlatformKind, trace: Trace
+) -> Choice:
+    refuse_duplicates(found)
+    active: list[EntryPointRecord] = []
+    failures: list[PlatformError] = []
+    for record in {record.name: record for record in found}.values():
+        candidate = trace.candidate(record.origin)
+        error = _ask_into(candidate, record)
+        if error is not None:
+            failures.append(error)
+        elif candidate.answer is not None:
+            candidate.outcome = "active"
+            active.append(record)
+    if failures and settings.stop_on_error:
+        raise _one_error(failures)
+    for error in failures:
+        _warn(error, trace)
+    if len(active) > 1:
+        names = [record.name for record in active]
+        raise SeveralPlatforms(
+            f"{len(active)} platforms are active: {', '.join(str(record.origin) for record in active)}",
+            why=f"{kind.variable} names none of them, and there is no priority between platforms",
+            fix=f"set {' or '.join(f'{kind.variable}={name}' for name in names)}",
+        )
+    if active:
+        answer = trace.candidate(active[0].origin).answer
+        assert answer is not None
+        return _chosen(active[0].origin, answer, not settings.stop_on_error, trace)
+    trace.outcome = "no platform plugin is active" if found else "no platform plugin is installed"
+    reasons = "; ".join(f"{candidate.origin}: {candidate.reason}" for candidate in trace.candidates)
+    _logger.info("%s%s", trace.outcome, f" ({reasons})" if reasons else "")
+    return Choice(None, None, True, trace)
+
+
+def _ask_into(candidate: Candidate, record: EntryPointRecord) -> PlatformError | None:
+    """Ask one plugin and write its answer into the trace. The error is returned, for the rules to weigh."""
+    started = time.perf_counter()
+    try:
+        candidate.answer, candidate.reason = ask(record)
+        candidate.outcome = "declined" if candidate.answer is None else "active"
+    except PlatformError as error:
+        candidate.outcome, candidate.reason = "failed", str(error)
+        return error
+    finally:
+        candidate.seconds = time.perf_counter() - started
+    return None
+
+
+def _chosen(origin: PluginOrigin, location: str, may_fall_back: bool, trace: Trace) -> Choice:
+    trace.candidate(origin).outcome = "chosen"
+    trace.outcome = f"{origin} is the platform: {location}"
+    _logger.info("platform: %s at %s", origin, location)
+    return Choice(origin, location, may_fall_back, trace)
+
+
+def _warn(error: PlatformError, trace: Trace) -> None:
+    trace.notes.append(f"{ON_ERROR_VARIABLE}=warn: went on without {error.plugin}")
+    _logger.warning("%s=warn, going on without it: %s", ON_ERROR_VARIABLE, error)
+
+
+def _one_error(failures: list[PlatformError]) -> PlatformError:
+    without = f"go on without it: {ON_ERROR_VARIABLE}=warn"
+    if len(failures) == 1:
+        return amended(failures[0], without)
+    error = PluginFailed(
+        f"{len(failures)} platform plugins failed",
+        why="\n".join(str(failure) for failure in failures),
+        fix=f"correct or uninstall them, or {without}",
+    )
+    error.__cause__ = failures[0]
+    return error
+
+
+def _not_found(name: str, found: Sequence[EntryPointRecord], kind: PlatformKind) -> PluginNotFound:
+    if not found:
+        return PluginNotFound(
+            f"{kind.variable}={name!r}, but no platform plugin is installed",
+            why=f"no installed distribution has an entry point in {kind.group}",
+            fix="pip install the package that brings it (into this environment), or unset " + kind.variable,
+        )
+    known = Counter(record.name for record in found)
+    meant = nearest(name, known)
+    return PluginNotFound(
+        f"{kind.variable}={name!r} names no installed platform plugin"
+        + (f"; did you mean {meant!r}?" if meant else ""),
+        why=f"installed: {', '.join(str(record.origin) for record in found)}",
+        fix=(f"set {kind.variable}={meant}" if meant else "set one of those names")
+        + ", or pip install the package that brings it",
+    )

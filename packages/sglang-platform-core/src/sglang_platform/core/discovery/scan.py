@@ -1,0 +1,275 @@
+"""One scan of the installed metadata per process.
+
+Gives what `importlib_metadata` gives, for the entry points of files that mention sglang, without its cost: the
+folders of `sys.path` are listed, each `entry_points.txt` is read as bytes, and only one that mentions sglang is
+parsed. Path entries and finders that are no plain folders are left to `importlib_metadata` itself.
+
+Two distributions of one name: the first on the path wins, and one that has metadata goes before a leftover folder
+that has none, as `importlib_metadata` 9 and later decide.
+"""
+
+from __future__ import annotations
+
+# pathlib would double the time of a scan.
+# ruff: noqa: PTH110, PTH113, PTH208
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sglang_platform.core.errors import PluginOrigin
+
+__all__ = [
+    "EntryPointRecord",
+    "HiddenDistribution",
+    "Scan",
+    "UnreadableMetadata",
+    "invalidate",
+    "normalize",
+    "records",
+    "scan",
+    "scan_paths",
+]
+
+_MENTION = b"sglang"
+
+
+class EntryPointRecord(NamedTuple):
+    """One entry point as the metadata states it. Nothing of the plugin is imported to make one."""
+
+    group: str
+    name: str
+    value: str
+    origin: PluginOrigin
+
+
+class UnreadableMetadata(NamedTuple):
+    """A metadata file that may carry a plugin and cannot be read."""
+
+    path: str
+    reason: str
+
+
+class HiddenDistribution(NamedTuple):
+    """A distribution with sglang entry points that another one of its name keeps out."""
+
+    path: str
+    by: str
+
+
+class Scan(NamedTuple):
+    """All that one scan found: `records` sorted by group, name and distribution."""
+
+    records: tuple[EntryPointRecord, ...] = ()
+    unreadable: tuple[UnreadableMetadata, ...] = ()
+    hidden: tuple[HiddenDistribution, ...] = ()
+
+
+_lock = threading.Lock()
+_cached: Scan | None = None
+
+
+def scan() -> Scan:
+    """The scan of this process: made on the first call, then kept, whatever happens to `sys.path`."""
+    global _cached
+    with _lock:
+        if _cached is None:
+            _cached = _scan_process()
+        return _cached
+
+
+def invalidate() -> None:
+    """Forget the scan, so that the next call looks again. For tests that install distributions."""
+    global _cached
+    with _lock:
+        _cached = None
+
+
+def records(group: str) -> tuple[EntryPointRecord, ...]:
+    """The entry points of one group in this process."""
+    return tuple(record for record in scan().records if record.group == group)
+
+
+def normalize(name: str) -> str:
+    """A distribution's name in the form in which two spellings of it are equal."""
+    return re.sub(r"[-_.]+", "_", name).lower()
+
+
+@dataclass
+class FoundDistribution:
+    """A distribution whose metadata mentions sglang, or (without entry points) one that may hide such a one."""
+
+    name: str
+    """Normalised."""
+    path: str
+    has_metadata: bool | None = None
+    """None where nobody had to look yet."""
+    entry_points: list[tuple[str, str, str]] = field(default_factory=list)
+    """(group, name, value)"""
+    identity: tuple[str | None, str | None] | None = None
+    """(name, version) as the metadata states them; None where nobody had to look yet."""
+
+
+def scan_paths(paths: Iterable[str | os.PathLike[str]]) -> Scan:
+    """The scan of the given path entries, as if they were `sys.path`."""
+    found: list[FoundDistribution] = []
+    unreadable: list[UnreadableMetadata] = []
+    for entry in paths:
+        if isinstance(
+            entry, str | os.PathLike
+        ):  # anything else on sys.path is ignored by the import system too
+            found.extend(_scan_entry(os.fspath(entry), unreadable))
+    return _first_of_each_name(found, unreadable)
+
+
+def _scan_process() -> Scan:
+    if _has_foreign_finder():
+        from sglang_platform.core.discovery.metadata import found_by_finders
+
+        unreadable: list[UnreadableMetadata] = []
+        return _first_of_each_name(list(found_by_finders(None, unreadable)), unreadable)
+    return scan_paths(sys.path)
+
+
+def _has_foreign_finder() -> bool:
+    """Whether something besides the folders of `sys.path` can bring distributions (frozen applications do)."""
+    for finder in sys.meta_path:
+        if getattr(finder, "find_distributions", None) is None:
+            continue
+        home = finder.__module__ if isinstance(finder, type) else type(finder).__module__
+        if home not in ("_frozen_importlib_external", "importlib_metadata"):
+            return True
+    return False
+
+
+def _scan_entry(entry: str, unreadable: list[UnreadableMetadata]) -> Iterator[FoundDistribution]:
+    """Every distribution in one path entry, in the folder's order; only those that mention sglang are parsed."""
+    folder = entry or "."
+    try:
+        children = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        children = []
+        plain = not os.path.isfile(folder)  # a file may be a zip archive
+    except OSError as error:
+        unreadable.append(UnreadableMetadata(folder, str(error)))
+        return
+    else:
+        plain = not folder.lower().rstrip("/").endswith(".egg")
+    infos = [child for child in children if child[-5:].lower() == "-info"]
+    if not plain or any(map(_is_odd, infos)):
+        from sglang_platform.core.discovery.metadata import found_by_finders
+
+        yield from found_by_finders([entry], unreadable)
+        return
+    for child in infos:
+        if not child.endswith((".dist-info", ".egg-info")):
+            continue
+        # What precedes the first dash; normalising by expression only where it could change something.
+        name = child.rpartition(".")[0].partition("-")[0].lower()
+        if "." in name or "__" in name:
+            name = normalize(name)
+        path = f"{folder}/{child}"
+        distribution = FoundDistribution(name, path)
+        text = _read(f"{path}/entry_points.txt", unreadable)
+        if text is not None and _MENTION in text:
+            try:
+                distribution.entry_points = [
+                    point for point in parse(text.decode("utf-8")) if "sglang" in point[0]
+                ]
+            except ValueError as error:
+                unreadable.append(UnreadableMetadata(f"{path}/entry_points.txt", str(error)))
+        yield distribution
+
+
+def _is_odd(child: str) -> bool:
+    """Whether a metadata folder's name does not state the distribution's name in the usual way."""
+    if child.endswith((".dist-info", ".egg-info")):
+        return child[0] in ".-"
+    return child.lower().endswith((".dist-info", ".egg-info"))
+
+
+def _read(path: str, unreadable: list[UnreadableMetadata]) -> bytes | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        unreadable.append(UnreadableMetadata(path, str(error)))
+        return None
+    try:
+        text = os.read(descriptor, 16384)
+        if len(text) == 16384:
+            while more := os.read(descriptor, 1 << 20):
+                text += more
+        return text
+    except IsADirectoryError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def parse(text: str) -> Iterator[tuple[str, str, str]]:
+    """(group, name, value) of each entry point; ValueError on a line that is none."""
+    group = None
+    for line in map(str.strip, text.splitlines()):
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith("[") and line.endswith("]"):
+            group = line.strip("[]")
+        elif group is not None:
+            name, equals, value = line.partition("=")
+            if not equals:
+                raise ValueError(f"the line {line!r} in [{group}] is not `name = value`")
+            yield group, name.strip(), value.strip()
+
+
+def _first_of_each_name(found: list[FoundDistribution], unreadable: list[UnreadableMetadata]) -> Scan:
+    records: list[EntryPointRecord] = []
+    hidden: list[HiddenDistribution] = []
+    wanted = {distribution.name for distribution in found if distribution.entry_points}
+    rivals: dict[str, list[FoundDistribution]] = {}
+    for distribution in found:
+        if distribution.name in wanted:
+            rivals.setdefault(distribution.name, []).append(distribution)
+    for same_name in rivals.values():
+        winner = same_name[0]
+        if len(same_name) > 1:
+            winner = next(filter(_has_metadata, same_name), winner)
+        for rival in same_name:
+            if rival.entry_points and rival is not winner and rival.path != winner.path:
+                hidden.append(HiddenDistribution(rival.path, winner.path))
+        if winner.entry_points:
+            name, version = winner.identity or _identity(winner.path)
+            for group, entry_name, value in winner.entry_points:
+                origin = PluginOrigin(entry_name, name or winner.name, version)
+                records.append(EntryPointRecord(group, entry_name, value, origin))
+    records.sort(key=lambda record: (*record[:3], record.origin.distribution or ""))
+    return Scan(tuple(records), tuple(unreadable), tuple(hidden))
+
+
+def _has_metadata(distribution: FoundDistribution) -> bool:
+    if distribution.has_metadata is None:
+        path = distribution.path
+        distribution.has_metadata = (
+            os.path.exists(f"{path}/METADATA") or os.path.exists(f"{path}/PKG-INFO") or os.path.isfile(path)
+        )
+    return distribution.has_metadata
+
+
+def _identity(path: str) -> tuple[str | None, str | None]:
+    """Name and version from the header of METADATA, without the cost of an e-mail parser."""
+    fields: dict[str, str] = {}
+    for name in ("METADATA", "PKG-INFO"):
+        text = _read(f"{path}/{name}", [])
+        if text:
+            for line in text.decode("utf-8", errors="replace").splitlines():
+                if not line.strip():
+                    break
+                key, colon, value = line.partition(":")
+                if colon and not line[0].isspace():
+                    fields.setdefault(key.strip().lower(), value.strip())
+            break
+    return fields.get("name"), fields.get("version")

@@ -1,0 +1,130 @@
+"""One import finder for all hooks: a watched module is patched right after it ran, before anyone can bind its names."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Container, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+__all__ = ["HookFinder", "is_running", "when_finished"]
+
+OnExecuted = Callable[[ModuleType, str], None]
+
+
+class HookFinder:
+    """Sits first on `sys.meta_path`, lets the other finders find, and gives watched modules a patching loader.
+
+    Everything else costs one dict lookup per import.
+    """
+
+    delegates = True  # finds nothing by itself
+
+    def __init__(self, watched: Container[str], executed: OnExecuted) -> None:
+        self._watched = watched
+        self._executed = executed
+        self._asking = threading.local()
+
+    def install(self) -> None:
+        if sys.meta_path[:1] != [self]:
+            self.remove()
+            sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+
+    def remove(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)  # type: ignore[arg-type]
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name not in self._watched:
+            return None
+        names: set[str] = self._asking.__dict__.setdefault("names", set())
+        if name in names:
+            return None  # another finder asks the whole path again from within our question
+        names.add(name)
+        try:
+            spec = self._ask(name, path, target)
+        finally:
+            names.discard(name)
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = _PatchingLoader(spec.loader, self._executed)  # type: ignore[assignment]
+        return spec
+
+    def _ask(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            if finder is not self and find is not None:
+                spec = find(name, path, target)
+                if spec is not None:
+                    return spec  # type: ignore[no-any-return]
+        return None
+
+
+class _PatchingLoader:
+    """Stands in for a module's loader until the module runs; then the module has its own loader back."""
+
+    def __init__(self, loader: Any, executed: OnExecuted) -> None:
+        self._loader = loader
+        self._executed = executed
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        create = getattr(self._loader, "create_module", None)
+        return create(spec) if create is not None else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        name = module.__name__
+        spec = module.__spec__
+        if spec is not None and spec.loader is self:  # type: ignore[comparison-overlap]
+            name, spec.loader = spec.name, self._loader
+        if module.__dict__.get("__loader__") is self:
+            module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._executed(sys.modules.get(name, module), name)  # a module may have put another in its place
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+class _WatchedSpec(ModuleSpec):
+    """The spec of a module that was already running when its hooks came; the import system marks its end on it."""
+
+    _on_end: Callable[[], None]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_initializing" and not value:
+            on_end = self._on_end
+            del self._on_end
+            self.__class__ = ModuleSpec  # type: ignore[assignment]
+            try:
+                on_end()
+            finally:
+                super().__setattr__(name, value)
+            return
+        super().__setattr__(name, value)
+
+
+def is_running(module: ModuleType) -> bool:
+    """Is the module in `sys.modules` while its code still runs?"""
+    spec = object.__getattribute__(module, "__dict__").get("__spec__")
+    return bool(getattr(spec, "_initializing", False))
+
+
+def when_finished(module: ModuleType, executed: OnExecuted) -> bool:
+    """Call `executed` when a running module's import ends well; False where its spec cannot be watched."""
+    spec = object.__getattribute__(module, "__dict__").get("__spec__")
+    if isinstance(spec, _WatchedSpec):
+        return True
+    if type(spec) is not ModuleSpec:
+        return False
+    name = spec.name
+
+    def on_end() -> None:
+        if name in sys.modules:  # an import that failed has taken it out
+            executed(sys.modules[name], name)
+
+    spec.__class__ = _WatchedSpec
+    spec._on_end = on_end  # type: ignore[attr-defined]
+    return True

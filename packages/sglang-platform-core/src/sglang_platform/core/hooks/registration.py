@@ -1,0 +1,137 @@
+"""What one `register()` call leaves behind: the hook, its target, its plugin, and what became of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Literal, NamedTuple
+
+from sglang_platform.core.errors import HookError, HookSignatureError, PluginOrigin
+
+__all__ = ["RETURN_NONE", "HookSource", "HookType", "Registration", "State"]
+
+State = Literal["pending", "applied", "failed"]
+_serials = itertools.count()
+
+
+class HookType(Enum):
+    """How a hook takes part in a call of its target. The names and values are SGLang's."""
+
+    BEFORE = "before"
+    """``fn(*args, **kwargs) -> None | (args, kwargs)``: runs first, may change the arguments."""
+    AFTER = "after"
+    """``fn(result, *args, **kwargs) -> None | new result``: None keeps the result, `RETURN_NONE` makes it None."""
+    AROUND = "around"
+    """``fn(original, *args, **kwargs) -> result``: calls the target itself, or not."""
+    REPLACE = "replace"
+    """``fn(*args, **kwargs) -> result`` or a class: takes the target's place, under all other hooks."""
+
+
+class HookSource(NamedTuple):
+    """SGLang's spelling of where a hook comes from; accepted wherever a `PluginOrigin` is."""
+
+    plugin_name: str
+    dist_name: str | None = None
+
+
+class _ReturnNone:
+    """The type of `RETURN_NONE`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "RETURN_NONE"
+
+
+RETURN_NONE = _ReturnNone()
+"""An AFTER hook returns this to make the result None, since None itself means "keep the result"."""
+
+
+class Registration:
+    """One hook on one target. Only the engine changes `state`, `why` and `unreached`."""
+
+    __slots__ = (
+        "error",
+        "hook",
+        "key",
+        "order",
+        "origin",
+        "overridden",
+        "required",
+        "serial",
+        "spelling",
+        "state",
+        "type",
+        "unreached",
+        "why",
+    )
+
+    def __init__(
+        self,
+        key: str,
+        spelling: str,
+        hook: Callable[..., Any],
+        type_: HookType,
+        origin: PluginOrigin | None,
+        required: bool,
+        order: int,
+    ) -> None:
+        if not callable(hook):
+            raise HookSignatureError(
+                f"The hook on {spelling} is not callable: {hook!r}",
+                plugin=origin,
+                fix="register a function, or a class with HookType.REPLACE",
+            )
+        if not isinstance(type_, HookType):
+            raise HookError(
+                f"The hook on {spelling} has the type {type_!r}",
+                plugin=origin,
+                fix="use one of " + ", ".join(f"HookType.{one.name}" for one in HookType),
+            )
+        if isinstance(hook, type) and type_ is not HookType.REPLACE:
+            raise HookSignatureError(
+                f"The class {hook.__qualname__} cannot be a {type_.name} hook on {spelling}",
+                plugin=origin,
+                why="a class as hook takes the target's place",
+                fix="use HookType.REPLACE, or register a function",
+            )
+        self.key = key
+        self.spelling = spelling
+        self.hook = hook
+        self.type = type_
+        self.origin = origin
+        self.required = required
+        self.order = order
+        self.serial = next(_serials)
+        self.state: State = "pending"
+        self.why: str | None = None
+        self.error: type[HookError] | None = None
+        self.unreached: tuple[str, ...] = ()
+        self.overridden = False
+
+    @property
+    def hook_name(self) -> str:
+        module = getattr(self.hook, "__module__", None)
+        name = getattr(self.hook, "__qualname__", None) or repr(self.hook)
+        return f"{module}.{name}" if module else name
+
+    @property
+    def label(self) -> str:
+        """For messages, e.g. ``AFTER hook my_plugin.log of plugin my_plugin (my-dist 1.0)``."""
+        owner = f" of plugin {self.origin}" if self.origin is not None else ""
+        return f"{self.type.name} hook {self.hook_name}{owner}"
+
+    def pend(self, why: str) -> None:
+        self.state, self.why, self.error, self.unreached = "pending", why, None, ()
+
+    def apply(self) -> None:
+        self.state, self.why, self.error = "applied", None, None
+
+    def fail(self, error: type[HookError], why: str) -> None:
+        self.state, self.why, self.error, self.unreached = "failed", why, error, ()
+
+
+def stacking(registration: Registration) -> tuple[bool, int, int]:
+    """Sort key of a stack of hooks, innermost first: REPLACE, then by `order`, then as registered."""
+    return (registration.type is not HookType.REPLACE, registration.order, registration.serial)

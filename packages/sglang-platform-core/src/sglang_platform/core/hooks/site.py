@@ -1,0 +1,243 @@
+"""One patched place: what stood there, what stands there now, and how to put the first back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from sglang_platform.core.errors import HookError, HookSignatureError
+from sglang_platform.core.hooks.compose import Layer, Wrapper
+from sglang_platform.core.hooks.references import Edit, Swap, in_mapping
+from sglang_platform.core.hooks.registration import HookType, Registration
+from sglang_platform.core.hooks.signatures import misfit
+from sglang_platform.core.hooks.targets import nearest
+from sglang_platform.core.hooks.wrap import Shape, flavour, shape
+
+__all__ = ["Absent", "Deferred", "Place", "Site", "locate"]
+
+
+class Place(NamedTuple):
+    """Where a target stands. `raw` is the attribute as `__dict__` has it; `inherited`: a parent's `__dict__`."""
+
+    owner: Any
+    name: str
+    raw: Any
+    inherited: bool
+
+
+class Absent(NamedTuple):
+    """The loaded module does not have the target."""
+
+    why: str
+    nearest: tuple[str, ...]
+
+
+class Deferred(NamedTuple):
+    """The module makes the name on first use, in its `__getattr__`."""
+
+    name: str
+
+
+def locate(module: ModuleType, path: tuple[str, ...]) -> Place | Absent | Deferred:
+    """Find a target in a loaded module. Runs no `__getattr__` of a module, which could import."""
+    owner: Any = module
+    for position, name in enumerate(path):
+        place = _attribute(owner, name)
+        if place is None:
+            if owner is module and "__getattr__" in _names(module):
+                return Deferred(name)
+            where = f"{module.__name__}:{'.'.join(path[:position])}".rstrip(":")
+            names = dir(owner) if isinstance(owner, type) else _names(owner)
+            glue = "." if position else ":"
+            return Absent(f"{where} has no {name!r}", tuple(where + glue + near for near in nearest(name, names)))
+        if position < len(path) - 1:
+            owner = place.raw if isinstance(place.raw, type) else getattr(owner, name)
+    return place  # type: ignore[return-value]
+
+
+def _names(owner: Any) -> dict[str, Any]:
+    found: dict[str, Any] = object.__getattribute__(owner, "__dict__") if hasattr(owner, "__dict__") else {}
+    return found
+
+
+def _attribute(owner: Any, name: str) -> Place | None:
+    if isinstance(owner, type):
+        for klass in owner.__mro__:
+            if name in vars(klass):
+                return Place(owner, name, vars(klass)[name], klass is not owner)
+        return None
+    if name in _names(owner):
+        return Place(owner, name, _names(owner)[name], False)
+    if isinstance(owner, ModuleType) or not hasattr(owner, name):
+        return None
+    return Place(owner, name, getattr(owner, name), True)
+
+
+class Site:
+    """A place with hooks on it. Several keys share one site where they name the same object."""
+
+    __slots__ = ("edits", "installed", "keys", "place", "shape", "where", "wrapper")
+
+    def __init__(self, place: Place, where: str) -> None:
+        found = shape(place.raw, place.owner, place.name)
+        if isinstance(found, str):
+            raise HookError(f"{where} cannot be hooked", why=found)
+        if isinstance(place.raw, ModuleType):
+            raise HookError(f"{where} cannot be hooked", why="it is a module")
+        self.place, self.where, self.shape = place, where, found
+        self.keys: set[str] = set()
+        self.wrapper: Wrapper | None = None
+        self.installed: Any = None
+        self.edits: list[Edit] = []
+
+    @property
+    def in_module(self) -> bool:
+        return isinstance(self.place.owner, ModuleType)
+
+    def stands_at(self, place: Place) -> bool:
+        """Is `place` this site, hooked?"""
+        same = self.in_module if isinstance(place.owner, ModuleType) else place.owner is self.place.owner
+        return same and place.raw is self.installed and (self.in_module or place.name == self.place.name)
+
+    def is_of(self, place: Place) -> bool:
+        """Does `place` hold what this site hooks, or its hooked form? Module names share a site by their object."""
+        if not isinstance(place.owner, ModuleType):
+            return place.owner is self.place.owner and place.name == self.place.name
+        if not self.in_module:
+            return False
+        if self.shape.by_identity and place.raw is self.installed:
+            home = (getattr(place.raw, "__module__", None), getattr(place.raw, "__qualname__", None))
+            return home != (place.owner.__name__, place.name)  # the replacement's own home is another target
+        return place.raw is self.installed or place.raw is self.place.raw
+
+    def refusal(self, registration: Registration) -> tuple[type[HookError], str] | None:
+        """Why this hook cannot go here."""
+        hook, type_ = registration.hook, registration.type
+        if self.shape.by_identity:
+            kind = "a class" if isinstance(self.place.raw, type) else f"a {type(self.place.raw).__name__}"
+            if type_ is not HookType.REPLACE:
+                return HookSignatureError, f"the target is {kind}, which can only be replaced; hook one of its methods"
+            if isinstance(self.place.raw, type) and not isinstance(hook, type):
+                return HookSignatureError, "the target is a class, and so must be its replacement"
+            return None
+        kind_of_target, kind_of_hook = flavour(self.shape.function), flavour(hook)
+        if kind_of_hook == "coroutine" and kind_of_target in ("plain", "generator"):
+            return HookSignatureError, "the hook is async and its target is not: nobody would await it"
+        observes = type_ in (HookType.BEFORE, HookType.AFTER)
+        if observes and kind_of_hook in ("generator", "async generator"):
+            return HookSignatureError, f"a {type_.name} hook that is a generator would never run"
+        why = misfit(self.shape.function, hook, type_)
+        return None if why is None else (HookSignatureError, why)
+
+    def install(self, accepted: Sequence[Registration]) -> Iterator[Swap]:
+        """Put the hooks in force; yields what else is to be swapped. `accepted` is in stacking order."""
+        replacements = [one for one in accepted if one.type is HookType.REPLACE]
+        if self.shape.by_identity:
+            yield from self._substitute(replacements[-1])
+            return
+        first = self.wrapper is None
+        if self.wrapper is None:
+            self.wrapper = Wrapper(self.shape.function, self.where)
+            self.installed = self.shape.rebuild(self.wrapper.function)
+        self.wrapper.stack(
+            replacements[-1].hook if replacements else self.shape.function,
+            [Layer(one.type, one.hook, one.label, one.origin) for one in accepted[len(replacements) :]],
+        )
+        if first:
+            self._put(self.installed)
+            if not self.place.inherited:
+                kept = frozenset(str(one.hook.__module__) for one in replacements[-1:])
+                yield from self._swaps(self.wrapper.function, self.installed, kept)
+
+    def _swaps(self, function: Any, raw: Any, kept: frozenset[str] = frozenset()) -> Iterator[Swap]:
+        yield Swap(self.shape.function, function, self.references(self.shape.function), kept)
+        if self.place.raw is not self.shape.function:
+            yield Swap(self.place.raw, raw, self.references(self.place.raw), kept)
+
+    def _substitute(self, replacement: Registration) -> Iterator[Swap]:
+        if self.installed is replacement.hook:
+            return
+        if self.installed is not None:
+            yield from self.remove()
+        self.installed = replacement.hook
+        self._put(self.installed)
+        if self.in_module or isinstance(self.place.raw, type):
+            yield Swap(self.place.raw, self.installed, kept=frozenset([self.installed.__module__]))
+
+    def join(self, place: Place) -> None:
+        """Let another module's name for the same object show the hooked form too."""
+        if place.raw is self.place.raw and self.installed is not None:
+            names = _names(place.owner)
+            slot = in_mapping(f"{place.owner.__name__}.{place.name}", names, place.name)
+            slot.put(self.installed)
+            self.edits.append(Edit(slot, place.raw, self.installed))
+
+    def rebase(self, raw: Any) -> bool:
+        """Go on with another original: its module was run again, or the parent's method it inherits has changed."""
+        found = shape(raw, self.place.owner, self.place.name)
+        if isinstance(found, str) or self.wrapper is None or flavour(found.function) != self.wrapper.flavour:
+            return False
+        self.place, self.shape = self.place._replace(raw=raw), found
+        self.wrapper.rebase(found.function)
+        self.installed = found.rebuild(self.wrapper.function)
+        self._put(self.installed)
+        return True
+
+    def remove(self) -> Iterator[Swap]:
+        """Put the original back, here and wherever it was changed; yields what to swap for holders that came later.
+
+        Where somebody has put their own object on top of ours, theirs stays, and ours becomes a plain passage.
+        """
+        if self.installed is None:
+            return
+        current = _attribute(self.place.owner, self.place.name)
+        if current is not None and current.raw is self.installed:
+            if self.place.inherited:
+                delattr(self.place.owner, self.place.name)
+            else:
+                self._put(self.place.raw)
+        for edit in reversed(self.edits):
+            edit.undo()
+        self.edits.clear()
+        installed, self.installed = self.installed, None
+        if self.wrapper is None:
+            if self.in_module:
+                root = str(installed.__module__).partition(".")[0]
+                own = frozenset(name for name in list(sys.modules) if name.partition(".")[0] == root)
+                yield Swap(installed, self.place.raw, kept=own, name=self.place.name)
+            return
+        wrapper, self.wrapper = self.wrapper, None
+        wrapper.stack(self.shape.function, [])
+        yield Swap(wrapper.function, self.shape.function)
+        if installed is not wrapper.function:
+            yield Swap(installed, self.place.raw)
+
+    def references(self, value: object) -> int:
+        """How many references to `value` are this site's own."""
+        holders = [self.place.raw, self.shape.function, self.installed]
+        count = sum(held is value for held in holders)
+        count += sum(held is value for held in _inside(self.place.raw, self.shape))
+        return count + (self.wrapper.references(value) if self.wrapper is not None else 0)
+
+    def objects(self) -> Iterator[object]:
+        """The site's own objects that may refer to what it hooks."""
+        yield from (self, self.place, self.shape, self.place.raw, self.edits, *self.edits)
+        if self.wrapper is not None:
+            yield from self.wrapper.objects()
+
+    def _put(self, value: Any) -> None:
+        try:
+            setattr(self.place.owner, self.place.name, value)
+        except (AttributeError, TypeError) as error:
+            self.installed = None
+            self.wrapper = None
+            raise HookError(f"{self.where} cannot be hooked", why=str(error)) from error
+
+
+def _inside(raw: Any, found: Shape) -> list[Any]:
+    """The references that a descriptor holds to the function in it."""
+    import gc
+
+    return [] if raw is found.function or isinstance(raw, FunctionType | type) else gc.get_referents(raw)

@@ -1,0 +1,67 @@
+"""What this process of SGLang ended on, written where another process can read it.
+
+With `SGLANG_PLATFORM_REPORT_DIR` set, each process writes `process-<pid>.json` when its plugins are loaded and again
+when it ends: the decision and its trace, the general plugins, and the state of each hook.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from sglang_platform.core.counters import REPORT_DIR_VARIABLE
+from sglang_platform.core.discovery import current
+from sglang_platform.core.hooks.registry import HookRegistry
+from sglang_platform.core.hosts.sglang.adapter import ADAPTER
+from sglang_platform.core.plugins import loaded_plugins
+
+__all__ = ["keep"]
+
+_STARTED = time.time()
+
+
+def keep() -> None:
+    """Write the report of this process now, and again when it ends. Does nothing without the variable."""
+    folder = os.environ.get(REPORT_DIR_VARIABLE)
+    if folder:
+        path = Path(folder) / f"process-{os.getpid()}.json"
+        _write(path)
+        atexit.register(_write, path)
+
+
+def _write(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    partial.write_text(json.dumps(_report(), indent=1))
+    partial.replace(path)  # a reader never sees half a report
+
+
+def _report() -> dict[str, Any]:
+    decision = current.decision()
+    trace = current.trace()
+    return {
+        "pid": os.getpid(),
+        "started": _STARTED,
+        "command": sys.argv,
+        "host": {"name": ADAPTER.name, "version": ADAPTER.version},
+        "platform": {
+            "plugin": decision.origin._asdict() if decision and decision.origin else None,
+            "class": _name(type(current.current_platform)) if current.resolved() else None,
+            "trace": trace.as_dict() if trace else None,
+            "explained": list(trace.lines()) if trace else [],
+        },
+        "plugins": [
+            {"plugin": plugin.origin._asdict(), "state": plugin.state, "reason": plugin.reason}
+            for plugin in loaded_plugins()
+        ],
+        "hooks": HookRegistry.report(),
+    }
+
+
+def _name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

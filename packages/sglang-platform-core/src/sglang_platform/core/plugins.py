@@ -1,0 +1,211 @@
+"""`load_plugins()`: run the general plugins of this process, then apply their hooks.
+
+General plugins are functions called for their side effects, found in the entry-point group `sglang.srt.plugins`.
+Every process needs its own call; in a host, core's own general plugin makes it.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from sglang_platform.core.discovery import current, scan
+from sglang_platform.core.discovery.asking import load_entry_point
+from sglang_platform.core.discovery.contract_version import check_contract_version
+from sglang_platform.core.discovery.failures import amended, plugin_failed
+from sglang_platform.core.discovery.groups import GENERAL_GROUP, OWN_PLUGIN, PLATFORM_GROUP
+from sglang_platform.core.discovery.resolve import refuse_duplicates
+from sglang_platform.core.discovery.scan import EntryPointRecord, normalize
+from sglang_platform.core.discovery.settings import (
+    ON_ERROR_VARIABLE,
+    PLUGINS_VARIABLE,
+    plugin_filter,
+    stop_on_error,
+)
+from sglang_platform.core.discovery.spelling import nearest
+from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginNotFound, PluginOrigin
+
+__all__ = ["LoadedPlugin", "load_plugins", "loaded_plugins", "reset"]
+
+_logger = logging.getLogger(__name__)
+
+State = Literal["run", "run by the host", "left out", "failed"]
+
+
+@dataclass(frozen=True)
+class LoadedPlugin:
+    """What became of one general plugin in this process."""
+
+    origin: PluginOrigin
+    value: str
+    state: State
+    reason: str | None = None
+    seconds: float | None = None
+
+
+class _Loaded:
+    """What `load_plugins()` did in this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.begun = False
+        self.error: PlatformError | None = None
+        self.plugins: list[LoadedPlugin] = []
+
+
+_loaded = _Loaded()
+
+
+def load_plugins(already_run: Collection[str] | None = None) -> None:
+    """Run every general plugin that may run, once per process, and apply all registered hooks.
+
+    A plugin may run unless SGLANG_PLUGINS is set and does not name it, or its distribution carries platforms of
+    which none is the active one. `already_run` are the names that a host has run in this process already.
+
+    Further calls do nothing, also from inside a plugin; where the first one failed, they raise its error again. The
+    hooks of a plugin that failed are withdrawn. Raises PluginNotFound for an unknown name in SGLANG_PLUGINS,
+    DuplicatePlugins, PluginFailed and ContractVersionError (with SGLANG_PLATFORM_ON_ERROR=warn the last two are
+    logged, and the plugin is left out), what `current.choice` raises where a plugin depends on the platform, and
+    HookError where a required hook cannot be applied.
+    """
+    with _loaded.lock:
+        if _loaded.error is not None:
+            raise copy.copy(_loaded.error) from _loaded.error.__cause__
+        if _loaded.begun:
+            return
+        _loaded.begun = True
+        try:
+            _load(frozenset(already_run or ()))
+        except PlatformError as error:
+            _loaded.error = error
+            raise
+
+
+def loaded_plugins() -> tuple[LoadedPlugin, ...]:
+    """What became of each general plugin in this process, in the order in which they were run."""
+    return tuple(_loaded.plugins)
+
+
+def reset() -> None:
+    """Forget that plugins were loaded. Their hooks stay: see `HookRegistry.reset`. For tests."""
+    with _loaded.lock:
+        _loaded.begun, _loaded.error = False, None
+        _loaded.plugins.clear()
+
+
+def _load(already_run: frozenset[str]) -> None:
+    from sglang_platform.core.hooks.registry import HookRegistry
+
+    stop = stop_on_error()
+    found = [record for record in scan.records(GENERAL_GROUP) if record.name != OWN_PLUGIN]
+    chosen = _without_inactive(_without_filtered(found, already_run), already_run)
+    refuse_duplicates(chosen)
+    for record in chosen:
+        if record.name in already_run:
+            _report(record, "run by the host")
+            continue
+        started = time.perf_counter()
+        try:
+            _run(record)
+        except PlatformError as error:
+            _report(record, "failed", str(error), time.perf_counter() - started)
+            if stop:
+                raise amended(error, f"go on without it: {ON_ERROR_VARIABLE}=warn") from error.__cause__
+            _logger.warning("%s=warn, going on without it: %s", ON_ERROR_VARIABLE, error)
+        else:
+            _report(record, "run", seconds=time.perf_counter() - started)
+    HookRegistry.apply_hooks()
+
+
+def _run(record: EntryPointRecord) -> None:
+    """Call one plugin with its origin recorded; on any failure none of its hooks stays."""
+    from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
+
+    check_contract_version(record)
+    try:
+        with plugin_source(record.origin):
+            function = load_entry_point(record)
+            try:
+                function()
+            except (KeyboardInterrupt, LaunchRefused):
+                raise
+            except BaseException as error:
+                what = f"general plugin {record.name!r} failed"
+                raise plugin_failed(what, record.origin, error, fix=f"correct {record.value}") from error
+    except BaseException:
+        HookRegistry.withdraw(record.origin)
+        raise
+
+
+def _without_filtered(
+    found: Iterable[EntryPointRecord], already_run: Collection[str]
+) -> list[EntryPointRecord]:
+    """The plugins that SGLANG_PLUGINS lets through. Platforms may be named in it, since the host filters them too."""
+    found = list(found)
+    names = plugin_filter()
+    if names is None:
+        return found
+    general = {record.name for record in found}
+    known = {*general, OWN_PLUGIN, *(record.name for record in scan.records(PLATFORM_GROUP))}
+    for name in names:
+        if name not in known:
+            meant = nearest(name, known)
+            raise PluginNotFound(
+                f"{PLUGINS_VARIABLE} names {name!r}, which is no installed plugin"
+                + (f"; did you mean {meant!r}?" if meant else ""),
+                why=f"installed general plugins: {', '.join(sorted(general)) or 'none'}",
+                fix=f"correct {PLUGINS_VARIABLE}, or pip install the package that brings {name!r}",
+            )
+    chosen = []
+    for record in found:
+        if record.name in names or record.name in already_run:
+            chosen.append(record)
+        else:
+            _report(record, "left out", f"{PLUGINS_VARIABLE}={','.join(names)}")
+    return chosen
+
+
+def _without_inactive(
+    found: Iterable[EntryPointRecord], already_run: Collection[str]
+) -> list[EntryPointRecord]:
+    """The plugins whose distribution carries no platform, or the active one. Asks for the platform only if it must."""
+    platforms: dict[str, list[str]] = {}
+    for record in scan.records(PLATFORM_GROUP):
+        platforms.setdefault(normalize(record.origin.distribution or ""), []).append(record.name)
+    chosen = []
+    for record in found:
+        carried = platforms.get(normalize(record.origin.distribution or ""))
+        if carried is None or _is_active(record):
+            chosen.append(record)
+            continue
+        active = current.choice().origin
+        reason = (
+            f"it belongs to the platform {' or '.join(map(repr, carried))}, and the active one is "
+            f"{active.name if active else 'none of the plugins'}"
+        )
+        if record.name in already_run:
+            _logger.warning("the host ran the general plugin %s, though %s", record.origin, reason)
+            _report(record, "run by the host", reason)
+        else:
+            _report(record, "left out", reason)
+    return chosen
+
+
+def _is_active(record: EntryPointRecord) -> bool:
+    active = current.choice().origin
+    return (
+        active is not None
+        and active.distribution is not None
+        and normalize(active.distribution) == normalize(record.origin.distribution or "")
+    )
+
+
+def _report(
+    record: EntryPointRecord, state: State, reason: str | None = None, seconds: float | None = None
+) -> None:
+    _loaded.plugins.append(LoadedPlugin(record.origin, record.value, state, reason, seconds))
