@@ -114,6 +114,13 @@ def equality(session: nox.Session) -> None:
     run(session, python, "-m", "sglang_platform.conformance.host.matrix", *session.posargs)
 
 
+@nox.session(reuse_venv=True)
+def docs(session: nox.Session) -> None:
+    """Build the documentation into `site/`; a warning is an error."""
+    session.install("-q", "mkdocs-material")
+    session.run("mkdocs", "build", "--strict", "--quiet")
+
+
 @nox.session
 def wheels(session: nox.Session) -> None:
     """Build wheels and sdists with hatch, install them by name into this fresh environment, import them."""

@@ -26,7 +26,14 @@ def _installed_as(folder: Path, entry_points: str) -> dict[str, str]:
 
 def _generate(environment: dict[str, str], folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "sglang_platform.conformance.host.generate", "--models", str(folder), *arguments],
+        [
+            sys.executable,
+            "-m",
+            "sglang_platform.conformance.host.generate",
+            "--models",
+            str(folder),
+            *arguments,
+        ],
         env={**environment, "COLUMNS": "200"},
         capture_output=True,
         text=True,
@@ -36,7 +43,7 @@ def _generate(environment: dict[str, str], folder: Path, *arguments: str) -> sub
 
 
 FAULTS = {
-    "removed": ("", ["example_oot", "not installed", "fix:"]),
+    "removed": ("", ["example_oot", "names no installed platform plugin", "fix:"]),
     "misspelt": (
         "[sglang.srt.platforms]\nexampel_oot = sglang_platform.example_oot:activate\n",
         ["example_oot", "exampel_oot", "fix:"],
@@ -78,7 +85,13 @@ def test_sglang_itself_refuses_a_platform_of_ours_that_fails(tmp_path: Path, mod
     )
     environment.pop("SGLANG_PLATFORM", None)
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", "import sglang.srt.platforms as p; print('GOT', p.current_platform)"],
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-c",
+            "import sglang.srt.platforms as p; print('GOT', p.current_platform)",
+        ],
         env=environment,
         capture_output=True,
         text=True,

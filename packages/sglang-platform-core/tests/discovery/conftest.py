@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import importlib_metadata  # noqa: F401  (must be loaded before its folder leaves sys.path)
+import importlib_metadata
 import packaging.requirements  # noqa: F401
 import pytest
 import rich.table  # noqa: F401
@@ -60,7 +60,9 @@ class Site:
         info = self.folder / f"{name.replace('-', '_')}-{version}.dist-info"
         info.mkdir()
         lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
-        (info / "METADATA").write_text("\n".join([*lines, *(f"Requires-Dist: {line}" for line in requires), ""]))
+        (info / "METADATA").write_text(
+            "\n".join([*lines, *(f"Requires-Dist: {line}" for line in requires), ""])
+        )
         sections = [
             f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in entries.items())
             for group, entries in entry_points.items()
@@ -68,11 +70,15 @@ class Site:
         (info / "entry_points.txt").write_text("\n".join(sections))
         return info
 
-    def platform(self, name: str, activate: str = "", *, contract: str | None = "v1", **metadata: object) -> None:
+    def platform(
+        self, name: str, activate: str = "", *, contract: str | None = "v1", **metadata: object
+    ) -> None:
         """A distribution `<name>-dist` with the platform `name`: `<name>_plugin:activate` runs the given body."""
         module = f"{name}_plugin"
         body = textwrap.indent(textwrap.dedent(activate or f"return '{module}_cls:Platform'"), "    ")
-        self.module(module, f"from sglang_platform.core.errors import PlatformUnavailable\ndef activate():\n{body}\n")
+        self.module(
+            module, f"from sglang_platform.core.errors import PlatformUnavailable\ndef activate():\n{body}\n"
+        )
         self.module(f"{module}_cls", PLATFORM_SOURCE.format(name=name))
         groups = {PLATFORMS: {name: f"{module}:activate"}}
         if contract is not None:

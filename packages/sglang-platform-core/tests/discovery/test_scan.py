@@ -16,17 +16,29 @@ from hypothesis import strategies as st
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.errors import PluginOrigin
 
-GROUPS = ["sglang.srt.platforms", "sglang.srt.plugins", "sglang_platform.contract", "console_scripts", "other"]
+GROUPS = [
+    "sglang.srt.platforms",
+    "sglang.srt.plugins",
+    "sglang_platform.contract",
+    "console_scripts",
+    "other",
+]
 
 # Few stems in many spellings, so that distributions collide.
-stems = st.sampled_from(["foo", "Foo", "foo_bar", "foo.bar", "Foo__Bar", "foo.-bar", "baz", "sglang_x", "0day"])
+stems = st.sampled_from(
+    ["foo", "Foo", "foo_bar", "foo.bar", "Foo__Bar", "foo._bar", "baz", "sglang_x", "0day"]
+)
 names = st.text("ab-_.", min_size=1, max_size=3)
 values = st.sampled_from(["pkg:f", "pkg.mod:Class.method", "pkg", "pkg:f [extra]", "a = b", "v1"])
-sections = st.lists(st.tuples(st.sampled_from(GROUPS), st.lists(st.tuples(names, values), max_size=3)), max_size=3)
+sections = st.lists(
+    st.tuples(st.sampled_from(GROUPS), st.lists(st.tuples(names, values), max_size=3)), max_size=3
+)
 texts = st.one_of(
     st.none(),
     sections,
-    st.sampled_from(["", "# sglang\n", "a = b\n[sglang.srt.plugins]\n", "\ufeff[sglang.srt.plugins]\na = b:c\n"]),
+    st.sampled_from(
+        ["", "# sglang\n", "a = b\n[sglang.srt.plugins]\n", "\ufeff[sglang.srt.plugins]\na = b:c\n"]
+    ),
 )
 distributions = st.fixed_dictionaries(
     {
@@ -55,7 +67,9 @@ def _files(distribution: dict[str, object], always_metadata: bool) -> dict[str, 
     files = {}
     if distribution["metadata"] or always_metadata or suffix.isupper():
         name = "PKG-INFO" if "egg" in suffix else "METADATA"
-        files[f"{info}/{name}"] = f"Metadata-Version: 2.1\nName: {stem}\nVersion: {version or '0'}\n\nName: no\n"
+        files[f"{info}/{name}"] = (
+            f"Metadata-Version: 2.1\nName: {stem}\nVersion: {version or '0'}\n\nName: no\n"
+        )
     text = _text(distribution["text"])
     if text is not None:
         files[f"{info}/entry_points.txt"] = text
@@ -95,7 +109,9 @@ def _expected() -> list[tuple[str, str, str, str]]:
 
 
 def _found(result: scan.Scan) -> list[tuple[str, str, str, str]]:
-    return sorted((r.group, r.name, r.value, scan.normalize(r.origin.distribution or "")) for r in result.records)
+    return sorted(
+        (r.group, r.name, r.value, scan.normalize(r.origin.distribution or "")) for r in result.records
+    )
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -110,12 +126,16 @@ def test_equal_to_importlib_metadata(drawn: list[tuple[list[dict[str, object]], 
             assert _found(result) == _expected()
 
 
-def _distribution(folder: Path, info: str, entry_points: str | bytes | None, metadata: str | None = "") -> Path:
+def _distribution(
+    folder: Path, info: str, entry_points: str | bytes | None, metadata: str | None = ""
+) -> Path:
     path = folder / info
     path.mkdir(parents=True)
     if metadata is not None:
         name, _, version = info.rpartition(".")[0].partition("-")
-        (path / "METADATA").write_text(metadata or f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        (path / "METADATA").write_text(
+            metadata or f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        )
     if entry_points is not None:
         text = entry_points if isinstance(entry_points, bytes) else entry_points.encode()
         (path / "entry_points.txt").write_bytes(text)
@@ -126,7 +146,9 @@ ONE = "[sglang.srt.platforms]\ndevice = pkg:activate\n"
 
 
 def test_a_record_carries_the_name_and_version_that_the_metadata_states(tmp_path: Path) -> None:
-    _distribution(tmp_path, "my_device-1.0.dist-info", ONE, "Name: My.Device\nVersion: 1.0.post1\n\nName: body\n")
+    _distribution(
+        tmp_path, "my_device-1.0.dist-info", ONE, "Name: My.Device\nVersion: 1.0.post1\n\nName: body\n"
+    )
     (record,) = scan.scan_paths([tmp_path]).records
     assert record == (
         "sglang.srt.platforms",
@@ -194,7 +216,7 @@ def test_broken_metadata_of_an_unrelated_distribution_is_not_our_business(tmp_pa
 
 
 def test_an_editable_installation_by_pth_is_found(tmp_path: Path) -> None:
-    """Its metadata stands in site-packages, its source elsewhere; and setuptools' `develop` has it beside the source."""
+    """Its metadata stands in site-packages, its source elsewhere; setuptools' `develop` has it beside that."""
     _distribution(tmp_path / "site", "modern-1.0.dist-info", ONE)
     (tmp_path / "site" / "_modern.pth").write_text(str(tmp_path / "source"))
     legacy = _distribution(tmp_path / "source", "legacy.egg-info", ONE, metadata=None)

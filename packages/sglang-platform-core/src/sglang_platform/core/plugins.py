@@ -54,7 +54,7 @@ class _Loaded:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.begun = False
-        self.error: PlatformError | None = None
+        self.error: PlatformError | LaunchRefused | None = None
         self.plugins: list[LoadedPlugin] = []
 
 
@@ -81,7 +81,7 @@ def load_plugins(already_run: Collection[str] | None = None) -> None:
         _loaded.begun = True
         try:
             _load(frozenset(already_run or ()))
-        except PlatformError as error:
+        except (PlatformError, LaunchRefused) as error:
             _loaded.error = error
             raise
 

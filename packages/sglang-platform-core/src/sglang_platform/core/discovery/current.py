@@ -40,8 +40,13 @@ class _Unresolved:
 
     def __getattribute__(self, name: str) -> Any:
         if name == "__class__":
-            # isinstance() compares the answer with type(self) as it is afterwards, so the object must not turn here.
-            return _process.platform_type()
+            # isinstance() takes no notice of an answer that is type(self) by then. So this touch does not turn the
+            # object; and where another thread has turned it meanwhile, the answer is a class derived from its class.
+            # From the check to the return the interpreter switches no threads.
+            cls = _process.platform_type()
+            if not _process.turned:
+                return cls
+            return _process.stand_in()
         _process.turn()
         return getattr(self, name)
 
@@ -148,7 +153,7 @@ def host_platform_class(name: str) -> type:
 
 def is_current_platform(other: object) -> bool:
     """Whether `other` is `current_platform`, or the object of the host's whose class and state it took over."""
-    return other is _object or (_process.turned and getattr(other, "__dict__", None) is vars(_object))
+    return other is _object or _process.shares_state(other)
 
 
 def reset() -> None:

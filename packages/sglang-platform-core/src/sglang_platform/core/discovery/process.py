@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import threading
+import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -52,6 +53,7 @@ class Process:
         self._choice: Choice | None = None
         self._error: PlatformError | None = None
         self._built: tuple[type, dict[str, Any]] | None = None
+        self._stand_in: type | None = None
 
     def choose(self) -> Choice:
         """Which plugin is active; its class is not imported."""
@@ -78,6 +80,26 @@ class Process:
                 return type(self.platform)
             return self._build()[0]
 
+    def stand_in(self) -> type:
+        """A class that is the platform's to every `issubclass`, and not the same object."""
+        with self._lock:
+            cls = type(self.platform)
+            if self._stand_in is None or self._stand_in.__base__ is not cls:
+                namespace = {
+                    "__module__": cls.__module__,
+                    "__qualname__": cls.__qualname__,
+                    "_rebased_by_host": True,
+                }
+                self._stand_in = types.new_class(
+                    cls.__name__, (cls,), {}, lambda body: body.update(namespace)
+                )
+            return self._stand_in
+
+    def shares_state(self, other: object) -> bool:
+        """Whether `other` has the very state that the platform object has, or will have."""
+        with self._lock:
+            return self._built is not None and getattr(other, "__dict__", None) is self._built[1]
+
     def turn(self) -> None:
         """Make the object the platform. Its state is complete before its class changes."""
         with self._lock:
@@ -89,9 +111,6 @@ class Process:
         with self._lock:
             held = self.platform_type() if self.turned or self._built else self.decide().platform_class
             if held is None or not issubclass(cls, held):
-                if held is not None and issubclass(held, cls):
-                    self.turn()
-                    return self.platform
                 raise HostError(
                     f"the host instantiates {cls.__module__}.{cls.__qualname__} as its platform",
                     plugin=self.decision.origin if self.decision else None,
@@ -147,7 +166,8 @@ class Process:
             object.__setattr__(self.platform, "__class__", self._unresolved)
             object.__setattr__(self.platform, "__dict__", {})
             self.turned = self._busy = False
-            self.trace = self.decision = self._choice = self._error = self._built = None
+            self.trace = self.decision = self._choice = None
+            self._error = self._built = self._stand_in = None
             scan.invalidate()
 
     @contextmanager
@@ -303,6 +323,6 @@ class Process:
 
     def _take(self, cls: type, state: dict[str, Any]) -> None:
         object.__setattr__(self.platform, "__dict__", state)
-        object.__setattr__(self.platform, "__class__", cls)
         self._built = (cls, state)
-        self.turned = True
+        self.turned = True  # before the class: see _Unresolved.__getattribute__
+        object.__setattr__(self.platform, "__class__", cls)

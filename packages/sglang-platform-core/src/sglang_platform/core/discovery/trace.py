@@ -129,6 +129,7 @@ _TRANSPARENT = (
     "sglang_platform.core.plugins",
     "importlib",
     "_frozen_importlib",
+    "contextlib",
 )
 
 

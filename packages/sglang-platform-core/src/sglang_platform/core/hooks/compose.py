@@ -87,6 +87,12 @@ class Wrapper:
             holders += (one.func, *one.args)
         return sum(held is value for held in holders)
 
+    def objects(self) -> Iterator[object]:
+        """The wrapper's own objects that may refer to what it wraps."""
+        yield from (self, vars(self), self._names, self.function, vars(self.function), self.partials)
+        for one in self.partials:
+            yield from (one, one.args)
+
     def _frame(self, inner: Callable[..., Any], layers: Sequence[Layer]) -> CodeType:
         self._changes += 1
         suffix = f"_{self._changes}"
@@ -134,9 +140,7 @@ def _template(kind: Flavour, same_kind: bool, shapes: tuple[tuple[HookType, bool
     return code
 
 
-def _source(
-    kind: Flavour, same_kind: bool, shapes: tuple[tuple[HookType, bool], ...]
-) -> Iterator[str]:
+def _source(kind: Flavour, same_kind: bool, shapes: tuple[tuple[HookType, bool], ...]) -> Iterator[str]:
     """The text of a frame. Layers that follow an argument change keep the arguments they were called with."""
     asynchronous = kind in ("coroutine", "async generator")
     yield f"{'async ' if asynchronous else ''}def frame(*args, **kwargs):"

@@ -12,12 +12,10 @@ import builtins
 import functools
 import sys
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from sglang_platform.core.hooks.targets import Address, find_module, nearest
-
-if TYPE_CHECKING:
-    from sglang_platform.core.hooks.source_scope import Base, ClassScope, Scope
+from sglang_platform.core.hooks.source_scope import Base, ClassScope, Scope, read_scope
+from sglang_platform.core.hooks.targets import Address, find_module, nearest, submodules
 
 __all__ = ["Verdict", "check"]
 
@@ -47,8 +45,10 @@ def _look_up(module: str, path: tuple[str, ...], seen: frozenset[Address]) -> Ve
     if _defined_in_code(_code(module), path):
         return _EXISTS
     scope = _scope(module)
-    if scope is None:
+    found = find_module(module)
+    if scope is None and not (found is not None and found.is_namespace):
         return _UNKNOWN
+    scope = scope or Scope(module)  # a package without a file of its own has nothing but modules
     seen |= {here}
     first, rest = path[0], path[1:]
     if first in scope.classes and rest:
@@ -62,7 +62,7 @@ def _look_up(module: str, path: tuple[str, ...], seen: frozenset[Address]) -> Ve
         return _EXISTS
     if scope.open or "__getattr__" in scope.bound or any(verdict.answer == "unknown" for verdict in stars):
         return _UNKNOWN
-    names = (".".join((name, *rest)) for name in nearest(first, (*scope.bound, *scope.imports)))
+    names = nearest(first, (*scope.bound, *scope.imports, *submodules(found)))
     return Verdict("missing", f"{module} has no {first!r}", tuple(f"{module}:{name}" for name in names))
 
 
@@ -97,7 +97,9 @@ def _look_in_class(
     if hasattr(object, first):
         return _EXISTS
     close = tuple(f"{name}.{near}" for near in nearest(first, klass.bound))
-    return Verdict("missing", f"{name} has no {first!r}", close + tuple(n for v in inherited for n in v.nearest))
+    return Verdict(
+        "missing", f"{name} has no {first!r}", close + tuple(n for v in inherited for n in v.nearest)
+    )
 
 
 def _inherits(
@@ -143,7 +145,7 @@ def _defined_in_code(code: CodeType | None, path: tuple[str, ...]) -> bool:
     return code is not None
 
 
-@functools.lru_cache(maxsize=8)
+@functools.cache
 def _code(module: str) -> CodeType | None:
     loader = _loader(module)
     get_code = getattr(loader, "get_code", None)
@@ -154,10 +156,8 @@ def _code(module: str) -> CodeType | None:
     return code if isinstance(code, CodeType) else None
 
 
-@functools.lru_cache(maxsize=32)
+@functools.cache
 def _scope(module: str) -> Scope | None:
-    from sglang_platform.core.hooks.source_scope import read_scope
-
     loader = _loader(module)
     get_source = getattr(loader, "get_source", None)
     try:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Container, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["HookFinder", "is_running", "when_finished"]
+__all__ = ["HookFinder", "is_running", "loaded", "when_finished"]
+
+_ABOUT_TO = 0.5  # seconds
+_locks: Container[str] = getattr(importlib._bootstrap, "_module_locks", ())
+"""The names that some thread is importing now."""
 
 OnExecuted = Callable[[ModuleType, str], None]
 
@@ -30,11 +36,11 @@ class HookFinder:
     def install(self) -> None:
         if sys.meta_path[:1] != [self]:
             self.remove()
-            sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+            sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
         if self in sys.meta_path:
-            sys.meta_path.remove(self)  # type: ignore[arg-type]
+            sys.meta_path.remove(self)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -91,19 +97,24 @@ class _PatchingLoader:
 class _WatchedSpec(ModuleSpec):
     """The spec of a module that was already running when its hooks came; the import system marks its end on it."""
 
-    _on_end: Callable[[], None]
-
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "_initializing" and not value:
-            on_end = self._on_end
-            del self._on_end
+            on_end = self.__dict__.pop("_on_end")
             self.__class__ = ModuleSpec  # type: ignore[assignment]
             try:
                 on_end()
             finally:
-                super().__setattr__(name, value)
-            return
-        super().__setattr__(name, value)
+                setattr(self, name, value)
+        else:
+            super().__setattr__(name, value)
+
+
+def loaded(name: str) -> ModuleType | None:
+    """The module as `sys.modules` has it. Waits for another thread that is about to put it there, past our finder."""
+    until = time.monotonic() + _ABOUT_TO
+    while name not in sys.modules and name in _locks and time.monotonic() < until:
+        time.sleep(0.001)
+    return sys.modules.get(name)
 
 
 def is_running(module: ModuleType) -> bool:
@@ -113,18 +124,22 @@ def is_running(module: ModuleType) -> bool:
 
 
 def when_finished(module: ModuleType, executed: OnExecuted) -> bool:
-    """Call `executed` when a running module's import ends well; False where its spec cannot be watched."""
+    """Call `executed` when a running module's import ends well; False where that has just happened."""
     spec = object.__getattribute__(module, "__dict__").get("__spec__")
     if isinstance(spec, _WatchedSpec):
         return True
     if type(spec) is not ModuleSpec:
-        return False
+        return is_running(module)  # of another class: it cannot be watched, the next `apply_hooks()` serves it
     name = spec.name
 
     def on_end() -> None:
         if name in sys.modules:  # an import that failed has taken it out
             executed(sys.modules[name], name)
 
+    spec.__dict__["_on_end"] = on_end
     spec.__class__ = _WatchedSpec
-    spec._on_end = on_end  # type: ignore[attr-defined]
-    return True
+    if is_running(module):
+        return True
+    spec.__class__ = ModuleSpec  # another thread's import ended in between
+    spec.__dict__.pop("_on_end", None)
+    return False

@@ -115,22 +115,22 @@ def _in_defaults(name: str, function: types.FunctionType, index: int) -> Slot:
     return Slot(name, lambda: (function.__defaults__ or (None,) * (index + 1))[index], put)
 
 
-def _in_partial(name: str, partial: functools.partial[Any], index: int) -> Slot:
+def _in_partial(name: str, partial: Any, index: int) -> Slot:
     """`index` 0 is the function, the others its bound arguments. The pickle protocol is the way to change them."""
 
     def put(value: object) -> None:
         parts = [partial.func, *partial.args]
-        parts[index] = value  # type: ignore[call-overload]
+        parts[index] = value
         state = (parts[0], tuple(parts[1:]), partial.keywords, vars(partial))
-        partial.__setstate__(state)  # type: ignore[attr-defined]
+        partial.__setstate__(state)
 
     return Slot(name, lambda: (partial.func, *partial.args)[index], put)
 
 
 def rebase_subclasses(swap: Swap) -> None:
     """Put a replaced class's subclasses on its replacement, where that is a subclass of it too."""
-    old, new = swap.old, swap.new
-    assert isinstance(old, type) and isinstance(new, type)
+    old: type[Any] = swap.old  # type: ignore[assignment]
+    new: type[Any] = swap.new  # type: ignore[assignment]
     for klass in type.__subclasses__(old):
         if klass in new.__mro__:
             continue
@@ -157,8 +157,8 @@ def reach(
     """Change or report every holder of the old objects that the heap knows, except `own`."""
     olds = [swap.old for swap in swaps]
     heap = _Heap({id(one) for one in (*own, *swaps, swaps, olds)}, namespaces)
-    holders = heap.referrers(olds)
-    heap.climb([holder for holder in holders if id(holder) not in namespaces])
+    holders = [one for one in heap.referrers(olds) if id(one) not in namespaces]
+    heap.climb(holders)
     for swap in swaps:
         for holder in holders:
             if any(value is swap.old for value in gc.get_referents(holder)):
@@ -188,35 +188,38 @@ class _Heap:
 
     def __init__(self, ignored: set[int], namespaces: dict[int, tuple[str, dict[str, Any]]]) -> None:
         self._ignored = ignored
+        self._alive: list[Any] = []  # our own lists and dicts: an id in `_ignored` must not be used again
         self._namespaces = namespaces
         self._parents: dict[int, list[Any]] = {}
-        self._ignored |= {id(self), id(self.__dict__), id(namespaces), id(self._parents)}
-        self._ignored |= set(map(id, namespaces.values()))
+        self._ignore(self, self.__dict__, namespaces, self._parents, self._alive, *namespaces.values())
+
+    def _ignore(self, *ours: Any) -> None:
+        self._alive += ours
+        self._ignored.update(map(id, ours))
 
     def referrers(self, objects: list[Any]) -> list[Any]:
-        self._ignored.add(id(objects))
         found = [
             one
             for one in gc.get_referrers(*objects)
             if id(one) not in self._ignored and not isinstance(one, _NO_HOLDERS)
         ]
-        self._ignored.add(id(found))
+        self._ignore(objects, found)
         return found
 
     def climb(self, level: list[Any]) -> None:
         for _ in range(_CLIMB):
             children = {id(one): one for one in level if not _names_itself(one)}
             level = list(children.values())[:_WIDEST]
-            self._ignored |= {id(children), id(level)}
             if not level:
                 return
+            self._ignore(children, level)
             above = self.referrers(level)
             seen = set(self._parents)
             for parent in above:
                 for child in gc.get_referents(parent):
                     if id(child) in children:
                         parents = self._parents.setdefault(id(child), [])
-                        self._ignored.add(id(parents))
+                        self._ignore(parents)
                         if all(parent is not one for one in parents):
                             parents.append(parent)
             level = [one for one in above if id(one) not in self._namespaces and id(one) not in seen]
@@ -260,7 +263,7 @@ class _Heap:
             yield _in_set(name_ + " (a set)", holder, old, swap.new)
         elif isinstance(holder, functools.partial) and holder.func is old:
             yield _in_partial(f"{name_} (a partial)", holder, 0)
-        elif not isinstance(holder, type) and old in _attributes(holder).values():
+        elif not isinstance(holder, type):
             for key in [key for key, value in _attributes(holder).items() if value is old]:
                 yield in_mapping(f"{name_}.{key}", _attributes(holder), key)
 
@@ -275,7 +278,9 @@ class _Heap:
             return []  # the bases and resolution orders of classes
         if isinstance(holder, dict) and any(key is swap.old for key in holder):
             return [f"{name or 'a dict'} (as a key)"]
-        return [f"{name} (a {type(holder).__name__})" if name else f"a {type(holder).__name__} without a name"]
+        return [
+            f"{name} (a {type(holder).__name__})" if name else f"a {type(holder).__name__} without a name"
+        ]
 
     def _step(self, parent: Any, child: Any, key: Any = None) -> str:
         """How `child` is reached from `parent`, as it would be written."""

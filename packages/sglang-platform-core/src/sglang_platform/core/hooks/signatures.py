@@ -49,9 +49,11 @@ def misfit(target: Callable[..., Any], hook: Callable[..., Any], type_: HookType
     room = len(offered.positional)
     if not offered.takes_more:
         if room < given + len(wanted.positional):
-            left = ", ".join(wanted.positional[max(0, room - given) :])
-            needed = given + len(wanted.positional)
-            return f"it takes {room} positional arguments, but {extra}the target's make {needed}: no place for {left or 'them'}"
+            left = ", ".join(wanted.positional[max(0, room - given) :]) or "them"
+            return (
+                f"it takes {room} positional arguments, but {extra}the target's make "
+                f"{given + len(wanted.positional)}: no place for {left}"
+            )
         if wanted.takes_more:
             return "the target takes any number of positional arguments (*args), the hook does not"
     if offered.required > given + wanted.required:

@@ -12,7 +12,7 @@ from sglang_platform.core.hooks.compose import Layer, Wrapper
 from sglang_platform.core.hooks.references import Edit, Swap, in_mapping
 from sglang_platform.core.hooks.registration import HookType, Registration
 from sglang_platform.core.hooks.signatures import misfit
-from sglang_platform.core.hooks.targets import nearest
+from sglang_platform.core.hooks.targets import find_module, nearest, submodules
 from sglang_platform.core.hooks.wrap import Shape, flavour, shape
 
 __all__ = ["Absent", "Deferred", "Place", "Site", "locate"]
@@ -49,9 +49,13 @@ def locate(module: ModuleType, path: tuple[str, ...]) -> Place | Absent | Deferr
             if owner is module and "__getattr__" in _names(module):
                 return Deferred(name)
             where = f"{module.__name__}:{'.'.join(path[:position])}".rstrip(":")
-            names = dir(owner) if isinstance(owner, type) else _names(owner)
+            names = dir(owner) if isinstance(owner, type) else list(_names(owner))
+            if owner is module:
+                names += submodules(find_module(module.__name__))
             glue = "." if position else ":"
-            return Absent(f"{where} has no {name!r}", tuple(where + glue + near for near in nearest(name, names)))
+            return Absent(
+                f"{where} has no {name!r}", tuple(where + glue + near for near in nearest(name, names))
+            )
         if position < len(path) - 1:
             owner = place.raw if isinstance(place.raw, type) else getattr(owner, name)
     return place  # type: ignore[return-value]
@@ -96,6 +100,10 @@ class Site:
     def in_module(self) -> bool:
         return isinstance(self.place.owner, ModuleType)
 
+    def made(self, value: object) -> bool:
+        """Is it the hooked form of this site's original?"""
+        return value is self.installed or (self.wrapper is not None and value is self.wrapper.function)
+
     def stands_at(self, place: Place) -> bool:
         """Is `place` this site, hooked?"""
         same = self.in_module if isinstance(place.owner, ModuleType) else place.owner is self.place.owner
@@ -118,7 +126,10 @@ class Site:
         if self.shape.by_identity:
             kind = "a class" if isinstance(self.place.raw, type) else f"a {type(self.place.raw).__name__}"
             if type_ is not HookType.REPLACE:
-                return HookSignatureError, f"the target is {kind}, which can only be replaced; hook one of its methods"
+                return (
+                    HookSignatureError,
+                    f"the target is {kind}, which can only be replaced; hook one of its methods",
+                )
             if isinstance(self.place.raw, type) and not isinstance(hook, type):
                 return HookSignatureError, "the target is a class, and so must be its replacement"
             return None
@@ -152,9 +163,16 @@ class Site:
                 yield from self._swaps(self.wrapper.function, self.installed, kept)
 
     def _swaps(self, function: Any, raw: Any, kept: frozenset[str] = frozenset()) -> Iterator[Swap]:
-        yield Swap(self.shape.function, function, self.references(self.shape.function), kept)
-        if self.place.raw is not self.shape.function:
-            yield Swap(self.place.raw, raw, self.references(self.place.raw), kept)
+        """Other references to the original. A class that borrowed a function of another home keeps it to itself."""
+        owner, inner, original = self.place.owner, self.shape.function, self.place.raw
+        home = f"{getattr(owner, '__module__', '')}.{getattr(owner, '__qualname__', '')}.{self.place.name}"
+        name = f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', '')}"
+        if not (self.in_module or name == home or name.endswith("<locals>." + self.place.name)):
+            return
+        if original is inner or isinstance(original, classmethod | staticmethod):
+            yield Swap(inner, function, self.references(inner), kept)
+        if original is not inner:
+            yield Swap(original, raw, self.references(original), kept)
 
     def _substitute(self, replacement: Registration) -> Iterator[Swap]:
         if self.installed is replacement.hook:
@@ -218,7 +236,7 @@ class Site:
         """How many references to `value` are this site's own."""
         holders = [self.place.raw, self.shape.function, self.installed]
         count = sum(held is value for held in holders)
-        count += sum(held is value for held in _inside(self.place.raw, self.shape))
+        count += sum(held is value for held in _inside(self.shape, self.place.raw))
         return count + (self.wrapper.references(value) if self.wrapper is not None else 0)
 
     def objects(self) -> Iterator[object]:
@@ -236,8 +254,11 @@ class Site:
             raise HookError(f"{self.where} cannot be hooked", why=str(error)) from error
 
 
-def _inside(raw: Any, found: Shape) -> list[Any]:
-    """The references that a descriptor holds to the function in it."""
+def _inside(found: Shape, raw: Any) -> list[Any]:
+    """What a descriptor, and the method that rebuilds it, hold themselves."""
     import gc
 
-    return [] if raw is found.function or isinstance(raw, FunctionType | type) else gc.get_referents(raw)
+    descriptors = [] if raw is found.function else [raw]
+    if not isinstance(found.rebuild, FunctionType | type):
+        descriptors.append(found.rebuild)
+    return gc.get_referents(*descriptors)

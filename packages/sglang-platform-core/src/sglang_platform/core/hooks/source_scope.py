@@ -113,8 +113,13 @@ class ClassScope(Scope):
         self.bases = [_dotted(base) for base in node.bases]
         self.read(node.body)
         self.bound |= set(self.imports)
-        decorators = {(_dotted(one.func if isinstance(one, ast.Call) else one) or ("?",))[-1] for one in node.decorator_list}
-        metaclasses = [(_dotted(word.value) or ("?",))[-1] for word in node.keywords if word.arg == "metaclass"]
+        decorators = {
+            (_dotted(one.func if isinstance(one, ast.Call) else one) or ("?",))[-1]
+            for one in node.decorator_list
+        }
+        metaclasses = [
+            (_dotted(word.value) or ("?",))[-1] for word in node.keywords if word.arg == "metaclass"
+        ]
         odd = decorators - _HARMLESS_DECORATORS
         self.open |= bool(odd) or any(one not in _HARMLESS_METACLASSES for one in metaclasses)
         self.only_adds_dunders = odd == {"dataclass"} and not metaclasses

@@ -53,6 +53,12 @@ class Found(NamedTuple):
             path = self.spec.submodule_search_locations if self.spec is not None else None
         return None if path is None else list(path)
 
+    @property
+    def is_namespace(self) -> bool:
+        """A package without an `__init__`: several folders may share it."""
+        spec = self.spec
+        return spec is not None and spec.origin is None and spec.submodule_search_locations is not None
+
 
 def parse(spelling: str) -> Target:
     """Read ``pkg.mod:Class.attr`` or ``pkg.mod.Class.attr``. Raises HookTargetError for anything else."""
@@ -110,7 +116,9 @@ def submodules(found: Found | None) -> list[str]:
     import pkgutil
 
     path = found.search_path if found is not None else None
-    return [info.name for info in pkgutil.iter_modules(path)] if found is None or path is not None else []
+    if found is not None and path is None:
+        return []  # a plain module
+    return [info.name for info in pkgutil.iter_modules(path)]
 
 
 def nearest(name: str, names: Iterable[str]) -> tuple[str, ...]:

@@ -11,7 +11,8 @@
 namespace sglang_example_oot {
 namespace {
 
-constexpr int64_t kChunk = 256;
+constexpr int64_t kChunk = 128;
+constexpr int64_t kValueTokens = 32;
 constexpr int64_t kPrefetchTokens = 16;
 
 struct Chunk {
@@ -35,30 +36,39 @@ inline void prefetch_row(const T* row, int64_t n) {
   for (int64_t i = 0; i < n * static_cast<int64_t>(sizeof(T)); i += 64) __builtin_prefetch(p + i);
 }
 
-// acc[j][0, v_dim) = sum_t p[t * Q + j] * rows[t], C vectors of columns at a time.
+// acc[j][0, v_dim) = sum_t p[t * Q + j] * rows[t], C vectors of columns at a time over a few tokens that stay in L1.
 template <int Q, typename T>
 void weighted_sum(const T* const* rows, const float* p, int64_t n, int64_t v_dim, float* acc, int64_t stride) {
   constexpr int C = Q == 1 ? 8 : W / Q;
-  int64_t e = 0;
-  for (; e + C * W <= v_dim; e += C * W) {
-    VecF sum[Q][C] = {};
-    for (int64_t t = 0; t < n; ++t) {
-      if (e == 0 && t + kPrefetchTokens < n) prefetch_row(rows[t + kPrefetchTokens], v_dim);
-      VecF v[C];
+  const int64_t wide = v_dim / (C * W) * (C * W);
+  for (int64_t first = 0; first < n; first += kValueTokens) {
+    const int64_t last = std::min(first + kValueTokens, n);
+    for (int64_t e = 0; e < wide; e += C * W) {
+      VecF sum[Q][C];
 #pragma GCC unroll 16
-      for (int c = 0; c < C; ++c) v[c] = load(rows[t] + e + c * W);
+      for (int j = 0; j < Q; ++j)
 #pragma GCC unroll 16
-      for (int j = 0; j < Q; ++j) {
-        const VecF weight = splat(p[t * Q + j]);
+        for (int c = 0; c < C; ++c) sum[j][c] = first == 0 ? VecF{} : load(acc + j * stride + e + c * W);
+      for (int64_t t = first; t < last; ++t) {
+        if (e == 0 && t + kPrefetchTokens < n) prefetch_row(rows[t + kPrefetchTokens], v_dim);
+        VecF v[C];
 #pragma GCC unroll 16
-        for (int c = 0; c < C; ++c) sum[j][c] += weight * v[c];
+        for (int c = 0; c < C; ++c) v[c] = load(rows[t] + e + c * W);
+#pragma GCC unroll 16
+        for (int j = 0; j < Q; ++j) {
+          const VecF weight = splat(p[t * Q + j]);
+#pragma GCC unroll 16
+          for (int c = 0; c < C; ++c) sum[j][c] += weight * v[c];
+        }
       }
+#pragma GCC unroll 16
+      for (int j = 0; j < Q; ++j)
+#pragma GCC unroll 16
+        for (int c = 0; c < C; ++c) store(acc + j * stride + e + c * W, sum[j][c]);
     }
-    for (int j = 0; j < Q; ++j)
-      for (int c = 0; c < C; ++c) store(acc + j * stride + e + c * W, sum[j][c]);
   }
-  for (; e < v_dim; e += W) {
-    const int64_t count = v_dim - e < W ? v_dim - e : W;
+  for (int64_t e = wide; e < v_dim; e += W) {
+    const int64_t count = std::min<int64_t>(v_dim - e, W);
     VecF sum[Q] = {};
     for (int64_t t = 0; t < n; ++t) {
       const VecF v = load(rows[t] + e, count);

@@ -101,11 +101,13 @@ struct MatrixUnitTiles {
       }
       const Element* even = rows[t];
       const Element* odd = t + 1 < n ? rows[t + 1] : nullptr;
-      for (int64_t e = 0; e < dim; ++e) {
-        to[2 * e] = even[e];
-        to[2 * e + 1] = odd ? odd[e] : Element(0.0f);
+      for (int64_t e = 0; e < padded; e += W) {
+        const int64_t count = std::max<int64_t>(std::min<int64_t>(dim - e, W), 0);
+        const VecU low = widen(load_halves(even + e, count));
+        const VecU high = odd ? widen(load_halves(odd + e, count)) << 16 : VecU{};
+        const VecU pairs = low | high;
+        __builtin_memcpy(static_cast<void*>(to + 2 * e), &pairs, sizeof(pairs));
       }
-      std::fill(to + 2 * dim, to + 2 * padded, Element(0.0f));
     }
   }
 
@@ -129,6 +131,13 @@ struct MatrixUnitTiles {
   }
 
  private:
+  static VecH load_halves(const Element* p, int64_t count) {
+    if (count == W) return read<VecH>(p);
+    Element padded[W] = {};
+    __builtin_memcpy(static_cast<void*>(padded), p, count * sizeof(Element));
+    return read<VecH>(padded);
+  }
+
   static VecF load_pairs(const Element* p, int64_t count) {
     if (count >= 2 * W) return read<VecF>(p);
     Element padded[2 * W] = {};

@@ -54,8 +54,19 @@ inline VecF load(const float* p) {
   return read<VecF>(p);
 }
 
+// Unsigned 16-bit to 32-bit lanes.
+inline VecU widen(VecH h) {
+#if defined(__AVX512F__)
+  return bits<VecU>(_mm512_cvtepu16_epi32(bits<__m256i>(h)));
+#elif defined(__AVX2__)
+  return bits<VecU>(_mm256_cvtepu16_epi32(bits<__m128i>(h)));
+#else
+  return __builtin_convertvector(h, VecU);
+#endif
+}
+
 inline VecF load(const c10::BFloat16* p) {
-  return bits<VecF>(__builtin_convertvector(read<VecH>(p), VecU) << 16);
+  return bits<VecF>(widen(read<VecH>(p)) << 16);
 }
 
 inline VecF load(const c10::Half* p) {
@@ -75,10 +86,14 @@ inline void store(float* p, VecF v) {
 }
 
 inline VecH to_bfloat16(VecF v) {
+#if defined(__AVX512BF16__)
+  return bits<VecH>(_mm512_cvtneps_pbh(bits<__m512>(v)));
+#else
   const VecU u = bits<VecU>(v);
   const VecU nearest_even = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
   const VecU quiet_nan = (u >> 16) | 0x40;
   return __builtin_convertvector(v == v ? nearest_even : quiet_nan, VecH);
+#endif
 }
 
 inline void store(c10::BFloat16* p, VecF v) {
@@ -146,26 +161,25 @@ inline VecF max(VecF a, VecF b) {
   return a > b ? a : b;
 }
 
-inline float sum_lanes(VecF v) {
-  float total = 0;
-  for (int i = 0; i < W; ++i) total += v[i];
-  return total;
+// y * 2^n for integral n; 0 and infinity where that leaves the range.
+inline VecF scale_by_power(VecF y, VecF n) {
+#if defined(__AVX512F__)
+  return bits<VecF>(_mm512_scalef_ps(bits<__m512>(y), bits<__m512>(n)));
+#else
+  const VecI exponent = __builtin_convertvector(n, VecI);
+  const VecF scaled = y * bits<VecF>((exponent + 127) << 23);
+  return exponent < -126 ? VecF{} : (exponent > 127 ? splat(kInf) : scaled);
+#endif
 }
 
-inline float max_lanes(VecF v) {
-  float top = v[0];
-  for (int i = 1; i < W; ++i) top = v[i] > top ? v[i] : top;
-  return top;
-}
-
-// e^x within 2 ulp; exactly 0 below -87.3 (so for -inf); inputs above 88.3 count as 88.3. Cephes' polynomial.
+// e^x within 2 ulp, exactly 0 below -104 (so for -inf). Cephes' polynomial.
 inline VecF exp(VecF x) {
-  const VecF low = splat(-87.3f), high = splat(88.3f);
-  const VecF clamped = x < low ? low : (x > high ? high : x);
+  const VecF low = splat(-200.0f), high = splat(200.0f);
+  x = x < low ? low : x;
+  x = x > high ? high : x;
   const VecF magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
-  const VecF shifted = clamped * 1.44269504f + magic;
-  const VecF n = shifted - magic;
-  VecF r = clamped - n * 0.693359375f;
+  const VecF n = (x * 1.44269504f + magic) - magic;
+  VecF r = x - n * 0.693359375f;
   r = r - n * -2.12194440e-4f;
   VecF y = splat(1.9875691500e-4f);
   y = y * r + 1.3981999507e-3f;
@@ -173,10 +187,8 @@ inline VecF exp(VecF x) {
   y = y * r + 4.1665795894e-2f;
   y = y * r + 1.6666665459e-1f;
   y = y * r + 5.0000001201e-1f;
-  y = y * r * r + r + 1.0f;
-  const VecI exponent = bits<VecI>(shifted) - bits<VecI>(magic) + 127;
-  const VecF result = y * bits<VecF>(exponent << 23);
-  return x < low ? VecF{} : result;
+  y = y * (r * r) + (r + 1.0f);
+  return scale_by_power(y, n);
 }
 
 inline VecF soft_cap(VecF x, float cap) {
@@ -211,6 +223,17 @@ inline VecF zip_high(VecF a, VecF b) {
   return __builtin_shuffle(a, b, VecI{SGLANG_EXAMPLE_OOT_HIGH});
 }
 #endif
+
+// The sum, and the largest, of a vector's lanes: every step folds the halves.
+inline float sum_lanes(VecF v) {
+  for (int width = W; width > 1; width /= 2) v = zip_low(v, v) + zip_high(v, v);
+  return v[0];
+}
+
+inline float max_lanes(VecF v) {
+  for (int width = W; width > 1; width /= 2) v = max(zip_low(v, v), zip_high(v, v));
+  return v[0];
+}
 
 // Lane i of the result is the sum of v[i]'s lanes. The order of additions is the same for every lane.
 template <int N = W>

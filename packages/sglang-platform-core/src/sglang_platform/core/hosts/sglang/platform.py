@@ -101,5 +101,7 @@ def _as_host_capabilities(ours: Any) -> Any:
         return ours
     values = dataclasses.asdict(ours)
     own = [(name, bool, False) for name in values if name not in HostCapabilities.__struct_fields__]
-    struct = msgspec.defstruct("PlatformCapabilities", own, bases=(HostCapabilities,), frozen=True, kw_only=True)
+    struct = msgspec.defstruct(
+        "PlatformCapabilities", own, bases=(HostCapabilities,), frozen=True, kw_only=True
+    )
     return struct(**values)

@@ -1,7 +1,8 @@
 """What this process of SGLang ended on, written where another process can read it.
 
 With `SGLANG_PLATFORM_REPORT_DIR` set, each process writes `process-<pid>.json` when its plugins are loaded and again
-when it ends: the decision and its trace, the general plugins, and the state of each hook.
+when it ends: the decision and its trace, the general plugins, and the state of each hook, on our registry and on the
+host's.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,23 @@ def _report() -> dict[str, Any]:
             for plugin in loaded_plugins()
         ],
         "hooks": HookRegistry.report(),
+        "hooks_on_the_hosts_registry": list(_host_hooks()),
     }
+
+
+def _host_hooks() -> Iterator[dict[str, Any]]:
+    """Hooks that plugins registered with SGLang's own registry, which logs failures and has no report."""
+    registry: Any = getattr(sys.modules.get("sglang.srt.plugins.hook_registry"), "HookRegistry", None)
+    for target, hooks in getattr(registry, "_hooks", {}).items():
+        for kind, hook, source in hooks:
+            yield {
+                "target": target,
+                "type": kind.value,
+                "hook": f"{hook.__module__}.{hook.__qualname__}",
+                "plugin": source.plugin_name if source else None,
+                "distribution": source.dist_name if source else None,
+                "applied": target in registry._patched,
+            }
 
 
 def _name(cls: type) -> str:

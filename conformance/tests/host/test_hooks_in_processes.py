@@ -1,0 +1,84 @@
+"""Hooks that a plugin registers with us take effect in every process of SGLang, and each process says so."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sglang_platform.conformance.host import processes
+from sglang_platform.conformance.host.checkpoints import make_checkpoint
+from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
+from sglang_platform.core import counters
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
+
+_PLUGIN = """
+from sglang_platform.core import HookRegistry, HookType, counter, plugin_hook
+
+def load():
+    for name, target in {targets!r}.items():
+        HookRegistry.register(target, counting(name), HookType.BEFORE)
+
+def counting(name):
+    def before(*args, **kwargs):
+        counter("my_hooks." + name).add()
+    return before
+"""
+TARGETS = {
+    "tokenizer": "sglang.srt.managers.tokenizer_manager:TokenizerManager.__init__",
+    "scheduler": "sglang.srt.managers.scheduler:Scheduler.__init__",
+    "detokenizer": "sglang.srt.managers.detokenizer_manager:DetokenizerManager.__init__",
+    "forward": "sglang.srt.model_executor.model_runner:ModelRunner.forward",
+}
+
+
+def _plugin(folder: Path, targets: dict[str, str]) -> dict[str, str]:
+    info = folder / "my_hooks-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-hooks\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[sglang.srt.plugins]\nmy_hooks = my_hooks:load\n")
+    (folder / "my_hooks.py").write_text(_PLUGIN.format(targets=targets))
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))}
+
+
+def _arguments(models: Path) -> dict[str, Any]:
+    checkpoint = make_checkpoint(models / "llama", "llama")
+    return {"model_path": str(checkpoint), "disable_cuda_graph": True, "page_size": 16}
+
+
+def test_hooks_take_effect_in_every_process(tmp_path: Path, models: Path) -> None:
+    environment = _plugin(tmp_path / "site", TARGETS)
+    report_dir = tmp_path / "report"
+    with EngineProcess(
+        "example_oot", _arguments(models), environment=environment, report_dir=report_dir
+    ) as engine:
+        engine.call("generate", input_ids=[[9, 10, 11]], max_new_tokens=4)
+    reports = processes.read(report_dir)
+    assert len(reports) == 3
+    counted = {
+        name.removeprefix("my_hooks."): count
+        for counts in counters.read_all(report_dir).values()
+        for name, count in counts.items()
+        if name.startswith("my_hooks.") and count
+    }
+    assert counted.pop("forward") == 4  # one prefill and three decode steps
+    assert counted == {"tokenizer": 1, "scheduler": 1, "detokenizer": 1}
+    for report in reports:
+        ours = [hook for hook in report["hooks"] if hook["plugin"] == "my_hooks"]
+        assert len(ours) == len(TARGETS)
+        assert {hook["state"] for hook in ours} <= {"applied", "pending"}
+        assert report["platform"]["plugin"]["name"] == "example_oot"
+    everywhere = {hook["target"] for r in reports for hook in r["hooks"] if hook["state"] == "applied"}
+    assert set(TARGETS.values()) <= everywhere
+
+
+def test_a_required_hook_without_a_target_stops_the_launch(tmp_path: Path, models: Path) -> None:
+    wrong = {"scheduler": "sglang.srt.managers.scheduler:Scheduler.get_next_batch_to_rum"}
+    environment = _plugin(tmp_path / "site", wrong)
+    with pytest.raises(EngineFailed) as failure:
+        EngineProcess("example_oot", _arguments(models), environment=environment)
+    for part in ("get_next_batch_to_rum", "get_next_batch_to_run", "my_hooks (my-hooks 1.0)"):
+        assert part in str(failure.value)

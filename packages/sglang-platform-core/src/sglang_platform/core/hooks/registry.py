@@ -1,0 +1,128 @@
+"""`HookRegistry`: SGLang's interface for hooks, with the plugin, the requirement and the order as keywords.
+
+    from sglang_platform.core import HookRegistry, HookType, plugin_hook
+
+    @plugin_hook("sglang.srt.managers.scheduler:Scheduler.get_next_batch_to_run", type=HookType.AFTER)
+    def log_batch(batch, scheduler, *args, **kwargs):
+        print(batch)
+
+Registering imports nothing. `load_plugins()` calls `apply_hooks()` after the last plugin; from then on a target is
+hooked when its module has run, and a hook registered later takes effect at once.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from sglang_platform.core.errors import PluginOrigin
+from sglang_platform.core.hooks.engine import HookEngine
+from sglang_platform.core.hooks.registration import RETURN_NONE, HookSource, HookType, Registration
+from sglang_platform.core.hooks.report import HookRecord, record
+from sglang_platform.core.hooks.targets import parse
+
+__all__ = ["RETURN_NONE", "HookRegistry", "HookSource", "HookType", "plugin_hook", "plugin_source"]
+
+_Hook = TypeVar("_Hook", bound=Callable[..., Any])
+
+_engine = HookEngine()
+_source: contextvars.ContextVar[PluginOrigin | None] = contextvars.ContextVar("hook_source", default=None)
+
+
+@contextmanager
+def plugin_source(origin: PluginOrigin) -> Iterator[None]:
+    """Hooks registered inside belong to this plugin. `load_plugins()` puts it around each plugin's run."""
+    token = _source.set(origin)
+    try:
+        yield
+    finally:
+        _source.reset(token)
+
+
+class HookRegistry:
+    """All hooks of this process. Class methods only, as in SGLang; safe under threads."""
+
+    @classmethod
+    def register(
+        cls,
+        target: str,
+        hook: Callable[..., Any],
+        hook_type: HookType = HookType.AFTER,
+        *,
+        source: HookSource | PluginOrigin | None = None,
+        required: bool = True,
+        order: int = 0,
+    ) -> None:
+        """Hook a function, method or class.
+
+        Args:
+            target: ``pkg.mod:Class.attr`` or ``pkg.mod.Class.attr``; both are the same target.
+            hook: see `HookType` for its signature; a class with REPLACE takes a class's place.
+            source: the plugin; by default the one that is being loaded.
+            required: a target that does not exist, or that the hook does not fit, is an error; False reports it only.
+            order: lower is further inside; hooks of one order are nested as they were registered, the first innermost.
+
+        Raises HookTargetError for a malformed target, HookSignatureError (a TypeError) for a hook that is no callable
+        or a class without REPLACE. After `apply_hooks()` it also raises what that would.
+        """
+        parsed = parse(target)
+        origin = PluginOrigin(*source[:2]) if isinstance(source, HookSource) else source or _source.get()
+        _engine.add(parsed, Registration(parsed.key, target, hook, hook_type, origin, required, order))
+
+    @classmethod
+    def unregister(cls, target: str, hook: Callable[..., Any], hook_type: HookType | None = None) -> bool:
+        """Drop a hook and take it out of force; False where it was not registered. Without a type: of every type."""
+        key = parse(target).key
+        return bool(
+            _engine.discard(lambda one: one.key == key and one.hook == hook and hook_type in (None, one.type))
+        )
+
+    @classmethod
+    def withdraw(cls, origin: PluginOrigin) -> int:
+        """Drop all hooks of a plugin, for one that failed half way, and restore what they changed; returns how many."""
+        return _engine.discard(lambda one: one.origin == origin)
+
+    @classmethod
+    def apply_hooks(cls) -> None:
+        """Put all hooks in force: now where the module is loaded, else when it has run. May be called again.
+
+        Raises HookTargetError with every required target that does not exist, told from the source of modules that
+        are not loaded; HookSignatureError or HookError for required hooks that do not fit. All others are in force
+        then. A required target that turns out missing when its module runs raises from that import.
+        """
+        _engine.apply()
+
+    @classmethod
+    def reset(cls) -> None:
+        """Forget all hooks and restore every original."""
+        _engine.reset()
+
+    @classmethod
+    def report(cls) -> list[HookRecord]:
+        """What became of each hook in this process, in the order of registration; JSON-able."""
+        return [record(one, target) for one, target in _engine.registrations()]
+
+    @classmethod
+    def is_applied(cls, target: str) -> bool:
+        """Are hooks in force on the target, and none of its hooks pending or refused?"""
+        stack = [one for one in _engine.stack(parse(target).key) if not one.overridden]
+        return bool(stack) and all(one.state == "applied" for one in stack)
+
+
+def plugin_hook(
+    target: str,
+    type: HookType = HookType.AFTER,
+    *,
+    source: HookSource | PluginOrigin | None = None,
+    required: bool = True,
+    order: int = 0,
+) -> Callable[[_Hook], _Hook]:
+    """Decorator form of `HookRegistry.register`; returns the function or class unchanged."""
+
+    def decorate(hook: _Hook) -> _Hook:
+        HookRegistry.register(target, hook, type, source=source, required=required, order=order)
+        return hook
+
+    return decorate

@@ -1,0 +1,59 @@
+"""Hosts made of files: each test writes the modules it hooks, so that importing them is part of the test."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from sglang_platform.core.hooks.registry import HookRegistry
+
+
+class Host:
+    """Modules in a folder on `sys.path`, gone from `sys.modules` after the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._before = set(sys.modules)
+
+    def write(self, **modules: str) -> None:
+        """``write(pkg__mod="...")`` writes ``pkg/mod.py``; ``pkg____init__`` its package's own file."""
+        for name, source in modules.items():
+            path = self.folder / (name.replace("____init__", "/__init__").replace("__/", "/") + ".py")
+            if "____init__" not in name:
+                path = self.folder / (name.replace("__", "/") + ".py")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(textwrap.dedent(source))
+        importlib.invalidate_caches()
+
+    def load(self, name: str) -> ModuleType:
+        return importlib.import_module(name)
+
+    def forget(self) -> None:
+        for name in set(sys.modules) - self._before:
+            path = getattr(sys.modules[name], "__file__", None) or ""
+            search = [str(one) for one in getattr(sys.modules[name], "__path__", ())]
+            if any(str(self.folder) in one for one in (path, *search)):
+                del sys.modules[name]
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    made = Host(tmp_path)
+    yield made
+    HookRegistry.reset()
+    made.forget()
+
+
+@pytest.fixture(autouse=True)
+def no_hooks_left() -> Iterator[None]:
+    HookRegistry.reset()
+    yield
+    HookRegistry.reset()
