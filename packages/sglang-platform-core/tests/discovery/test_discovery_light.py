@@ -44,24 +44,3 @@ def test_listing_does_not_even_import_importlib_metadata(site) -> None:
         """
     )
     assert run.returncode == 0, run.stderr
-
-
-def test_a_spawned_process_resolves_for_itself(site) -> None:
-    site.platform("dev")
-    run = site.run(
-        """
-        import multiprocessing, pathlib
-        pathlib.Path(r"{folder}/child_task.py").write_text(
-            "from sglang_platform.core import current_platform\\n"
-            "def ask(_): return current_platform.device_name\\n"
-        )
-        from child_task import ask
-        from sglang_platform.core import current_platform
-        if __name__ == "__main__":
-            assert current_platform.device_name == "dev"
-            context = multiprocessing.get_context("fork")
-            with context.Pool(1) as pool:
-                assert pool.map(ask, [0]) == ["dev"]
-        """.replace("{folder}", str(site.folder))
-    )
-    assert run.returncode == 0, run.stderr

@@ -97,7 +97,11 @@ def test_function_keeps_its_metadata(kinds):
     module = kinds(("function", around, HookType.AROUND))
     function = module.function
     assert inspect.isfunction(function)
-    assert (function.__name__, function.__qualname__, function.__module__) == ("function", "function", "kinds")
+    assert (function.__name__, function.__qualname__, function.__module__) == (
+        "function",
+        "function",
+        "kinds",
+    )
     assert function.__doc__ == "What it does."
     assert function.tag == "kept"
     assert str(inspect.signature(function)) == "(x, y=2)"

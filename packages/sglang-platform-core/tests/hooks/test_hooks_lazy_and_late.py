@@ -47,9 +47,7 @@ def test_hooks_wait_for_apply(host):
 @pytest.mark.parametrize("spelling", ["pkg.mod.Class.method", "pkg.mod:Class.method"])
 @pytest.mark.parametrize("late", [False, True])
 def test_both_spellings_apply(host, spelling, late):
-    host.write(
-        pkg____init__="", pkg__mod="class Class:\n    def method(self): return 1\n"
-    )
+    host.write(pkg____init__="", pkg__mod="class Class:\n    def method(self): return 1\n")
     if late:
         host.load("pkg.mod")
     HookRegistry.register(spelling, plus(1))

@@ -70,7 +70,9 @@ def make_checkpoint(folder: Path, architecture: str = "llama", *, seed: int = 0,
         return folder
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()
     settings = dict(wanted["settings"])
     config = AutoConfig.for_model(settings.pop("model_type"), **settings)
     torch.manual_seed(seed)

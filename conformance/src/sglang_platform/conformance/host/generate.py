@@ -18,7 +18,7 @@ from sglang_platform.core.discovery.resolve import resolve
 from sglang_platform.core.errors import PlatformError
 
 app = typer.Typer(add_completion=False)
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 _PROMPTS = [
     "The capital of France is",

@@ -37,7 +37,9 @@ def greedy(checkpoint: Path, asked: Sequence[list[int]], new_tokens: int) -> lis
         return json.loads(kept.read_text())  # type: ignore[no-any-return]
     import torch
     from transformers import AutoModelForCausalLM
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
     answers = []
     for prompt in asked:

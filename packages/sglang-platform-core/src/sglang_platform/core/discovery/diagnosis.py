@@ -189,8 +189,7 @@ def _filters() -> Iterator[Finding]:
                     "SGLang filters platforms by it too, as long as SGLANG_PLATFORM is not set",
                     f"set SGLANG_PLATFORM={record.name}, or add {record.name} to {PLUGINS_VARIABLE}",
                 )
-    active = current.decision()
-    origin = active.origin if active else None
+    origin = _active()
     for record in general:
         if record.name not in names and origin and origin.distribution == record.origin.distribution:
             yield Finding(
@@ -200,6 +199,13 @@ def _filters() -> Iterator[Finding]:
                 "the platform's own hooks are not registered",
                 f"add {record.name} to {PLUGINS_VARIABLE}",
             )
+
+
+def _active() -> PluginOrigin | None:
+    try:
+        return current.choice().origin
+    except PlatformError:
+        return None  # told by _decision
 
 
 def _versions() -> Iterator[Finding]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import pkgutil
 import sys
 from collections.abc import Iterator, Sequence
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from sglang_platform.core.discovery.spelling import nearest
@@ -43,27 +44,47 @@ def only_importable_from_here(value: str) -> bool:
 
 
 def _find(module: str, path: Sequence[str] | None) -> tuple[ModuleSpec | None, str]:
-    """The spec of `module`, parents included but not imported; or None and the part that is missing."""
-    found = None
-    name = ""
-    for part in module.split("."):
-        name = f"{name}.{part}" if name else part
-        found = _ask_finders(name, path)
+    """The spec of `module`, parents included but not imported; or None and the part that is missing.
+
+    `path` stands in for `sys.path`.
+    """
+    top, *rest = module.split(".")
+    found = (
+        _ask_finders(top, None) if path is None else _in_folders(top, path) or _ask_finders(top, PathFinder)
+    )
+    name = top
+    for part in rest:
         if found is None:
-            return None, name
-        locations = found.submodule_search_locations
-        # A namespace package's path recalculates itself from its imported parent, which is not there.
-        path = list(getattr(locations, "_path", locations) or ())
+            break
+        name = f"{name}.{part}"
+        found = _in_folders(name, list(found.submodule_search_locations or ()))
     return found, name
 
 
-def _ask_finders(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
+def _ask_finders(name: str, without: object) -> ModuleSpec | None:
     for finder in sys.meta_path:
         find_spec = getattr(finder, "find_spec", None)
-        found: ModuleSpec | None = find_spec(name, path) if find_spec is not None else None
-        if found is not None:
-            return found
+        if find_spec is not None and finder is not without:
+            found: ModuleSpec | None = find_spec(name, None)
+            if found is not None:
+                return found
     return None
+
+
+def _in_folders(name: str, folders: Sequence[str]) -> ModuleSpec | None:
+    """What the import system finds in these folders. Its own search of a package needs the package imported."""
+    portions: list[str] = []
+    for folder in folders:
+        finder = pkgutil.get_importer(folder or ".")
+        found: ModuleSpec | None = finder.find_spec(name) if finder is not None else None
+        if found is not None and found.loader is not None:
+            return found
+        portions.extend(found.submodule_search_locations or () if found is not None else ())
+    if not portions:
+        return None
+    namespace = ModuleSpec(name, None, is_package=True)
+    namespace.submodule_search_locations = portions
+    return namespace
 
 
 def _names_in(spec: ModuleSpec) -> set[str] | None:

@@ -17,7 +17,6 @@ import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sglang_platform.core.errors import PluginOrigin
@@ -98,19 +97,24 @@ def normalize(name: str) -> str:
     return re.sub(r"[-_.]+", "_", name).lower()
 
 
-@dataclass
 class FoundDistribution:
-    """A distribution whose metadata mentions sglang, or (without entry points) one that may hide such a one."""
+    """A distribution on the path; one without entry points counts because it may hide one that has them."""
 
-    name: str
-    """Normalised."""
-    path: str
-    has_metadata: bool | None = None
-    """None where nobody had to look yet."""
-    entry_points: list[tuple[str, str, str]] = field(default_factory=list)
-    """(group, name, value)"""
-    identity: tuple[str | None, str | None] | None = None
-    """(name, version) as the metadata states them; None where nobody had to look yet."""
+    __slots__ = ("entry_points", "has_metadata", "identity", "name", "path")
+
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        has_metadata: bool | None = None,
+        entry_points: list[tuple[str, str, str]] | None = None,
+        identity: tuple[str | None, str | None] | None = None,
+    ) -> None:
+        self.name = name  # normalised
+        self.path = path
+        self.has_metadata = has_metadata  # None where nobody had to look yet, as with the identity
+        self.entry_points = entry_points or []  # (group, name, value)
+        self.identity = identity  # (name, version) as the metadata states them
 
 
 def scan_paths(paths: Iterable[str | os.PathLike[str]]) -> Scan:

@@ -149,9 +149,7 @@ class HookEngine:
         if module is None:
             self._check_source(key, address)
         elif (
-            executed != address.module
-            and is_running(module)
-            and when_finished(module, self._module_executed)
+            executed != address.module and is_running(module) and when_finished(module, self._module_executed)
         ):
             self._pend(key, "its module is still being imported")
         else:

@@ -129,7 +129,9 @@ def when_finished(module: ModuleType, executed: OnExecuted) -> bool:
     if isinstance(spec, _WatchedSpec):
         return True
     if type(spec) is not ModuleSpec:
-        return is_running(module)  # of another class: it cannot be watched, the next `apply_hooks()` serves it
+        return is_running(
+            module
+        )  # of another class: it cannot be watched, the next `apply_hooks()` serves it
     name = spec.name
 
     def on_end() -> None:

@@ -39,19 +39,6 @@ class Slot(NamedTuple):
     put: Callable[[Any], None]
 
 
-class Edit(NamedTuple):
-    """A slot that was changed."""
-
-    slot: Slot
-    old: object
-    new: object
-
-    def undo(self) -> None:
-        """Put the old object back, unless somebody has put another one there since."""
-        if self.slot.get() is self.new:
-            self.slot.put(self.old)
-
-
 class Swap:
     """Put `new` wherever `old` stands.
 
@@ -79,7 +66,19 @@ class Swap:
         except (AttributeError, TypeError) as error:
             self.unreached.append(f"{slot.name} ({error})")
         else:
-            self.edits.append(Edit(slot, self.old, self.new))
+            self.edits.append(Edit(slot, self))
+
+
+class Edit(NamedTuple):
+    """A slot that a swap has changed."""
+
+    slot: Slot
+    swap: Swap
+
+    def undo(self) -> None:
+        """Put the old object back, unless somebody has put another one there since."""
+        if self.slot.get() is self.swap.new:
+            self.slot.put(self.swap.old)
 
 
 def in_mapping(name: str, mapping: dict[Any, Any], key: object) -> Slot:
@@ -99,12 +98,12 @@ def _in_list(name: str, items: Any, old: object) -> Slot:
     )
 
 
-def _in_set(name: str, members: set[Any], old: object, new: object) -> Slot:
+def _in_set(name: str, members: set[Any], swap: Swap) -> Slot:
     def put(value: object) -> None:
-        members.discard(old if value is new else new)
+        members.discard(swap.old if value is swap.new else swap.new)
         members.add(value)
 
-    return Slot(name, lambda: new if new in members else old, put)
+    return Slot(name, lambda: swap.new if swap.new in members else swap.old, put)
 
 
 def _in_defaults(name: str, function: types.FunctionType, index: int) -> Slot:
@@ -260,7 +259,7 @@ class _Heap:
         elif isinstance(holder, list | deque):
             yield _in_list(name_ + "[...]", holder, old)
         elif isinstance(holder, set):
-            yield _in_set(name_ + " (a set)", holder, old, swap.new)
+            yield _in_set(name_ + " (a set)", holder, swap)
         elif isinstance(holder, functools.partial) and holder.func is old:
             yield _in_partial(f"{name_} (a partial)", holder, 0)
         elif not isinstance(holder, type):
@@ -274,8 +273,10 @@ class _Heap:
             return [f"{name or 'a function'} (a closure)"]
         if isinstance(holder, types.MethodType):
             return [f"{name or 'somewhere'} (a bound method of a {type(holder.__self__).__name__} object)"]
-        if isinstance(holder, tuple) and isinstance(swap.old, type) and name is None:
-            return []  # the bases and resolution orders of classes
+        if isinstance(holder, tuple) and isinstance(swap.old, type):
+            above = [one for one in self._parents.get(id(holder), ()) if isinstance(one, type)]
+            if name is None or any(holder is one.__mro__ or holder is one.__bases__ for one in above):
+                return []
         if isinstance(holder, dict) and any(key is swap.old for key in holder):
             return [f"{name or 'a dict'} (as a key)"]
         return [

@@ -54,6 +54,7 @@ class Registration:
     __slots__ = (
         "error",
         "hook",
+        "hook_name",
         "key",
         "order",
         "origin",
@@ -99,6 +100,7 @@ class Registration:
         self.key = key
         self.spelling = spelling
         self.hook = hook
+        self.hook_name = _name_of(hook)
         self.type = type_
         self.origin = origin
         self.required = required
@@ -109,12 +111,6 @@ class Registration:
         self.error: type[HookError] | None = None
         self.unreached: tuple[str, ...] = ()
         self.overridden = False
-
-    @property
-    def hook_name(self) -> str:
-        module = getattr(self.hook, "__module__", None)
-        name = getattr(self.hook, "__qualname__", None) or repr(self.hook)
-        return f"{module}.{name}" if module else name
 
     @property
     def label(self) -> str:
@@ -130,6 +126,12 @@ class Registration:
 
     def fail(self, error: type[HookError], why: str) -> None:
         self.state, self.why, self.error, self.unreached = "failed", why, error, ()
+
+
+def _name_of(hook: Callable[..., Any]) -> str:
+    module = getattr(hook, "__module__", None)
+    name = getattr(hook, "__qualname__", None) or repr(hook)
+    return f"{module}.{name}" if module else name
 
 
 def stacking(registration: Registration) -> tuple[bool, int, int]:

@@ -74,8 +74,7 @@ def misfit(target: Callable[..., Any], hook: Callable[..., Any], type_: HookType
 
 
 def renamed(target: Callable[..., Any], hook: Callable[..., Any], type_: HookType, bound: bool) -> list[str]:
-    """The target's arguments that the hook could take by position only; the first of a `bound` one never comes by
-    name."""
+    """The target's arguments that the hook takes by position only. The first of a `bound` one never comes by name."""
     wanted, offered = parameters(_undecorated(target)), parameters(hook)
     if wanted is None or offered is None or offered.takes_any_keyword:
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator, Sequence
 from types import FunctionType, ModuleType
@@ -11,7 +12,7 @@ from sglang_platform.core.errors import HookError, HookSignatureError
 from sglang_platform.core.hooks.compose import Layer, Wrapper
 from sglang_platform.core.hooks.references import Edit, Swap, in_mapping
 from sglang_platform.core.hooks.registration import HookType, Registration
-from sglang_platform.core.hooks.signatures import misfit
+from sglang_platform.core.hooks.signatures import misfit, renamed
 from sglang_platform.core.hooks.targets import find_module, nearest, submodules
 from sglang_platform.core.hooks.wrap import Shape, flavour, shape
 
@@ -62,8 +63,12 @@ def locate(module: ModuleType, path: tuple[str, ...]) -> Place | Absent | Deferr
 
 
 def _names(owner: Any) -> dict[str, Any]:
-    found: dict[str, Any] = object.__getattribute__(owner, "__dict__") if hasattr(owner, "__dict__") else {}
-    return found
+    """An object's own attributes; runs none of its code."""
+    try:
+        found = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _attribute(owner: Any, name: str) -> Place | None:
@@ -79,10 +84,33 @@ def _attribute(owner: Any, name: str) -> Place | None:
     return Place(owner, name, getattr(owner, name), True)
 
 
+class Substitute:
+    """An object that takes the place of another by identity: a class for a class."""
+
+    def __init__(self, replacement: Any, home: str, place: Place) -> None:
+        self._replacement, self._place = replacement, place
+        package = home.partition(".")[0]
+        self._kept = frozenset(
+            name
+            for name, module in list(sys.modules.items())
+            if name.partition(".")[0] == package or _names(module).get(place.name) is replacement
+        )
+        self._names = (getattr(replacement, "__module__", None), getattr(replacement, "__qualname__", ""))
+        self._renamed = isinstance(replacement, type) and "<locals>" in replacement.__qualname__
+        if self._renamed:  # pickle finds a class by its name: this one has none but the one it takes
+            replacement.__module__, replacement.__qualname__ = place.raw.__module__, place.raw.__qualname__
+
+    def undo(self) -> Swap:
+        """What imported the target's name since then holds the replacement; who knew it before keeps it."""
+        if self._renamed:
+            self._replacement.__module__, self._replacement.__qualname__ = self._names
+        return Swap(self._replacement, self._place.raw, kept=self._kept, name=self._place.name)
+
+
 class Site:
     """A place with hooks on it. Several keys share one site where they name the same object."""
 
-    __slots__ = ("edits", "installed", "keys", "place", "shape", "where", "wrapper")
+    __slots__ = ("edits", "installed", "keys", "place", "shape", "substitute", "where", "wrapper")
 
     def __init__(self, place: Place, where: str) -> None:
         found = shape(place.raw, place.owner, place.name)
@@ -93,6 +121,7 @@ class Site:
         self.place, self.where, self.shape = place, where, found
         self.keys: set[str] = set()
         self.wrapper: Wrapper | None = None
+        self.substitute: Substitute | None = None
         self.installed: Any = None
         self.edits: list[Edit] = []
 
@@ -142,6 +171,13 @@ class Site:
         why = misfit(self.shape.function, hook, type_)
         return None if why is None else (HookSignatureError, why)
 
+    def by_position_only(self, registration: Registration) -> list[str]:
+        """The arguments that this hook cannot take by name."""
+        if self.shape.by_identity:
+            return []
+        bound = isinstance(self.place.owner, type) and not isinstance(self.place.raw, staticmethod)
+        return renamed(self.shape.function, registration.hook, registration.type, bound)
+
     def install(self, accepted: Sequence[Registration]) -> Iterator[Swap]:
         """Put the hooks in force; yields what else is to be swapped. `accepted` is in stacking order."""
         replacements = [one for one in accepted if one.type is HookType.REPLACE]
@@ -179,10 +215,12 @@ class Site:
             return
         if self.installed is not None:
             yield from self.remove()
-        self.installed = replacement.hook
-        self._put(self.installed)
-        if self.in_module or isinstance(self.place.raw, type):
-            yield Swap(self.place.raw, self.installed, kept=frozenset([self.installed.__module__]))
+        hook = replacement.hook
+        home = str(getattr(hook, "__module__", None) or type(hook).__module__)
+        self.substitute = Substitute(hook, home, self.place)
+        self.installed = hook
+        self._put(hook)
+        yield Swap(self.place.raw, hook, kept=frozenset([home]))
 
     def join(self, place: Place) -> None:
         """Let another module's name for the same object show the hooked form too."""
@@ -190,7 +228,7 @@ class Site:
             names = _names(place.owner)
             slot = in_mapping(f"{place.owner.__name__}.{place.name}", names, place.name)
             slot.put(self.installed)
-            self.edits.append(Edit(slot, place.raw, self.installed))
+            self.edits.append(Edit(slot, Swap(place.raw, self.installed)))
 
     def rebase(self, raw: Any) -> bool:
         """Go on with another original: its module was run again, or the parent's method it inherits has changed."""
@@ -220,16 +258,16 @@ class Site:
             edit.undo()
         self.edits.clear()
         installed, self.installed = self.installed, None
-        if self.wrapper is None:
-            if self.in_module:
-                root = str(installed.__module__).partition(".")[0]
-                own = frozenset(name for name in list(sys.modules) if name.partition(".")[0] == root)
-                yield Swap(installed, self.place.raw, kept=own, name=self.place.name)
+        if self.substitute is not None:
+            substitute, self.substitute = self.substitute, None
+            yield substitute.undo()
             return
         wrapper, self.wrapper = self.wrapper, None
+        assert wrapper is not None
         wrapper.stack(self.shape.function, [])
-        yield Swap(wrapper.function, self.shape.function)
-        if installed is not wrapper.function:
+        around = gc.get_referents(installed) if installed is not wrapper.function else []
+        yield Swap(wrapper.function, self.shape.function, sum(one is wrapper.function for one in around))
+        if around:
             yield Swap(installed, self.place.raw)
 
     def references(self, value: object) -> int:
@@ -256,8 +294,6 @@ class Site:
 
 def _inside(found: Shape, raw: Any) -> list[Any]:
     """What a descriptor, and the method that rebuilds it, hold themselves."""
-    import gc
-
     descriptors = [] if raw is found.function else [raw]
     if not isinstance(found.rebuild, FunctionType | type):
         descriptors.append(found.rebuild)

@@ -84,7 +84,9 @@ class Sites:
             mine = [swap for swap in swaps if site.made(swap.new)]
             if not mine:
                 continue
-            site.edits += [edit for swap in mine for edit in swap.edits]
+            for swap in mine:
+                site.edits += swap.edits
+                swap.edits.clear()  # an edit refers to its swap: no cycle may keep the old object alive
             unreached = tuple(sorted({name for swap in mine for name in swap.unreached}))
             for one in (one for key in site.keys for one in self._hooks[key] if one.state == "applied"):
                 one.unreached = unreached
@@ -101,6 +103,10 @@ class Sites:
             refusal = site.refusal(one)
             if refusal is None:
                 accepted.append(one)
+                names = site.by_position_only(one) if one.state != "applied" else []
+                if names:
+                    what = "The %s on %s fails where an argument comes by name: %s"
+                    log().warning(what, one.label, site.where, ", ".join(names))
             else:
                 one.fail(*refusal)
                 warn_of_failure(one, site.where)

@@ -4,6 +4,8 @@
 //   s_t = scaling * q_h . k_t,   m = max s_t,   l = sum exp(s_t - m),   a = sum exp(s_t - m) v_t
 // and the chunks of a head merge as  out_h = sum_c exp(m_c - M) a_c / sum_c exp(m_c - M) l_c,  M = max m_c.
 // Chunks do not depend on the batch or on the thread count, so neither does a row's result.
+#include <algorithm>
+
 #include "dispatch.h"
 #include "kernels.h"
 #include "vec.h"
@@ -13,7 +15,8 @@ namespace {
 
 constexpr int64_t kChunk = 128;
 constexpr int64_t kValueTokens = 32;
-constexpr int64_t kPrefetchTokens = 16;
+constexpr int64_t kMaxHeads = 8;  // query heads that share one pass over the rows
+constexpr int64_t kPrefetchTokens = 8;
 
 struct Chunk {
   int64_t request, begin, end;
@@ -79,8 +82,8 @@ void weighted_sum(const T* const* rows, const float* p, int64_t n, int64_t v_dim
   }
 }
 
-// One chunk for Q query heads of one kv head. `q` holds Q padded rows, already scaled; `scores` has room for
-// (kChunk + W) * Q floats. Writes `a`, m and l of the first `live` heads to `result`, `stride` floats apart.
+// One chunk for Q query heads of one kv head. `q` holds Q padded rows; `scores` has room for (kChunk + W) * Q floats.
+// Writes `a`, m and l of the first `live` heads to `result`, `stride` floats apart.
 template <int Q, typename T>
 void attend(
     const PagedAttention& b, const T** k_rows, const T* const* v_rows, int64_t n, const float* q, float* scores,
@@ -156,14 +159,26 @@ void merge(const PagedAttention& b, int64_t request, int64_t head, float* first,
   });
 }
 
+// The query heads [head, head + live), scaled and padded, then zero rows up to `width`.
+void pack_queries(const PagedAttention& b, int64_t request, int64_t head, int64_t live, int64_t width, float* q) {
+  const int64_t padded = round_up(b.dim, W);
+  with_type(b.q.type, [&](auto* type) {
+    using Query = std::remove_pointer_t<decltype(type)>;
+    for (int64_t j = 0; j < live; ++j)
+      widen_row(b.q.at<const Query>(request, head + j), q + j * padded, b.dim, padded, b.scaling);
+  });
+  std::fill(q + live * padded, q + width * padded, 0.0f);
+}
+
 template <typename T>
 void run_chunk(const PagedAttention& b, const Chunk& chunk, int64_t kv_head, const Partials& partials) {
   const int64_t group = b.heads / b.kv_heads, n = chunk.end - chunk.begin;
-  const int64_t padded_d = round_up(b.dim, W), padded_v = round_up(b.v_dim, W), step = padded_v + W;
-  const int64_t score_floats = (kChunk + W) * 8 + 8 * padded_v;
-  float* q = static_cast<float*>(scratch((8 * padded_d + score_floats + group * step) * sizeof(float)));
-  float* scores = q + 8 * padded_d;
+  const int64_t padded_v = round_up(b.v_dim, W), step = padded_v + W;
+  const int64_t score_floats = (kChunk + W) * kMaxHeads + kMaxHeads * padded_v;
+  float* scores = static_cast<float*>(
+      scratch((score_floats + group * step + kMaxHeads * round_up(b.dim, W)) * sizeof(float)));
   float* own = scores + score_floats;
+  float* q = own + group * step;
 
   const T *k_rows[kChunk + W], *v_rows[kChunk];
   const int32_t* slots = b.slot_of[chunk.request] + chunk.begin;
@@ -172,14 +187,9 @@ void run_chunk(const PagedAttention& b, const Chunk& chunk, int64_t kv_head, con
     v_rows[t] = b.v.at<const T>(slots[t], kv_head);
   }
   for (int64_t done = 0; done < group;) {
-    const int64_t head = kv_head * group + done, live = std::min<int64_t>(group - done, std::min(W, 8));
+    const int64_t head = kv_head * group + done, live = std::min<int64_t>(group - done, kMaxHeads);
     const int64_t width = live <= 2 ? live : (live <= 4 ? 4 : 8);
-    with_type(b.q.type, [&](auto* type) {
-      using Query = std::remove_pointer_t<decltype(type)>;
-      for (int64_t j = 0; j < live; ++j)
-        widen_row(b.q.at<const Query>(chunk.request, head + j), q + j * padded_d, b.dim, padded_d, b.scaling);
-    });
-    std::fill(q + live * padded_d, q + width * padded_d, 0.0f);
+    pack_queries(b, chunk.request, head, live, width, q);
     float* result = chunk.partial < 0 ? own + done * step : partials.at(chunk.partial, head);
     const auto run = [&](auto q_heads) {
       attend<decltype(q_heads)::value>(b, k_rows, v_rows, n, q, scores, result, step, padded_v, static_cast<int>(live));

@@ -32,7 +32,7 @@ inline int64_t round_up(int64_t n, int64_t step) {
 }
 
 inline VecF splat(float x) {
-  return VecF{} + x;
+  return x - VecF{};  // unlike a sum with zero, a plain broadcast: no sign of zero to keep
 }
 
 template <typename To, typename From>

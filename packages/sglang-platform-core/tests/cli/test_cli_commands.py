@@ -1,0 +1,216 @@
+"""`sglang-platform list | info | doctor | hooks report`: what they print, and the exit status scripts rely on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HERE = "print('chatter'); return 'here_cls:Platform'"
+ABSENT = "from sglang_platform.core import PlatformUnavailable; raise PlatformUnavailable('no /dev/absent')"
+BAD = "raise RuntimeError('driver gone')"
+
+
+# list
+
+
+def test_list_says_what_is_installed_and_imports_none_of_it(command) -> None:
+    command.platform("bad", BAD)
+    (command.folder / "bad_plugin.py").write_text("raise SystemExit('imported')")
+    document = command.json("list")
+    assert document == {
+        "plugins": [
+            {
+                "kind": "platform",
+                "name": "bad",
+                "distribution": "bad-dist",
+                "version": "1.0",
+                "entry_point": "bad_plugin:activate",
+                "contract": "v1",
+            },
+            {
+                "kind": "general",
+                "name": "sglang_platform_core",
+                "distribution": "sglang-platform-core",
+                "version": "1.0",
+                "entry_point": "sglang_platform.core.hosts.sglang.plugin:load",
+                "contract": None,
+            },
+        ],
+        "unreadable": [],
+    }
+    run = command("list")
+    assert run.returncode == 0
+    assert all(word in run.stdout for word in ("platform", "bad-dist", "bad_plugin:activate", "v1"))
+
+
+def test_list_explain_tells_the_decision(command) -> None:
+    command.platform("here", HERE)
+    command.platform("absent", ABSENT)
+    decision = command.json("list", "--explain")["decision"]
+    assert decision["outcome"] == "here (here-dist 1.0) is the platform: here_cls:Platform"
+    assert [(c["origin"]["name"], c["outcome"]) for c in decision["candidates"]] == [
+        ("absent", "declined"),
+        ("here", "chosen"),
+    ]
+    run = command("list", "--explain")
+    assert run.returncode == 0
+    assert all(word in run.stdout for word in ("no /dev/absent", "chosen", "is the platform"))
+    assert "chatter" in run.stderr
+    assert "chatter" not in run.stdout
+
+
+def test_list_explain_of_a_refusal_gives_the_trace_and_status_1(command) -> None:
+    command.platform("bad", BAD)
+    document = command.json("list", "--explain", status=1)
+    assert document["decision"]["error"]["type"] == "PluginFailed"
+    run = command("list", "--explain")
+    assert run.returncode == 1
+    assert "failed" in run.stdout
+    assert "fix:    correct bad_plugin:activate" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_list_shows_metadata_that_cannot_be_read(command) -> None:
+    command.install("broken", {})
+    (command.folder / "broken_dist-1.0.dist-info" / "entry_points.txt").write_text(
+        "[sglang.srt.plugins]\nnonsense\n"
+    )
+    (unreadable,) = command.json("list")["unreadable"]
+    assert "broken_dist-1.0.dist-info" in unreadable["path"]
+    assert "cannot be read" in command("list").stdout
+
+
+# info
+
+
+def test_info_tells_the_platform_why_and_the_versions(command) -> None:
+    command.platform("here", HERE)
+    document = command.json("info")
+    assert document["platform"] == {
+        "plugin": "here",
+        "distribution": "here-dist",
+        "distribution_version": "1.0",
+        "class": "here_cls.Platform",
+        "device_name": "made",
+        "device_type": "cpu",
+        "why": "here (here-dist 1.0) is the platform: here_cls:Platform",
+    }
+    versions = document["versions"]
+    assert (versions["core"], versions["contract"], versions["sglang"]) == ("1.0", 1, None)
+    run = command("info")
+    assert run.returncode == 0
+    assert "here_cls.Platform" in run.stdout
+
+
+def test_info_reads_the_host_s_version_from_its_metadata(command) -> None:
+    command.install("sglang", {}, sglang="raise SystemExit('imported')")
+    info = command.folder / "sglang_dist-1.0.dist-info"
+    info.rename(command.folder / "sglang-0.5.23.dist-info")
+    (command.folder / "sglang-0.5.23.dist-info" / "METADATA").write_text("Name: sglang\nVersion: 0.5.23\n")
+    assert command.json("info")["versions"]["sglang"] == "0.5.23"
+
+
+def test_info_without_a_plugin_gives_the_base_platform(command) -> None:
+    platform = command.json("info")["platform"]
+    assert platform["plugin"] is None
+    assert platform["class"] == "sglang_platform.core.contract.srt.SRTPlatform"
+    assert platform["why"] == "no platform plugin is installed"
+
+
+def test_info_of_a_refusal_gives_the_reason_and_status_1(command) -> None:
+    document = command.json("info", status=1, SGLANG_PLATFORM="nowhere")
+    assert document["error"]["type"] == "PluginNotFound"
+    run = command("info", SGLANG_PLATFORM="nowhere")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.startswith("SGLANG_PLATFORM='nowhere', but no platform plugin is installed\n  why:")
+
+
+# doctor
+
+
+def test_doctor_of_a_sound_installation_gives_status_0(command) -> None:
+    command.platform("here", HERE)
+    assert [finding["level"] for finding in command.json("doctor")["findings"]] == ["note"]
+    run = command("doctor")
+    assert run.returncode == 0
+    assert run.stdout.splitlines()[-1] == "no problem found"
+
+
+def test_doctor_tells_each_problem_with_its_fix_and_gives_status_1(command) -> None:
+    command.install("old", {"sglang.platform_plugins": {"old": "old_plugin:activate"}})
+    command.platform("bad", BAD)
+    findings = command.json("doctor", status=1)["findings"]
+    problems = [finding for finding in findings if finding["level"] == "problem"]
+    assert [problem["plugin"]["distribution"] for problem in problems] == ["old-dist", "bad-dist"]
+    assert all(problem["why"] and problem["fix"] for problem in problems)
+    run = command("doctor")
+    assert run.returncode == 1
+    assert "problem: the entry-point group 'sglang.platform_plugins' is read by nobody" in run.stdout
+    assert "  fix:    move it to 'sglang.srt.platforms'" in run.stdout
+    assert run.stdout.splitlines()[-1] == "2 problems found"
+
+
+# hooks report
+
+HOOKS = """
+from sglang_platform.core.hooks.registry import HookRegistry
+def register():
+    print("chatter")
+    HookRegistry.register("some_engine:generate", lambda result: None)
+"""
+
+
+def test_hooks_report_gives_each_hook(command) -> None:
+    command.install("mine", {"sglang.srt.plugins": {"mine": "mine_hooks:register"}}, mine_hooks=HOOKS)
+    (command.folder / "some_engine.py").write_text("def generate(): return 1\n")
+    (row,) = command.json("hooks", "report")["hooks"]
+    assert (row["target"], row["plugin"], row["state"]) == ("some_engine:generate", "mine", "pending")
+    run = command("hooks", "report")
+    assert run.returncode == 0
+    assert "some_engine:generate" in run.stdout
+
+
+def test_hooks_report_without_hooks(command) -> None:
+    assert command("hooks", "report").stdout == "no hook is registered\n"
+
+
+def test_hooks_report_of_a_hook_without_a_target_gives_status_1(command) -> None:
+    command.install("mine", {"sglang.srt.plugins": {"mine": "mine_hooks:register"}}, mine_hooks=HOOKS)
+    (command.folder / "some_engine.py").write_text("def generates(): return 1\n")
+    assert command.json("hooks", "report", status=1)["error"]["type"] == "HookTargetError"
+    run = command("hooks", "report")
+    assert run.returncode == 1
+    assert "some_engine" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+# The command as a whole
+
+
+@pytest.mark.parametrize("arguments", [["frobnicate"], ["list", "--nonsense"], ["hooks", "frobnicate"]])
+def test_what_is_not_understood_gives_status_2(command, arguments) -> None:
+    assert command(*arguments).returncode == 2
+
+
+def test_help_names_every_subcommand_and_the_exit_status(command) -> None:
+    run = command("--help")
+    assert run.returncode == 0
+    assert all(word in run.stdout for word in ("list", "info", "doctor", "hooks", "Exit status"))
+
+
+@pytest.mark.parametrize(
+    "arguments", [["list"], ["list", "--explain", "--json"], ["doctor"], ["hooks", "report"]]
+)
+def test_no_command_that_only_looks_imports_torch_or_sglang(arguments) -> None:
+    """In this very environment, with whatever is installed in it."""
+    code = (
+        "import sys\nfrom sglang_platform.core.cli.app import app\n"
+        f"try: app({arguments!r})\nexcept SystemExit: pass\n"
+        "heavy = {'torch', 'sglang', 'triton'} & set(sys.modules)\nassert not heavy, heavy\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert run.returncode == 0, run.stderr
