@@ -38,6 +38,11 @@ class HookEngine:
         self._finder = HookFinder(self._watched, self._module_executed)
         self._armed = False
         self._made_sites: Sites | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    def when_settled(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each round, when the state of some hooks may have changed."""
+        self._listeners.append(listener)
 
     def add(self, target: Target, registration: Registration) -> None:
         """Keep a hook; once `apply` was called, also put it in force, or say why not."""
@@ -127,6 +132,8 @@ class HookEngine:
                 self._settle_in(module, key)
         self._sites.bring_along()
         existence.forget()
+        for listener in self._listeners:
+            listener()
 
     def _rank(self, key: str) -> tuple[bool, int, str]:
         """Replaced classes first, so that hooks on their methods land on the replacement."""

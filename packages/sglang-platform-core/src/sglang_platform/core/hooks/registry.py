@@ -105,6 +105,11 @@ class HookRegistry:
         return [record(one, target) for one, target in _engine.registrations()]
 
     @classmethod
+    def when_settled(cls, listener: Callable[[], None]) -> None:
+        """Call `listener()` whenever the state of hooks may have changed, e.g. when a watched module has run."""
+        _engine.when_settled(listener)
+
+    @classmethod
     def is_applied(cls, target: str) -> bool:
         """Are hooks in force on the target, and none of its hooks pending or refused?"""
         stack = [one for one in _engine.stack(parse(target).key) if not one.overridden]

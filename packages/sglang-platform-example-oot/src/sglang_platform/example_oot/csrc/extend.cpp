@@ -20,39 +20,47 @@ struct Block {
   int64_t row;            // of the first token in q and out
 };
 
-// Softmax of a tile's row, from `lower` to before `upper` columns (`width` in all); zero outside.
-template <typename Element>
+// scores[lower, upper) becomes what the softmax takes: multiplied and capped.
+void cap_scores(float* scores, int64_t lower, int64_t upper, float scaling, float cap) {
+  for (int64_t i = lower / W * W; i < upper; i += W) {
+    const VecF s = load(scores + i) * scaling;
+    store(scores + i, cap > 0 ? soft_cap(s, cap) : s);
+  }
+}
+
+// One step of the online softmax for a row of a tile: p = 2^(factor * scores - m) in columns [lower, upper), zero
+// elsewhere up to `width`. m, in the same unit, and l are the row's running maximum and denominator.
+template <int Degree, typename Element>
 void soften(
-    float* scores, Element* p, int64_t width, int64_t lower, int64_t upper, float scaling, float cap, float& m, float& l,
-    float* out, int64_t out_size) {
+    float* scores, Element* p, int64_t width, int64_t lower, int64_t upper, float factor, float& m, float& l, float* out,
+    int64_t out_size) {
   VecI lane;
   for (int i = 0; i < W; ++i) lane[i] = i;
   const int64_t first = lower / W * W, last = round_up(upper, W);
-  VecF top = splat(m);
+  VecF top = splat(-kInf);
   for (int64_t i = first; i < last; i += W) {
-    VecF s = load(scores + i) * scaling;
-    if (cap > 0) s = soft_cap(s, cap);
+    VecF s = load(scores + i);
     if (i < lower || i + W > upper) {
       const VecI at = lane + static_cast<int32_t>(i);
       s = (at >= static_cast<int32_t>(lower)) & (at < static_cast<int32_t>(upper)) ? s : splat(-kInf);
+      store(scores + i, s);
     }
-    store(scores + i, s);
     top = max(top, s);
   }
   const float old = m;
-  m = max_lanes(top);
+  m = std::max(old, max_lanes(top) * factor);
   VecF total = {};
   for (int64_t i = 0; i < first; i += W) store(p + i, VecF{});
   for (int64_t i = first; i < last; i += W) {
-    const VecF e = exp(load(scores + i) - m);
+    const VecF e = exp2<Degree>(load(scores + i) * factor - m);
     store(p + i, e);
     total += e;
   }
   for (int64_t i = last; i < width; i += W) store(p + i, VecF{});
-  const float factor = old == m ? 1.0f : std::exp(old - m);
-  l = l * factor + sum_lanes(total);
-  if (factor != 1.0f)
-    for (int64_t e = 0; e < out_size; e += W) store(out + e, load(out + e) * factor);
+  const float shrink = old == m ? 1.0f : std::exp2(old - m);
+  l = l * shrink + sum_lanes(total);
+  if (shrink != 1.0f)
+    for (int64_t e = 0; e < out_size; e += W) store(out + e, load(out + e) * shrink);
 }
 
 // The parts of one thread's scratch memory.
@@ -120,6 +128,7 @@ void run_block(const PagedAttention& b, const Block& block) {
   const int64_t end = b.causal ? std::min(position + block.tokens, length) : length;
   const int64_t begin = b.first_seen(position);
   const int32_t* slots = b.slot_of[block.request];
+  const bool raw = b.logit_cap == 0 && b.scaling > 0;  // then the largest score is so before the scaling too
   for (int64_t t = begin; t < end; t += Tiles::kTokens) {
     const int64_t n = std::min(Tiles::kTokens, end - t);
     const Source *k_rows[Tiles::kTokens], *v_rows[Tiles::kTokens];
@@ -140,8 +149,10 @@ void run_block(const PagedAttention& b, const Block& block) {
         std::fill(p, p + Tiles::kTokens, Element(0.0f));
         continue;
       }
-      soften(w.scores + r * Tiles::kTokens, p, Tiles::kTokens, lower, upper, b.scaling, b.logit_cap, w.m[r], w.l[r],
-             w.out + r * v_dim, v_dim);
+      float* scores = w.scores + r * Tiles::kTokens;
+      if (!raw) cap_scores(scores, lower, upper, b.scaling, b.logit_cap);
+      soften<Tiles::kDegree>(
+          scores, p, Tiles::kTokens, lower, upper, (raw ? b.scaling : 1.0f) * kLog2E, w.m[r], w.l[r], w.out + r * v_dim, v_dim);
     }
     Tiles::add_values(rows, n, b.v_dim, w.p, w.values, w.out);
   }
@@ -151,7 +162,7 @@ void run_block(const PagedAttention& b, const Block& block) {
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t head = block.kv_head * group + r % group;
       float total = w.l[r];
-      if (!b.sinks.empty() && total > 0) total += std::exp(b.sinks[head] - w.m[r]);
+      if (!b.sinks.empty() && total > 0) total += std::exp2(b.sinks[head] * kLog2E - w.m[r]);
       const float factor = total > 0 ? 1.0f / total : 0.0f;
       Out* out = b.out.at<Out>(block.row + r / group, head);
       for_each_vector(b.v_dim, [&](int64_t e, int64_t n) { store(out + e, load(w.out + r * v_dim + e) * factor, n); });

@@ -158,7 +158,19 @@ inline void widen_row(const T* src, float* dst, int64_t n, int64_t padded, float
 }
 
 inline VecF max(VecF a, VecF b) {
+#if defined(__AVX512F__)
+  return bits<VecF>(_mm512_max_ps(bits<__m512>(a), bits<__m512>(b)));
+#else
   return a > b ? a : b;
+#endif
+}
+
+inline VecF min(VecF a, VecF b) {
+#if defined(__AVX512F__)
+  return bits<VecF>(_mm512_min_ps(bits<__m512>(a), bits<__m512>(b)));
+#else
+  return a < b ? a : b;
+#endif
 }
 
 // y * 2^n for integral n; 0 and infinity where that leaves the range.
@@ -172,23 +184,39 @@ inline VecF scale_by_power(VecF y, VecF n) {
 #endif
 }
 
-// e^x within 2 ulp, exactly 0 below -104 (so for -inf). Cephes' polynomial.
+constexpr float kLog2E = 1.44269504f;
+
+inline VecF round_to_integer(VecF x) {
+  const VecF magic = splat(12582912.0f);  // 1.5 * 2^23 leaves no bits for a fraction
+  return (x + magic) - magic;
+}
+
+// 2^r for |r| <= 1/2, the minimax polynomial in the relative error: 7.5e-8 for degree 5, 7.5e-5 for degree 3.
+template <int Degree>
+inline VecF power_of_two(VecF r) {
+  static_assert(Degree == 3 || Degree == 5);
+  if constexpr (Degree == 3) {
+    return ((0.0551716691f * r + 0.242611122f) * r + 0.693260985f) * r + 0.999928074f;
+  } else {
+    const VecF high = (0.0013276472f * r + 0.00967554133f) * r + 0.0555071327f;
+    return ((high * r + 0.240221197f) * r + 0.693146967f) * r + 1.00000007f;
+  }
+}
+
+// 2^x; exactly 0 far below the range of float (so for -inf).
+template <int Degree>
+inline VecF exp2(VecF x) {
+  x = max(splat(-300.0f), x);
+  const VecF n = round_to_integer(x);
+  return scale_by_power(power_of_two<Degree>(x - n), n);
+}
+
+// e^x within 2 ulp, exactly 0 far below the range of float (so for -inf).
 inline VecF exp(VecF x) {
-  const VecF low = splat(-200.0f), high = splat(200.0f);
-  x = x < low ? low : x;
-  x = x > high ? high : x;
-  const VecF magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
-  const VecF n = (x * 1.44269504f + magic) - magic;
-  VecF r = x - n * 0.693359375f;
-  r = r - n * -2.12194440e-4f;
-  VecF y = splat(1.9875691500e-4f);
-  y = y * r + 1.3981999507e-3f;
-  y = y * r + 8.3334519073e-3f;
-  y = y * r + 4.1665795894e-2f;
-  y = y * r + 1.6666665459e-1f;
-  y = y * r + 5.0000001201e-1f;
-  y = y * (r * r) + (r + 1.0f);
-  return scale_by_power(y, n);
+  x = min(splat(200.0f), max(splat(-200.0f), x));
+  const VecF n = round_to_integer(x * kLog2E);
+  const VecF r = (x * kLog2E - n) + x * 1.92596299e-8f;  // log2(e) in two parts
+  return scale_by_power(power_of_two<5>(r), n);
 }
 
 inline VecF soft_cap(VecF x, float cap) {

@@ -1,13 +1,12 @@
 """What this process of SGLang ended on, written where another process can read it.
 
-With `SGLANG_PLATFORM_REPORT_DIR` set, each process writes `process-<pid>.json` when its plugins are loaded and again
-when it ends: the decision and its trace, the general plugins, and the state of each hook, on our registry and on the
-host's.
+With `SGLANG_PLATFORM_REPORT_DIR` set, each process writes `process-<pid>.json` when its plugins are loaded, and again
+whenever hooks were applied: the decision and its trace, the general plugins, and the state of each hook, on our
+registry and on the host's.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import sys
@@ -28,12 +27,12 @@ _STARTED = time.time()
 
 
 def keep() -> None:
-    """Write the report of this process now, and again when it ends. Does nothing without the variable."""
+    """Write the report of this process now, and whenever hooks change. Does nothing without the variable."""
     folder = os.environ.get(REPORT_DIR_VARIABLE)
     if folder:
         path = Path(folder) / f"process-{os.getpid()}.json"
         _write(path)
-        atexit.register(_write, path)
+        HookRegistry.when_settled(lambda: _write(path))
 
 
 def _write(path: Path) -> None:
