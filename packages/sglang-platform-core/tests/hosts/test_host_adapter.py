@@ -6,15 +6,20 @@ import os
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import pytest
+
+from sglang_platform.core.hosts.sglang.server_args import choose_attention_backend
 
 pytestmark = pytest.mark.host
 
 
 def _in_host(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run `code` in a process that has imported SGLang on the example platform."""
-    prelude = "import sglang.srt.platforms as host\nfrom sglang_platform.core import current_platform as ours\n"
+    prelude = (
+        "import sglang.srt.platforms as host\nfrom sglang_platform.core import current_platform as ours\n"
+    )
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", prelude + textwrap.dedent(code)],
         env={**os.environ, "SGLANG_PLATFORM": "example_oot", **environment},
@@ -106,31 +111,50 @@ def test_a_host_pool_built_with_the_hosts_keywords_stores_through_the_vendor() -
     )
 
 
-def test_a_factory_that_answers_something_else_is_refused_by_name() -> None:
-    run = _in_host(
+def test_other_kinds_of_pool_are_rebased_and_what_is_no_pool_is_refused_by_name() -> None:
+    _check(
         """
+        import torch
+        from types import SimpleNamespace
+        import sglang.srt.mem_cache.memory_pool as host_pools
+        from sglang_platform.core import DSATokenToKVPool, MLATokenToKVPool
+        from sglang_platform.core.errors import HostError, PluginOrigin
         from sglang_platform.core.hosts.sglang.parts import rebase_pool
-        from sglang_platform.core.errors import PluginOrigin
-        rebase_pool(dict, "mha", PluginOrigin("my_device", "my-dist", "1.2"))
+
+        origin = PluginOrigin("my_device", "my-dist", "1.2")
+        created = []
+        class MyMLA(MLATokenToKVPool):
+            def _create_buffers(self):
+                created.append(self.kv_lora_rank)
+                super()._create_buffers()
+        class MyDSA(DSATokenToKVPool):
+            pass
+        mla, dsa = rebase_pool(MyMLA, "mla", origin), rebase_pool(MyDSA, "dsa", origin)
+        assert issubclass(mla, host_pools.MLATokenToKVPool) and issubclass(dsa, host_pools.DSATokenToKVPool)
+        pool = mla(size=64, page_size=16, dtype=torch.float32, kv_lora_rank=8, qk_rope_head_dim=4, layer_num=2,
+                   device="cpu", enable_memory_saver=False)
+        assert created == [8] and len(pool.kv_buffer) == 2
+        from sglang.srt.runtime_context import get_parallel
+        rows = torch.randn(2, 1, 12)
+        with get_parallel().override(dcp_enabled=False):  # what an engine publishes before it stores
+            pool.set_kv_buffer(SimpleNamespace(layer_id=1), torch.tensor([3, 70]), rows, rows[..., :8])
+        assert torch.equal(pool.get_key_buffer(1)[[3, 70]], rows)
+
+        try:
+            rebase_pool(dict, "mha", origin)
+        except HostError as error:
+            for part in ("get_kv_pool_cls(kind='mha') answered <class 'dict'>", "my_device (my-dist 1.2)", "fix:"):
+                assert part in str(error), error
+        else:
+            raise AssertionError("dict was taken for a pool")
         """
     )
-    assert run.returncode == 1
-    for part in ("get_kv_pool_cls(kind='mha') answered <class 'dict'>", "my_device (my-dist 1.2)", "fix:"):
-        assert part in run.stderr
 
 
 def test_the_operators_attention_backend_is_kept() -> None:
-    _check(
-        """
-        from types import SimpleNamespace
-        from sglang_platform.core.hosts.sglang.server_args import choose_attention_backend
-        def args(**raw):
-            return SimpleNamespace(attention_backend="filled-in", _raw_input=raw)
-        asked = args(attention_backend="torch_native")
-        choose_attention_backend(asked, "ours")
-        assert asked.attention_backend == "filled-in"  # left alone: the operator's own word stands in the raw input
-        silent = args(attention_backend=None)
-        choose_attention_backend(silent, "ours")
-        assert silent.attention_backend == "ours"
-        """
-    )
+    asked = SimpleNamespace(attention_backend="filled-in", _raw_input={"attention_backend": "torch_native"})
+    choose_attention_backend(asked, "ours")
+    assert asked.attention_backend == "filled-in"
+    silent = SimpleNamespace(attention_backend="filled-in", _raw_input={"attention_backend": None})
+    choose_attention_backend(silent, "ours")
+    assert silent.attention_backend == "ours"

@@ -69,6 +69,9 @@ def main(
         "disable_cuda_graph": not graphs,
         "torch_compile_max_bs": 4,
     }
+    console.print(
+        "[2/4] starting SGLang: 15 to 60 s, nearly all of it imports; the first time also builds kernels"
+    )
     start = time.perf_counter()
     try:
         with console.status("[2/4] starting SGLang") as status:
