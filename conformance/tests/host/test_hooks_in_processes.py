@@ -28,6 +28,7 @@ def counting(name):
     return before
 """
 TARGETS = {
+    "controller": "sglang.srt.managers.data_parallel_controller:DataParallelController.__init__",
     "tokenizer": "sglang.srt.managers.tokenizer_manager:TokenizerManager.__init__",
     "scheduler": "sglang.srt.managers.scheduler:Scheduler.__init__",
     "detokenizer": "sglang.srt.managers.detokenizer_manager:DetokenizerManager.__init__",
@@ -49,23 +50,24 @@ def _arguments(models: Path) -> dict[str, Any]:
     return {"model_path": str(checkpoint), "disable_cuda_graph": True, "page_size": 16}
 
 
-def test_hooks_take_effect_in_every_process(tmp_path: Path, models: Path) -> None:
-    environment = _plugin(tmp_path / "site", TARGETS)
+def test_hooks_take_effect_in_every_process_of_two_data_parallel_ranks(tmp_path: Path, models: Path) -> None:
+    environment = {**_plugin(tmp_path / "site", TARGETS), "SGLANG_CPU_OMP_THREADS_BIND": "0|1"}
     report_dir = tmp_path / "report"
     with EngineProcess(
-        "example_oot", _arguments(models), environment=environment, report_dir=report_dir
+        "example_oot", {**_arguments(models), "dp_size": 2}, environment=environment, report_dir=report_dir
     ) as engine:
-        engine.call("generate", input_ids=[[9, 10, 11]], max_new_tokens=4)
+        engine.call("generate", input_ids=[[9, 10, 11], [12, 13]], max_new_tokens=4)
     reports = processes.read(report_dir)
-    assert len(reports) == 3
-    counted = {
-        name.removeprefix("my_hooks."): count
-        for counts in counters.read_all(report_dir).values()
-        for name, count in counts.items()
-        if name.startswith("my_hooks.") and count
-    }
-    assert counted.pop("forward") == 4  # one prefill and three decode steps
-    assert counted == {"tokenizer": 1, "scheduler": 1, "detokenizer": 1}
+    assert len(reports) == 5  # main, data-parallel controller, two schedulers, detokenizer
+    counted: dict[str, int] = {}
+    for counts in counters.read_all(report_dir).values():
+        for name, count in counts.items():
+            if name.startswith("my_hooks."):
+                counted[name.removeprefix("my_hooks.")] = (
+                    counted.get(name.removeprefix("my_hooks."), 0) + count
+                )
+    assert counted.pop("forward") == 8  # of each request one prefill and three decode steps
+    assert counted == {"tokenizer": 1, "controller": 1, "scheduler": 2, "detokenizer": 1}
     for report in reports:
         ours = [hook for hook in report["hooks"] if hook["plugin"] == "my_hooks"]
         assert len(ours) == len(TARGETS)

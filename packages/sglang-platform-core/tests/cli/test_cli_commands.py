@@ -132,7 +132,7 @@ def test_info_of_a_refusal_gives_the_reason_and_status_1(command) -> None:
 
 def test_doctor_of_a_sound_installation_gives_status_0(command) -> None:
     command.platform("here", HERE)
-    assert [finding["level"] for finding in command.json("doctor")["findings"]] == ["note"]
+    assert [finding["severity"] for finding in command.json("doctor")["findings"]] == ["note"]
     run = command("doctor")
     assert run.returncode == 0
     assert run.stdout.splitlines()[-1] == "no problem found"
@@ -142,7 +142,7 @@ def test_doctor_tells_each_problem_with_its_fix_and_gives_status_1(command) -> N
     command.install("old", {"sglang.platform_plugins": {"old": "old_plugin:activate"}})
     command.platform("bad", BAD)
     findings = command.json("doctor", status=1)["findings"]
-    problems = [finding for finding in findings if finding["level"] == "problem"]
+    problems = [finding for finding in findings if finding["severity"] == "problem"]
     assert [problem["plugin"]["distribution"] for problem in problems] == ["old-dist", "bad-dist"]
     assert all(problem["why"] and problem["fix"] for problem in problems)
     run = command("doctor")

@@ -24,7 +24,7 @@ def _core_installed(site) -> None:
 
 
 def _problems(level: str = "problem") -> list[Finding]:
-    return [finding for finding in examine() if finding.level == level]
+    return [finding for finding in examine() if finding.severity == level]
 
 
 def _the(level: str, *words: str) -> Finding:

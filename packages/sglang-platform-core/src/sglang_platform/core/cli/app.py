@@ -6,6 +6,7 @@ import typer
 
 from sglang_platform.core.cli.doctor import doctor
 from sglang_platform.core.cli.hooks import hooks
+from sglang_platform.core.cli.hooks_check import check
 from sglang_platform.core.cli.info import info
 from sglang_platform.core.cli.list import list_plugins
 
@@ -22,4 +23,5 @@ app = typer.Typer(
 app.command("list")(list_plugins)
 app.command("info")(info)
 app.command("doctor")(doctor)
+hooks.command("check")(check)
 app.add_typer(hooks, name="hooks")

@@ -2,34 +2,59 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
 
 from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, console, print_json, quiet_plugins
-from sglang_platform.core.discovery.diagnosis import Finding, examine
 
-__all__ = ["doctor"]
+if TYPE_CHECKING:
+    from sglang_platform.core.diagnosis.finding import Finding
+
+__all__ = ["SCHEMA", "doctor"]
+
+SCHEMA = 1
+"""The form of the `--json` document; raised where a program that reads it would have to change."""
 
 _STYLES = {"problem": "bold red", "warning": "yellow", "note": "dim"}
 
+DeepOption = Annotated[
+    bool,
+    typer.Option(
+        "--deep",
+        help="Also start SGLang's platform in a process of its own and ask it. Imports torch and SGLang: slow.",
+    ),
+]
 
-def doctor(as_json: JsonOption = False) -> None:
-    """Examine metadata, variables and versions, and ask the platform plugins. Imports neither torch nor sglang.
+
+def doctor(deep: DeepOption = False, as_json: JsonOption = False) -> None:
+    """Examine metadata, variables, versions, platform classes and hook targets, and ask the platform plugins.
+
+    Reads sources; imports neither torch nor sglang, unless --deep is given.
 
     Exit status 1: at least one problem was found; warnings and notes alone give 0.
     """
+    from sglang_platform.core.diagnosis.examination import examine_everything
+    from sglang_platform.core.diagnosis.finding import describe, worst_first
+
     with quiet_plugins():
-        findings = examine()
+        findings = examine_everything()
+    answers = None
+    if deep:
+        from sglang_platform.core.diagnosis.host_answers import ask_host, examine_answers
+
+        typer.echo("importing SGLang in a process of its own, which takes ten seconds or more", err=True)
+        answers = ask_host()
+        findings = worst_first([*findings, *examine_answers(answers)])
     if as_json:
-        print_json({"findings": [_describe(finding) for finding in findings]})
+        document: dict[str, Any] = {"schema": SCHEMA, "findings": [describe(finding) for finding in findings]}
+        if deep:
+            document["host"] = answers
+        print_json(document)
     else:
         _print(findings)
-    if any(finding.level == "problem" for finding in findings):
+    if any(finding.severity == "problem" for finding in findings):
         raise typer.Exit(FOUND_A_PROBLEM)
-
-
-def _describe(finding: Finding) -> dict[str, object]:
-    plugin = finding.plugin._asdict() if finding.plugin else None
-    return {**finding._asdict(), "plugin": plugin}
 
 
 def _print(findings: list[Finding]) -> None:
@@ -37,10 +62,11 @@ def _print(findings: list[Finding]) -> None:
 
     out = console()
     for finding in findings:
-        out.print(Text(f"{finding.level}: ", style=_STYLES[finding.level]) + Text(finding.what))
+        line = Text(f"{finding.severity}: ", style=_STYLES[finding.severity]) + Text(finding.what)
+        out.print(line + Text(f" [{finding.id}]", style="dim"))
         for label, text in (("plugin", finding.plugin), ("why", finding.why), ("fix", finding.fix)):
             if text:
                 body = str(text).replace("\n", "\n          ")
                 out.print(Text(f"  {label + ':':<7} {body}"))
-    problems = sum(finding.level == "problem" for finding in findings)
+    problems = sum(finding.severity == "problem" for finding in findings)
     out.print("no problem found" if not problems else f"{problems} problem{'s' * (problems > 1)} found")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
 
+from sglang_platform.core.diagnosis.finding import Finding, as_finding, worst_first
 from sglang_platform.core.discovery import current, scan
 from sglang_platform.core.discovery.contract_version import check_contract_version
 from sglang_platform.core.discovery.entry_target import only_importable_from_here, target_problem
@@ -25,32 +25,21 @@ from sglang_platform.core.errors import PlatformError, PluginOrigin
 
 __all__ = ["Finding", "examine"]
 
-Level = Literal["problem", "warning", "note"]
-
-
-class Finding(NamedTuple):
-    """One thing that is wrong (`problem`), probably wrong (`warning`), or worth knowing (`note`)."""
-
-    level: Level
-    what: str
-    plugin: PluginOrigin | None = None
-    why: str | None = None
-    fix: str | None = None
-
 
 def examine() -> list[Finding]:
-    """All findings, problems first. Asks the platform plugins by the rules; imports no more of them than that."""
+    """All findings of discovery, problems first. Asks the platform plugins by the rules; imports no more than that."""
     findings: dict[tuple[str, PluginOrigin | None], Finding] = {}
     for check in _CHECKS:
         for finding in check():
             findings.setdefault((finding.what, finding.plugin), finding)
-    return sorted(findings.values(), key=lambda finding: ("problem", "warning", "note").index(finding.level))
+    return worst_first(findings.values())
 
 
 def _metadata() -> Iterator[Finding]:
     found = scan.scan()
     for path, reason in found.unreadable:
         yield Finding(
+            "metadata-unreadable",
             "problem",
             f"{path} cannot be read",
             None,
@@ -59,6 +48,7 @@ def _metadata() -> Iterator[Finding]:
         )
     for path, by in found.hidden:
         yield Finding(
+            "distribution-hidden",
             "warning",
             f"{path} is hidden",
             None,
@@ -73,6 +63,7 @@ def _groups() -> Iterator[Finding]:
             continue
         meant = RETIRED_GROUPS.get(record.group) or nearest(record.group, KNOWN_GROUPS)
         yield Finding(
+            "group-unread",
             "problem" if record.group in RETIRED_GROUPS else "warning",
             f"the entry-point group {record.group!r} is read by nobody",
             record.origin,
@@ -87,6 +78,7 @@ def _targets() -> Iterator[Finding]:
         problem = target_problem(record.value)
         if problem is not None:
             yield Finding(
+                "entry-point-nowhere",
                 "problem",
                 f"the entry point {record.name!r} leads nowhere",
                 record.origin,
@@ -95,6 +87,7 @@ def _targets() -> Iterator[Finding]:
             )
         elif only_importable_from_here(record.value):
             yield Finding(
+                "importable-from-here-only",
                 "warning",
                 f"the plugin {record.name!r} is importable from this folder only",
                 record.origin,
@@ -108,7 +101,7 @@ def _duplicates() -> Iterator[Finding]:
         try:
             refuse_duplicates(scan.records(group))
         except PlatformError as error:
-            yield _as_finding(error)
+            yield as_finding(error)
 
 
 def _contracts() -> Iterator[Finding]:
@@ -117,10 +110,11 @@ def _contracts() -> Iterator[Finding]:
         try:
             check_contract_version(record)
         except PlatformError as error:
-            yield _as_finding(error)
+            yield as_finding(error)
     for contract in scan.records(CONTRACT_GROUP):
         if not any(record.origin == contract.origin for record in plugins):
             yield Finding(
+                "contract-without-plugin",
                 "warning",
                 f"a contract version is stated for {contract.name!r}, but there is no such plugin",
                 contract.origin,
@@ -134,26 +128,28 @@ def _decision() -> Iterator[Finding]:
         stop_on_error()
         choice = current.choice()
     except PlatformError as error:
-        yield _as_finding(error)
+        yield as_finding(error)
     else:
-        yield Finding("note", choice.trace.outcome or "no platform plugin is active", choice.origin)
+        yield Finding(
+            "platform-decided", "note", choice.trace.outcome or "no platform plugin is active", choice.origin
+        )
     trace = current.trace()
     for candidate in trace.candidates if trace else ():
         if candidate.outcome == "declined":
-            yield Finding("note", f"{candidate.origin.name} declined", candidate.origin, candidate.reason)
+            what = f"{candidate.origin.name} declined"
+            yield Finding("platform-declined", "note", what, candidate.origin, candidate.reason)
         elif candidate.outcome == "failed":
             fix = "see the reason; to go on without it: SGLANG_PLATFORM_ON_ERROR=warn"
             if trace is None or trace.error is None:
-                yield Finding(
-                    "problem", f"{candidate.origin.name} failed", candidate.origin, candidate.reason, fix
-                )
+                what = f"{candidate.origin.name} failed"
+                yield Finding("plugin-failed", "problem", what, candidate.origin, candidate.reason, fix)
 
 
 def _filters() -> Iterator[Finding]:
     try:
         names = plugin_filter()
     except PlatformError as error:
-        yield _as_finding(error)
+        yield as_finding(error)
         return
     if names is None:
         return
@@ -165,6 +161,7 @@ def _filters() -> Iterator[Finding]:
         if name not in known:
             meant = nearest(name, known)
             yield Finding(
+                "filter-unknown-name",
                 "problem",
                 f"{PLUGINS_VARIABLE} names {name!r}, which is no installed plugin",
                 None,
@@ -173,6 +170,7 @@ def _filters() -> Iterator[Finding]:
             )
     if OWN_PLUGIN not in names:
         yield Finding(
+            "filter-hides-core",
             "problem",
             f"{variable} keeps {OWN_PLUGIN!r} out of SGLang",
             None,
@@ -183,6 +181,7 @@ def _filters() -> Iterator[Finding]:
         for record in platforms:
             if record.name not in names:
                 yield Finding(
+                    "filter-hides-platform",
                     "problem",
                     f"{variable} hides the platform {record.name!r} from SGLang",
                     record.origin,
@@ -193,6 +192,7 @@ def _filters() -> Iterator[Finding]:
     for record in general:
         if record.name not in names and origin and origin.distribution == record.origin.distribution:
             yield Finding(
+                "filter-hides-own-hooks",
                 "warning",
                 f"{variable} leaves out {record.name!r}, which belongs to the active platform",
                 record.origin,
@@ -212,6 +212,7 @@ def _versions() -> Iterator[Finding]:
     core = installed_version("sglang-platform-core")
     if core is None:
         yield Finding(
+            "core-not-installed",
             "problem",
             "sglang-platform-core is not installed as a distribution",
             None,
@@ -222,16 +223,13 @@ def _versions() -> Iterator[Finding]:
     for name in sorted({"sglang-platform-core", *filter(None, distributions)}):
         for wanted, found in conflicts(name, ("sglang", "sglang-platform-core")):
             yield Finding(
+                "version-conflict",
                 "problem",
                 f"{name} {installed_version(name)} needs {wanted}, and {found} is installed",
                 None,
                 "the two are not made for each other",
                 f"pip install --upgrade {name}, or pip install '{wanted}'",
             )
-
-
-def _as_finding(error: PlatformError) -> Finding:
-    return Finding("problem", error.what, error.plugin, error.why, error.fix)
 
 
 _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-import pkgutil
 import sys
 from collections.abc import Iterator, Sequence
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+from sglang_platform.core.discovery.module_search import find
 from sglang_platform.core.discovery.spelling import nearest
 
-__all__ = ["only_importable_from_here", "target_problem"]
+__all__ = ["only_importable_from_here", "target_problem", "top_level"]
 
 
 def target_problem(value: str) -> str | None:
@@ -21,7 +21,7 @@ def target_problem(value: str) -> str | None:
         return f"{value!r} is no object reference (`pkg.mod:function`)"
     if not colon:
         return f"{value!r} names a module, not a function in one"
-    spec, missing = _find(module, None)
+    spec, missing = find(module)
     if spec is None:
         return f"the module {missing!r} does not exist in this environment"
     name = attribute.partition(".")[0]
@@ -40,51 +40,7 @@ def only_importable_from_here(value: str) -> bool:
     elsewhere = [entry for entry in sys.path[1:] if entry not in ("", ".")]
     if script_folder not in ("", ".", here):
         elsewhere.insert(0, script_folder)
-    return _find(module, None)[0] is not None and _find(module, elsewhere)[0] is None
-
-
-def _find(module: str, path: Sequence[str] | None) -> tuple[ModuleSpec | None, str]:
-    """The spec of `module`, parents included but not imported; or None and the part that is missing.
-
-    `path` stands in for `sys.path`.
-    """
-    top, *rest = module.split(".")
-    found = (
-        _ask_finders(top, None) if path is None else _in_folders(top, path) or _ask_finders(top, PathFinder)
-    )
-    name = top
-    for part in rest:
-        if found is None:
-            break
-        name = f"{name}.{part}"
-        found = _in_folders(name, list(found.submodule_search_locations or ()))
-    return found, name
-
-
-def _ask_finders(name: str, without: object) -> ModuleSpec | None:
-    for finder in sys.meta_path:
-        find_spec = getattr(finder, "find_spec", None)
-        if find_spec is not None and finder is not without:
-            found: ModuleSpec | None = find_spec(name, None)
-            if found is not None:
-                return found
-    return None
-
-
-def _in_folders(name: str, folders: Sequence[str]) -> ModuleSpec | None:
-    """What the import system finds in these folders. Its own search of a package needs the package imported."""
-    portions: list[str] = []
-    for folder in folders:
-        finder = pkgutil.get_importer(folder or ".")
-        found: ModuleSpec | None = finder.find_spec(name) if finder is not None else None
-        if found is not None and found.loader is not None:
-            return found
-        portions.extend(found.submodule_search_locations or () if found is not None else ())
-    if not portions:
-        return None
-    namespace = ModuleSpec(name, None, is_package=True)
-    namespace.submodule_search_locations = portions
-    return namespace
+    return find(module)[0] is not None and find(module, elsewhere)[0] is None
 
 
 def _names_in(spec: ModuleSpec) -> set[str] | None:
@@ -96,7 +52,7 @@ def _names_in(spec: ModuleSpec) -> set[str] | None:
     except (OSError, SyntaxError, ValueError):
         return None  # the import itself will say more
     names: set[str] = set()
-    for statement in _top_level(tree.body):
+    for statement in top_level(tree.body):
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(statement.name)
         elif isinstance(statement, ast.Import | ast.ImportFrom):
@@ -106,12 +62,12 @@ def _names_in(spec: ModuleSpec) -> set[str] | None:
     return None if {"*", "__getattr__", "globals", "setattr", "exec"} & names else names
 
 
-def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+def top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements that run in the module's own scope, those in `if`, `try`, `with` and loops included."""
     for statement in body:
         yield statement
         for block in ("body", "orelse", "finalbody"):
             if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                yield from _top_level(getattr(statement, block, ()))
+                yield from top_level(getattr(statement, block, ()))
         for handler in getattr(statement, "handlers", ()):
-            yield from _top_level(handler.body)
+            yield from top_level(handler.body)

@@ -1,0 +1,160 @@
+"""`sglang-platform hooks check`: what another release of the host means for the hooks, told from its sources."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, console, print_json, print_refusal
+from sglang_platform.core.errors import ConfigurationError, PlatformError
+
+if TYPE_CHECKING:
+    from sglang_platform.core.hooks.static import Row, WantedHook
+
+__all__ = ["check"]
+
+_NOT_UNDERSTOOD = 2
+_HOST = "sglang"
+_STYLES = {"exists": "green", "unknown": "yellow"}
+
+
+def check(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(help="Targets: pkg.mod:Class.method or pkg.mod.function.", show_default=False),
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option("--host", help="A wheel file, a source folder, an installed version, or 'installed'."),
+    ] = "installed",
+    targets_file: Annotated[
+        Path | None, typer.Option("--targets", help="A file with one target per line; # starts a comment.")
+    ] = None,
+    plugins: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--plugin", help="A plugin's folder, file or module, whose source is read for its hooks."
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", help="The release the hooks were written for, given as for --host."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check hook targets against a release of the host by reading its sources. Nothing is imported or run.
+
+    With no target and no plugin given: the hooks of the installed general plugins.
+
+    exists: a hook takes effect. changed: the signature differs from --since, or the hook does not fit. bypassed: no
+    caller reaches it. moved: another module defines it. missing: nothing does. unknown: the sources do not tell.
+
+    Exit status 1: a required target is changed, bypassed, moved or missing. 2: something given cannot be read.
+    """
+    from sglang_platform.core.hooks.static import check as check_hooks
+    from sglang_platform.core.hooks.static_hosts import open_host
+
+    try:
+        wanted, unread = _wanted(targets or [], targets_file, plugins or [])
+        tops = {one.target.partition(":")[0].partition(".")[0] for one in wanted}
+        packages = {_HOST} if _HOST in tops or not tops else tops
+        source = open_host(host, packages)
+        earlier = open_host(since, packages) if since is not None else None
+        rows = check_hooks(wanted, source, earlier)
+    except PlatformError as error:
+        print_refusal(error, as_json)
+        raise typer.Exit(_NOT_UNDERSTOOD) from None
+    if as_json:
+        print_json(
+            {
+                "host": source.label,
+                "since": earlier.label if earlier is not None else None,
+                "targets": [_describe(row) for row in rows],
+                "unread": list(unread),
+            }
+        )
+    else:
+        _print(rows, source.label, unread)
+    if any(row.is_problem for row in rows):
+        raise typer.Exit(FOUND_A_PROBLEM)
+
+
+def _wanted(
+    targets: list[str], targets_file: Path | None, plugins: list[str]
+) -> tuple[list[WantedHook], tuple[str, ...]]:
+    """The hooks to check, and the places of registrations that cannot be read."""
+    from sglang_platform.core.hooks.static import WantedHook
+    from sglang_platform.core.hooks.static_plugin import open_plugin, read_hooks
+
+    names = list(targets)
+    if targets_file is not None:
+        try:
+            lines = targets_file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"{targets_file} cannot be read", why=str(error)) from None
+        names += [text for line in lines if (text := line.partition("#")[0].strip())]
+    found = [read_hooks(open_plugin(where), where) for where in plugins]
+    if not names and targets_file is None and not plugins:
+        found = _installed()
+    hooks = [WantedHook(name) for name in names] + [hook for one in found for hook in one.hooks]
+    return hooks, tuple(place for one in found for place in one.unread)
+
+
+def _installed() -> list[Any]:
+    from sglang_platform.core.discovery.groups import GENERAL_GROUP
+    from sglang_platform.core.discovery.scan import records
+    from sglang_platform.core.hooks.static_plugin import open_plugin, package_of, read_hooks
+
+    names = {
+        package_of(one.value.partition(":")[0].strip()): str(one.origin) for one in records(GENERAL_GROUP)
+    }
+    return [read_hooks(open_plugin(package), plugin) for package, plugin in names.items()]
+
+
+def _describe(row: Row) -> dict[str, Any]:
+    wanted = row.wanted
+    return {
+        "target": wanted.target,
+        "verdict": row.verdict,
+        "why": row.why or None,
+        "defined_at": row.defined_at,
+        "line": row.line,
+        "moved_to": list(row.moved_to),
+        "nearest": list(row.nearest),
+        "notes": list(row.notes),
+        "required": wanted.required,
+        "plugin": wanted.plugin,
+        "where": wanted.where,
+        "hook": wanted.hook.name if wanted.hook else None,
+        "type": wanted.hook.type.value if wanted.hook else None,
+    }
+
+
+def _print(rows: list[Row], host: str, unread: tuple[str, ...]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console()
+    if rows:
+        table = Table("verdict", "target", "what is known")
+        for row in rows:
+            target = row.wanted.target + ("" if row.wanted.required else " (optional)")
+            place = Text(f"\n{row.wanted.where}", style="dim") if row.wanted.where else Text("")
+            style = _STYLES.get(row.verdict, "bold red" if row.is_problem else "yellow")
+            table.add_row(Text(row.verdict, style=style), Text(target) + place, Text(_known(row)))
+        out.print(table)
+    counts = Counter(row.verdict for row in rows)
+    parts = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    out.print(Text(f"{len(rows)} hook targets in {host}{': ' + parts if parts else ''}"))
+    for registration in unread:
+        out.print(Text(f"not checked, its target is not in the source: {registration}", style="yellow"))
+
+
+def _known(row: Row) -> str:
+    lines = [row.why] if row.why else []
+    lines += [f"now {home}" for home in row.moved_to]
+    lines += [f"like it: {', '.join(row.nearest[:3])}"] if row.nearest else []
+    return "\n".join((*lines, *row.notes))

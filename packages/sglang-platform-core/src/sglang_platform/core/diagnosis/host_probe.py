@@ -1,0 +1,111 @@
+"""Run in a process of its own: starts SGLang's platform as a launch does, and writes down what it answers.
+
+The one module here that imports SGLang.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from sglang_platform.core.errors import LaunchRefused, PlatformError
+
+__all__ = ["main"]
+
+_OTHER_NAMES = {"is_hip": "is_rocm"}
+"""SGLang's helpers that a platform answers under another name."""
+
+_WITHOUT_A_PLATFORM = {"is_hpu"}
+"""Helpers for devices that no platform is: True is right for none."""
+
+
+def main(path: str) -> None:
+    """Write the answers to `path` as JSON. What SGLang and the plugins print goes to standard error."""
+    answers: dict[str, Any] = {"failed": None, "refused": None, "helpers": []}
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            _ask(answers)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  (what stops the launch of a host is the answer)
+            answers["failed"] = "".join(traceback.format_exception_only(type(error), error)).strip()
+            traceback.print_exc()
+    Path(path).write_text(json.dumps(answers), encoding="utf-8")
+
+
+def _ask(answers: dict[str, Any]) -> None:
+    import sglang.srt.platforms as host
+    from sglang.srt.plugins import load_plugins
+
+    try:
+        load_plugins()
+    except LaunchRefused as refusal:
+        answers["refused"] = _explained(refusal)
+    platform = host.current_platform
+    answers["platform"] = _identity(platform)
+    answers["core"] = _core(platform)
+    answers["helpers"] = list(_helpers(platform))
+
+
+def _core(platform: Any) -> dict[str, Any]:
+    from sglang_platform.core.discovery import current
+
+    try:
+        ours = current.current_platform
+        identity = _identity(ours)
+    except PlatformError as error:
+        return {"same": False, "platform": None, "refused": _explained(error)}
+    return {"same": current.is_current_platform(platform), "platform": identity, "refused": None}
+
+
+def _identity(platform: Any) -> dict[str, Any]:
+    cls = type(platform)
+    return {
+        "identity": platform._enum.name,
+        "device_name": platform.device_name,
+        "device_type": platform.device_type,
+        "class": f"{cls.__module__}.{cls.__qualname__}",
+    }
+
+
+def _helpers(platform: Any) -> Any:
+    """Each `is_*()` of SGLang's utils that asks for a kind of device, beside the platform's own answer."""
+    import sglang.srt.utils as utils
+
+    for name in sorted(dir(utils)):
+        helper = getattr(utils, name)
+        method = _OTHER_NAMES.get(name, name)
+        asked = getattr(platform, method, None)
+        if not name.startswith("is_") or not callable(helper) or _parameters(helper):
+            continue
+        if name not in _WITHOUT_A_PLATFORM and (not callable(asked) or _parameters(asked)):
+            continue
+        row: dict[str, Any] = {"helper": name, "answer": None, "platform": False, "error": None}
+        try:
+            if callable(asked) and name not in _WITHOUT_A_PLATFORM:
+                row["platform"] = bool(asked())
+            row["answer"] = bool(helper())
+        except Exception as error:  # noqa: BLE001  (a helper that raises is reported as such)
+            row["error"] = f"{type(error).__name__}: {error}"
+        yield row
+
+
+def _parameters(function: Any) -> bool:
+    try:
+        return bool(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return True
+
+
+def _explained(error: Any) -> dict[str, Any]:
+    return {
+        "what": error.what,
+        "plugin": error.plugin._asdict() if error.plugin else None,
+        "why": error.why,
+        "fix": error.fix,
+    }

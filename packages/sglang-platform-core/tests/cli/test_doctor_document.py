@@ -1,0 +1,68 @@
+"""What scripts rely on: the form of `doctor --json`, the ids, the exit status; and that looking imports nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import get_args
+
+import pytest
+
+from sglang_platform.core.diagnosis.finding import FindingId
+
+OLD = {"sglang.platform_plugins": {"old": "old_plugin:activate"}}
+
+
+def test_the_document_has_a_schema_and_each_finding_all_fields(command) -> None:
+    command.install("old", OLD)
+    command.platform("here", "return 'here_cls:Platform'")
+    document = command.json("doctor", status=1)
+    assert document["schema"] == 1
+    assert set(document) == {"schema", "findings"}
+    ids = [finding["id"] for finding in document["findings"]]
+    assert ids == ["group-unread", "platform-decided"]
+    for finding in document["findings"]:
+        assert set(finding) == {"id", "severity", "what", "plugin", "why", "fix"}
+        assert finding["id"] in get_args(FindingId)
+    problem = document["findings"][0]
+    assert problem["severity"] == "problem"
+    assert problem["plugin"] == {"name": "old", "distribution": "old-dist", "version": "1.0"}
+    assert problem["why"]
+    assert problem["fix"]
+
+
+def test_people_see_the_id_too(command) -> None:
+    command.install("old", OLD)
+    assert "is read by nobody [group-unread]" in command("doctor").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"), [([], 0), (["--json"], 0), (["--nonsense"], 2), (["--deep=maybe"], 2)]
+)
+def test_exit_status_without_a_problem(command, arguments, status) -> None:
+    command.platform("here", "return 'here_cls:Platform'")
+    assert command("doctor", *arguments).returncode == status
+
+
+def test_warnings_alone_give_status_0(command) -> None:
+    command.install("lost", {"sglang_platform.contract": {"lost": "v1"}})
+    findings = command.json("doctor", status=0)["findings"]
+    assert [finding["severity"] for finding in findings] == ["warning", "note"]
+
+
+@pytest.mark.parametrize("platform", [None, "example_oot"])
+def test_examining_this_very_environment_imports_neither_torch_nor_sglang(platform) -> None:
+    """With whatever is installed in it; the platform class is read, not imported."""
+    code = (
+        "import sys, os\nfrom sglang_platform.core.cli.app import app\n"
+        f"os.environ.update({{}} if {platform!r} is None else {{'SGLANG_PLATFORM': {platform!r}}})\n"
+        "try: app(['doctor', '--json'])\nexcept SystemExit: pass\n"
+        "heavy = {'torch', 'sglang', 'triton', 'numpy'} & set(sys.modules)\nassert not heavy, heavy\n"
+        "assert 'sglang_platform.example_oot.platform' not in sys.modules\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["schema"] == 1
