@@ -1,0 +1,181 @@
+"""What a fault is: a small real set-up, what is done with it, and how that must end.
+
+The set-up says `from framework import ...`, which is made an import from sglang-platform or from SGLang, so that one
+text runs on both. It reports what happened with `see(text)`.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["ENDS", "GENERAL", "PLATFORMS", "Distribution", "Fault", "general", "platform", "write"]
+
+PLATFORMS = "sglang.srt.platforms"
+GENERAL = "sglang.srt.plugins"
+CONTRACT = "sglang_platform.contract"
+
+ENDS = {
+    "right": "right",
+    "warning": "right, with a warning",
+    "report": "reported by name",
+    "trace": "right, and the reason is kept",
+    "doctor": "found by `doctor`",
+}
+"""How a fault that is no error may end; any other end is the name of an exception class."""
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """The metadata of a throw-away distribution."""
+
+    name: str
+    entry_points: Mapping[str, Mapping[str, str]]
+    modules: Mapping[str, str] = field(default_factory=dict)
+    version: str = "1.0"
+    requires: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One row of the table.
+
+    `ends`: an exception class of ours, or a key of `ENDS`. `says`: parts of the error's message, or of the warnings,
+    the hook report, the trace or the doctor's output; the first is the excerpt in the comparison. `seen`: what `see`
+    was told; None where an error is the only right end. `not_in_host` says which feature SGLang does not have.
+    """
+
+    name: str
+    title: str
+    act: str
+    ends: str
+    says: tuple[str, ...] = ()
+    seen: str | None = None
+    plugin: str | None = None
+    distributions: tuple[Distribution, ...] = ()
+    modules: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    not_in_host: str | None = None
+
+    @property
+    def is_error(self) -> bool:
+        return self.ends not in ENDS
+
+
+def platform(
+    name: str,
+    activate: str | None = None,
+    *,
+    contract: str | None = "v1",
+    entry_point: str | None = None,
+    head: str = "",
+    cls: str | None = None,
+    distribution: str | None = None,
+    groups: Mapping[str, Mapping[str, str]] | None = None,
+    version: str = "1.0",
+    requires: tuple[str, ...] = (),
+) -> Distribution:
+    """A distribution with the platform `name`; `activate` is the body of its function, `cls` its class's module."""
+    module = f"{name}_plugin"
+    body = textwrap.indent(textwrap.dedent(activate or f"return '{name}_cls:Platform'").strip(), "    ")
+    default_cls = (
+        f"from framework import SRTPlatform\nclass Platform(SRTPlatform):\n    device_name = {name!r}\n"
+    )
+    entry_points = {PLATFORMS: {name: entry_point or f"{module}:activate"}, **(groups or {})}
+    if contract is not None:
+        entry_points[CONTRACT] = {name: contract}
+    return Distribution(
+        distribution or f"{name}-dist",
+        entry_points,
+        {
+            module: f"{textwrap.dedent(head)}\ndef activate():\n{body}\n",
+            f"{name}_cls": textwrap.dedent(cls) if cls is not None else default_cls,
+        },
+        version,
+        requires,
+    )
+
+
+def general(
+    name: str,
+    register: str,
+    *,
+    distribution: str | None = None,
+    entry_point: str | None = None,
+    contract: str | None = None,
+    requires: tuple[str, ...] = (),
+) -> Distribution:
+    """A distribution with the general plugin `name`; `register` is the body of its function."""
+    module = f"{name}_hooks"
+    body = textwrap.indent(textwrap.dedent(register).strip(), "    ")
+    entry_points = {GENERAL: {name: entry_point or f"{module}:register"}}
+    if contract is not None:
+        entry_points[CONTRACT] = {name: contract}
+    head = "from framework import HookRegistry, HookType"
+    return Distribution(
+        distribution or f"{name}-dist",
+        entry_points,
+        {module: f"{head}\ndef register():\n{body}\n"},
+        "1.0",
+        requires,
+    )
+
+
+def write(fault: Fault, folder: Path, home: Callable[[str], str]) -> None:
+    """Put the fault's distributions and modules into `folder`, and what is to be done into `act.py`.
+
+    `home` is the module from which a name of the framework is imported.
+    """
+    folder.mkdir(parents=True)
+    modules = {"touch": _TOUCH, **fault.modules}
+    for distribution in fault.distributions:
+        modules.update(distribution.modules)
+        _write_metadata(distribution, folder)
+    for name, source in modules.items():
+        is_package = any(other.startswith(f"{name}.") for other in modules)
+        path = folder.joinpath(*name.split("."), "__init__.py") if is_package else _file(folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_with_imports(source, home))
+    (folder / "act.py").write_text(_with_imports(fault.act, home))
+
+
+_TOUCH = """
+def touched():
+    from framework import current_platform
+    current_platform.device_name
+    return current_platform
+"""
+
+
+def _with_imports(source: str, home: Callable[[str], str]) -> str:
+    """The source with its imports from `framework` made real ones, on the same lines."""
+
+    def real(found: re.Match[str]) -> str:
+        return "; ".join(f"from {home(name)} import {name}" for name in found[1].split(", "))
+
+    return re.sub(r"from framework import (\w+(?:, \w+)*)", real, textwrap.dedent(source))
+
+
+def _file(folder: Path, name: str) -> Path:
+    *packages, last = name.split(".")
+    for package in packages:
+        folder = folder / package
+        folder.mkdir(exist_ok=True)
+        (folder / "__init__.py").touch()
+    return folder / f"{last}.py"
+
+
+def _write_metadata(distribution: Distribution, folder: Path) -> None:
+    stem = f"{distribution.name.replace('-', '_')}-{distribution.version}.dist-info"
+    (folder / stem).mkdir()
+    header = [f"Name: {distribution.name}", f"Version: {distribution.version}"]
+    lines = ["Metadata-Version: 2.1", *header, *(f"Requires-Dist: {one}" for one in distribution.requires)]
+    (folder / stem / "METADATA").write_text("\n".join([*lines, ""]))
+    sections = [
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in entries.items())
+        for group, entries in distribution.entry_points.items()
+    ]
+    (folder / stem / "entry_points.txt").write_text("\n".join(sections))

@@ -1,0 +1,29 @@
+"""All faults, in the order of the page."""
+
+from __future__ import annotations
+
+import faults_of_contract
+import faults_of_discovery
+import faults_of_hook_targets
+import faults_of_hooked_kinds
+import faults_of_hooks
+import faults_of_platforms
+import faults_of_plugins
+import faults_of_references
+from fault_definition import Fault
+
+__all__ = ["AREAS", "FAULTS"]
+
+AREAS: dict[str, list[Fault]] = {
+    "Discovery": [*faults_of_discovery.FAULTS, *faults_of_platforms.FAULTS],
+    "General plugins": faults_of_plugins.FAULTS,
+    "Hooks": [
+        *faults_of_hook_targets.FAULTS,
+        *faults_of_hooks.FAULTS,
+        *faults_of_hooked_kinds.FAULTS,
+        *faults_of_references.FAULTS,
+    ],
+    "The contract": faults_of_contract.FAULTS,
+}
+
+FAULTS = [fault for faults in AREAS.values() for fault in faults]
