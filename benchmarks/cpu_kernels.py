@@ -88,7 +88,9 @@ def decode(batch: int, context: int, shape: str, type_name: str) -> Row:
         for request in range(batch):
             k, v = cache.gathered(request, context)
             query = q[request, :, None][None]
-            result = functional.scaled_dot_product_attention(query, k, v, enable_gqa=True, scale=cache.scaling)
+            result = functional.scaled_dot_product_attention(
+                query, k, v, enable_gqa=True, scale=cache.scaling
+            )
             peer_out[request] = result[0, :, 0]
 
     seconds, peer_seconds = medians(ours, peer)
@@ -111,7 +113,16 @@ def extend(prefix: int, new: int, shape: str, type_name: str) -> Row:
 
     def ours() -> None:
         kernels.paged_extend(
-            q, cache.k, cache.v, cache.req_to_token, cache.rows, cache.lengths, prefix_lens, new_lens, out, cache.scaling
+            q,
+            cache.k,
+            cache.v,
+            cache.req_to_token,
+            cache.rows,
+            cache.lengths,
+            prefix_lens,
+            new_lens,
+            out,
+            cache.scaling,
         )
 
     def peer() -> None:
@@ -142,7 +153,8 @@ def torch_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tenso
 def norms(tokens: int, hidden: int, type_name: str) -> Iterator[Row]:
     """The operators around attention, against the same in torch operators as SGLang's plain path writes them."""
     dtype = TYPES[type_name]
-    x, residual, weight = torch.randn(tokens, hidden).to(dtype), torch.randn(tokens, hidden).to(dtype), torch.rand(hidden)
+    x, residual = torch.randn(tokens, hidden).to(dtype), torch.randn(tokens, hidden).to(dtype)
+    weight = torch.rand(hidden)
     out, gate_up = torch.empty_like(x), torch.randn(tokens, 4 * hidden).to(dtype)
     gated = torch.empty(tokens, 2 * hidden, dtype=dtype)
     angles = torch.rand(tokens, 64)
@@ -166,7 +178,10 @@ def norms(tokens: int, hidden: int, type_name: str) -> Iterator[Row]:
     pairs: dict[str, tuple[Run, Run]] = {
         "rms_norm": (lambda: kernels.rms_norm(x, weight, 1e-6, out), lambda: torch_norm(x, weight, 1e-6)),
         "fused_add_rms_norm": (lambda: kernels.fused_add_rms_norm(x, residual, weight, 1e-6), peer_add_norm),
-        "rotary_embedding": (lambda: kernels.rotary_embedding(positions, q, k, 128, cache, True), peer_rotary),
+        "rotary_embedding": (
+            lambda: kernels.rotary_embedding(positions, q, k, 128, cache, True),
+            peer_rotary,
+        ),
         "silu_and_mul": (lambda: kernels.silu_and_mul(gate_up, gated), peer_silu),
     }
     for name, (ours, peer) in pairs.items():
@@ -229,7 +244,9 @@ def rows(only: set[str]) -> Iterator[Row]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", type=Path, help="write the results here")
     parser.add_argument("--only", default="decode,extend,norm,moe")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())

@@ -86,7 +86,8 @@ class Batch:
     def oracle(self, causal: bool = True) -> torch.Tensor:
         """Dense softmax attention in float64: per request, all positions at once, then the mask."""
         s, result, row = self.shape, torch.zeros(self.out.shape, dtype=torch.float64), 0
-        for index, length, new in zip(self.req_pool_indices, self.seq_lens.tolist(), self.new_lens.tolist(), strict=True):
+        lengths = zip(self.req_pool_indices, self.seq_lens.tolist(), self.new_lens.tolist(), strict=True)
+        for index, length, new in lengths:
             here = slice(row, row + new)
             row += new
             if length <= 0 or new == 0:
@@ -182,7 +183,7 @@ def test_decode_of_a_row_does_not_depend_on_the_rest_of_the_batch(kernels):
 @SETTINGS
 @given(
     shape=shapes,
-    lens=st.lists(st.tuples(st.integers(0, 300), st.integers(0, 150)), max_size=3),
+    lens=st.lists(st.tuples(st.integers(0, 300), st.integers(0, 80)), max_size=3),
     causal=st.sampled_from([True, True, False]),
     seed=st.integers(0, 9),
 )

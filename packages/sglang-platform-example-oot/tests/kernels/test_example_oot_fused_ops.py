@@ -72,7 +72,9 @@ def test_norm_of_a_zero_row_is_zero(kernels):
 
 
 @SETTINGS
-@given(rows=tokens, size=st.sampled_from([1, 16, 70, 5000]), dtype=dtypes, factor=st.sampled_from([1.0, 60.0]))
+@given(
+    rows=tokens, size=st.sampled_from([1, 16, 70, 5000]), dtype=dtypes, factor=st.sampled_from([1.0, 60.0])
+)
 def test_silu_and_mul(kernels, rows, size, dtype, factor):
     x = (normal(rows, 2 * size + 4, dtype=torch.float32) * factor).to(dtype)[:, 4:]
     out = torch.empty(rows, size, dtype=dtype)
@@ -107,7 +109,9 @@ def test_rotary_embedding(
     oracle[..., pairs[0]], oracle[..., pairs[1]] = a * cosines - b * sines, b * cosines + a * sines
 
     views = [x.unflatten(1, (-1, head_size)) if three_dimensions else x for x in (q, k)]
-    kernels("rotary_embedding")(positions.int() if short_positions else positions, *views, head_size, cache, neox)
+    kernels("rotary_embedding")(
+        positions.int() if short_positions else positions, *views, head_size, cache, neox
+    )
     assert_close(qkv.unflatten(1, (-1, head_size))[:, : q_heads + k_heads], oracle)
     assert torch.equal(v, before[:, -v.shape[1] :])
 
@@ -119,13 +123,18 @@ def test_rotary_embedding_refuses_a_position_outside_its_cache(kernels):
 
 
 @SETTINGS
-@given(rows=tokens, heads=st.sampled_from([1, 3]), dims=st.sampled_from([(8, 8), (64, 48), (5, 3)]), dtype=dtypes)
+@given(
+    rows=tokens, heads=st.sampled_from([1, 3]), dims=st.sampled_from([(8, 8), (64, 48), (5, 3)]), dtype=dtypes
+)
 def test_store_kv(kernels, rows, heads, dims, dtype):
     dim, v_dim = dims
     qkv = normal(rows, heads * (dim + v_dim) + 2, dtype=dtype)
     k = qkv[:, 2 : 2 + heads * dim].unflatten(1, (heads, dim))
     v = qkv[:, 2 + heads * dim :].unflatten(1, (heads, v_dim))
-    k_buffer, v_buffer = torch.full((60, heads, dim), 9, dtype=dtype), torch.full((60, heads, v_dim), 9, dtype=dtype)
+    k_buffer, v_buffer = (
+        torch.full((60, heads, dim), 9, dtype=dtype),
+        torch.full((60, heads, v_dim), 9, dtype=dtype),
+    )
     loc = torch.randperm(60, generator=torch.Generator().manual_seed(5))[:rows]
     kernels("store_kv")(k, v, k_buffer, v_buffer, loc)
     assert torch.equal(k_buffer[loc], k)
@@ -148,11 +157,15 @@ def test_store_kv_into_buffers_with_gaps_between_slots(kernels):
 def test_store_kv_refuses_a_slot_outside_the_buffers(kernels, slot):
     buffer = torch.zeros(10, 1, 4)
     with pytest.raises(IndexError):
-        kernels("store_kv")(torch.ones(1, 1, 4), torch.ones(1, 1, 4), buffer, buffer.clone(), torch.tensor([slot]))
+        kernels("store_kv")(
+            torch.ones(1, 1, 4), torch.ones(1, 1, 4), buffer, buffer.clone(), torch.tensor([slot])
+        )
     assert bool((buffer == 0).all())
 
 
 def test_store_kv_refuses_another_type(kernels):
     buffer = torch.zeros(10, 1, 4, dtype=torch.float16)
     with pytest.raises(RuntimeError):
-        kernels("store_kv")(torch.ones(1, 1, 4), torch.ones(1, 1, 4), buffer, buffer.clone(), torch.tensor([1]))
+        kernels("store_kv")(
+            torch.ones(1, 1, 4), torch.ones(1, 1, 4), buffer, buffer.clone(), torch.tensor([1])
+        )

@@ -69,7 +69,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.calls: list[tuple[object, tuple, dict]] = []
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # noqa: ARG002
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         self.calls.append((function, args, kwargs or {}))
         return function(*args, **(kwargs or {}))
 
@@ -90,7 +90,9 @@ def test_a_recorded_call_replays_on_the_same_tensors():
 @pytest.mark.parametrize("name", sorted(library.FALLBACKS))
 def test_every_operator_returns_nothing_and_declares_what_it_writes(name):
     schema = library.operator(name)._schema
-    written = {argument.name for argument in schema.arguments if argument.alias_info and argument.alias_info.is_write}
+    written = {
+        argument.name for argument in schema.arguments if argument.alias_info and argument.alias_info.is_write
+    }
     assert not schema.returns
     assert written == {
         "fused_add_rms_norm": {"x", "residual"},

@@ -16,7 +16,9 @@ SETTINGS = settings(max_examples=30, deadline=None, suppress_health_check=list(H
 
 
 class Experts:
-    def __init__(self, tokens: int, top_k: int, experts: int, hidden: int, inter: int, dtype: torch.dtype) -> None:
+    def __init__(
+        self, tokens: int, top_k: int, experts: int, hidden: int, inter: int, dtype: torch.dtype
+    ) -> None:
         random = torch.Generator().manual_seed(tokens + 7 * experts)
 
         def normal(*size: int) -> torch.Tensor:

@@ -30,7 +30,9 @@ class Decoder:
             [torch.randn(HEADS * DIM, h * DIM, generator=g) * 0.2 for _ in range(LAYERS)]
             for h in (HEADS, KV_HEADS, KV_HEADS)
         )
-        self.layers = [AttentionLayer(i, HEADS, KV_HEADS, KV_HEADS, DIM, DIM, DIM**-0.5) for i in range(LAYERS)]
+        self.layers = [
+            AttentionLayer(i, HEADS, KV_HEADS, KV_HEADS, DIM, DIM, DIM**-0.5) for i in range(LAYERS)
+        ]
 
     def forward(self, input_ids: torch.Tensor, positions: torch.Tensor, batch: ForwardBatch) -> torch.Tensor:
         x = self.embedding[input_ids]

@@ -1,5 +1,6 @@
 // SwiGLU's gate: out = silu(x[:size]) * x[size:], silu(a) = a / (1 + exp(-a)).
 #include "dispatch.h"
+#include "exponential.h"
 #include "kernels.h"
 #include "vec.h"
 

@@ -7,7 +7,9 @@
 #include <algorithm>
 
 #include "dispatch.h"
+#include "exponential.h"
 #include "kernels.h"
+#include "lanes.h"
 #include "vec.h"
 
 namespace sglang_example_oot {
@@ -246,7 +248,8 @@ void paged_decode(const PagedAttention& b) {
   at::parallel_for(0, rows, grain(partial_count * b.heads * step / rows), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const auto& [request, first] = split[i / b.heads];
-      const int64_t last = i / b.heads + 1 < static_cast<int64_t>(split.size()) ? split[i / b.heads + 1].second : partial_count;
+      const size_t next = i / b.heads + 1;
+      const int64_t last = next < split.size() ? split[next].second : partial_count;
       merge(b, request, i % b.heads, partials.at(first, i % b.heads), last - first, b.heads * step);
     }
   });

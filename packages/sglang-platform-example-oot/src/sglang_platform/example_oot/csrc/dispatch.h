@@ -35,12 +35,13 @@ inline int64_t grain(int64_t elements_per_item) {
   return elements_per_item >= kGrainElements ? 1 : kGrainElements / (elements_per_item > 0 ? elements_per_item : 1);
 }
 
-// Hands items 0..n-1 out one by one, for items of unequal cost.
-template <typename F>
-inline void parallel_dynamic(int64_t n, bool worth_threads, const F& f) {
+// Hands items 0..n-1 out one by one, for items of unequal cost; each thread calls finish() when none is left.
+template <typename F, typename G>
+inline void parallel_dynamic(int64_t n, bool worth_threads, const F& f, const G& finish) {
   std::atomic<int64_t> next{0};
   const auto drain = [&](int64_t, int64_t) {
     for (int64_t i = next++; i < n; i = next++) f(i);
+    finish();
   };
   if (!worth_threads || n <= 1) {
     drain(0, 1);

@@ -7,7 +7,9 @@
 #include <algorithm>
 
 #include "dispatch.h"
+#include "exponential.h"
 #include "kernels.h"
+#include "lanes.h"
 #include "tiles.h"
 #include "vec.h"
 
@@ -32,8 +34,8 @@ void cap_scores(float* scores, int64_t lower, int64_t upper, float scaling, floa
 // elsewhere up to `width`. m, in the same unit, and l are the row's running maximum and denominator.
 template <int Degree, typename Element>
 void soften(
-    float* scores, Element* p, int64_t width, int64_t lower, int64_t upper, float factor, float& m, float& l, float* out,
-    int64_t out_size) {
+    float* scores, Element* p, int64_t width, int64_t lower, int64_t upper, float factor, float& m, float& l,
+    float* out, int64_t out_size) {
   VecI lane;
   for (int i = 0; i < W; ++i) lane[i] = i;
   const int64_t first = lower / W * W, last = round_up(upper, W);
@@ -100,7 +102,8 @@ void pack_queries(const PagedAttention& b, const Block& block, typename Tiles::E
   const auto pack = [&](auto* type) {
     using Query = std::remove_pointer_t<decltype(type)>;
     for (int64_t r = 0; r < block.tokens * group; ++r)
-      Tiles::pack_query(b.q.at<const Query>(block.row + r / group, block.kv_head * group + r % group), to + r * dim, b.dim);
+      Tiles::pack_query(
+          b.q.at<const Query>(block.row + r / group, block.kv_head * group + r % group), to + r * dim, b.dim);
   };
   if constexpr (std::is_same_v<Tiles, MatrixUnitTiles>) {
     pack(static_cast<c10::BFloat16*>(nullptr));
@@ -151,8 +154,9 @@ void run_block(const PagedAttention& b, const Block& block) {
       }
       float* scores = w.scores + r * Tiles::kTokens;
       if (!raw) cap_scores(scores, lower, upper, b.scaling, b.logit_cap);
-      soften<Tiles::kDegree>(
-          scores, p, Tiles::kTokens, lower, upper, (raw ? b.scaling : 1.0f) * kLog2E, w.m[r], w.l[r], w.out + r * v_dim, v_dim);
+      const float factor = (raw ? b.scaling : 1.0f) * kLog2E;
+      float* out = w.out + r * v_dim;
+      soften<Tiles::kDegree>(scores, p, Tiles::kTokens, lower, upper, factor, w.m[r], w.l[r], out, v_dim);
     }
     Tiles::add_values(rows, n, b.v_dim, w.p, w.values, w.out);
   }
@@ -170,9 +174,23 @@ void run_block(const PagedAttention& b, const Block& block) {
   });
 }
 
+// New tokens per block: as many as make kRows rows, fewer where some threads would get no block.
+template <typename Tiles>
+int64_t tokens_per_block(const PagedAttention& b) {
+  const int64_t group = b.heads / b.kv_heads, enough = 2 * at::get_num_threads();
+  int64_t step = std::max<int64_t>(1, Tiles::kRows / group);
+  const auto blocks = [&] {
+    int64_t count = 0;
+    for (const int64_t n : b.new_lens) count += (n + step - 1) / step * b.kv_heads;
+    return count;
+  };
+  while (step * group > 32 && step > 1 && blocks() < enough) step /= 2;
+  return step;
+}
+
 template <typename Tiles>
 void run(const PagedAttention& b) {
-  const int64_t group = b.heads / b.kv_heads, step = std::max<int64_t>(1, Tiles::kRows / group);
+  const int64_t step = tokens_per_block<Tiles>(b);
   std::vector<Block> blocks;
   int64_t row = 0, work = 0;
   for (size_t r = 0; r < b.new_lens.size(); ++r) {
@@ -183,10 +201,9 @@ void run(const PagedAttention& b) {
     row += b.new_lens[r];
     work += b.new_lens[r] * b.heads * b.seq_lens[r];
   }
-  parallel_dynamic(static_cast<int64_t>(blocks.size()), work * b.dim > 8 * kGrainElements, [&](int64_t i) {
-    run_block<Tiles>(b, blocks[i]);
-  });
-  Tiles::release();
+  parallel_dynamic(
+      static_cast<int64_t>(blocks.size()), work * b.dim > 8 * kGrainElements,
+      [&](int64_t i) { run_block<Tiles>(b, blocks[i]); }, [] { Tiles::release(); });
 }
 
 }  // namespace

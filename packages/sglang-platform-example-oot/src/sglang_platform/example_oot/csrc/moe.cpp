@@ -7,6 +7,7 @@
 
 #include "dispatch.h"
 #include "kernels.h"
+#include "lanes.h"
 #include "vec.h"
 
 namespace sglang_example_oot {
@@ -36,7 +37,8 @@ struct Routing {
 
 // Calls use(row, j, value) with value = (row of `matrix`) . x[j] for `rows` rows and `n` <= Q vectors.
 template <int Q, typename T, typename F>
-inline void multiply(const T* matrix, int64_t stride, int64_t rows, const float* const* x, int64_t n, int64_t d, const F& use) {
+inline void multiply(
+    const T* matrix, int64_t stride, int64_t rows, const float* const* x, int64_t n, int64_t d, const F& use) {
   constexpr int64_t R = W / Q;
   for (int64_t row = 0; row < rows; row += R) {
     const T* pointers[R];
@@ -48,7 +50,8 @@ inline void multiply(const T* matrix, int64_t stride, int64_t rows, const float*
 }
 
 template <typename T, typename F>
-void multiply_any(const T* matrix, int64_t stride, int64_t rows, const float** x, int64_t n, int64_t d, const F& use) {
+void multiply_any(
+    const T* matrix, int64_t stride, int64_t rows, const float** x, int64_t n, int64_t d, const F& use) {
   for (int64_t j = n; j < kTokensAtOnce; ++j) x[j] = x[n - 1];
   if (n == 1) multiply<1>(matrix, stride, rows, x, n, d, use);
   else if (n == 2) multiply<2>(matrix, stride, rows, x, n, d, use);
@@ -77,8 +80,10 @@ void run(const Experts& b) {
         const float* vectors[kTokensAtOnce];
         for (int64_t j = 0; j < n; ++j) vectors[j] = x.data() + routing.order[i + j] / b.top_k * hidden;
         float gate[kRowsPerItem][kTokensAtOnce], up[kRowsPerItem][kTokensAtOnce];
-        multiply_any(gate_rows, b.w13.inner, rows, vectors, n, b.hidden, [&](int64_t r, int64_t j, float y) { gate[r][j] = y; });
-        multiply_any(up_rows, b.w13.inner, rows, vectors, n, b.hidden, [&](int64_t r, int64_t j, float y) { up[r][j] = y; });
+        const auto to_gate = [&](int64_t r, int64_t j, float y) { gate[r][j] = y; };
+        const auto to_up = [&](int64_t r, int64_t j, float y) { up[r][j] = y; };
+        multiply_any(gate_rows, b.w13.inner, rows, vectors, n, b.hidden, to_gate);
+        multiply_any(up_rows, b.w13.inner, rows, vectors, n, b.hidden, to_up);
         for (int64_t j = 0; j < n; ++j) {
           const float scale = b.weight_on_input ? b.weights[routing.order[i + j]] : 1.0f;
           for (int64_t r = 0; r < rows; ++r) {
@@ -91,7 +96,8 @@ void run(const Experts& b) {
   });
 
   const int64_t down_items = (b.hidden + kRowsPerItem - 1) / kRowsPerItem;
-  at::parallel_for(0, down_items, grain(kRowsPerItem * b.inter * routing.active.size()), [&](int64_t begin, int64_t end) {
+  const int64_t down_cost = kRowsPerItem * b.inter * static_cast<int64_t>(routing.active.size());
+  at::parallel_for(0, down_items, grain(down_cost), [&](int64_t begin, int64_t end) {
     float* sums = static_cast<float*>(scratch(b.tokens * kRowsPerItem * sizeof(float)));
     for (int64_t item = begin; item < end; ++item) {
       const int64_t first = item * kRowsPerItem, rows = std::min(kRowsPerItem, b.hidden - first);
@@ -101,10 +107,11 @@ void run(const Experts& b) {
           const int64_t n = std::min<int64_t>(kTokensAtOnce, routing.start[e + 1] - i);
           const float* vectors[kTokensAtOnce];
           for (int64_t j = 0; j < n; ++j) vectors[j] = gated.data() + (i + j) * inter;
-          multiply_any(b.w2.at<const T>(e, first), b.w2.inner, rows, vectors, n, b.inter, [&](int64_t r, int64_t j, float y) {
+          const auto to_sums = [&](int64_t r, int64_t j, float y) {
             const int64_t pair = routing.order[i + j];
             sums[pair / b.top_k * kRowsPerItem + r] += b.weight_on_input ? y : b.weights[pair] * y;
-          });
+          };
+          multiply_any(b.w2.at<const T>(e, first), b.w2.inner, rows, vectors, n, b.inter, to_sums);
         }
       }
       for (int64_t t = 0; t < b.tokens; ++t)

@@ -1,6 +1,7 @@
 // RMS norm: out = x / sqrt(mean(x^2) + eps) * weight, in float32 with one rounding at the end.
 #include "dispatch.h"
 #include "kernels.h"
+#include "lanes.h"
 #include "vec.h"
 
 namespace sglang_example_oot {

@@ -15,7 +15,8 @@ namespace {
 
 Rows rows(const at::Tensor& t, const char* name) {
   TORCH_CHECK(t.dim() >= 1 && t.dim() <= 3, name, " must have 1 to 3 dimensions, got ", t.dim());
-  TORCH_CHECK(t.numel() == 0 || t.size(-1) == 1 || t.stride(-1) == 1, name, " must be contiguous in its last dimension");
+  TORCH_CHECK(
+      t.numel() == 0 || t.size(-1) == 1 || t.stride(-1) == 1, name, " must be contiguous in its last dimension");
   // 1-D: one row; 2-D [outer, n]; 3-D [outer, inner, n].
   return {t.data_ptr(), t.dim() > 1 ? t.stride(0) : 0, t.dim() > 2 ? t.stride(1) : 0, t.scalar_type()};
 }
@@ -57,7 +58,8 @@ PagedAttention paged(
       out.sizes());
   TORCH_CHECK(b.k.type == b.v.type, "k_buffer is ", b.k.type, " and v_buffer ", b.v.type);
   TORCH_CHECK(
-      req_to_token.dim() == 2 && req_to_token.scalar_type() == at::kInt && (req_to_token.size(1) <= 1 || req_to_token.stride(1) == 1),
+      req_to_token.dim() == 2 && req_to_token.scalar_type() == at::kInt &&
+          (req_to_token.size(1) <= 1 || req_to_token.stride(1) == 1),
       "req_to_token must be int32 [requests, positions], contiguous in its last dimension");
   const int64_t requests = req_pool_indices.size(0);
   const std::vector<int64_t> table_rows = integers(req_pool_indices, requests, "req_pool_indices");
@@ -116,7 +118,8 @@ void paged_extend_op(
   int64_t tokens = 0;
   for (int64_t r = 0; r < requests; ++r) {
     TORCH_CHECK(
-        batch.prefix_lens[r] >= 0 && batch.new_lens[r] >= 0 && batch.prefix_lens[r] + batch.new_lens[r] <= batch.seq_lens[r],
+        batch.prefix_lens[r] >= 0 && batch.new_lens[r] >= 0 &&
+            batch.prefix_lens[r] + batch.new_lens[r] <= batch.seq_lens[r],
         "request ", r, ": extend_prefix_lens ", batch.prefix_lens[r], " + extend_seq_lens ", batch.new_lens[r],
         " exceeds seq_lens ", batch.seq_lens[r]);
     tokens += batch.new_lens[r];
@@ -128,14 +131,16 @@ void paged_extend_op(
 
 void store_kv_op(
     const at::Tensor& k, const at::Tensor& v, at::Tensor& k_buffer, at::Tensor& v_buffer, const at::Tensor& loc) {
-  TORCH_CHECK(k.dim() == 3 && v.dim() == 3 && k_buffer.dim() == 3 && v_buffer.dim() == 3, "k, v and the buffers must be 3-D");
+  TORCH_CHECK(
+      k.dim() == 3 && v.dim() == 3 && k_buffer.dim() == 3 && v_buffer.dim() == 3, "k, v and the buffers must be 3-D");
   TORCH_CHECK(
       k.sizes().slice(1) == k_buffer.sizes().slice(1) && v.sizes().slice(1) == v_buffer.sizes().slice(1) &&
           k.size(0) == v.size(0) && k.size(1) == v.size(1) && k_buffer.size(0) == v_buffer.size(0),
       "shapes do not fit: k ", k.sizes(), ", v ", v.sizes(), ", buffers ", k_buffer.sizes(), " and ", v_buffer.sizes());
   TORCH_CHECK(
-      k.scalar_type() == k_buffer.scalar_type() && v.scalar_type() == v_buffer.scalar_type(), "k and v (", k.scalar_type(),
-      ", ", v.scalar_type(), ") must have the buffers' type (", k_buffer.scalar_type(), ", ", v_buffer.scalar_type(), ")");
+      k.scalar_type() == k_buffer.scalar_type() && v.scalar_type() == v_buffer.scalar_type(), "k and v (",
+      k.scalar_type(), ", ", v.scalar_type(), ") must have the buffers' type (", k_buffer.scalar_type(), ", ",
+      v_buffer.scalar_type(), ")");
   const std::vector<int64_t> slots = integers(loc, k.size(0), "loc");
   check_range(slots, k_buffer.size(0), "loc");
   store_kv(
@@ -147,8 +152,8 @@ void check_weight(const at::Tensor& weight, const at::Tensor& x) {
   TORCH_CHECK(
       weight.dim() == 1 && weight.size(0) == x.size(-1) && weight.is_contiguous() &&
           (weight.scalar_type() == x.scalar_type() || weight.scalar_type() == at::kFloat),
-      "weight must be [", x.size(-1), "] of x's type (", x.scalar_type(), ") or float32, got ", weight.scalar_type(), " ",
-      weight.sizes());
+      "weight must be [", x.size(-1), "] of x's type (", x.scalar_type(), ") or float32, got ", weight.scalar_type(),
+      " ", weight.sizes());
 }
 
 void rms_norm_op(const at::Tensor& x, const at::Tensor& weight, double eps, at::Tensor& out) {
@@ -179,9 +184,10 @@ void silu_and_mul_op(const at::Tensor& x, at::Tensor& out) {
 
 void rotate_heads(const Rotary& rotary, const at::Tensor& x, int64_t head_size, const char* name) {
   TORCH_CHECK(
-      x.size(0) == rotary.tokens && (x.dim() == 3 ? x.size(2) == head_size : x.dim() == 2 && x.size(1) % head_size == 0),
-      name, " must be [", rotary.tokens, ", heads * ", head_size, "] or [", rotary.tokens, ", heads, ", head_size, "], got ",
-      x.sizes());
+      x.size(0) == rotary.tokens &&
+          (x.dim() == 3 ? x.size(2) == head_size : x.dim() == 2 && x.size(1) % head_size == 0),
+      name, " must be [", rotary.tokens, ", heads * ", head_size, "] or [", rotary.tokens, ", heads, ", head_size,
+      "], got ", x.sizes());
   Rows view = rows(x, name);
   if (x.dim() == 2) view.inner = head_size;
   rotate(rotary, view, x.dim() == 3 ? x.size(1) : x.size(1) / head_size);
@@ -192,7 +198,8 @@ void rotary_embedding_op(
     bool is_neox) {
   TORCH_CHECK(
       cos_sin_cache.dim() == 2 && cos_sin_cache.size(1) % 2 == 0 && cos_sin_cache.size(1) <= head_size,
-      "cos_sin_cache must be [positions, rotary_dim] with an even rotary_dim <= ", head_size, ", got ", cos_sin_cache.sizes());
+      "cos_sin_cache must be [positions, rotary_dim] with an even rotary_dim <= ", head_size, ", got ",
+      cos_sin_cache.sizes());
   const std::vector<int64_t> values = integers(positions, q.size(0), "positions");
   check_range(values, cos_sin_cache.size(0), "positions");
   const Rotary rotary{

@@ -5,6 +5,7 @@
 #include <ATen/native/CPUBlas.h>
 
 #include "gemm.h"
+#include "lanes.h"
 #include "vec.h"
 
 namespace sglang_example_oot {
@@ -85,7 +86,8 @@ struct MatrixUnitTiles {
         VecF v[W];  // pairs of elements, moved as one
         for (int i = 0; i < W; ++i) v[i] = load_pairs(rows[t + i] + e, std::max<int64_t>(dim - e, 0));
         transpose(v);
-        for (int i = 0; i < W; ++i) __builtin_memcpy(static_cast<void*>(keys + (e + 2 * i) * kTokens + 2 * t), &v[i], sizeof(VecF));
+        for (int i = 0; i < W; ++i)
+          __builtin_memcpy(static_cast<void*>(keys + (e + 2 * i) * kTokens + 2 * t), &v[i], sizeof(VecF));
       }
     }
     // Scores of absent tokens are computed as well: they must come from numbers.
