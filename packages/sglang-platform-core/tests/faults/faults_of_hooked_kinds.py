@@ -115,8 +115,7 @@ FAULTS = [
         engine.cached.size.cache_clear()
         see("cleared")
         """,
-        "warning",
-        "Hooks on engine.cached:size do not reach: a builtin_function_or_method without a name",
+        "right",
         seen="cleared",
         modules=CACHED,
     ),

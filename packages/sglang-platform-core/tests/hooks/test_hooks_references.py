@@ -17,7 +17,7 @@ from base import f
 
 TABLE = {"f": f, "other": print}
 NESTED = {"deep": [{"f": f}]}
-LIST = [print, f]
+LIST = [print, f, f]
 QUEUE = deque([f])
 SET = {f}
 PART = functools.partial(f, 10)
@@ -47,6 +47,7 @@ def read(holders):
         "TABLE": holders.TABLE["f"],
         "NESTED": holders.NESTED["deep"][0]["f"],
         "LIST": holders.LIST[1],
+        "LIST, again": holders.LIST[2],
         "QUEUE": holders.QUEUE[0],
         "SET": next(iter(holders.SET)),
         "PART": holders.PART.func,
@@ -152,6 +153,19 @@ def test_a_replacement_that_saved_the_original_can_call_it(host):
     HookRegistry.apply_hooks()
     assert user.f(1) == 22
     assert any("plugin.f (kept" in name for name in HookRegistry.report()[0]["unreached"])
+
+
+def test_a_replacement_that_comes_later_can_call_the_original_too(host):
+    host.write(base=BASE, plugin="from base import f\ndef mine(x=0): return f(x) * 10\n")
+    HookRegistry.register("base:f", lambda result, *args: result + 100)
+    HookRegistry.apply_hooks()
+    base = host.load("base")
+    original = base.f.__wrapped__
+    plugin = host.load("plugin")
+    HookRegistry.register("base:f", plugin.mine, HookType.REPLACE)
+    assert base.f(1) == 120
+    HookRegistry.reset()
+    assert base.f is plugin.f is original
 
 
 def test_decorators_that_register_in_another_module(host):

@@ -45,15 +45,11 @@ class Wrapper:
     def __init__(self, function: Callable[..., Any], where: str) -> None:
         self.where = where
         self.flavour: Flavour = flavour(function)
-        self._names: dict[str, Any] = {
-            "__name__": getattr(function, "__module__", None),
-            "__builtins__": __builtins__,
-            "changed_arguments": _changed_arguments,
-            "RETURN_NONE": RETURN_NONE,
-        }
+        self._names = self._namespace(function)
         self._changes = 0
-        self.partials: list[functools.partial[Any]] = []
-        self.function = FunctionType(self._frame(function, []), self._names)
+        self._inside: list[functools.partial[Any] | FunctionType] = []
+        """What AROUND hooks get as `original`: the target, or one of these."""
+        self.function = FunctionType(self._frame(function, [], self._names), self._names)
         self.rebase(function)
 
     def rebase(self, function: Callable[..., Any]) -> None:
@@ -66,55 +62,69 @@ class Wrapper:
     def stack(self, base: Callable[..., Any], layers: Sequence[Layer]) -> None:
         """Let calls go through `layers`, innermost first, to `base`: the target itself or its replacement."""
         inner, pending = base, list[Layer]()
-        self.partials = []
+        self._inside = []
         for layer in layers:
             if layer.type is not HookType.AROUND:
                 pending.append(layer)
                 continue
             if pending or (self.flavour != "plain" and flavour(inner) != self.flavour):
-                inner = FunctionType(self._frame(inner, pending), self._names)
-                self._describe(inner)
+                names = self._namespace(self.function)  # its own: in the wrapper's it would refer to itself
+                inner = self._as_original(FunctionType(self._frame(inner, pending, names), names))
                 pending = []
-            inner = functools.partial(layer.hook, inner)
-            self._describe(inner)
-            self.partials.append(inner)
-        self.function.__code__ = self._frame(inner, pending)
+            inner = self._as_original(functools.partial(layer.hook, inner))
+        self._changes += 1
+        self.function.__code__ = self._frame(inner, pending, self._names, f"_{self._changes}")
 
     def references(self, value: object) -> int:
         """How often the wrapper itself refers to `value`; `stale` looks for the references of others."""
-        holders: list[Any] = [*self._names.values(), *vars(self.function).values(), self._described]
-        for one in self.partials:
-            holders += (one.func, *one.args)
-        return sum(held is value for held in holders)
+        attributes = vars(self.function).values()
+        lent = (getattr(one, "__self__", None) for one in attributes)
+        held = [*self._names.values(), *attributes, *lent, self._described]
+        for one in self._inside:
+            held += (one.func, *one.args) if isinstance(one, functools.partial) else one.__globals__.values()
+        return sum(one is value for one in held)
 
     def objects(self) -> Iterator[object]:
         """The wrapper's own objects that may refer to what it wraps."""
-        yield from (self, vars(self), self._names, self.function, vars(self.function), self.partials)
-        for one in self.partials:
-            yield from (one, one.args)
+        yield from (self, vars(self), self._names, self.function, vars(self.function), self._inside)
+        yield from vars(self.function).values()
+        for one in self._inside:
+            yield from (one, one.args if isinstance(one, functools.partial) else one.__globals__)
 
-    def _frame(self, inner: Callable[..., Any], layers: Sequence[Layer]) -> CodeType:
-        self._changes += 1
-        suffix = f"_{self._changes}"
-        self._names["inner" + suffix] = inner
+    @staticmethod
+    def _namespace(function: Callable[..., Any]) -> dict[str, Any]:
+        return {
+            "__name__": getattr(function, "__module__", None),
+            "__builtins__": __builtins__,
+            "changed_arguments": _changed_arguments,
+            "RETURN_NONE": RETURN_NONE,
+        }
+
+    def _frame(
+        self, inner: Callable[..., Any], layers: Sequence[Layer], names: dict[str, Any], suffix: str = ""
+    ) -> CodeType:
+        """The code of one frame, with its parts bound in `names`."""
+        names["inner" + suffix] = inner
         for i, layer in enumerate(layers):
-            self._names[f"hook_{i}{suffix}"] = layer.hook
-            self._names[f"layer_{i}{suffix}"] = layer
+            names[f"hook_{i}{suffix}"] = layer.hook
+            names[f"layer_{i}{suffix}"] = layer
         shapes = tuple((layer.type, flavour(layer.hook) == "coroutine") for layer in layers)
         code = _template(self.flavour, flavour(inner) == self.flavour, shapes)
         name = getattr(inner, "__name__", code.co_name)
-        return code.replace(
+        return code.replace(  # also a copy: what the interpreter caches in it is about one namespace
             co_names=tuple(one + suffix if one.startswith(_PARTS) else one for one in code.co_names),
             co_name=name if isinstance(name, str) else code.co_name,
             co_filename=f"<hooks on {self.where}>",
         )
 
-    def _describe(self, inner: Any) -> None:
+    def _as_original(self, inner: Any) -> Callable[..., Any]:
         """What an AROUND hook gets as `original` tells the target's name, whatever it is made of."""
+        self._inside.append(inner)
         for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
             value = getattr(self.function, attribute, None)
             if value is not None:
                 setattr(inner, attribute, value)
+        return inner  # type: ignore[no-any-return]
 
 
 def _changed_arguments(value: Any, layer: Layer) -> tuple[Sequence[Any], Mapping[str, Any]]:

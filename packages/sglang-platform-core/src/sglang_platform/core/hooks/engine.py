@@ -6,6 +6,7 @@ a round, the references to what it changed are brought along in one pass.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable
@@ -39,6 +40,12 @@ class HookEngine:
         self._armed = False
         self._made_sites: Sites | None = None
         self._listeners: list[Callable[[], None]] = []
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
+
+    def _after_fork(self) -> None:
+        """Another thread may have held the lock, and does not exist in the child."""
+        self._lock = threading.RLock()
 
     def when_settled(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each round, when the state of some hooks may have changed."""
@@ -119,21 +126,27 @@ class HookEngine:
         return self._made_sites
 
     def _settle(self, keys: Collection[str], executed: str | None = None) -> None:
-        """One round. The keys below a class that may be replaced belong to it too."""
+        """One round, and another for methods where a class has changed: their hooks belong on the one in force."""
         from sglang_platform.core.hooks import existence
 
-        family = {key for key in self._hooks for above in keys if key == above or key.startswith(above + ".")}
-        for key in sorted(family, key=self._rank):
+        self._settle_each(keys, executed)
+        while self._sites.bring_along():
+            self._settle_each([key for key, at in self._addresses.items() if len(at.path) > 1], executed)
+        existence.forget()
+        self._tell()
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def _settle_each(self, keys: Iterable[str], executed: str | None) -> None:
+        for key in sorted(keys, key=self._rank):
             if not self._hooks[key]:
                 self._sites.leave(key)
                 continue
             module = self._module_of(key, executed)
             if module is not None:
                 self._settle_in(module, key)
-        self._sites.bring_along()
-        existence.forget()
-        for listener in self._listeners:
-            listener()
 
     def _rank(self, key: str) -> tuple[bool, int, str]:
         """Replaced classes first, so that hooks on their methods land on the replacement."""
@@ -173,7 +186,7 @@ class HookEngine:
             self._pend(key, f"this process has not imported {address.module}")
 
     def _settle_in(self, module: ModuleType, key: str) -> None:
-        from sglang_platform.core.hooks.site import Absent, Deferred
+        from sglang_platform.core.hooks.place import Absent, Deferred
 
         problem = self._sites.settle(key, self._addresses[key], module)
         if isinstance(problem, Absent):
@@ -197,6 +210,7 @@ class HookEngine:
                         if one.state == "applied":
                             one.pend("its module failed to import")
                 self._sites.bring_along()
+                self._tell()
                 raise
 
     def _await_name(self, module: ModuleType, name: str) -> None:

@@ -11,10 +11,21 @@ import functools
 import gc
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-__all__ = ["Edit", "Slot", "Swap", "in_mapping", "reach", "rebase_subclasses"]
+from sglang_platform.core.hooks.swaps import (
+    Slot,
+    Swap,
+    in_class,
+    in_defaults,
+    in_list,
+    in_mapping,
+    in_partial,
+    in_set,
+)
+
+__all__ = ["reach"]
 
 _CLIMB = 3
 _WIDEST = 64
@@ -31,136 +42,19 @@ _OF_THE_CLASS_ITSELF = (
 )
 
 
-class Slot(NamedTuple):
-    """A place with a name that can be read and set."""
-
-    name: str
-    get: Callable[[], object]
-    put: Callable[[Any], None]
-
-
-class Swap:
-    """Put `new` wherever `old` stands.
-
-    `kept` names modules that hold `old` on purpose: the one that defines a replacement may call the original. `known`
-    is the number of references to `old` that its site holds itself. With `name`, only bindings of that name change.
-    """
-
-    __slots__ = ("edits", "kept", "known", "name", "new", "old", "unreached")
-
-    def __init__(
-        self,
-        old: object,
-        new: object,
-        known: int = 0,
-        kept: frozenset[str] = frozenset(),
-        name: str | None = None,
-    ) -> None:
-        self.old, self.new, self.known, self.kept, self.name = old, new, known, kept, name
-        self.edits: list[Edit] = []
-        self.unreached: list[str] = []
-
-    def change(self, slot: Slot) -> None:
-        try:
-            slot.put(self.new)
-        except (AttributeError, TypeError) as error:
-            self.unreached.append(f"{slot.name} ({error})")
-        else:
-            self.edits.append(Edit(slot, self))
-
-
-class Edit(NamedTuple):
-    """A slot that a swap has changed."""
-
-    slot: Slot
-    swap: Swap
-
-    def undo(self) -> None:
-        """Put the old object back, unless somebody has put another one there since."""
-        if self.slot.get() is self.swap.new:
-            self.slot.put(self.swap.old)
-
-
-def in_mapping(name: str, mapping: dict[Any, Any], key: object) -> Slot:
-    return Slot(name, lambda: mapping.get(key), lambda value: mapping.__setitem__(key, value))
-
-
-def _in_class(name: str, klass: type, attribute: str) -> Slot:
-    return Slot(name, lambda: vars(klass).get(attribute), lambda value: setattr(klass, attribute, value))
-
-
-def _in_list(name: str, items: Any, old: object) -> Slot:
-    index = next(i for i, item in enumerate(items) if item is old)
-    return Slot(
-        name,
-        lambda: items[index] if index < len(items) else None,
-        lambda value: items.__setitem__(index, value),
-    )
-
-
-def _in_set(name: str, members: set[Any], swap: Swap) -> Slot:
-    def put(value: object) -> None:
-        members.discard(swap.old if value is swap.new else swap.new)
-        members.add(value)
-
-    return Slot(name, lambda: swap.new if swap.new in members else swap.old, put)
-
-
-def _in_defaults(name: str, function: types.FunctionType, index: int) -> Slot:
-    def put(value: object) -> None:
-        defaults = function.__defaults__ or ()
-        function.__defaults__ = (*defaults[:index], value, *defaults[index + 1 :])
-
-    return Slot(name, lambda: (function.__defaults__ or (None,) * (index + 1))[index], put)
-
-
-def _in_partial(name: str, partial: Any, index: int) -> Slot:
-    """`index` 0 is the function, the others its bound arguments. The pickle protocol is the way to change them."""
-
-    def put(value: object) -> None:
-        parts = [partial.func, *partial.args]
-        parts[index] = value
-        state = (parts[0], tuple(parts[1:]), partial.keywords, vars(partial))
-        partial.__setstate__(state)
-
-    return Slot(name, lambda: (partial.func, *partial.args)[index], put)
-
-
-def rebase_subclasses(swap: Swap) -> None:
-    """Put a replaced class's subclasses on its replacement, where that is a subclass of it too."""
-    old: type[Any] = swap.old  # type: ignore[assignment]
-    new: type[Any] = swap.new  # type: ignore[assignment]
-    for klass in type.__subclasses__(old):
-        if klass in new.__mro__:
-            continue
-        name = f"{klass.__module__}.{klass.__qualname__}"
-        if klass.__module__ in swap.kept:
-            swap.unreached.append(f"subclass {name} (kept: its module defines the replacement)")
-        elif not issubclass(new, old):
-            swap.unreached.append(f"subclass {name} (its base is not a base of the replacement)")
-        else:
-            index = klass.__bases__.index(old)
-            swap.change(_in_bases(f"subclass {name}", klass, index))
-
-
-def _in_bases(name: str, klass: type, index: int) -> Slot:
-    def put(value: type) -> None:
-        klass.__bases__ = (*klass.__bases__[:index], value, *klass.__bases__[index + 1 :])
-
-    return Slot(name, lambda: klass.__bases__[index], put)
-
-
 def reach(
-    swaps: Sequence[Swap], own: Iterable[object], namespaces: dict[int, tuple[str, dict[str, Any]]]
+    swaps: Sequence[Swap], own: list[object], namespaces: dict[int, tuple[str, dict[str, Any]]]
 ) -> None:
     """Change or report every holder of the old objects that the heap knows, except `own`."""
     olds = [swap.old for swap in swaps]
-    heap = _Heap({id(one) for one in (*own, *swaps, swaps, olds)}, namespaces)
+    heap = _Heap({id(one) for one in (*own, own, *swaps, swaps, olds)}, namespaces)
     holders = [one for one in heap.referrers(olds) if id(one) not in namespaces]
+    # Asked for before the climb: looking at an object's attributes moves them into a dict.
+    held = [{id(value) for value in gc.get_referents(holder)} for holder in holders]
     heap.climb(holders)
     for swap in swaps:
-        for holder in holders:
-            if any(value is swap.old for value in gc.get_referents(holder)):
+        for holder, values in zip(holders, held, strict=True):
+            if id(swap.old) in values:
                 _change_holder(swap, holder, heap)
 
 
@@ -190,51 +84,81 @@ class _Heap:
         self._alive: list[Any] = []  # our own lists and dicts: an id in `_ignored` must not be used again
         self._namespaces = namespaces
         self._parents: dict[int, list[Any]] = {}
-        self._ignore(self, self.__dict__, namespaces, self._parents, self._alive, *namespaces.values())
+        self._names: dict[int, str] = {}
+        self._things: dict[int, Any] = {}
+        own = (self, self.__dict__, namespaces, self._parents, self._names, self._things, self._alive)
+        self._ignored.update(map(id, (*own, *namespaces.values())))
 
     def _ignore(self, *ours: Any) -> None:
         self._alive += ours
         self._ignored.update(map(id, ours))
 
     def referrers(self, objects: list[Any]) -> list[Any]:
+        asked = tuple(objects)  # one that we know: Python 3.13 lists the tuple of the call itself
+        self._ignore(objects, asked)
         found = [
             one
-            for one in gc.get_referrers(*objects)
+            for one in gc.get_referrers(*asked)
             if id(one) not in self._ignored and not isinstance(one, _NO_HOLDERS)
         ]
-        self._ignore(objects, found)
+        self._ignore(found)
         return found
 
-    def climb(self, level: list[Any]) -> None:
+    def climb(self, holders: list[Any]) -> None:
+        """Ask for the holders' holders, and for theirs, until all have names. Each question is a pass over the heap."""
+        for one in holders:
+            self._name_root(one)
         for _ in range(_CLIMB):
-            children = {id(one): one for one in level if not _names_itself(one)}
-            level = list(children.values())[:_WIDEST]
-            if not level:
-                return
-            self._ignore(children, level)
-            above = self.referrers(level)
-            seen = set(self._parents)
-            for parent in above:
-                for child in gc.get_referents(parent):
-                    if id(child) in children:
-                        parents = self._parents.setdefault(id(child), [])
-                        self._ignore(parents)
-                        if all(parent is not one for one in parents):
-                            parents.append(parent)
-            level = [one for one in above if id(one) not in self._namespaces and id(one) not in seen]
+            frontier = self._unexplained(holders)
+            if not frontier:
+                break
+            self._ask(frontier)
+            for _ in range(_CLIMB):
+                self._hand_down_names()
 
-    def name(self, thing: Any, depth: int = _CLIMB) -> str | None:
-        """A dotted name for a holder, by way of what holds it."""
+    def _unexplained(self, holders: list[Any]) -> list[Any]:
+        """Where to go on: what is not asked about yet, upwards from each holder without a name."""
+        level = {id(one): one for one in holders if id(one) not in self._names}
+        frontier: dict[int, Any] = {}
+        for _ in range(_CLIMB):
+            frontier |= {key: one for key, one in level.items() if key not in self._parents}
+            above = [parent for key in level for parent in self._parents.get(key, ())]
+            level = {id(one): one for one in above}
+        found = list(frontier.values())[:_WIDEST]
+        self._ignore(level, frontier, found)
+        return found
+
+    def _ask(self, children: list[Any]) -> None:
+        wanted = {id(one): one for one in children}
+        self._things |= wanted
+        self._ignore(wanted)
+        for key in wanted:
+            self._parents[key] = []
+            self._ignore(self._parents[key])
+        for parent in self.referrers(children):
+            self._name_root(parent)
+            for child in {id(one) for one in gc.get_referents(parent)} & wanted.keys():
+                if len(self._parents[child]) < _WIDEST or id(parent) in self._names:
+                    self._parents[child].append(parent)
+
+    def _name_root(self, thing: Any) -> None:
         namespace = self._namespaces.get(id(thing))
         if namespace is not None:
-            return namespace[0]
-        if _names_itself(thing):
-            return f"{thing.__module__}.{thing.__qualname__}"
-        for parent in self._parents.get(id(thing), ()) if depth else ():
-            above = self.name(parent, depth - 1)
-            if above is not None:
-                return above + self._step(parent, thing)
-        return None
+            self._names[id(thing)] = namespace[0]
+        elif isinstance(thing, type | types.FunctionType):
+            self._names[id(thing)] = f"{thing.__module__}.{thing.__qualname__}"
+
+    def _hand_down_names(self) -> None:
+        """`_names` is a dotted name by the id of a thing: its holder's, and the way from there."""
+        for key, parents in self._parents.items():
+            if key not in self._names:
+                parent = next((one for one in parents if id(one) in self._names), None)
+                if parent is not None:
+                    self._names[key] = self._names[id(parent)] + self._step(parent, self._things[key])
+
+    def name(self, thing: Any) -> str | None:
+        """A dotted name for a holder, by way of what holds it."""
+        return self._names.get(id(thing))
 
     def slots(self, holder: Any, swap: Swap) -> Iterator[Slot]:
         """The changeable places of `holder` that contain the old object, if the holder has a name."""
@@ -243,10 +167,10 @@ class _Heap:
             for parent in self._parents.get(id(holder), ()):
                 if isinstance(parent, types.FunctionType) and parent.__defaults__ is holder:
                     name = f"{self.name(parent)} (a default argument)"
-                    yield from (_in_defaults(name, parent, i) for i, one in enumerate(holder) if one is old)
+                    yield from (in_defaults(name, parent, i) for i, one in enumerate(holder) if one is old)
                 elif isinstance(parent, functools.partial) and self.name(parent) is not None:
                     name = f"{self.name(parent)} (an argument of a partial)"
-                    yield from (_in_partial(name, parent, i + 1) for i, v in enumerate(holder) if v is old)
+                    yield from (in_partial(name, parent, i + 1) for i, v in enumerate(holder) if v is old)
             return
         name_ = self.name(holder)
         if name_ is None:
@@ -255,13 +179,13 @@ class _Heap:
             klass = next((one for one in self._parents.get(id(holder), ()) if isinstance(one, type)), None)
             for key in [key for key, value in list(holder.items()) if value is old]:
                 step = name_ + self._step(holder, old, key)
-                yield _in_class(step, klass, key) if klass is not None else in_mapping(step, holder, key)
+                yield in_class(step, klass, key) if klass is not None else in_mapping(step, holder, key)
         elif isinstance(holder, list | deque):
-            yield _in_list(name_ + "[...]", holder, old)
+            yield from (in_list(f"{name_}[{i}]", holder, i) for i, one in enumerate(holder) if one is old)
         elif isinstance(holder, set):
-            yield _in_set(name_ + " (a set)", holder, swap)
+            yield in_set(name_ + " (a set)", holder, swap)
         elif isinstance(holder, functools.partial) and holder.func is old:
-            yield _in_partial(f"{name_} (a partial)", holder, 0)
+            yield in_partial(f"{name_} (a partial)", holder, 0)
         elif not isinstance(holder, type):
             for key in [key for key, value in _attributes(holder).items() if value is old]:
                 yield in_mapping(f"{name_}.{key}", _attributes(holder), key)
@@ -271,6 +195,8 @@ class _Heap:
         name = self.name(holder)
         if isinstance(holder, types.CellType):
             return [f"{name or 'a function'} (a closure)"]
+        if isinstance(holder, type):  # a C metaclass may look a method up once, when it makes the class
+            return [f"{name} itself (a {type(holder).__name__} keeps its own reference)"]
         if isinstance(holder, types.MethodType):
             return [f"{name or 'somewhere'} (a bound method of a {type(holder.__self__).__name__} object)"]
         if isinstance(holder, tuple) and isinstance(swap.old, type):
@@ -297,10 +223,6 @@ class _Heap:
             return f"[{next((i for i, value in enumerate(parent) if value is child), '...')}]"
         attributes = _attributes(parent)
         return next((f".{name}" for name, value in attributes.items() if value is child), "")
-
-
-def _names_itself(thing: object) -> bool:
-    return isinstance(thing, type | types.FunctionType)
 
 
 def _attributes(thing: object) -> dict[str, Any]:

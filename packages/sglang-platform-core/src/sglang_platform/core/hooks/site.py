@@ -6,105 +6,44 @@ import gc
 import sys
 from collections.abc import Iterator, Sequence
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from sglang_platform.core.errors import HookError, HookSignatureError
 from sglang_platform.core.hooks.compose import Layer, Wrapper
-from sglang_platform.core.hooks.references import Edit, Swap, in_mapping
+from sglang_platform.core.hooks.place import Place, attribute, own_names
 from sglang_platform.core.hooks.registration import HookType, Registration
 from sglang_platform.core.hooks.signatures import misfit, renamed
-from sglang_platform.core.hooks.targets import find_module, nearest, submodules
+from sglang_platform.core.hooks.swaps import Edit, Swap, in_mapping
 from sglang_platform.core.hooks.wrap import Shape, flavour, shape
 
-__all__ = ["Absent", "Deferred", "Place", "Site", "locate"]
-
-
-class Place(NamedTuple):
-    """Where a target stands. `raw` is the attribute as `__dict__` has it; `inherited`: a parent's `__dict__`."""
-
-    owner: Any
-    name: str
-    raw: Any
-    inherited: bool
-
-
-class Absent(NamedTuple):
-    """The loaded module does not have the target."""
-
-    why: str
-    nearest: tuple[str, ...]
-
-
-class Deferred(NamedTuple):
-    """The module makes the name on first use, in its `__getattr__`."""
-
-    name: str
-
-
-def locate(module: ModuleType, path: tuple[str, ...]) -> Place | Absent | Deferred:
-    """Find a target in a loaded module. Runs no `__getattr__` of a module, which could import."""
-    owner: Any = module
-    for position, name in enumerate(path):
-        place = _attribute(owner, name)
-        if place is None:
-            if owner is module and "__getattr__" in _names(module):
-                return Deferred(name)
-            where = f"{module.__name__}:{'.'.join(path[:position])}".rstrip(":")
-            names = dir(owner) if isinstance(owner, type) else list(_names(owner))
-            if owner is module:
-                names += submodules(find_module(module.__name__))
-            glue = "." if position else ":"
-            return Absent(
-                f"{where} has no {name!r}", tuple(where + glue + near for near in nearest(name, names))
-            )
-        if position < len(path) - 1:
-            owner = place.raw if isinstance(place.raw, type) else getattr(owner, name)
-    return place  # type: ignore[return-value]
-
-
-def _names(owner: Any) -> dict[str, Any]:
-    """An object's own attributes; runs none of its code."""
-    try:
-        found = object.__getattribute__(owner, "__dict__")
-    except AttributeError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _attribute(owner: Any, name: str) -> Place | None:
-    if isinstance(owner, type):
-        for klass in owner.__mro__:
-            if name in vars(klass):
-                return Place(owner, name, vars(klass)[name], klass is not owner)
-        return None
-    if name in _names(owner):
-        return Place(owner, name, _names(owner)[name], False)
-    if isinstance(owner, ModuleType) or not hasattr(owner, name):
-        return None
-    return Place(owner, name, getattr(owner, name), True)
+__all__ = ["Place", "Site"]
 
 
 class Substitute:
     """An object that takes the place of another by identity: a class for a class."""
 
     def __init__(self, replacement: Any, home: str, place: Place) -> None:
-        self._replacement, self._place = replacement, place
-        package = home.partition(".")[0]
-        self._kept = frozenset(
+        self._replacement, self._place, self._home = replacement, place, home
+        self._knew_it = {
             name
             for name, module in list(sys.modules.items())
-            if name.partition(".")[0] == package or _names(module).get(place.name) is replacement
-        )
+            if own_names(module).get(place.name) is replacement
+        }
         self._names = (getattr(replacement, "__module__", None), getattr(replacement, "__qualname__", ""))
         self._renamed = isinstance(replacement, type) and "<locals>" in replacement.__qualname__
         if self._renamed:  # pickle finds a class by its name: this one has none but the one it takes
             replacement.__module__, replacement.__qualname__ = place.raw.__module__, place.raw.__qualname__
 
     def undo(self) -> Swap:
-        """What imported the target's name since then holds the replacement; who knew it before keeps it."""
+        """Whoever imported the target's name since then holds the replacement; who knows it as such keeps it."""
         if self._renamed:
             self._replacement.__module__, self._replacement.__qualname__ = self._names
-        return Swap(self._replacement, self._place.raw, kept=self._kept, name=self._place.name)
+        package = self._home.partition(".")[0]
+        its_own = {name for name in list(sys.modules) if name.partition(".")[0] == package}
+        if package == str(getattr(self._place.raw, "__module__", "")).partition(".")[0]:
+            its_own = {self._home}
+        kept = frozenset(self._knew_it | its_own)
+        return Swap(self._replacement, self._place.raw, kept=kept, name=self._place.name)
 
 
 class Site:
@@ -184,6 +123,7 @@ class Site:
         if self.shape.by_identity:
             yield from self._substitute(replacements[-1])
             return
+        kept = frozenset(_home(one.hook) for one in replacements[-1:])
         first = self.wrapper is None
         if self.wrapper is None:
             self.wrapper = Wrapper(self.shape.function, self.where)
@@ -195,8 +135,9 @@ class Site:
         if first:
             self._put(self.installed)
             if not self.place.inherited:
-                kept = frozenset(str(one.hook.__module__) for one in replacements[-1:])
                 yield from self._swaps(self.wrapper.function, self.installed, kept)
+        else:
+            self._give_back(kept)
 
     def _swaps(self, function: Any, raw: Any, kept: frozenset[str] = frozenset()) -> Iterator[Swap]:
         """Other references to the original. A class that borrowed a function of another home keeps it to itself."""
@@ -216,16 +157,23 @@ class Site:
         if self.installed is not None:
             yield from self.remove()
         hook = replacement.hook
-        home = str(getattr(hook, "__module__", None) or type(hook).__module__)
-        self.substitute = Substitute(hook, home, self.place)
+        self.substitute = Substitute(hook, _home(hook), self.place)
         self.installed = hook
         self._put(hook)
-        yield Swap(self.place.raw, hook, kept=frozenset([home]))
+        yield Swap(self.place.raw, hook, kept=frozenset([_home(hook)]))
+
+    def _give_back(self, modules: frozenset[str]) -> None:
+        """A module that defines a replacement may call the original, also where it imported the hooked form."""
+        for module in modules:
+            names = own_names(sys.modules.get(module))
+            for name, value in list(names.items()):
+                if self.wrapper is not None and value is self.wrapper.function:
+                    names[name] = self.shape.function
 
     def join(self, place: Place) -> None:
         """Let another module's name for the same object show the hooked form too."""
         if place.raw is self.place.raw and self.installed is not None:
-            names = _names(place.owner)
+            names = own_names(place.owner)
             slot = in_mapping(f"{place.owner.__name__}.{place.name}", names, place.name)
             slot.put(self.installed)
             self.edits.append(Edit(slot, Swap(place.raw, self.installed)))
@@ -248,7 +196,7 @@ class Site:
         """
         if self.installed is None:
             return
-        current = _attribute(self.place.owner, self.place.name)
+        current = attribute(self.place.owner, self.place.name)
         if current is not None and current.raw is self.installed:
             if self.place.inherited:
                 delattr(self.place.owner, self.place.name)
@@ -290,6 +238,11 @@ class Site:
             self.installed = None
             self.wrapper = None
             raise HookError(f"{self.where} cannot be hooked", why=str(error)) from error
+
+
+def _home(hook: Any) -> str:
+    """The module that defines a hook."""
+    return str(getattr(hook, "__module__", None) or type(hook).__module__)
 
 
 def _inside(found: Shape, raw: Any) -> list[Any]:

@@ -7,9 +7,11 @@ from types import ModuleType
 
 from sglang_platform.core.errors import HookError
 from sglang_platform.core.hooks.failures import log, warn_of_failure, warn_of_two
+from sglang_platform.core.hooks.place import Absent, Deferred, Place, locate
 from sglang_platform.core.hooks.registration import HookType, Registration, stacking
-from sglang_platform.core.hooks.site import Absent, Deferred, Place, Site, locate
-from sglang_platform.core.hooks.stale import Swap, rebind
+from sglang_platform.core.hooks.site import Site
+from sglang_platform.core.hooks.stale import rebind
+from sglang_platform.core.hooks.swaps import Swap
 from sglang_platform.core.hooks.targets import Address
 
 __all__ = ["Sites"]
@@ -71,15 +73,19 @@ class Sites:
                 if fresh is not None and fresh is not site.installed:
                     self._rebase(site, fresh)
 
-    def bring_along(self) -> None:
-        """The references pass of a round: first other sites that stand on what changed, then everybody else."""
+    def bring_along(self) -> bool:
+        """The references pass of a round: first other sites that stand on what changed, then everybody else.
+
+        True where a class was replaced or restored: hooks on its methods may have to move.
+        """
         swaps, self._swaps = self._swaps, []
         for site in self:
             for swap in swaps:
                 if not site.made(swap.new) and site.place.raw is swap.old:
                     self._rebase(site, swap.new)
         self._refresh_inherited()
-        rebind(swaps, (thing for site in self for thing in site.objects()))
+        for batch in _batches(swaps):
+            rebind(batch, lambda: [thing for site in self for thing in site.objects()])
         for site in self:
             mine = [swap for swap in swaps if site.made(swap.new)]
             if not mine:
@@ -92,6 +98,7 @@ class Sites:
                 one.unreached = unreached
             if unreached:
                 log().warning("Hooks on %s do not reach: %s", site.where, "; ".join(unreached))
+        return any(isinstance(swap.old, type) for swap in swaps)
 
     def _at(self, place: Place) -> Site | None:
         return next((site for site in self._by_key.values() if site.is_of(place)), None)
@@ -151,3 +158,14 @@ class Sites:
         for one in self._hooks[key]:
             if one.type is HookType.REPLACE:
                 warn_of_two(site.where, others, one)
+
+
+def _batches(swaps: list[Swap]) -> Iterator[list[Swap]]:
+    """Without those that a later swap of the same object overtakes; one that goes on from another's end comes after."""
+    batch: list[Swap] = []
+    for swap in {id(swap.old): swap for swap in swaps}.values():
+        if any(swap.old is earlier.new for earlier in batch):
+            yield batch
+            batch = []
+        batch.append(swap)
+    yield batch

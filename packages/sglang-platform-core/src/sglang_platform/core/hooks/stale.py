@@ -7,16 +7,17 @@ an object that somebody still holds costs a pass over the heap (`references`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from sglang_platform.core.hooks.references import Edit, Swap, in_mapping, reach, rebase_subclasses
+from sglang_platform.core.hooks.references import reach
+from sglang_platform.core.hooks.swaps import Swap, in_mapping, rebase_subclasses
 
-__all__ = ["Edit", "Swap", "module_namespaces", "rebind"]
+__all__ = ["module_namespaces", "rebind"]
 
 
-def rebind(swaps: Sequence[Swap], own: Iterable[object]) -> None:
-    """Carry out `swaps`, noting in each what was changed and what could not be. `own`: our objects that hold them."""
+def rebind(swaps: Sequence[Swap], own: Callable[[], list[object]]) -> None:
+    """Carry out `swaps`, noting in each what was changed and what could not be. `own` lists what we hold them with."""
     if not swaps:
         return
     _sweep_modules({id(swap.old): swap for swap in swaps})
@@ -25,7 +26,7 @@ def rebind(swaps: Sequence[Swap], own: Iterable[object]) -> None:
             rebase_subclasses(swap)
     held = [swap for swap in still_held(swaps) if swap.name is None]
     if held:
-        reach(held, own, module_namespaces())
+        reach(held, own(), module_namespaces())
 
 
 def still_held(swaps: Sequence[Swap]) -> list[Swap]:
