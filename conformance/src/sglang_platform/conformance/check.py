@@ -1,0 +1,135 @@
+"""What a check is: a function with a stable id, a level, what it requires and what to do when it fails.
+
+    @check(level=Level.MEMORY, requires=[kv_kind("mha")], cases=stores, fix="write row `loc[i]` from `cache_k[i]`")
+    def mha_store_reads_back(subject: Subject, case: Store) -> None:
+        \"\"\"What is stored is read back, for every dtype, head shape and page size.\"\"\"
+        ...
+        expect(torch.equal(got, wanted), f"slot {slot} holds {got}, and {wanted} was stored")
+
+The id is `<level>.<function name>`: here `memory.mha_store_reads_back`. The docstring says what the check proves.
+Cases are run in the order given, which is smallest first, so that the first failure is the smallest.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from sglang_platform.conformance.level import Level
+
+if TYPE_CHECKING:
+    from sglang_platform.conformance.requirement import Requirement
+    from sglang_platform.conformance.subject import Subject
+
+__all__ = ["Check", "CheckFailed", "NotRun", "check", "expect", "registered"]
+
+HostName = Literal["none", "sglang"]
+Needs = Literal["source", "platform", "device"]
+"""What must be there: the plugin's files; its platform object; the device itself."""
+
+_Function = TypeVar("_Function", bound=Callable[..., None])
+
+_NEEDS: dict[Level, Needs] = {Level.PACKAGING: "source", Level.CONTRACT: "platform"}
+_registry: dict[str, Check] = {}
+
+
+class CheckFailed(AssertionError):
+    """The platform does not do what the check proves."""
+
+    def __init__(self, what: str, *, case: Any = None, fix: str | None = None) -> None:
+        """`what` says what was seen and what was expected; `case` replaces the one the runner passed; `fix` the
+        check's own."""
+        super().__init__(what)
+        self.what, self.case, self.fix = what, case, fix
+
+
+class NotRun(Exception):
+    """Raised by a check that finds, while it runs, that it cannot tell; the report shows the reason."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check. Made by the decorator `check`."""
+
+    id: str
+    level: Level
+    function: Callable[..., None]
+    requires: tuple[Requirement, ...]
+    cases: Callable[[Subject, random.Random], Iterable[Any]] | None
+    fix: str
+    hosts: tuple[HostName, ...]
+    needs: Needs
+    seconds: float
+
+    @property
+    def proves(self) -> str:
+        """The docstring, on one line."""
+        return " ".join((self.function.__doc__ or "").split())
+
+    def __str__(self) -> str:
+        return self.id
+
+
+def check(
+    *,
+    level: Level,
+    fix: str,
+    requires: Sequence[Requirement] = (),
+    cases: Callable[[Subject, random.Random], Iterable[Any]] | None = None,
+    hosts: Sequence[HostName] = ("none", "sglang"),
+    needs: Needs | None = None,
+    seconds: float = 60,
+) -> Callable[[_Function], _Function]:
+    """Register a function as a check: `fn(subject)`, or `fn(subject, case)` where `cases` is given.
+
+    fix: what the vendor should do when it fails, in one sentence that needs no look into this suite.
+    requires: what the platform must have declared; where it has not, the check is not run, and the report says so.
+    cases: `cases(subject, rng)` yields the cases, smallest first; `rng` is seeded for this check. A check that runs
+        hypothesis itself takes `subject.seed`.
+    hosts: where it runs: on core's contract alone ("none"), inside a process of SGLang ("sglang"), or both.
+    needs: "source" (the plugin's files), "platform" (its object) or "device"; by default the first two levels need
+        their own, all others the device.
+    seconds: the time limit; a check that exceeds it is stopped and has failed.
+    """
+
+    def register(function: _Function) -> _Function:
+        name = f"{level.label}.{function.__name__}"
+        if not function.__doc__:
+            raise ValueError(f"the check {name} has no docstring: it must say what it proves")
+        known = _registry.get(name)
+        if known is not None and known.function.__module__ != function.__module__:
+            raise ValueError(f"two checks are named {name}")
+        _registry[name] = Check(
+            name,
+            level,
+            function,
+            tuple(requires),
+            cases,
+            fix,
+            tuple(hosts),
+            needs or _NEEDS.get(level, "device"),
+            seconds,
+        )
+        return function
+
+    return register
+
+
+def expect(holds: Any, what: str, *, case: Any = None, fix: str | None = None) -> None:
+    """Raise CheckFailed unless `holds`."""
+    if not holds:
+        raise CheckFailed(what, case=case, fix=fix)
+
+
+def registered() -> dict[str, Check]:
+    """All checks by id, in the order of the levels. Imports the modules of `checks`."""
+    import importlib
+    import pkgutil
+
+    from sglang_platform.conformance import checks
+
+    for module in sorted(pkgutil.iter_modules(checks.__path__), key=lambda found: found.name):
+        importlib.import_module(f"{checks.__name__}.{module.name}")
+    return dict(sorted(_registry.items(), key=lambda item: (item[1].level, item[0])))

@@ -1,0 +1,90 @@
+"""What became of one check."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+__all__ = ["BAD", "Outcome", "Status", "case_fields", "case_text"]
+
+Status = Literal["failed", "blocked", "unexpected_pass", "expected_failure", "not_run", "passed"]
+"""failed: the platform is wrong. blocked: an earlier failure keeps the check from running. unexpected_pass: it was
+expected to fail and does not. expected_failure: the vendor knows. not_run: it does not apply, or waits for something;
+`why` says what."""
+
+Failure = Literal["check", "error", "crash", "timeout"]
+"""check: a wrong answer. error: the plugin's code raised. crash: its process died. timeout: it did not come back."""
+
+BAD: frozenset[str] = frozenset({"failed", "blocked", "unexpected_pass"})
+
+
+@dataclass
+class Outcome:
+    """One check, run or not."""
+
+    id: str
+    level: str
+    proves: str
+    status: Status
+    failure: Failure | None = None
+    what: str | None = None
+    """What was seen and what was expected."""
+
+    case: dict[str, Any] | None = None
+    """The smallest case that fails, field by field."""
+
+    fix: str | None = None
+    why: str | None = None
+    """Why it was not run, is blocked, or was expected to fail."""
+
+    trace: str | None = None
+    """The plugin's frames of an error, or the last lines of a process that died."""
+
+    cases: int = 0
+    seconds: float = 0.0
+    seed: int = 0
+    rerun: str | None = None
+    """The command that runs this check alone, the same way."""
+
+    @property
+    def is_bad(self) -> bool:
+        return self.status in BAD
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> Outcome:
+        known = {field.name for field in dataclasses.fields(cls)}
+        return cls(**{name: value for name, value in fields.items() if name in known})
+
+    def sort_key(self) -> tuple[int, str]:
+        return get_args(Status).index(self.status), self.id
+
+
+def case_fields(case: Any) -> dict[str, Any] | None:
+    """A case as plain JSON types: the fields of a dataclass, else its text."""
+    if case is None:
+        return None
+    if dataclasses.is_dataclass(case) and not isinstance(case, type):
+        return {f.name: _plain(getattr(case, f.name)) for f in dataclasses.fields(case)}
+    if isinstance(case, dict):
+        return {str(name): _plain(value) for name, value in case.items()}
+    return {"case": _plain(case)}
+
+
+def case_text(case: dict[str, Any] | None) -> str:
+    """`page_size=16 dtype=bfloat16`."""
+    return " ".join(f"{name}={value}" for name, value in (case or {}).items())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool | int | float | str) or value is None:
+        return value
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    text = str(value)
+    return text.removeprefix("torch.") if text.startswith("torch.") else text

@@ -1,0 +1,162 @@
+"""Parts as SGLang builds them, in a process that has imported it and loaded its plugins.
+
+Read from SGLang 0.5.23: `platforms/__init__.py`, `plugins/__init__.py`, `mem_cache/kv_cache_configurator.py`,
+`layers/attention/attention_registry.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from sglang_platform.conformance.parts.core import on_device
+from sglang_platform.core.errors import HostError
+
+if TYPE_CHECKING:
+    from sglang_platform.conformance.subject import Subject
+
+__all__ = ["SGLangParts"]
+
+
+class SGLangParts:
+    """See `parts.Parts`."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+
+    def platform(self) -> Any:
+        subject = self.subject
+        if subject.availability is not None:
+            from sglang_platform.conformance.subject import DeviceAbsent
+
+            raise DeviceAbsent(f"SGLang would not take the platform: {subject.availability}")
+        os.environ["SGLANG_PLATFORM"] = subject.name
+        import sglang.srt.platforms as host
+        from sglang.srt.plugins import load_plugins
+
+        load_plugins()
+        platform = host.current_platform
+        if type(platform).__module__.partition(".")[0] == "sglang":
+            raise HostError(
+                f"SGLang did not take the platform {subject.name!r}: it ended on {type(platform).__qualname__}",
+                plugin=subject.record.origin if subject.record else None,
+                why="its loader logs what a plugin raises and goes on with its own platform",
+                fix="see the lines that SGLang printed, and `sglang-platform doctor`",
+            )
+        self._publish()
+        return platform
+
+    def _publish(self) -> None:
+        """The parallel state that an engine publishes before it builds pools: one rank."""
+        from sglang.srt import runtime_context
+
+        get_parallel = getattr(runtime_context, "get_parallel", None)
+        if get_parallel is not None:
+            get_parallel().override_permanently(dcp_enabled=False)
+
+    def request_table(self, size: int, max_context_len: int) -> Any:
+        from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
+
+        return ReqToTokenPool(
+            size=size,
+            max_context_len=max_context_len,
+            device=self.subject.device_argument,
+            enable_memory_saver=False,
+        )
+
+    def allocator(self, size: int, page_size: int, pool: Any, need_sort: bool, dtype: Any) -> Any:
+        import torch
+        from sglang.srt.mem_cache import allocator
+
+        fields = {
+            "dtype": dtype or torch.bfloat16,
+            "device": self.subject.device_argument,
+            "kvcache": pool or SimpleNamespace(),
+            "need_sort": need_sort,
+        }
+        if page_size == 1:
+            return allocator.TokenToKVPoolAllocator(size, **fields)
+        cls: Any = self.subject.allocator_class() or allocator.PagedTokenToKVPoolAllocator
+        return cls(size, page_size=page_size, **fields)
+
+    @cached_property
+    def _host_backends(self) -> frozenset[str]:
+        from sglang.srt.layers.attention import attention_registry
+
+        return frozenset(
+            name
+            for name, factory in attention_registry.ATTENTION_BACKENDS.items()
+            if factory.__module__.startswith("sglang.")
+        )
+
+    def attention_factory(self, name: str | None) -> Callable[[Any], Any] | None:
+        subject = self.subject
+        subject.init_backend()
+        from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
+
+        if name is None:
+            try:
+                name = subject.platform.get_default_attention_backend()
+            except NotImplementedError:
+                return None
+        if name in self._host_backends:
+            return None
+        return ATTENTION_BACKENDS.get(name)  # type: ignore[no-any-return]
+
+    def model_runner(self, pool: Any, table: Any, more: Mapping[str, Any]) -> Any:
+        fields = {
+            "token_to_kv_pool": pool,
+            "req_to_token_pool": table,
+            "device": self.subject.device_argument,
+            "dtype": getattr(pool, "dtype", None),
+            "kv_cache_dtype": getattr(pool, "dtype", None),
+            "page_size": getattr(pool, "page_size", 1),
+            "model_config": SimpleNamespace(
+                vocab_size=256,
+                context_len=table.req_to_token.shape[1],
+                is_encoder_decoder=False,
+                num_attention_heads=getattr(pool, "head_num", 1),
+                head_dim=getattr(pool, "head_dim", None),
+                get_num_kv_heads=lambda ranks: getattr(pool, "head_num", 1),
+            ),
+            "server_args": SimpleNamespace(
+                device=self.subject.device_argument, page_size=getattr(pool, "page_size", 1)
+            ),
+            "sliding_window_size": None,
+            "tp_size": 1,
+            "tp_rank": 0,
+            "is_draft_worker": False,
+            "is_hybrid_swa": False,
+        }
+        return SimpleNamespace(**{**fields, **more})
+
+    def attention_layer(self, fields: Mapping[str, Any]) -> Any:
+        from sglang.srt.layers.radix_attention import RadixAttention
+
+        wanted = dict(fields)
+        scales = {name: wanted.pop(name) for name in ("k_scale", "v_scale") if name in wanted}
+        heads, kv_heads = wanted.pop("tp_q_head_num"), wanted.pop("tp_k_head_num")
+        wanted.pop("tp_v_head_num", None)
+        layer = RadixAttention(heads, wanted.pop("qk_head_dim"), num_kv_heads=kv_heads, **wanted)
+        for name, scale in scales.items():
+            setattr(layer, name, scale)
+            setattr(layer, f"{name}_float", None if scale is None else float(scale))
+        return layer
+
+    def forward_batch(self, mode: str, fields: Mapping[str, Any]) -> Any:
+        import torch
+        from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
+
+        wanted = on_device(fields, self.subject.device)
+        extra = wanted.pop("extra", {})
+        if wanted.get("input_ids") is None:
+            wanted["input_ids"] = torch.zeros_like(wanted["out_cache_loc"])
+        if not wanted.get("seq_lens_sum"):
+            wanted["seq_lens_sum"] = int(wanted["seq_lens"].sum())
+        batch = ForwardBatch(forward_mode=ForwardMode[mode.upper()], **wanted)
+        for name, value in extra.items():
+            setattr(batch, name, value)
+        return batch

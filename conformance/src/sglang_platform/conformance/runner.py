@@ -1,0 +1,257 @@
+"""Runs checks on a platform: which, in what order, in processes that may die, and what became of each."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sglang_platform.conformance.check import Check, registered
+from sglang_platform.conformance.expected import VendorFile
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.outcome import Outcome, case_text
+from sglang_platform.conformance.seeds import seed_of
+from sglang_platform.core.discovery.spelling import nearest
+
+__all__ = ["Runner", "Selection", "UnknownCheck"]
+
+_START_SECONDS = 180
+_LAST_LINES = 30
+
+
+class UnknownCheck(ValueError):
+    """A check id that does not exist; the text offers the nearest."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What to run on what. `platform` is an entry-point name, or `name=pkg.mod:Class` for one without a package."""
+
+    platform: str
+    host: str = "none"
+    levels: tuple[Level, ...] = ()
+    checks: tuple[str, ...] = ()
+    seed: int = 0
+    vendor_file: VendorFile = field(default_factory=VendorFile)
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.platform.partition("=")[0]
+
+    @property
+    def location(self) -> str | None:
+        return self.platform.partition("=")[2] or None
+
+    def chosen(self) -> list[Check]:
+        """The checks to run, in order. Raises UnknownCheck."""
+        known = registered()
+        for name in self.checks:
+            if name not in known:
+                raise UnknownCheck(unknown_check(name, known))
+        return [
+            one
+            for one in known.values()
+            if (not self.checks or one.id in self.checks) and (not self.levels or one.level in self.levels)
+        ]
+
+    def rerun(self, check: Check) -> str:
+        """The command that runs this check alone, the same way."""
+        words = ["sglang-platform", "conformance", "--platform", self.platform]
+        words += ["--host", self.host] if self.host != "none" else []
+        return shlex.join([*words, "--check", check.id, "--seed", str(self.seed)])
+
+
+def unknown_check(name: str, known: Iterable[str]) -> str:
+    """What is said of a check id that does not exist."""
+    meant = nearest(name, list(known))
+    return f"there is no check {name!r}" + (f"; did you mean {meant!r}?" if meant else "")
+
+
+class Runner:
+    """Runs a selection. `on_start(check)` and `on_outcome(outcome)` are called as it goes."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        *,
+        on_start: Callable[[Check], None] = lambda check: None,
+        on_case: Callable[[Check, dict[str, Any] | None], None] = lambda check, case: None,
+        on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+    ) -> None:
+        self.selection = selection
+        self._on_start, self._on_case, self._on_outcome = on_start, on_case, on_outcome
+        self._worker: Worker | None = None
+        self._worker_level: Level | None = None
+
+    def run(self) -> list[Outcome]:
+        """Every chosen check. Raises UnknownCheck."""
+        try:
+            return [self.run_one(check) for check in self.selection.chosen()]
+        finally:
+            self.close()
+
+    def run_one(self, check: Check) -> Outcome:
+        """One check. The process is kept for the next; see `close`."""
+        self._on_start(check)
+        started = time.perf_counter()
+        seed = seed_of(self.selection.seed, check.id)
+        outcome = Outcome(check.id, check.level.label, check.proves, "passed", seed=seed)
+        for name, value in self._ask(check, seed).items():
+            setattr(outcome, name, value)
+        outcome.seconds = round(time.perf_counter() - started, 3)
+        self.selection.vendor_file.judge(outcome)
+        if outcome.is_bad or outcome.status == "expected_failure":
+            outcome.rerun = self.selection.rerun(check)
+        self._on_outcome(outcome)
+        return outcome
+
+    def close(self) -> None:
+        """End the process that ran the plugin."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def _ask(self, check: Check, seed: int) -> dict[str, Any]:
+        if self.selection.host not in check.hosts:
+            hosts = " or ".join(f"with --host {name}" for name in check.hosts)
+            return {"status": "not_run", "why": f"it runs {hosts}"}
+        # A level starts in a process of its own, so that it sees nothing that an earlier one left. In SGLang it takes
+        # ten seconds or more to start, so all levels share one there.
+        if self.selection.host == "none" and self._worker_level is not check.level:
+            self.close()
+        if self._worker is None:
+            self._worker = Worker(self.selection)
+            self._worker_level = check.level
+        try:
+            return self._worker.ask(check, seed, lambda case: self._on_case(check, case))
+        except _WorkerEnded as ended:
+            self.close()
+            return ended.outcome(check)
+
+
+class _WorkerEnded(Exception):
+    def __init__(self, failure: str, what: str, case: dict[str, Any] | None, trace: str) -> None:
+        self.failure, self.what, self.case, self.trace = failure, what, case, trace
+
+    def outcome(self, check: Check) -> dict[str, Any]:
+        found = {"status": "failed", "failure": self.failure, "what": self.what, "fix": check.fix}
+        return {**found, "case": self.case, "trace": self.trace}
+
+
+class Worker:
+    """One process of `sglang_platform.conformance.worker`."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="sglang-platform-conformance-")
+        self._log = Path(self._folder.name) / "output"
+        self._case: dict[str, Any] | None = None
+        self._started = False
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "sglang_platform.conformance.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **selection.environment},
+                start_new_session=True,  # so that what a plugin started can be ended with it
+            )
+        self._events: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+        self._send(
+            {
+                "name": selection.name,
+                "host": selection.host,
+                "location": selection.location,
+                "written": selection.vendor_file.tables,
+                "scratch": self._folder.name,
+            }
+        )
+
+    def ask(
+        self, check: Check, seed: int, on_case: Callable[[dict[str, Any] | None], None]
+    ) -> dict[str, Any]:
+        """Run one check. Raises _WorkerEnded where the process died or had to be stopped."""
+        self._case = None
+        if not self._started:
+            self._next(_START_SECONDS, "starting")
+            self._started = True
+        self._send({"check": check.id, "seed": seed})
+        until = time.monotonic() + check.seconds
+        while True:
+            event = self._next(until - time.monotonic(), f"the limit of {check.seconds:g} s")
+            if "outcome" in event:
+                return event["outcome"]  # type: ignore[no-any-return]
+            if "case" in event:
+                self._case = event["case"]
+                on_case(self._case)
+
+    def close(self) -> None:
+        """Stop the process, kindly first: it may hold an engine."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(20 if self._process.poll() is None else 0)
+        self._kill()
+        self._folder.cleanup()
+
+    def _next(self, seconds: float, limit: str) -> dict[str, Any]:
+        try:
+            event = self._events.get(timeout=max(0.0, seconds))
+        except queue.Empty:
+            self._process.send_signal(signal.SIGUSR1)  # it writes where it is
+            time.sleep(0.5)
+            self._kill()
+            where = f", in the case {case_text(self._case)}" if self._case else ""
+            raise _WorkerEnded(
+                "timeout", f"it did not come back within {limit}{where}", self._case, self.tail()
+            ) from None
+        if event is None:
+            code = self._process.wait(10)
+            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+            where = f" in the case {case_text(self._case)}" if self._case else ""
+            raise _WorkerEnded("crash", f"the process {how}{where}", self._case, self.tail())
+        return event
+
+    def tail(self) -> str:
+        """The last lines that the process printed."""
+        lines = self._log.read_text(errors="replace").splitlines()
+        return "\n".join(lines[-_LAST_LINES:])
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _send(self, body: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(body) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            pass  # it died: reading its answer says so
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._events.put(json.loads(line))
+        self._events.put(None)
+
+
+def bad(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Those that keep the run from being green."""
+    return [outcome for outcome in outcomes if outcome.is_bad]

@@ -1,0 +1,128 @@
+"""The process in which a plugin's code runs: takes check ids on standard input, answers on a private pipe.
+
+Run by `runner.Worker`. One JSON object a line. In: first the subject, then `{"check": id, "seed": n}`. Out: `ready`,
+then for each check its cases as they begin, and its outcome. What the plugin prints goes to standard error. On SIGUSR1
+the process writes where it is, so that a hang can be told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sglang_platform.conformance.check import Check, CheckFailed, NotRun, registered
+from sglang_platform.conformance.outcome import case_fields
+from sglang_platform.conformance.subject import DeviceAbsent, PlatformRefused, Subject
+
+__all__ = ["run_check"]
+
+_OWN = str(Path(__file__).parent)
+_MOST_FRAMES = 12
+
+
+def run_check(check: Check, subject: Subject, seed: int, tell: Any = lambda event: None) -> dict[str, Any]:
+    """The outcome's fields. `tell` is called with each case before it runs."""
+    subject.seed = seed
+    ran = 0
+    case: Any = None
+    try:
+        why = _why_not(check, subject)
+        if why is not None:
+            return {"status": "not_run", "why": why}
+        if check.cases is None:
+            ran = 1
+            check.function(subject)
+        else:
+            for case in check.cases(subject, subject.rng()):
+                tell({"case": case_fields(case)})
+                ran += 1
+                check.function(subject, case)
+            if ran == 0:
+                return {"status": "not_run", "why": "nothing that is declared gives a case for it"}
+    except NotRun as stopped:
+        return {"status": "not_run", "why": str(stopped)}
+    except PlatformRefused:
+        why = "the platform could not be created: see contract.platform_is_created"
+        return {"status": "blocked", "why": why}
+    except CheckFailed as failed:
+        found = {"status": "failed", "failure": "check", "what": failed.what, "fix": failed.fix or check.fix}
+        return {**found, "case": case_fields(case if failed.case is None else failed.case), "cases": ran}
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is the check's answer, SystemExit too
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        found = {"status": "failed", "failure": "error", "what": what, "fix": check.fix}
+        return {**found, "trace": trimmed(error), "case": case_fields(case), "cases": ran}
+    return {"status": "passed", "cases": ran}
+
+
+def _why_not(check: Check, subject: Subject) -> str | None:
+    if subject.host not in check.hosts:
+        return "it runs " + " or ".join(f"with --host {name}" for name in check.hosts)
+    if check.needs != "source":
+        subject.platform  # noqa: B018 - raises PlatformRefused
+    if check.needs == "device":
+        try:
+            absent = subject.availability
+        except DeviceAbsent as error:
+            absent = str(error)
+        if absent is not None:
+            return f"waits for the device: {absent}"
+    for requirement in check.requires:
+        why = requirement.why_not(subject)
+        if why is not None:
+            return why
+    return None
+
+
+def trimmed(error: BaseException) -> str:
+    """The traceback without this suite's machinery: the check's own frame, and all frames of the plugin."""
+    frames: list[TracebackType] = []
+    at = error.__traceback__
+    while at is not None:
+        frames.append(at)
+        at = at.tb_next
+    first = 0
+    for index, frame in enumerate(frames):
+        if frame.tb_frame.f_code.co_filename.startswith(_OWN):
+            first = index
+    kept = traceback.extract_tb(frames[first] if frames else None)[-_MOST_FRAMES:]
+    lines = traceback.format_list(kept) + traceback.format_exception_only(error)
+    if error.__cause__ is not None:
+        lines += ["caused by\n", *traceback.format_exception_only(error.__cause__)]
+    return "".join(lines).rstrip()
+
+
+def _serve() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    faulthandler.enable()
+    with contextlib.suppress(AttributeError):  # not on every system
+        faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
+
+    def tell(event: dict[str, Any]) -> None:
+        answers.write(json.dumps(event) + "\n")
+        answers.flush()
+
+    fields = json.loads(sys.stdin.readline())
+    fields["scratch"] = Path(fields["scratch"])
+    subject = Subject(**fields)
+    checks = registered()
+    tell({"ready": os.getpid()})
+    for line in sys.stdin:
+        wanted = json.loads(line)
+        outcome = run_check(checks[wanted["check"]], subject, wanted["seed"], tell)
+        tell({"outcome": outcome})
+
+
+if __name__ == "__main__":
+    # Processes that a plugin spawns import this file again as __mp_main__, and must not serve.
+    _serve()

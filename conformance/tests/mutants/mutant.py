@@ -1,0 +1,77 @@
+"""What a mutant is: a platform with one realistic defect, and the check that must catch it.
+
+    @mutant(check="memory.mha_store_reads_back", defect="each row is written one slot too far", says="slot")
+    class RowOneTooFar(ReferencePlatform):
+        ...
+
+    @mutant(check="packaging.import_is_light", defect="the package imports torch", says="torch")
+    def imports_torch(folder: Path) -> Installed:
+        ...
+
+A class is run as a development platform (`name=module:Class`); a function writes a distribution into an empty folder
+that goes on the path. `says` is a word that the message must hold, so that it names the cause.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A plugin written into a folder: its entry-point name, and variables for the process that checks it."""
+
+    name: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    check: str
+    defect: str
+    says: str
+    host: str
+    location: str | None
+    """`module:Class` of a class mutant."""
+
+    write: Callable[[Path], Installed] | None
+    """Writes the distribution of a function mutant."""
+
+    @property
+    def level(self) -> str:
+        return self.check.partition(".")[0]
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(*, check: str, defect: str, says: str, host: str = "none") -> Callable[[Any], Any]:
+    """Register a platform class, or a function that writes a distribution, as a mutant."""
+
+    def register(thing: Any) -> Any:
+        name = thing.__name__
+        is_class = isinstance(thing, type)
+        location = f"{thing.__module__}:{thing.__qualname__}" if is_class else None
+        MUTANTS[name] = Mutant(name, check, defect, says, host, location, None if is_class else thing)
+        return thing
+
+    return register
+
+
+def all_mutants() -> list[Mutant]:
+    """Every mutant of the `mutants_of_*.py` files in this folder, by level and check."""
+    import importlib
+
+    if str(HERE) not in sys.path:
+        sys.path.insert(0, str(HERE))
+    shared = sys.modules.setdefault("mutant", sys.modules[__name__])
+    for path in sorted(HERE.glob("mutants_of_*.py")):
+        importlib.import_module(path.stem)
+    return sorted(shared.MUTANTS.values(), key=lambda one: (one.check, one.name))
