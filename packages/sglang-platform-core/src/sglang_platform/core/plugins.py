@@ -7,7 +7,6 @@ Every process needs its own call; in a host, core's own general plugin makes it.
 from __future__ import annotations
 
 import copy
-import logging
 import threading
 import time
 from collections.abc import Collection, Iterable
@@ -19,6 +18,7 @@ from sglang_platform.core.discovery.asking import load_entry_point
 from sglang_platform.core.discovery.contract_version import check_contract_version
 from sglang_platform.core.discovery.failures import amended, plugin_failed
 from sglang_platform.core.discovery.groups import GENERAL_GROUP, OWN_PLUGIN, PLATFORM_GROUP
+from sglang_platform.core.discovery.log import log
 from sglang_platform.core.discovery.resolve import refuse_duplicates
 from sglang_platform.core.discovery.scan import EntryPointRecord, normalize
 from sglang_platform.core.discovery.settings import (
@@ -31,8 +31,6 @@ from sglang_platform.core.discovery.spelling import nearest
 from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginNotFound, PluginOrigin
 
 __all__ = ["LoadedPlugin", "load_plugins", "loaded_plugins", "reset"]
-
-_logger = logging.getLogger(__name__)
 
 State = Literal["run", "run by the host", "left out", "failed"]
 
@@ -116,7 +114,7 @@ def _load(already_run: frozenset[str]) -> None:
             _report(record, "failed", str(error), time.perf_counter() - started)
             if stop:
                 raise amended(error, f"go on without it: {ON_ERROR_VARIABLE}=warn") from error.__cause__
-            _logger.warning("%s=warn, going on without it: %s", ON_ERROR_VARIABLE, error)
+            log(__name__).warning("%s=warn, going on without it: %s", ON_ERROR_VARIABLE, error)
         else:
             _report(record, "run", seconds=time.perf_counter() - started)
     HookRegistry.apply_hooks()
@@ -189,7 +187,7 @@ def _without_inactive(
             f"{active.name if active else 'none of the plugins'}"
         )
         if record.name in already_run:
-            _logger.warning("the host ran the general plugin %s, though %s", record.origin, reason)
+            log(__name__).warning("the host ran the general plugin %s, though %s", record.origin, reason)
             _report(record, "run by the host", reason)
         else:
             _report(record, "left out", reason)

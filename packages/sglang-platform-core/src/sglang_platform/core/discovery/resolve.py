@@ -7,7 +7,6 @@ failed is an error, unless `SGLANG_PLATFORM_ON_ERROR=warn`. There is no priority
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,6 +16,7 @@ from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import ask, load_class
 from sglang_platform.core.discovery.failures import amended
 from sglang_platform.core.discovery.kind import SRT, PlatformKind
+from sglang_platform.core.discovery.log import log
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import ON_ERROR_VARIABLE, Settings, read_settings
 from sglang_platform.core.discovery.spelling import nearest
@@ -31,8 +31,6 @@ from sglang_platform.core.errors import (
 )
 
 __all__ = ["Choice", "Decision", "choose", "load_choice", "refuse_duplicates", "resolve"]
-
-_logger = logging.getLogger(__name__)
 
 
 class Choice(NamedTuple):
@@ -220,7 +218,7 @@ def _ask_all(
         return _chosen(active[0].origin, answer, not settings.stop_on_error, trace)
     trace.outcome = "no platform plugin is active" if found else "no platform plugin is installed"
     reasons = "; ".join(f"{candidate.origin}: {candidate.reason}" for candidate in trace.candidates)
-    _logger.info("%s%s", trace.outcome, f" ({reasons})" if reasons else "")
+    log(__name__).info("%s%s", trace.outcome, f" ({reasons})" if reasons else "")
     return Choice(None, None, True, trace)
 
 
@@ -241,13 +239,13 @@ def _ask_into(candidate: Candidate, record: EntryPointRecord) -> PlatformError |
 def _chosen(origin: PluginOrigin, location: str, may_fall_back: bool, trace: Trace) -> Choice:
     trace.candidate(origin).outcome = "chosen"
     trace.outcome = f"{origin} is the platform: {location}"
-    _logger.info("platform: %s at %s", origin, location)
+    log(__name__).info("platform: %s at %s", origin, location)
     return Choice(origin, location, may_fall_back, trace)
 
 
 def _warn(error: PlatformError, trace: Trace) -> None:
     trace.notes.append(f"{ON_ERROR_VARIABLE}=warn: went on without {error.plugin}")
-    _logger.warning("%s=warn, going on without it: %s", ON_ERROR_VARIABLE, error)
+    log(__name__).warning("%s=warn, going on without it: %s", ON_ERROR_VARIABLE, error)
 
 
 def _one_error(failures: list[PlatformError]) -> PlatformError:

@@ -5,9 +5,10 @@ is not needed for that: BEFORE hooks run outermost first on the way in, AFTER ho
 an AROUND hook is a `functools.partial` that holds what is inside it. So a stack without AROUND costs one frame, and
 each AROUND one C call more.
 
-The frame has the kind of its target. What AFTER sees follows from it: the value that a function returns or a coroutine
-function's await gives; the generator or async generator itself, before its first item, in whose place it may return
-another iterator. The hooks of those three kinds run when the coroutine or generator runs, as the target's body does.
+The text of a frame is in `frames`. It has the kind of its target. What AFTER sees follows from it: the value that
+a function returns or a coroutine function's await gives; the generator or async generator itself, before its first
+item, in whose place it may return another iterator. The hooks of those three kinds run when the coroutine or
+generator runs, as the target's body does.
 """
 
 from __future__ import annotations
@@ -18,13 +19,11 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from sglang_platform.core.errors import HookError, PluginOrigin
+from sglang_platform.core.hooks.frames import PARTS, fit, fits, fitted, general
 from sglang_platform.core.hooks.registration import RETURN_NONE, HookType
 from sglang_platform.core.hooks.wrap import Flavour, flavour, lend_attributes
 
 __all__ = ["Layer", "Wrapper"]
-
-_PARTS = ("inner", "hook_", "layer_")
-"""Names in a frame that stand for this stack's own parts."""
 
 
 class Layer(NamedTuple):
@@ -48,8 +47,11 @@ class Wrapper:
         self._names = self._namespace(function)
         self._changes = 0
         self._inside: list[functools.partial[Any] | FunctionType] = []
-        """What AROUND hooks get as `original`: the target, or one of these."""
-        self.function = FunctionType(self._frame(function, [], self._names), self._names)
+        """What AROUND hooks get as `original`, and where a fitted frame goes on with changed arguments."""
+        self._fit = fit(function) if self.flavour == "plain" else None
+        self.function = FunctionType(general(self.flavour, True, False, ()), self._names)
+        self.function.__code__ = self._frame(function, None, [], self._names)
+        self._set_defaults(self.function)
         self.rebase(function)
 
     def rebase(self, function: Callable[..., Any]) -> None:
@@ -62,18 +64,22 @@ class Wrapper:
     def stack(self, base: Callable[..., Any], layers: Sequence[Layer]) -> None:
         """Let calls go through `layers`, innermost first, to `base`: the target itself or its replacement."""
         inner, pending = base, list[Layer]()
+        around: Callable[..., Any] | None = None
         self._inside = []
         for layer in layers:
             if layer.type is not HookType.AROUND:
                 pending.append(layer)
                 continue
-            if pending or (self.flavour != "plain" and flavour(inner) != self.flavour):
+            if pending or (self.flavour != "plain" and flavour(around or inner) != self.flavour):
                 names = self._namespace(self.function)  # its own: in the wrapper's it would refer to itself
-                inner = self._as_original(FunctionType(self._frame(inner, pending, names), names))
+                code = self._frame(inner, around, pending, names)
+                inner = self._as_original(self._set_defaults(FunctionType(code, names)))
                 pending = []
-            inner = self._as_original(functools.partial(layer.hook, inner))
+            elif around is not None:
+                inner = self._as_original(functools.partial(around, inner))
+            around = layer.hook
         self._changes += 1
-        self.function.__code__ = self._frame(inner, pending, self._names, f"_{self._changes}")
+        self.function.__code__ = self._frame(inner, around, pending, self._names, f"_{self._changes}")
 
     def references(self, value: object) -> int:
         """How often the wrapper itself refers to `value`; `stale` looks for the references of others."""
@@ -87,7 +93,8 @@ class Wrapper:
     def objects(self) -> Iterator[object]:
         """The wrapper's own objects that may refer to what it wraps."""
         yield from (self, vars(self), self._names, self.function, vars(self.function), self._inside)
-        yield from vars(self.function).values()
+        # The target is none of them: its defaults may refer to another one.
+        yield from (one for name, one in vars(self.function).items() if name != "__wrapped__")
         for one in self._inside:
             yield from (one, one.args if isinstance(one, functools.partial) else one.__globals__)
 
@@ -100,22 +107,84 @@ class Wrapper:
             "RETURN_NONE": RETURN_NONE,
         }
 
+    def _set_defaults(self, function: FunctionType) -> FunctionType:
+        """Those of a fitted frame. A general one does not look at them, so they stay when the code changes."""
+        if self._fit is not None:
+            function.__defaults__ = self._fit.defaults or None
+            function.__kwdefaults__ = self._fit.keyword_defaults or None
+        return function
+
     def _frame(
-        self, inner: Callable[..., Any], layers: Sequence[Layer], names: dict[str, Any], suffix: str = ""
+        self,
+        inner: Callable[..., Any],
+        around: Callable[..., Any] | None,
+        layers: Sequence[Layer],
+        names: dict[str, Any],
+        suffix: str = "",
     ) -> CodeType:
-        """The code of one frame, with its parts bound in `names`."""
-        names["inner" + suffix] = inner
+        """The code of one frame, with its parts bound in `names`.
+
+        `layers` go around `inner`, or around ``around(inner, ...)``.
+        """
+        self._bind(names, inner, around, layers, suffix)
+        code = self._fitted_code(inner, around, layers)
+        if code is None:
+            return self._named(self._general_code(inner, around, layers), inner, suffix)
         for i, layer in enumerate(layers):
-            names[f"hook_{i}{suffix}"] = layer.hook
-            names[f"layer_{i}{suffix}"] = layer
-        shapes = tuple((layer.type, flavour(layer.hook) == "coroutine") for layer in layers)
-        code = _template(self.flavour, flavour(inner) == self.flavour, shapes)
+            if layer.type is HookType.BEFORE:
+                names[f"rest_{i}{suffix}"] = self._rest(inner, around, layers[:i])
+        return self._named(code, inner, suffix)
+
+    def _rest(
+        self, inner: Callable[..., Any], around: Callable[..., Any] | None, layers: Sequence[Layer]
+    ) -> FunctionType:
+        """Where a fitted frame goes on when a BEFORE hook changed the arguments: they may have any form."""
+        names = self._namespace(inner)
+        self._bind(names, inner, around, layers)
+        code = self._named(self._general_code(inner, around, layers), inner)
+        rest = FunctionType(code, names)
+        self._inside.append(rest)
+        return rest
+
+    def _named(self, code: CodeType, inner: Callable[..., Any], suffix: str = "") -> CodeType:
         name = getattr(inner, "__name__", code.co_name)
         return code.replace(  # also a copy: what the interpreter caches in it is about one namespace
-            co_names=tuple(one + suffix if one.startswith(_PARTS) else one for one in code.co_names),
+            co_names=tuple(one + suffix if one.startswith(PARTS) else one for one in code.co_names),
             co_name=name if isinstance(name, str) else code.co_name,
             co_filename=f"<hooks on {self.where}>",
         )
+
+    @staticmethod
+    def _bind(
+        names: dict[str, Any],
+        inner: Callable[..., Any],
+        around: Callable[..., Any] | None,
+        layers: Sequence[Layer],
+        suffix: str = "",
+    ) -> None:
+        names["inner" + suffix] = inner
+        if around is not None:
+            names["around" + suffix] = around
+        for i, layer in enumerate(layers):
+            names[f"hook_{i}{suffix}"] = layer.hook
+            names[f"layer_{i}{suffix}"] = layer
+
+    def _general_code(
+        self, inner: Callable[..., Any], around: Callable[..., Any] | None, layers: Sequence[Layer]
+    ) -> CodeType:
+        shapes = tuple((layer.type, flavour(layer.hook) == "coroutine") for layer in layers)
+        return general(self.flavour, flavour(around or inner) == self.flavour, around is not None, shapes)
+
+    def _fitted_code(
+        self, inner: Callable[..., Any], around: Callable[..., Any] | None, layers: Sequence[Layer]
+    ) -> CodeType | None:
+        """The code of a frame with the target's own parameters, if nothing in it can tell."""
+        target = self._fit
+        if target is None or not (fits(target, inner, 0) if around is None else fits(target, around, 1)):
+            return None
+        if not all(fits(target, layer.hook, layer.type is HookType.AFTER) for layer in layers):
+            return None
+        return fitted(tuple(layer.type for layer in layers), around is not None, target)
 
     def _as_original(self, inner: Any) -> Callable[..., Any]:
         """What an AROUND hook gets as `original` tells the target's name, whatever it is made of."""
@@ -139,82 +208,3 @@ def _changed_arguments(value: Any, layer: Layer) -> tuple[Sequence[Any], Mapping
         why="a BEFORE hook returns None to keep the arguments, or (args, kwargs) to change them",
         fix="return None, or a tuple of all positional arguments and a dict of the keyword arguments",
     )
-
-
-@functools.cache
-def _template(kind: Flavour, same_kind: bool, shapes: tuple[tuple[HookType, bool], ...]) -> CodeType:
-    source = "\n".join(_source(kind, same_kind, shapes))
-    names: dict[str, Any] = {}
-    exec(compile(source, "<hooks>", "exec"), names)
-    code: CodeType = names["frame"].__code__
-    return code
-
-
-def _source(kind: Flavour, same_kind: bool, shapes: tuple[tuple[HookType, bool], ...]) -> Iterator[str]:
-    """The text of a frame. Layers that follow an argument change keep the arguments they were called with."""
-    asynchronous = kind in ("coroutine", "async generator")
-    yield f"{'async ' if asynchronous else ''}def frame(*args, **kwargs):"
-    arguments: dict[int, str] = {}
-    for i in reversed(range(len(shapes))):
-        type_, awaited = shapes[i]
-        if type_ is HookType.BEFORE:
-            yield f"    value = {_call(f'hook_{i}', awaited)}"
-            yield "    if value is not None:"
-            yield f"        args, kwargs = changed_arguments(value, layer_{i})"
-        elif any(inner is HookType.BEFORE for inner, _ in shapes[:i]):
-            arguments[i] = f"_{i}"
-            yield f"    args_{i}, kwargs_{i} = args, kwargs"
-    afters = [i for i, (type_, _) in enumerate(shapes) if type_ is HookType.AFTER]
-    if kind == "plain" and not afters:
-        yield f"    return {_call('inner', False)}"
-        return
-    yield f"    result = {_call('inner', kind == 'coroutine' and same_kind)}"
-    if (kind == "coroutine" and not same_kind) or kind == "async generator":
-        yield "    if hasattr(result, '__await__'):"
-        yield "        result = await result"
-    for i in afters:
-        yield f"    value = {_call(f'hook_{i}', shapes[i][1], 'result, ', arguments.get(i, ''))}"
-        yield "    if value is not None:"
-        yield "        result = None if value is RETURN_NONE else value"
-    yield from _ENDINGS[kind]
-
-
-def _call(name: str, awaited: bool, first: str = "", suffix: str = "") -> str:
-    """A call of one part. Without keyword arguments the shorter call is worth its test."""
-    args, kwargs = f"args{suffix}", f"kwargs{suffix}"
-    call = f"{name}({first}*{args}, **{kwargs}) if {kwargs} else {name}({first}*{args})"
-    return f"await ({call})" if awaited else call
-
-
-_ENDINGS: dict[Flavour, tuple[str, ...]] = {
-    "plain": ("    return result",),
-    "coroutine": ("    return result",),
-    "generator": (
-        "    if result is not None:",
-        "        return (yield from result)",
-    ),
-    # What `yield from` does for a generator: items out; sent values, thrown exceptions and the close in.
-    "async generator": (
-        "    if result is None:",
-        "        return",
-        "    stream = result.__aiter__()",
-        "    step = stream.__anext__()",
-        "    while True:",
-        "        try:",
-        "            item = await step",
-        "        except StopAsyncIteration:",
-        "            return",
-        "        try:",
-        "            sent = yield item",
-        "        except GeneratorExit:",
-        "            if hasattr(stream, 'aclose'):",
-        "                await stream.aclose()",
-        "            raise",
-        "        except BaseException as error:",
-        "            if not hasattr(stream, 'athrow'):",
-        "                raise",
-        "            step = stream.athrow(error)",
-        "        else:",
-        "            step = stream.__anext__() if sent is None else stream.asend(sent)",
-    ),
-}
