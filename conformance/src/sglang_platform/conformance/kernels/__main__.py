@@ -1,0 +1,145 @@
+"""All that can be known about a platform's kernels without its device.
+
+(a) every kernel in the interpreter against float64, (b) machine code for every target, (c) the launch wrappers under a
+driver without a device, in one pass with (b). Ends with one line on what only hardware can show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+__all__ = ["main"]
+
+_LEFT = "speed, the device's own rounding and scheduling, races inside a program, and real memory faults"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit status 0 only if every case and every launch passed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m sglang_platform.conformance.kernels", description=__doc__
+    )
+    parser.add_argument("--platform", required=True, help="cuda, rocm, or pkg.mod:PlatformClass")
+    parser.add_argument("--only", action="append", default=[], help="a declaration's name; may be repeated")
+    parser.add_argument("--skip", choices=("interpret", "compile"), action="append", default=[])
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cache", type=Path, help="where Triton keeps what it compiled (TRITON_CACHE_DIR)")
+    parser.add_argument("--json", type=Path, help="write every outcome there")
+    parser.add_argument("--table", type=Path, help="write the table kernel x target there, as Markdown")
+    options = parser.parse_args(arguments)
+    if options.cache is not None:
+        os.environ["TRITON_CACHE_DIR"] = str(options.cache.resolve())
+
+    from sglang_platform.conformance.kernels.load import declarations
+
+    places, targets = _declared(options.platform)
+    declared = [d for d in declarations(places) if not options.only or d.name in options.only]
+    if not declared:
+        print(f"{options.platform} declares no kernels{' of these names' if options.only else ''}")
+        return 1
+    record: dict[str, Any] = {"platform": options.platform, "cases": [], "rows": []}
+    good = True
+    if "interpret" not in options.skip:
+        good &= _interpret(places, [d.name for d in declared], options, record)
+    if "compile" not in options.skip:
+        good &= _compile(declared, targets, options, record)
+    if options.json is not None:
+        options.json.write_text(json.dumps(record, indent=1))
+    names = " ".join(targets)
+    print(f"\n{'passed' if good else 'FAILED'}; only hardware ({names}) can show: {_LEFT}")
+    return 0 if good else 1
+
+
+def _declared(platform: str) -> tuple[list[str], list[str]]:
+    from sglang_platform.conformance.kernels.load import named
+    from sglang_platform.core.contract.kernels import CUDA_TARGETS, ROCM_TARGETS
+
+    classes = {
+        "cuda": "sglang_platform.cuda.platform:CudaSRTPlatform",
+        "rocm": "sglang_platform.rocm.platform:RocmSRTPlatform",
+    }
+    cls = named(classes.get(platform, platform))
+    targets = {"cuda": CUDA_TARGETS, "rocm": ROCM_TARGETS}.get(platform, CUDA_TARGETS + ROCM_TARGETS)
+    return list(cls.kernels), list(targets)
+
+
+def _interpret(
+    places: list[str], names: list[str], options: argparse.Namespace, record: dict[str, Any]
+) -> bool:
+    """The interpreter in processes of its own, each with a share of the cases."""
+    import subprocess
+
+    from sglang_platform.conformance.kernels.interpreter.process import environment
+
+    start = time.perf_counter()
+    module = "sglang_platform.conformance.kernels.interpreter.run"
+    only = [argument for name in names for argument in ("--only", name)]
+    command = [sys.executable, "-m", module, *places, *only, "--seed", str(options.seed)]
+    processes = [
+        subprocess.Popen(
+            [*command, "--share", f"{share}/{options.workers}"],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for share in range(options.workers)
+    ]
+    good = True
+    seen: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for process in processes:
+        text, _ = process.communicate()
+        for line in text.splitlines():
+            if line.startswith("{"):
+                outcome = json.loads(line)
+                seen[outcome["declaration"]].append(outcome)
+                record["cases"].append(outcome)
+        good &= process.returncode == 0
+    for name, outcomes in seen.items():
+        failed = [o for o in outcomes if o["faults"]]
+        worst = max((o["worst"] or 0.0 for o in outcomes), default=0.0)
+        seconds = sum(o["seconds"] for o in outcomes)
+        print(f"interpreter  {name:28} {len(outcomes):4} cases, {len(failed)} failed, worst {worst:.2f} of its bound, "
+              f"{seconds:.0f} s")  # fmt: skip
+        for outcome in failed[:3]:
+            print(f"  {outcome['case']}: " + "\n  ".join(outcome["faults"]))
+        good &= bool(outcomes) and not failed
+    print(f"interpreter  {time.perf_counter() - start:.0f} s")
+    return good
+
+
+def _compile(declared: Any, targets: list[str], options: argparse.Namespace, record: dict[str, Any]) -> bool:
+    from dataclasses import asdict
+
+    from sglang_platform.conformance.kernels.compile.farm import compile_all
+    from sglang_platform.conformance.kernels.table import page
+
+    start = time.perf_counter()
+    rows = list(compile_all(declared, targets, options.workers))
+    record["rows"] = [asdict(row) for row in rows]
+    good = True
+    for one in declared:
+        mine = [row for row in rows if row.declaration == one.name]
+        failed = [row for row in mine if row.faults]
+        excluded = {(row.target, row.launch) for row in mine if row.excluded}
+        pairs = {(row.launch, row.target) for row in mine} - {(launch, target) for target, launch in excluded}
+        print(f"compiled     {one.name:28} {len(pairs):4} launches x targets, {len(mine)} kernels, "
+              f"{len(excluded)} excluded, {len(failed)} failed")  # fmt: skip
+        for row in failed:
+            print(f"  {row.launch} {row.kernel} on {row.target}: " + "; ".join(row.faults))
+        good &= bool(mine) and not failed
+    print(f"compiled     {time.perf_counter() - start:.0f} s")
+    if options.table is not None:
+        import triton
+
+        options.table.write_text(page(rows, triton.__version__, targets))
+    return good
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Compiles the declared kernels for each target on a machine without one, through their own launch wrappers."""

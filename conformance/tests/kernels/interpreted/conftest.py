@@ -1,0 +1,12 @@
+"""Tests that run kernels in Triton's interpreter; `../test_interpreted.py` runs them in a process of their own."""
+
+from __future__ import annotations
+
+import os
+
+if os.environ.get("TRITON_INTERPRET") == "1":
+    from sglang_platform.conformance.kernels import interpreter
+
+    interpreter.start()
+else:
+    collect_ignore_glob = ["*"]
