@@ -25,6 +25,7 @@ __all__ = [
     "kernels",
     "kv_dtype",
     "kv_kind",
+    "kv_pool",
     "page_size",
     "paged_allocator",
     "world_size",
@@ -54,6 +55,16 @@ def kv_kind(kind: str) -> Requirement:
         f"a KV pool of kind {kind}",
         lambda subject: kind in subject.declares.kv_kinds,
         f"{kind!r} is not in supported_kv_kinds",
+    )
+
+
+def kv_pool() -> Requirement:
+    """The platform brings a KV pool of any kind (`supported_kv_kinds`)."""
+    return _declared(
+        "kv_pool",
+        "a KV pool of its own",
+        lambda subject: bool(subject.declares.kv_kinds),
+        "supported_kv_kinds is empty: the host's own pools are used",
     )
 
 

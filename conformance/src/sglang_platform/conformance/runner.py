@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.check import Check, registered
+from sglang_platform.conformance.description import nobody
 from sglang_platform.conformance.expected import VendorFile
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import Outcome, case_text
@@ -118,6 +119,16 @@ class Runner:
         self._on_outcome(outcome)
         return outcome
 
+    def describe(self) -> dict[str, Any]:
+        """What the platform says of itself, asked in a process of its own: see `description.describe`."""
+        worker = Worker(self.selection)
+        try:
+            return worker.describe()
+        except _WorkerEnded as ended:
+            return nobody(self.selection.name, self.selection.location, f"{ended.what}\n{ended.trace}")
+        finally:
+            worker.close()
+
     def close(self) -> None:
         """End the process that ran the plugin."""
         if self._worker is not None:
@@ -186,9 +197,7 @@ class Worker:
     ) -> dict[str, Any]:
         """Run one check. Raises _WorkerEnded where the process died or had to be stopped."""
         self._case = None
-        if not self._started:
-            self._next(_START_SECONDS, "starting")
-            self._started = True
+        self._wait_until_ready()
         self._send({"check": check.id, "seed": seed})
         until = time.monotonic() + check.seconds
         while True:
@@ -198,6 +207,17 @@ class Worker:
             if "case" in event:
                 self._case = event["case"]
                 on_case(self._case)
+
+    def describe(self) -> dict[str, Any]:
+        """Ask what the platform says of itself. Raises _WorkerEnded."""
+        self._wait_until_ready()
+        self._send({"describe": True})
+        return self._next(_START_SECONDS, f"{_START_SECONDS} s")["description"]  # type: ignore[no-any-return]
+
+    def _wait_until_ready(self) -> None:
+        if not self._started:
+            self._next(_START_SECONDS, f"{_START_SECONDS} s of start-up")
+            self._started = True
 
     def close(self) -> None:
         """Stop the process, kindly first: it may hold an engine."""

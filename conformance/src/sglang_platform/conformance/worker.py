@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from sglang_platform.conformance.check import Check, CheckFailed, NotRun, registered
+from sglang_platform.conformance.description import describe
 from sglang_platform.conformance.outcome import case_fields
 from sglang_platform.conformance.subject import DeviceAbsent, PlatformRefused, Subject
 
@@ -119,6 +120,9 @@ def _serve() -> None:
     tell({"ready": os.getpid()})
     for line in sys.stdin:
         wanted = json.loads(line)
+        if "describe" in wanted:
+            tell({"description": describe(subject)})
+            continue
         outcome = run_check(checks[wanted["check"]], subject, wanted["seed"], tell)
         tell({"outcome": outcome})
 

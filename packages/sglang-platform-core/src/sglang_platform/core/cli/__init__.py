@@ -12,5 +12,7 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command with the arguments of this process."""
     from sglang_platform.core.cli.app import app
+    from sglang_platform.core.cli.extensions import add_installed
 
+    add_installed(app)
     app()

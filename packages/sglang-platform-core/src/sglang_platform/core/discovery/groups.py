@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 __all__ = [
+    "COMMAND_GROUP",
     "CONTRACT_GROUP",
+    "DIFFUSION_GENERAL_GROUP",
+    "DIFFUSION_PLATFORM_GROUP",
     "GENERAL_GROUP",
     "KNOWN_GROUPS",
     "OWN_PLUGIN",
@@ -17,8 +20,17 @@ PLATFORM_GROUP = "sglang.srt.platforms"
 GENERAL_GROUP = "sglang.srt.plugins"
 """General plugins: functions called for their side effects."""
 
+DIFFUSION_PLATFORM_GROUP = "sglang.multimodal_gen.platforms"
+"""Platforms of the diffusion runtime, which reads it from SGLang 0.5.23."""
+
+DIFFUSION_GENERAL_GROUP = "sglang.multimodal_gen.plugins"
+"""General plugins of the diffusion runtime."""
+
 CONTRACT_GROUP = "sglang_platform.contract"
 """The contract version a plugin was built for: its name, and `v<number>` as the value. Never loaded."""
+
+COMMAND_GROUP = "sglang_platform.cli"
+"""Subcommands of `sglang-platform`: a `typer.Typer` under the subcommand's name."""
 
 OWN_PLUGIN = "sglang_platform_core"
 """Core's own general plugin, through which the host's loader reaches this project."""
@@ -28,8 +40,9 @@ KNOWN_GROUPS = frozenset(
         PLATFORM_GROUP,
         GENERAL_GROUP,
         CONTRACT_GROUP,
-        "sglang.multimodal_gen.platforms",
-        "sglang.multimodal_gen.plugins",
+        COMMAND_GROUP,
+        DIFFUSION_PLATFORM_GROUP,
+        DIFFUSION_GENERAL_GROUP,
         "sglang.serve_backends",
     }
 )

@@ -1,0 +1,28 @@
+"""`sglang-platform conformance`: run the checks, list them, compare reports, make the hardware table.
+
+run      the checks on a platform: what the command does without a subcommand
+listing  `conformance list`     comparing  `conformance compare`     table  `conformance table`
+progress what is shown while checks run     summary  what is shown at the end
+"""
+
+from __future__ import annotations
+
+import typer
+
+from sglang_platform.conformance.cli.comparing import compare
+from sglang_platform.conformance.cli.listing import list_checks
+from sglang_platform.conformance.cli.run import run
+from sglang_platform.conformance.cli.table import table
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="conformance",
+    help="Check a platform plugin: packaging, contract, memory, kernels, graphs, processes, SGLang, distributed.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.callback(invoke_without_command=True)(run)
+app.command("list")(list_checks)
+app.command("compare")(compare)
+app.command("table")(table)

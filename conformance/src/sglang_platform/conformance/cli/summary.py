@@ -1,0 +1,78 @@
+"""What is shown at the end: each failure with its case and its fix, what was not run and why, and a table by level."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.outcome import BAD, case_text
+from sglang_platform.conformance.report.document import STATUSES, by_reason, is_green
+from sglang_platform.core.cli.output import console
+
+__all__ = ["print_summary"]
+
+
+def print_summary(document: dict[str, Any], written: list[Path]) -> None:
+    """Standard output, made for people; the JSON report is for programs."""
+    from rich.text import Text
+
+    out = console()
+    outcomes = document["outcomes"]
+    for outcome in outcomes:
+        if outcome["status"] in BAD and outcome["status"] != "blocked":
+            _print_failure(out, outcome)
+    blocked = [outcome["id"] for outcome in outcomes if outcome["status"] == "blocked"]
+    if blocked:
+        why = next(outcome["why"] for outcome in outcomes if outcome["status"] == "blocked")
+        out.print(Text(f"{len(blocked)} checks could not be run: {why}", style="bold red"))
+    for outcome in outcomes:
+        if outcome["status"] == "expected_failure":
+            out.print(Text(f"expected failure {outcome['id']}: {outcome['why']}", style="yellow"))
+    reasons = by_reason(outcomes)
+    if reasons:
+        out.print(Text("not run:", style="bold"))
+        for reason, ids in reasons.items():
+            out.print(Text(f"  {reason}"), Text(f"({', '.join(ids)})", style="dim"))
+    out.print(_table(document))
+    platform = document["platform"]
+    if platform.get("device_absent"):
+        out.print(Text(f"what needs the device waits for it: {platform['device_absent']}", style="yellow"))
+    for path in written:
+        out.print(Text(f"report: {path}", style="dim"))
+    verdict = (
+        Text("conformant", style="bold green")
+        if is_green(document)
+        else Text("NOT conformant", style="bold red")
+    )
+    name = platform["name"]
+    seconds = document["run"]["seconds"]
+    out.print(verdict + Text(f": {name}, seed {document['run']['seed']}, {seconds:.0f} s", style="default"))
+
+
+def _print_failure(out: Any, outcome: dict[str, Any]) -> None:
+    from rich.text import Text
+
+    head = Text(f"{outcome['status'].replace('_', ' ')} ", style="bold red") + Text(
+        outcome["id"], style="bold"
+    )
+    out.print(head)
+    lines = [("proves", outcome["proves"]), ("what", outcome["what"]), ("case", case_text(outcome["case"]))]
+    lines += [("where", outcome["trace"]), ("fix", outcome["fix"]), ("again", outcome["rerun"])]
+    for label, text in lines:
+        if text:
+            body = text.replace("\n", "\n          ")
+            out.print(Text(f"  {label + ':':<8}{body}", style="green" if label == "fix" else "default"))
+
+
+def _table(document: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    table = Table("level", *(status.replace("_", " ") for status in STATUSES), "seconds", box=None)
+    for level in Level:
+        counts = document["levels"].get(level.label)
+        if counts is None:
+            continue
+        cells = [str(counts[status]) if counts[status] else "-" for status in STATUSES]
+        table.add_row(f"{int(level)} {level.label}", *cells, f"{counts['seconds']:.1f}")
+    return table

@@ -1,0 +1,73 @@
+"""The pytest front end: options, and one test per check. Loaded by pytest in every run, so it imports nothing heavy.
+
+    pytest --pyargs sglang_platform.conformance --platform my_device
+
+or, in a vendor's own tests,
+
+    from sglang_platform.conformance import PlatformSuite
+
+    class TestMyDevice(PlatformSuite):
+        platform = "my_device"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from sglang_platform.conformance.runner import Runner
+
+__all__: list[str] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("sglang-platform", "conformance of an SGLang hardware platform")
+    group.addoption(
+        "--platform", help="the plugin to check: an entry-point name, or name=pkg.mod:Class", default=None
+    )
+    group.addoption(
+        "--platform-host", choices=("none", "sglang"), default=None, help="as --host of the command"
+    )
+    group.addoption("--platform-seed", type=int, default=None, help="seeds the cases; default 0")
+    group.addoption("--platform-level", action="append", default=None, help="a level, by number or name")
+    group.addoption("--platform-config", default=None, help="the vendor's file; default ./conformance.toml")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "conformance_check" not in metafunc.fixturenames:
+        return
+    from sglang_platform.conformance.suite import selection_of
+
+    selection = selection_of(metafunc.cls, metafunc.config)
+    if selection is None:
+        nobody = pytest.param(None, marks=pytest.mark.skip(reason="name a platform: --platform NAME"))
+        metafunc.parametrize("conformance_check", [nobody], ids=["no platform is named"])
+        return
+    checks = selection.chosen()
+    metafunc.parametrize("conformance_check", checks, ids=[check.id for check in checks], scope="class")
+
+
+@pytest.fixture(scope="class")
+def conformance_runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+    """The processes in which the platform's code runs, shared by the tests of one class."""
+    from sglang_platform.conformance.runner import Runner
+    from sglang_platform.conformance.suite import selection_of
+
+    selection = selection_of(request.cls, request.config)
+    assert selection is not None
+    runner = Runner(selection)
+    yield runner
+    runner.close()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
+    """A failed check is shown as the command shows it, without a traceback through this suite."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    error = call.excinfo.value if call.excinfo is not None else None
+    if report.failed and hasattr(error, "conformance_outcome"):
+        report.longrepr = str(error)

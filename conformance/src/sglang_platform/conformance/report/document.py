@@ -1,0 +1,76 @@
+"""The JSON document of one run. `report.schema.json` is its form; `SCHEMA` rises where a reader would have to change."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Any, get_args
+
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.outcome import BAD, Outcome, Status
+from sglang_platform.conformance.report.environment import environment
+from sglang_platform.conformance.runner import Selection
+
+__all__ = ["SCHEMA", "STATUSES", "by_reason", "is_green", "make_document"]
+
+SCHEMA = 1
+STATUSES: tuple[str, ...] = ("passed", *(status for status in get_args(Status) if status != "passed"))
+
+
+def make_document(
+    selection: Selection,
+    about: dict[str, Any],
+    outcomes: Sequence[Outcome],
+    *,
+    started: float,
+    command: str,
+) -> dict[str, Any]:
+    """The document. `about` is the platform's description of itself (`Runner.describe`)."""
+    described = [outcome.as_dict() for outcome in outcomes]
+    platform = about["platform"]
+    return {
+        "schema": SCHEMA,
+        "platform": platform,
+        "declares": about["declares"],
+        "host": selection.host,
+        "environment": environment(platform.get("distribution")),
+        "run": {
+            "command": command,
+            "started": datetime.fromtimestamp(started, timezone.utc).isoformat(timespec="seconds"),
+            "seconds": round(time.time() - started, 1),
+            "seed": selection.seed,
+            "whole": not selection.checks and not selection.levels,
+            "vendor_file": str(selection.vendor_file.path) if selection.vendor_file.path else None,
+        },
+        "summary": {status: sum(one["status"] == status for one in described) for status in STATUSES},
+        "levels": _levels(described),
+        "outcomes": described,
+    }
+
+
+def is_green(document: dict[str, Any]) -> bool:
+    """Everything required passed, and something did."""
+    summary = document["summary"]
+    return not any(summary[status] for status in BAD) and bool(summary["passed"])
+
+
+def by_reason(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
+    """The ids of the checks that were not run, by the reason why."""
+    reasons: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        if outcome["status"] == "not_run":
+            reasons.setdefault(outcome["why"] or "no reason given", []).append(outcome["id"])
+    return reasons
+
+
+def _levels(outcomes: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for level in Level:
+        mine = [one for one in outcomes if one["level"] == level.label]
+        if mine:
+            counts: dict[str, Any] = {
+                status: sum(one["status"] == status for one in mine) for status in STATUSES
+            }
+            found[level.label] = {**counts, "seconds": round(sum(one["seconds"] for one in mine), 3)}
+    return found

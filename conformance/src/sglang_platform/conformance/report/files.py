@@ -1,0 +1,61 @@
+"""Reports as files: written, found, read and held to the schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from sglang_platform.conformance.report.document import SCHEMA
+from sglang_platform.core.errors import ConfigurationError
+
+__all__ = ["find_reports", "read_report", "schema", "write_report"]
+
+_NAME = "report.json"
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a report; the file ships in the wheel."""
+    text = files("sglang_platform.conformance.report").joinpath("report.schema.json").read_text("utf-8")
+    return json.loads(text)  # type: ignore[no-any-return]
+
+
+def write_report(document: dict[str, Any], folder: Path) -> list[Path]:
+    """`report.json` and `report.html` in `folder`, which is made. Returns their paths."""
+    from sglang_platform.conformance.report.page import page
+
+    folder.mkdir(parents=True, exist_ok=True)
+    as_json, as_html = folder / _NAME, folder / "report.html"
+    as_json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    as_html.write_text(page(document), encoding="utf-8")
+    return [as_json, as_html]
+
+
+def find_reports(places: Iterable[Path]) -> list[Path]:
+    """The files themselves, and every `report.json` below a folder. Raises ConfigurationError where there is none."""
+    found: list[Path] = []
+    for place in places:
+        found += sorted(place.rglob(_NAME)) if place.is_dir() else [place]
+    if not found:
+        raise ConfigurationError(
+            f"no {_NAME} was found", fix="make one: sglang-platform conformance --report DIR"
+        )
+    return found
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """A report. Raises ConfigurationError where it is none, or of another schema."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{path} is no report", why=str(error)) from None
+    found = document.get("schema") if isinstance(document, dict) else None
+    if found != SCHEMA or "outcomes" not in document:
+        raise ConfigurationError(
+            f"{path} is not a report that this version reads",
+            why=f"its schema is {found}, this version's is {SCHEMA}",
+            fix="make it again with this version, or install the version that made it",
+        )
+    return document  # type: ignore[no-any-return]
