@@ -89,7 +89,7 @@ FAULTS = [
         see(f"the limit is a {type(engine.scheduler.LIMIT).__name__}")
         """,
         "HookError",
-        "'LIMIT' is a int, which cannot be called",
+        "'LIMIT' is of type int, which cannot be called",
     ),
     hook_fault(
         "registering-imports",

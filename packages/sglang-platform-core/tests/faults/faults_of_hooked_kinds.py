@@ -53,7 +53,7 @@ FAULTS = [
         """,
         "hooked",
     ),
-    hook_fault(
+    right_hook(
         "cached-property",
         "an AFTER hook on a cached property",
         """
@@ -63,10 +63,8 @@ FAULTS = [
         size = Model().size
         see(size if isinstance(size, str) else f"size is a {type(size).__name__}")
         """,
-        "warning",
-        "Hooks on engine.cached:Model.size do not reach: a tuple without a name",
-        seen="hooked",
-        modules=CACHED,
+        "hooked",
+        **{name.replace(".", "__"): source for name, source in CACHED.items()},
     ),
     right_hook(
         "async-after",

@@ -363,7 +363,7 @@ def test_what_cannot_be_called_cannot_be_hooked(host):
     host.write(kinds=KINDS)
     host.load("kinds")
     HookRegistry.register("kinds:CONSTANT", around, HookType.AROUND)
-    with pytest.raises(HookError, match="'CONSTANT' is a int, which cannot be called"):
+    with pytest.raises(HookError, match="'CONSTANT' is of type int, which cannot be called"):
         HookRegistry.apply_hooks()
 
 
@@ -422,3 +422,14 @@ def test_an_alias_in_another_class_keeps_a_hook_to_itself(host):
     assert (module.One().run(), module.Two().run(), module.shared(None)) == (12, 11, 11)
     HookRegistry.reset()
     assert vars(module.One)["run"] is vars(module.Two)["run"] is module.shared
+
+
+def test_nothing_is_left_behind_by_a_hook_on_a_cached_property(host):
+    host.write(
+        lazily="import functools\nclass Model:\n    @functools.cached_property\n    def size(self): return 1\n"
+    )
+    lazily = host.load("lazily")
+    HookRegistry.register("lazily:Model.size", lambda result, self: result + 1)
+    HookRegistry.apply_hooks()
+    assert lazily.Model().size == 2
+    assert [row["unreached"] for row in HookRegistry.report()] == [[]]

@@ -194,7 +194,7 @@ class _Heap:
         """The holder in words, for the report; nothing where it does not use what it holds."""
         name = self.name(holder)
         if isinstance(holder, types.CellType):
-            return [f"{name or 'a function'} (a closure)"]
+            return [f"{name.rpartition('[')[0] if name else 'a function'} (a closure)"]
         if isinstance(holder, type):  # a C metaclass may look a method up once, when it makes the class
             return [f"{name} itself (a {type(holder).__name__} keeps its own reference)"]
         if isinstance(holder, types.MethodType):

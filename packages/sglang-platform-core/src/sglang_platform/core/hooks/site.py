@@ -227,7 +227,7 @@ class Site:
 
     def objects(self) -> Iterator[object]:
         """The site's own objects that may refer to what it hooks."""
-        yield from (self, self.place, self.shape, self.edits, *self.edits)
+        yield from (self, self.place, self.shape, self.shape.rebuild, self.edits, *self.edits)
         if not isinstance(self.place.raw, FunctionType):  # whose defaults may refer to another target
             yield self.place.raw
         if self.wrapper is not None:

@@ -46,20 +46,28 @@ def shape(raw: Any, owner: object, name: str) -> Shape | str:
     if in_class and isinstance(raw, property):
         return "it is a property without a getter" if raw.fget is None else Shape(raw.fget, raw.getter)
     if in_class and isinstance(raw, functools.cached_property):
-        return Shape(raw.func, functools.partial(_cached_property_like, raw))
+        return Shape(raw.func, _CachedPropertyLike(raw))
     if callable(raw):
         binds = not in_class or hasattr(type(raw), "__get__")
         return Shape(raw, _as_is if binds else staticmethod)
     method = raw.__get__(None, owner) if in_class and hasattr(type(raw), "__get__") else None
     if isinstance(method, FunctionType):  # functools.partialmethod and its like
         return Shape(method, _as_is)
-    return f"{name!r} is a {type(raw).__name__}, which cannot be called"
+    return f"{name!r} is of type {type(raw).__name__}, which cannot be called"
 
 
-def _cached_property_like(raw: functools.cached_property[Any], wrapper: Callable[..., Any]) -> Any:
-    copied = copy.copy(raw)
-    copied.func = wrapper
-    return copied
+class _CachedPropertyLike:
+    """Makes a cached property under the same name around another function."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: functools.cached_property[Any]) -> None:
+        self.raw = raw
+
+    def __call__(self, wrapper: Callable[..., Any]) -> Any:
+        copied = copy.copy(self.raw)
+        copied.func = wrapper
+        return copied
 
 
 def flavour(function: object) -> Flavour:
