@@ -1,13 +1,16 @@
 """The host half of a decode graph runner: SGLang's batches, model and outputs.
 
-Read from SGLang 0.5.23, `model_executor/cpu_graph_runner.py` and `forward_batch_info.py`.
+Read from SGLang 0.5.11 to 0.5.23, `model_executor/cpu_graph_runner.py` and `forward_batch_info.py`.
 """
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-__all__ = ["HostDecodeBatches"]
+from sglang_platform.core.hosts.sglang.versions import facts
+
+__all__ = ["HostDecodeBatches", "OlderCalls"]
 
 
 class HostDecodeBatches:
@@ -19,17 +22,31 @@ class HostDecodeBatches:
     max_bs: int
 
     def _batch_sizes(self) -> list[int]:
-        from sglang.srt.runtime_context import get_exec
-
-        configured = get_exec().graph.cuda_graph_config.decode.bs
         # Row 0 of the request pool is reserved, so no batch is larger than the pool.
         limit = self.model_runner.req_to_token_pool.size
-        return [bs for bs in configured if bs <= limit] or [1]
+        return [bs for bs in self._configured_sizes() if bs <= limit] or [1]
+
+    def _configured_sizes(self) -> list[int]:
+        source = facts().graph_sizes
+        if source == "server_args.cuda_graph_bs":
+            return list(self.model_runner.server_args.cuda_graph_bs)
+        if source == "server_args.cuda_graph_config.decode.bs":
+            return list(self.model_runner.server_args.cuda_graph_config.decode.bs)
+        from sglang.srt.runtime_context import get_exec
+
+        return list(get_exec().graph.cuda_graph_config.decode.bs)
 
     def _static_batch(self, bucket: int) -> Any:
         from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
 
-        inputs = self.inputs
+        inputs, runner = self.inputs, self.model_runner
+        of_this_host: dict[str, Any] = {}
+        if facts().batch_holds_pools:
+            of_this_host = {
+                "req_to_token_pool": runner.req_to_token_pool,
+                "token_to_kv_pool": runner.token_to_kv_pool,
+                "attn_backend": runner.attn_backend,
+            }
         batch = ForwardBatch(
             forward_mode=ForwardMode.DECODE,
             batch_size=bucket,
@@ -41,23 +58,33 @@ class HostDecodeBatches:
             return_logprob=False,
             positions=inputs.positions[:bucket],
             mrope_positions=inputs.mrope_positions[:, :bucket],
-            spec_algorithm=self.model_runner.spec_algorithm,
+            spec_algorithm=runner.spec_algorithm,
             spec_info=None,
             capture_hidden_mode=CaptureHiddenMode.NULL,
             global_forward_mode=ForwardMode.DECODE,
+            **of_this_host,
         )
-        self.model_runner.kv_index_translator.bind_runner_slots(batch)
+        if facts().translates_slots:
+            runner.kv_index_translator.bind_runner_slots(batch)
         return batch
 
     def _run_model(self, forward_batch: Any) -> Any:
         import torch
-        from sglang.srt.model_executor.forward_context import ForwardContext, forward_context
 
         runner = self.model_runner
-        context = ForwardContext(attn_backend=runner.attn_backend)
-        with torch.no_grad(), forward_context(context, forward_batch=forward_batch):
+        with torch.no_grad(), self._forward_context(forward_batch):
             runner.attn_backend.init_forward_metadata_in_graph(forward_batch)
             return runner.model.forward(forward_batch.input_ids, forward_batch.positions, forward_batch)
+
+    def _forward_context(self, forward_batch: Any) -> AbstractContextManager[Any]:
+        if not facts().forward_context:
+            return nullcontext()
+        from sglang.srt.model_executor.forward_context import ForwardContext, forward_context
+
+        context = ForwardContext(attn_backend=self.model_runner.attn_backend)
+        if facts().context_takes_batch:
+            return forward_context(context, forward_batch=forward_batch)  # type: ignore[no-any-return]
+        return forward_context(context)  # type: ignore[no-any-return]
 
     def can_run_graph(self, forward_batch: Any) -> bool:
         """A plain decode batch that fits: no hidden states, embeddings or adapters asked for."""
@@ -75,3 +102,15 @@ class HostDecodeBatches:
         from sglang.srt.layers.logits_processor import LogitsProcessorOutput
 
         return LogitsProcessorOutput(next_token_logits=output.next_token_logits[:n])
+
+
+class OlderCalls:
+    """The names by which hosts up to 0.5.13 call a graph runner."""
+
+    def can_run(self, forward_batch: Any) -> bool:
+        return bool(self.can_run_graph(forward_batch))  # type: ignore[attr-defined]
+
+    def replay(
+        self, forward_batch: Any, skip_attn_backend_init: bool = False, pp_proxy_tensors: Any = None
+    ) -> Any:
+        return self.execute(forward_batch, pp_proxy_tensors)  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ from typing import Any
 
 from sglang_platform.core.discovery import current
 from sglang_platform.core.errors import LaunchRefused
+from sglang_platform.core.hosts.sglang import stubs
 
 __all__ = ["check_platform", "offer_attention_backends"]
 
@@ -26,6 +27,7 @@ def check_platform() -> None:
     theirs = host.current_platform
     if current.is_current_platform(theirs):
         return
+    stubs.withdraw()
     name = decision.origin.name if decision.origin else None
     raise LaunchRefused(
         f"SGLang chose another platform ({theirs.device_name!r}) than the installed plugins call for ({ours!r})",
@@ -38,9 +40,19 @@ def check_platform() -> None:
 
 
 def offer_attention_backends() -> None:
-    """Teach SGLang's command line the active platform's attention backend names, before it parses."""
-    names = list(getattr(current.current_platform, "get_attention_backends", dict)())
-    if names:
-        from sglang.srt.server_args import add_attention_backend_choices
+    """Teach the host the active platform's attention backend names, before its command line parses.
 
-        add_attention_backend_choices(names)
+    Two lists: the choices of `--attention-backend` and its kin, and, from 0.5.18, those of the draft model's.
+    """
+    names = list(getattr(current.current_platform, "get_attention_backends", dict)())
+    if not names:
+        return
+    from sglang.srt import server_args
+
+    for choices, add in (
+        ("ATTENTION_BACKEND_CHOICES", "add_attention_backend_choices"),
+        ("DRAFT_ATTENTION_BACKEND_CHOICES", "add_draft_attention_backend_choices"),
+    ):
+        known = getattr(server_args, choices, None)
+        if known is not None and hasattr(server_args, add):
+            getattr(server_args, add)([name for name in names if name not in known])

@@ -1,11 +1,12 @@
-"""Forwards registered for core's fused ops, carried to SGLang's op classes (0.5.23: `sglang.kernels.fused_op`)."""
+"""Forwards registered for core's fused ops, carried to SGLang's op classes."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
+from sglang_platform.core.hosts.sglang.checked import load
+from sglang_platform.core.hosts.sglang.versions import facts
 from sglang_platform.core.ops.fused_op import FusedOp
 
 __all__ = ["register_fused_ops"]
@@ -15,14 +16,11 @@ Forward = Callable[..., Any]
 
 def register_fused_ops(dispatch_key: str) -> list[str]:
     """Register every forward of this key with the host; returns the names of the ops carried over."""
-    from sglang.kernels.fused_op import BaseFusedOp
-
+    base = load(facts().op_class)
     carried = []
     for entry in FusedOp.registered(dispatch_key):
         where, adapt = _HOST_OPS[entry.op_cls.op]
-        module, name = where.split(":")
-        host_op = getattr(importlib.import_module(module), name)
-        BaseFusedOp.register_oot_forward(host_op, adapt(entry.forward), dispatch_key)
+        base.register_oot_forward(load(where), adapt(entry.forward), dispatch_key)
         carried.append(entry.op_cls.op)
     return carried
 
@@ -36,14 +34,25 @@ def _moe_experts(forward: Forward) -> Forward:
         from sglang.srt.layers.moe.token_dispatcher import StandardCombineInput
 
         topk_weights, topk_ids, _ = dispatch_output.topk_output
-        hidden = forward(
-            self, layer, dispatch_output.hidden_states, topk_weights, topk_ids, self.moe_runner_config
-        )
+        config = _Config(self.moe_runner_config)
+        hidden = forward(self, layer, dispatch_output.hidden_states, topk_weights, topk_ids, config)
         if hidden is NotImplemented:
             return self.forward_native(layer, dispatch_output)
         return StandardCombineInput(hidden_states=hidden)
 
     return host_forward
+
+
+class _Config:
+    """The host's MoE configuration; a field that this version does not have yet reads as None."""
+
+    __slots__ = ("_config",)
+
+    def __init__(self, config: Any) -> None:
+        self._config = config
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._config, name, None)
 
 
 _HOST_OPS: dict[str, tuple[str, Callable[[Forward], Forward]]] = {

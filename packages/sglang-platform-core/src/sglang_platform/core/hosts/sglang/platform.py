@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
+from sglang_platform.core.contract.bridges import older_methods
+from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.errors import PluginOrigin
-from sglang_platform.core.hosts.sglang import parts
+from sglang_platform.core.hosts.sglang import parts, pools
 from sglang_platform.core.hosts.sglang.rebase import rebase
 from sglang_platform.core.hosts.sglang.server_args import choose_attention_backend
+from sglang_platform.core.hosts.sglang.versions import facts
 
 __all__ = ["rebase_platform"]
 
@@ -23,7 +27,7 @@ def rebase_platform(cls: type, origin: PluginOrigin) -> type:
 
     from sglang_platform.core.contract.srt import SRTPlatform
 
-    rebased = rebase(cls, SRTPlatform, HostPlatform, outer=_HostFacing, metaclass=_OneObject)
+    rebased = rebase(cls, SRTPlatform, HostPlatform, outer=_outer(facts().version), metaclass=_OneObject)
     if rebased is not cls:
         rebased._plugin_origin = origin  # type: ignore[attr-defined]
     return rebased
@@ -34,8 +38,11 @@ class _OneObject(type):
 
     def __call__(cls) -> Any:
         from sglang_platform.core.discovery.current import adopt
+        from sglang_platform.core.hosts.sglang import stubs
 
-        return adopt(cls)
+        platform = adopt(cls)
+        stubs.install(platform)
+        return platform
 
 
 class _HostFacing:
@@ -47,7 +54,9 @@ class _HostFacing:
 
     @property
     def capabilities(self) -> Any:
-        """The vendor's capabilities as the host's struct, core's own fields kept beside the host's."""
+        """The vendor's capabilities, as the host's struct where it has one, core's own fields beside the host's."""
+        if not facts().capabilities_struct:
+            return super().capabilities  # type: ignore[misc]
         if self._host_capabilities is None:
             self._host_capabilities = _as_host_capabilities(super().capabilities)  # type: ignore[misc]
         return self._host_capabilities
@@ -57,12 +66,19 @@ class _HostFacing:
         return self.device_type if device_id is None else super().get_device(device_id)  # type: ignore[misc]
 
     def get_kv_pool_cls(self, *, kind: str) -> type | None:
+        kind = kv_pool_kind(kind)
         cls = super().get_kv_pool_cls(kind=kind)  # type: ignore[misc]
-        return None if cls is None else parts.rebase_pool(cls, kind, self._plugin_origin)
+        if cls is not None:
+            return parts.rebase_pool(cls, kind, self._plugin_origin)
+        if facts().takes_none_for_parts:
+            return None
+        return pools.without_stray_keywords(parts.host_pool(kind), kind)
 
     def get_paged_allocator_cls(self) -> type | None:
         cls = super().get_paged_allocator_cls()  # type: ignore[misc]
-        return None if cls is None else parts.rebase_allocator(cls, self._plugin_origin)
+        if cls is not None:
+            return parts.rebase_allocator(cls, self._plugin_origin)
+        return None if facts().takes_none_for_parts else parts.allocator_of_last_resort()
 
     def get_graph_runner_cls(self) -> type | None:
         cls = super().get_graph_runner_cls()  # type: ignore[misc]
@@ -85,6 +101,12 @@ class _HostFacing:
 
         for name, factory in self.get_attention_backends().items():  # type: ignore[attr-defined]
             register_attention_backend(name)(_host_factory(factory, self._plugin_origin))
+
+
+@functools.cache
+def _outer(version: str) -> type:
+    """`_HostFacing`, with the older names that a host of this version calls."""
+    return type("_HostFacing", (_HostFacing,), {"__module__": __name__, **older_methods(version)})
 
 
 def _host_factory(factory: Any, origin: PluginOrigin | None) -> Callable[[Any], Any]:

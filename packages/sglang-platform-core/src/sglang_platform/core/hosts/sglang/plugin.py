@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
-from sglang_platform.core.errors import LaunchRefused, PlatformError
+from sglang_platform.core.discovery.groups import OWN_PLUGIN
+from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginOrigin
 
 __all__ = ["load"]
 
@@ -23,14 +25,32 @@ def load() -> None:
 
 
 def _load() -> None:
-    from sglang_platform.core.hosts.sglang import guard, loader, report
+    from sglang_platform.core.discovery import current
+    from sglang_platform.core.hooks.registry import plugin_source
+    from sglang_platform.core.hosts.sglang import guard, limits, loader, processes, report, seams
+    from sglang_platform.core.hosts.sglang.rebase import REBASED_MARK
     from sglang_platform.core.plugins import load_plugins
 
     guard.check_platform()
     guard.offer_attention_backends()
-    if os.environ.get(REPORT_DIR_VARIABLE):
-        from sglang_platform.core.hosts.sglang import proof
+    platform = current.current_platform
+    with plugin_source(_origin()):
+        processes.register_hooks()
+        if getattr(type(platform), REBASED_MARK, False):
+            seams.register_hooks(platform)
+            limits.warn(platform)
+        if os.environ.get(REPORT_DIR_VARIABLE):
+            from sglang_platform.core.hosts.sglang import proof
 
-        proof.register_hooks()
+            proof.register_hooks()
     load_plugins(already_run=loader.take_over())
     report.keep()
+
+
+def _origin() -> PluginOrigin:
+    distribution = "sglang-platform-core"
+    try:
+        version = importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:  # run from its source folder
+        version = None
+    return PluginOrigin(OWN_PLUGIN, distribution, version)

@@ -1,7 +1,7 @@
 """Counts what SGLang's own parts do, beside what ours do, to prove which of them served; gauges of the KV cache.
 
 Active only with `SGLANG_PLATFORM_REPORT_DIR` set. Each count is kept by one of our BEFORE hooks, so it is also a
-standing test of the hook engine. Targets as of SGLang 0.5.23.
+standing test of the hook engine.
 """
 
 from __future__ import annotations
@@ -11,37 +11,44 @@ from typing import Any
 
 from sglang_platform.core.counters import counter
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hosts.sglang.versions import facts
 
-__all__ = ["GAUGE_METHOD", "HOST_COUNTERS", "register_hooks"]
+__all__ = ["GAUGE_METHOD", "host_counters", "register_hooks"]
 
 GAUGE_METHOD = "sglang_platform_update_gauges"
 _SCHEDULER = "sglang.srt.managers.scheduler:Scheduler.__init__"
 
-HOST_COUNTERS: dict[str, tuple[str, ...]] = {
-    "host.process.scheduler": (_SCHEDULER,),
-    "host.process.detokenizer": ("sglang.srt.managers.detokenizer_manager:DetokenizerManager.__init__",),
-    "host.attention.calls": (
-        "sglang.srt.layers.attention.torch_native_backend:TorchNativeAttnBackend.forward_extend",
-        "sglang.srt.layers.attention.torch_native_backend:TorchNativeAttnBackend.forward_decode",
-        "sglang.srt.layers.attention.intel_amx_backend:IntelAMXAttnBackend.forward_extend",
-        "sglang.srt.layers.attention.intel_amx_backend:IntelAMXAttnBackend.forward_decode",
-        "sglang.srt.layers.attention.triton_backend:TritonAttnBackend.forward_extend",
-        "sglang.srt.layers.attention.triton_backend:TritonAttnBackend.forward_decode",
-    ),
-    "host.kv_pool.stores": ("sglang.srt.mem_cache.memory_pool:_set_kv_buffer_impl",),
-    "host.paged_allocator.calls": (
-        "sglang.srt.mem_cache.allocator.paged:alloc_extend_naive",
-        "sglang.srt.mem_cache.allocator.paged:alloc_decode_naive",
-    ),
-    "host.token_allocator.calls": ("sglang.srt.mem_cache.allocator.token:TokenToKVPoolAllocator.alloc",),
-    "host.graph.replays": ("sglang.srt.model_executor.cpu_graph_runner:CPUGraphRunner.execute",),
-    "host.extend.batches": ("sglang.srt.model_executor.runner.eager_runner:EagerRunner.execute",),
-}
+_ATTENTION = ("torch_native_backend:TorchNativeAttnBackend", "intel_amx_backend:IntelAMXAttnBackend",
+              "triton_backend:TritonAttnBackend")  # fmt: skip
+
+
+def host_counters() -> dict[str, tuple[str, ...]]:
+    """Each count with the functions of this version of the host that make it."""
+    host = facts()
+    paged = host.paged_allocator.partition(":")[0]
+    counted = {
+        "host.process.scheduler": (_SCHEDULER,),
+        "host.process.detokenizer": ("sglang.srt.managers.detokenizer_manager:DetokenizerManager.__init__",),
+        "host.attention.calls": tuple(
+            f"sglang.srt.layers.attention.{place}.forward_{mode}"
+            for place in _ATTENTION
+            for mode in ("extend", "decode")
+        ),
+        "host.kv_pool.stores": ("sglang.srt.mem_cache.memory_pool:_set_kv_buffer_impl",),
+        "host.paged_allocator.calls": (f"{paged}:alloc_extend_naive",),
+        "host.token_allocator.calls": (f"{host.token_allocator}.alloc",),
+        "host.graph.replays": (
+            f"sglang.srt.model_executor.cpu_graph_runner:CPUGraphRunner.{host.graph_calls[1]}",
+        ),
+    }
+    if host.eager_runner is not None:
+        counted["host.extend.batches"] = (f"{host.eager_runner}.execute",)
+    return counted
 
 
 def register_hooks() -> None:
     """Register one counting hook per target. A target that this version lacks is reported, not an error."""
-    for name, targets in HOST_COUNTERS.items():
+    for name, targets in host_counters().items():
         count = counter(name)
         for target in targets:
             HookRegistry.register(target, _counting(count.add), HookType.BEFORE, required=False)

@@ -1,21 +1,28 @@
-"""Reading SGLang's server arguments: what the operator asked for, as against what the host filled in."""
+"""SGLang's server arguments: what the operator asked for, the platform's default, and the platform's last word."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["asked_for", "choose_attention_backend"]
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hosts.sglang.versions import facts
+
+__all__ = ["asked_for", "choose_attention_backend", "register_hooks"]
 
 _ATTENTION = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
+_KEPT = "_sglang_platform_asked_for"
 
 
 def asked_for(server_args: Any, field: str) -> Any:
     """The value the operator gave for `field`, None where none was given.
 
-    SGLang 0.5.23 resolves arguments in steps and keeps the raw input beside them; older ones have only the value.
+    From SGLang 0.5.19 the host keeps the raw input beside what it resolved; before, a hook of ours does.
     """
-    raw = getattr(server_args, "_raw_input", None)
-    return raw.get(field) if isinstance(raw, dict) else getattr(server_args, field, None)
+    for kept in ("_raw_input", _KEPT):
+        raw = getattr(server_args, kept, None)
+        if isinstance(raw, dict):
+            return raw.get(field)
+    return getattr(server_args, field, None)
 
 
 def choose_attention_backend(server_args: Any, default: str) -> None:
@@ -25,3 +32,36 @@ def choose_attention_backend(server_args: Any, default: str) -> None:
     """
     if not any(asked_for(server_args, field) for field in _ATTENTION):
         server_args.attention_backend = default
+
+
+def register_hooks(platform: Any) -> None:
+    """Give the platform the last word: after the host has settled every argument, in the process that settles them.
+
+    Children of the launcher receive the finished record. Where the host resolves in a function of its own
+    (0.5.19 and later), assignments are declared as the host's own rules declare theirs, so that its readers see them.
+    """
+    target = facts().finished_arguments
+    if not facts().keeps_raw_arguments:
+        HookRegistry.register(target, _keep_input, HookType.BEFORE)
+
+    def finalize(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
+        if str(getattr(server_args, "model_path", "")).lower() in ("none", "dummy"):
+            return  # the host resolves nothing for these
+        if facts().keeps_raw_arguments:
+            _declare(server_args, f"platform:{platform.device_name}", platform.finalize_server_args)
+        else:
+            platform.finalize_server_args(server_args)
+
+    HookRegistry.register(target, finalize, HookType.AFTER)
+
+
+def _keep_input(server_args: Any, *args: Any, **kwargs: Any) -> None:
+    setattr(server_args, _KEPT, {field: getattr(server_args, field, None) for field in _ATTENTION})
+
+
+def _declare(server_args: Any, rule: str, assign: Any) -> None:
+    from sglang.srt.arg_groups import overrides
+
+    # Renamed in 0.5.20.
+    record = getattr(overrides, "record_foreign_defaults", None) or overrides.declare_direct_writes
+    record(server_args, rule, assign)

@@ -1,0 +1,15 @@
+"""The re-based platform classes of the diffusion runtime, by entry-point name: what `activate()` points it at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__: list[str] = []
+
+
+def __getattr__(name: str) -> Any:
+    from sglang_platform.core.discovery.current_mm import process
+
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return process.host_platform_class(name)

@@ -1,0 +1,89 @@
+"""Core's general plugin in the diffusion runtime: its loader runs it in every process, and it takes over from there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from sglang_platform.core.counters import REPORT_DIR_VARIABLE
+from sglang_platform.core.discovery.groups import OWN_PLUGIN
+from sglang_platform.core.discovery.kind import DIFFUSION
+from sglang_platform.core.errors import HostError, LaunchRefused, PlatformError
+from sglang_platform.core.hosts.sglang.mm import PLATFORMS
+
+__all__ = ["check_platform", "load"]
+
+
+def load() -> None:
+    """Check the host's platform, run the other general plugins of the runtime by our rules, apply all hooks.
+
+    The host lets failures of plugins pass that do not belong to the selected platform's distribution; what must stop
+    the launch leaves here as `LaunchRefused`, which is no `Exception`.
+    """
+    try:
+        _load()
+    except PlatformError as error:
+        raise LaunchRefused.because(error) from error
+
+
+def _load() -> None:
+    from sglang_platform.core.plugins import load_plugins
+
+    check_platform()
+    if os.environ.get(REPORT_DIR_VARIABLE):
+        from sglang_platform.core.hosts.sglang import mm_proof
+
+        mm_proof.register_hooks()
+    load_plugins(already_run=_take_over(), kind=DIFFUSION)
+
+
+def check_platform() -> None:
+    """Refuse the launch unless the runtime's `current_platform` and core's `current_mm_platform` are one object.
+
+    Raises LaunchRefused with both decisions, PlatformError where our own rules refuse.
+    """
+    from sglang_platform.core.discovery.current_mm import current_mm_platform, process
+
+    decision = process.decide()
+    theirs: Any = sys.modules[PLATFORMS].current_platform
+    process.follow_host()
+    ours = current_mm_platform.device_name
+    if theirs is current_mm_platform or process.shares_state(theirs):
+        return
+    name = decision.origin.name if decision.origin else None
+    raise LaunchRefused(
+        f"the diffusion runtime chose another platform ({theirs.device_name!r}) than the plugins call for ({ours!r})",
+        plugin=decision.origin,
+        why="the runtime asks installed entry points only, and resolved without this plugin",
+        fix=f"install the plugin's package and set {DIFFUSION.variable}={name}; see `sglang-platform list --explain`"
+        if name
+        else "see `sglang-platform list --explain` and `sglang-platform doctor`",
+    )
+
+
+def _take_over() -> set[str]:
+    """Keep the host from calling the plugins that follow; the names of those it has called already."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == f"{PLATFORMS}.plugins" and "plugins" in frame.f_locals:
+            break
+        frame = frame.f_back  # type: ignore[assignment]
+    else:
+        return set()  # called by ourselves, not by the host's loop
+    plugins = frame.f_locals["plugins"]
+    if not isinstance(plugins, dict) or OWN_PLUGIN not in plugins:
+        raise HostError(
+            "the diffusion runtime's plugin loader is not the one this adapter knows",
+            why=f"{frame.f_code.co_filename}:{frame.f_lineno} has no table of plugins with {OWN_PLUGIN!r} in it",
+            fix="use a supported SGLang, or report this version",
+        )
+    names = list(plugins)
+    place = names.index(OWN_PLUGIN)
+    for name in names[place + 1 :]:
+        plugins[name] = (_left_to_core, plugins[name][1])
+    return set(names[:place])
+
+
+def _left_to_core() -> None:
+    """Stands in the host's table for a plugin that core runs."""
