@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sglang_platform.conformance.requirement import Requirement
     from sglang_platform.conformance.subject import Subject
 
-__all__ = ["Check", "CheckFailed", "NotRun", "check", "expect", "registered"]
+__all__ = ["Blocked", "Check", "CheckFailed", "NotRun", "check", "expect", "registered"]
 
 HostName = Literal["none", "sglang"]
 Needs = Literal["source", "platform", "device"]
@@ -43,6 +43,10 @@ class CheckFailed(AssertionError):
         check's own."""
         super().__init__(what)
         self.what, self.case, self.fix = what, case, fix
+
+
+class Blocked(Exception):
+    """Raised by a check that an earlier failure keeps from running; the text names the check that tells it."""
 
 
 class NotRun(Exception):

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sglang_platform.conformance.check import Check, CheckFailed, NotRun, registered
+from sglang_platform.conformance.check import Blocked, Check, CheckFailed, NotRun, registered
 from sglang_platform.conformance.description import describe
 from sglang_platform.conformance.outcome import case_fields
 from sglang_platform.conformance.subject import DeviceAbsent, PlatformRefused, Subject
@@ -50,6 +50,8 @@ def run_check(check: Check, subject: Subject, seed: int, tell: Any = lambda even
                 return {"status": "not_run", "why": "nothing that is declared gives a case for it"}
     except NotRun as stopped:
         return {"status": "not_run", "why": str(stopped)}
+    except Blocked as blocked:
+        return {"status": "blocked", "why": str(blocked)}
     except PlatformRefused:
         why = "the platform could not be created: see contract.platform_is_created"
         return {"status": "blocked", "why": why}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,9 @@ def print_summary(document: dict[str, Any], written: list[Path]) -> None:
     for outcome in outcomes:
         if outcome["status"] in BAD and outcome["status"] != "blocked":
             _print_failure(out, outcome)
-    blocked = [outcome["id"] for outcome in outcomes if outcome["status"] == "blocked"]
-    if blocked:
-        why = next(outcome["why"] for outcome in outcomes if outcome["status"] == "blocked")
-        out.print(Text(f"{len(blocked)} checks could not be run: {why}", style="bold red"))
+    blocked = Counter(outcome["why"] for outcome in outcomes if outcome["status"] == "blocked")
+    for why, count in blocked.items():
+        out.print(Text(f"{count} checks could not be run: {why}", style="bold red"))
     for outcome in outcomes:
         if outcome["status"] == "expected_failure":
             out.print(Text(f"expected failure {outcome['id']}: {outcome['why']}", style="yellow"))

@@ -1,4 +1,4 @@
-"""The JSON document of one run. `report.schema.json` is its form; `SCHEMA` rises where a reader would have to change."""
+"""The JSON document of one run. `report.schema.json` is its form; `SCHEMA` rises when a reader must change."""
 
 from __future__ import annotations
 

@@ -1,0 +1,281 @@
+"""Level 2: each factory answers a class, None, or NotImplementedError with a reason, and what is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sglang_platform.conformance.check import CheckFailed, check, expect
+from sglang_platform.conformance.declarations import KINDS
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+_FACTORIES: dict[str, tuple[Any, ...]] = {
+    "get_paged_allocator_cls": (),
+    "get_graph_runner_cls": (),
+    "get_full_graph_backend_cls": (),
+    "get_piecewise_backend_cls": (),
+    "get_quantization_config": ("fp8",),
+    "get_speculative_worker_cls": ("EAGLE",),
+    "get_speculative_graph_runner_cls": ("EAGLE", "draft_decode"),
+    "get_communicator_class": (),
+}
+"""The factories that answer with a class, and arguments to ask them with. KV pools are asked for each kind."""
+
+
+def answer_of(ask: Callable[[], Any], call: str) -> type | None:
+    """A factory's answer; None also where it refuses with a reason. Raises CheckFailed on everything else."""
+    try:
+        answer = ask()
+    except NotImplementedError as refusal:
+        expect(
+            str(refusal).strip(),
+            f"{call} raises NotImplementedError without a reason",
+            fix='say why: raise NotImplementedError("this device has no ...")',
+        )
+        return None
+    except ValueError:
+        return None  # how get_quantization_config refuses a method
+    if answer is None or isinstance(answer, type):
+        return answer
+    kind = "an instance of" if not callable(answer) else "a"
+    shown = f"{kind} {type(answer).__name__}" if not isinstance(answer, str) else f"the text {answer!r}"
+    raise CheckFailed(
+        f"{call} answers {shown}, and the host wants a class", fix="return the class itself, not called"
+    )
+
+
+@check(
+    level=Level.CONTRACT,
+    fix="return a class, None for the host's own, or raise NotImplementedError with the reason",
+)
+def factories_answer_with_classes(subject: Subject) -> None:
+    """Every factory answers with a class, with None, or with NotImplementedError and its reason; the same each time."""
+    platform = subject.platform
+    asked = {
+        f"get_kv_pool_cls(kind={kind!r})": _ask(platform, "get_kv_pool_cls", kind=kind) for kind in KINDS
+    }
+    for name, arguments in _FACTORIES.items():
+        call = f"{name}({', '.join(map(repr, arguments))})"
+        if hasattr(platform, name):
+            asked[call] = _ask(platform, name, *arguments)
+    for call, ask in asked.items():
+        first, again = answer_of(ask, call), answer_of(ask, call)
+        expect(
+            first is again,
+            f"{call} answers {_name(first)}, and another class of that name when asked again",
+            case={"factory": call},
+            fix="define the class once, at the top of a module, and return it: the host compares classes",
+        )
+
+
+def _ask(platform: Any, name: str, *arguments: Any, **keywords: Any) -> Callable[[], Any]:
+    return lambda: getattr(platform, name)(*arguments, **keywords)
+
+
+def _name(cls: type | None) -> str:
+    return "None" if cls is None else f"{cls.__module__}.{cls.__qualname__}"
+
+
+@check(
+    level=Level.CONTRACT,
+    fix="answer with the class from get_kv_pool_cls(kind=...), or take the kind out of supported_kv_kinds",
+)
+def kv_kinds_are_served(subject: Subject) -> None:
+    """A kind that is declared has a pool on the base class of that kind."""
+    bases = _pool_bases(subject)
+    for kind in subject.declares.kv_kinds:
+        call = f"get_kv_pool_cls(kind={kind!r})"
+        cls = answer_of(_ask(subject.platform, "get_kv_pool_cls", kind=kind), call)
+        expect(
+            cls is not None,
+            f"{kind!r} is in supported_kv_kinds, and {call} has no class",
+            case={"kind": kind},
+        )
+        expect(
+            issubclass(cls, bases[kind]),  # type: ignore[arg-type]
+            f"{call} answers {_name(cls)}, which is no {_name(bases[kind][0])}",
+            case={"kind": kind},
+            fix=f"derive the pool from {_name(bases[kind][0])}",
+        )
+
+
+@check(
+    level=Level.CONTRACT,
+    fix="return None for a kind that you do not serve; where you do, add it to supported_kv_kinds so that it is tested",
+)
+def undeclared_kv_kinds_are_refused(subject: Subject) -> None:
+    """A kind that is not declared is refused: None, or NotImplementedError with the reason."""
+    for kind in KINDS:
+        if kind not in subject.declares.kv_kinds:
+            call = f"get_kv_pool_cls(kind={kind!r})"
+            cls = answer_of(_ask(subject.platform, "get_kv_pool_cls", kind=kind), call)
+            expect(
+                cls is None,
+                f"{kind!r} is not in supported_kv_kinds, and {call} answers {_name(cls)}",
+                case={"kind": kind},
+            )
+
+
+def _pool_bases(subject: Subject) -> dict[str, tuple[type, ...]]:
+    names = {"mha": "MHATokenToKVPool", "mla": "MLATokenToKVPool", "dsa": "DSATokenToKVPool"}
+    if subject.host == "sglang":
+        import sglang.srt.mem_cache.memory_pool as pools
+    else:
+        import sglang_platform.core.memory as pools  # type: ignore[no-redef]
+    return {kind: (getattr(pools, name),) for kind, name in names.items() if hasattr(pools, name)}
+
+
+@check(
+    level=Level.CONTRACT,
+    fix="answer with the runner's class from get_graph_runner_cls(), or say graph_capture=False: SGLang stops the "
+    "launch otherwise",
+)
+def graph_capture_has_a_runner(subject: Subject) -> None:
+    """`capabilities.graph_capture` and `get_graph_runner_cls()` say the same, and so do the piecewise ones."""
+    platform = subject.platform
+    if not platform.is_out_of_tree():
+        return  # the host has runners of its own for the devices that it knows
+    pairs = {"graph_capture": "get_graph_runner_cls", "piecewise_graph": "get_piecewise_backend_cls"}
+    for capability, factory in pairs.items():
+        claimed = bool(getattr(platform.capabilities, capability, False))
+        cls = answer_of(_ask(platform, factory), f"{factory}()")
+        if claimed:
+            expect(
+                cls is not None,
+                f"capabilities.{capability} is True, and {factory}() answers None",
+                case={"capability": capability},
+            )
+        else:
+            expect(
+                cls is None,
+                f"capabilities.{capability} is False, and {factory}() answers {_name(cls)}, which nobody will ask for",
+                case={"capability": capability},
+                fix=f"say {capability}=True in PlatformCapabilities, or answer None from {factory}()",
+            )
+
+
+@check(level=Level.CONTRACT, fix="return PlatformCapabilities(...) with True or False for each field")
+def capabilities_are_answers(subject: Subject) -> None:
+    """`capabilities` is a PlatformCapabilities, the same each time it is read."""
+    first, again = subject.platform.capabilities, subject.platform.capabilities
+    expect(
+        type(first).__name__ == "PlatformCapabilities",
+        f"capabilities is {first!r}, not PlatformCapabilities",
+    )
+    expect(first == again, f"capabilities is {first!r}, and when it is read again {again!r}")
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    fix="return a mapping of name to AttentionBackend subclass or function, and name one of them in "
+    "get_default_attention_backend()",
+)
+def attention_backends_are_named(subject: Subject) -> None:
+    """`get_attention_backends()` maps names to factories; the default is one of them, or one of the host's own."""
+    platform = subject.platform
+    backends = platform.get_attention_backends() if hasattr(platform, "get_attention_backends") else {}
+    expect(
+        isinstance(backends, Mapping),
+        f"get_attention_backends() answers {type(backends).__name__}, not a mapping",
+    )
+    for name, factory in backends.items():
+        expect(
+            isinstance(name, str) and callable(factory),
+            f"get_attention_backends() has {name!r}: {factory!r}, not a name and what builds the backend",
+            case={"name": str(name)},
+        )
+    try:
+        default = platform.get_default_attention_backend()
+    except NotImplementedError:
+        expect(
+            not platform.is_out_of_tree(),
+            "get_default_attention_backend() is not implemented, and SGLang asks an out-of-tree platform for it",
+            fix="return the name of an attention backend from get_default_attention_backend()",
+        )
+        return
+    expect(
+        isinstance(default, str) and default,
+        f"get_default_attention_backend() answers {default!r}, not a name",
+    )
+    known = {*backends, *_host_backends()}
+    expect(
+        default in known or not _host_backends(),
+        f"get_default_attention_backend() answers {default!r}, which is neither among the platform's own "
+        f"({', '.join(backends) or 'none'}) nor the host's",
+    )
+
+
+def _host_backends() -> frozenset[str]:
+    """The names that SGLang's registry is given in its source; empty where SGLang is not installed."""
+    import ast
+
+    from sglang_platform.core.diagnosis.module_source import SourceReader
+
+    source = SourceReader().module("sglang.srt.layers.attention.attention_registry")
+    if source is None:
+        return frozenset()
+    return frozenset(
+        decorator.args[0].value
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call)
+        and decorator.args
+        and isinstance(decorator.args[0], ast.Constant)
+        and isinstance(decorator.args[0].value, str)
+    )
+
+
+@check(level=Level.CONTRACT, fix="return the text, flag or device that the contract promises")
+def choices_are_in_form(subject: Subject) -> None:
+    """Dispatch key, compile backend, coordinator device and the speculative answers have the types of the contract."""
+    import torch
+
+    platform = subject.platform
+    for name in ("get_dispatch_key_name", "get_compile_backend"):
+        text = getattr(platform, name)()
+        expect(
+            isinstance(text, str) and text, f"{name}() answers {text!r}, not a name", case={"method": name}
+        )
+    device = platform.get_group_coordinator_device(0) if subject.availability is None else torch.device("cpu")
+    expect(
+        isinstance(device, torch.device),
+        f"get_group_coordinator_device(0) answers {device!r}, not a torch.device",
+    )
+    for name, arguments in (
+        ("supports_speculative_algorithm", ("EAGLE",)),
+        ("supports_speculative_draft_attention_backend", ("EAGLE", "triton")),
+        ("support_mamba_cache_extra_buffer", ()),
+    ):
+        if hasattr(platform, name):
+            answer = getattr(platform, name)(*arguments)
+            expect(
+                isinstance(answer, bool),
+                f"{name}() answers {answer!r}, not True or False",
+                case={"method": name},
+            )
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    hosts=("none",),
+    fix="register the op under the key that get_dispatch_key_name() answers: "
+    "FusedOp.register_oot_forward(op, forward, self.get_dispatch_key_name())",
+)
+def registered_ops_are_dispatched(subject: Subject) -> None:
+    """The fused ops that `init_backend()` registers are under the platform's own dispatch key."""
+    from sglang_platform.core.ops.fused_op import FusedOp
+
+    subject.init_backend()
+    key = subject.platform.get_dispatch_key_name()
+    others = sorted({other for _, other in FusedOp._registry} - {key})
+    expect(
+        not others,
+        f"get_dispatch_key_name() answers {key!r}, and init_backend() registers ops under {', '.join(others)}: they "
+        "are never called",
+    )

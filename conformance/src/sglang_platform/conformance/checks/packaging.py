@@ -1,0 +1,283 @@
+"""Level 1: the plugin is found, asked and imported without side effects. Each check works on a fresh process."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sglang_platform.conformance.check import Blocked, CheckFailed, NotRun, check, expect
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.probes.fresh import probe
+from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.discovery.scan import EntryPointRecord
+
+__all__: list[str] = []
+
+
+def installed(subject: Subject) -> EntryPointRecord:
+    """Its entry point. Raises NotRun for a development platform, Blocked where it is not installed."""
+    if subject.location is not None:
+        raise NotRun("a development platform has no package")
+    if subject.record is None:
+        raise Blocked("the plugin is not installed: see packaging.entry_point_resolves")
+    return subject.record
+
+
+@cache
+def _activation(module: str, attribute: str, name: str, blocked: tuple[str, ...] = ()) -> dict[str, Any]:
+    return probe(
+        "activation",
+        f"it imports {module} and calls {attribute}()",
+        environment={"SGLANG_PLATFORM": name, "SGLANG_PLATFORM_PLUGIN": None},
+        module=module,
+        attribute=attribute,
+        blocked=list(blocked),
+        fork=not blocked,
+    )
+
+
+def activation(subject: Subject, *blocked: str) -> dict[str, Any]:
+    """What importing the entry point's module and calling `activate()` did, in a fresh process."""
+    record = installed(subject)
+    module, _, attribute = record.value.partition("[")[0].replace(" ", "").partition(":")
+    told = _activation(module, attribute or "activate", subject.name, blocked)
+    if "import_raised" in told and not blocked:
+        raise Blocked("its entry point cannot be imported: see packaging.entry_point_resolves")
+    return told
+
+
+@check(
+    level=Level.PACKAGING, fix="correct the entry point in pyproject.toml, and pip install the package again"
+)
+def entry_point_resolves(subject: Subject) -> None:
+    """The entry point names a function that exists, and importing its module raises nothing."""
+    from sglang_platform.core.discovery.entry_target import target_problem
+
+    if subject.location is None and subject.record is None:
+        raise _not_installed(subject)
+    record = installed(subject)
+    problem = target_problem(record.value)
+    expect(problem is None, f"the entry point {record.name} = {record.value} leads nowhere: {problem}")
+    module, _, attribute = record.value.partition("[")[0].replace(" ", "").partition(":")
+    told = _activation(module, attribute, subject.name)
+    if "import_raised" in told:
+        last = told["trace"].strip().splitlines()
+        place = next((line.strip() for line in reversed(last) if line.strip().startswith("File ")), "")
+        raise CheckFailed(
+            f"importing {module} raises {told['import_raised']}\n{place}",
+            fix=f"import what only the device needs inside the functions that use it, so that {module} itself can "
+            "be imported on any machine",
+        )
+
+
+def _not_installed(subject: Subject) -> CheckFailed:
+    from sglang_platform.core.discovery import scan
+    from sglang_platform.core.discovery.groups import PLATFORM_GROUP
+    from sglang_platform.core.discovery.spelling import nearest
+
+    names = sorted({record.name for record in scan.records(PLATFORM_GROUP)})
+    meant = nearest(subject.name, names)
+    return CheckFailed(
+        f"no installed distribution has the entry point {subject.name!r} in {PLATFORM_GROUP}"
+        + (f"; did you mean {meant!r}?" if meant else ""),
+        fix=f'write [project.entry-points."{PLATFORM_GROUP}"] with {subject.name} = "package:activate" into '
+        f"pyproject.toml, and pip install the package; installed are: {', '.join(names) or 'none'}",
+    )
+
+
+@check(level=Level.PACKAGING, fix="uninstall all but one of them")
+def one_distribution(subject: Subject) -> None:
+    """One distribution registers the name, once: with two, the host takes one of them without a word."""
+    installed(subject)
+    carriers = [f"{record.origin} = {record.value}" for record in subject.records]
+    expect(
+        len({(record.origin, record.value) for record in subject.records}) == 1,
+        f"{len(carriers)} entry points are named {subject.name!r}: {'; '.join(carriers)}",
+    )
+
+
+@check(
+    level=Level.PACKAGING, fix="correct the entry points in pyproject.toml, and pip install the package again"
+)
+def metadata_is_sound(subject: Subject) -> None:
+    """Its metadata can be read, its entry points stand in groups that are read, its requirements are met."""
+    from sglang_platform.conformance.checks.findings import problems
+
+    installed(subject)
+    ids = (
+        "metadata-unreadable",
+        "distribution-hidden",
+        "group-unread",
+        "version-conflict",
+        "contract-without-plugin",
+    )
+    problems(subject, ids)
+
+
+@check(level=Level.PACKAGING, fix="pip install the package, so that it is found from every folder")
+def importable_from_everywhere(subject: Subject) -> None:
+    """A process that starts in another folder finds the plugin's module too."""
+    from sglang_platform.conformance.checks.findings import problems
+
+    installed(subject)
+    problems(subject, ("importable-from-here-only",))
+
+
+@check(
+    level=Level.PACKAGING,
+    fix='state it in pyproject.toml: [project.entry-points."sglang_platform.contract"] with the plugin\'s name = "v1"',
+)
+def contract_version_is_stated(subject: Subject) -> None:
+    """A plugin on core's contract states which version of it, where it can be read before anything is imported."""
+    from sglang_platform.core.contract.version import CONTRACT_VERSION
+    from sglang_platform.core.discovery.contract_version import stated_versions
+
+    record = installed(subject)
+    stated = stated_versions(record)
+    if not stated and not _uses_core(subject):
+        raise NotRun("the plugin is not built on sglang-platform-core")
+    expect(stated, f"{record.origin} is built on core's contract and does not state its version")
+    wrong = [version for version in stated if version != f"v{CONTRACT_VERSION}"]
+    expect(
+        not wrong,
+        f"{record.origin} is built for contract {', '.join(wrong)}, and this core speaks v{CONTRACT_VERSION}",
+        fix="port the plugin to this version of the contract, or install the sglang-platform-core it was built for",
+    )
+
+
+def _uses_core(subject: Subject) -> bool:
+    return any(b"sglang_platform.core" in path.read_bytes() for _, path in subject.sources)
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="import them inside the functions that need them: activate() is called in every process, and while SGLang "
+    "itself is being imported",
+)
+def import_is_light(subject: Subject) -> None:
+    """Importing the module and calling `activate()` imports no SGLang, and no kernel compiler."""
+    told = activation(subject)
+    heavy = _tops(told["imported"]) & {"sglang", "triton"}
+    expect(not heavy, f"activate() and its module import {', '.join(sorted(heavy))}")
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="look for the driver's files or ask its management library: the process that asks may fork, and a device "
+    "context does not survive that",
+)
+def activate_makes_no_device_context(subject: Subject) -> None:
+    """Importing the module and calling `activate()` initialises no torch device."""
+    told = activation(subject)
+    made = sorted(set(told["after"]["contexts"]) - set(told["before"]["contexts"]))
+    expect(not made, f"after activate() the process holds a device context: torch.{', torch.'.join(made)}")
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="start threads in init_backend(), and change the host's settings in server args",
+)
+def activate_leaves_the_process_alone(subject: Subject) -> None:
+    """No variable, path, folder, signal handler, import finder or thread is changed or left behind by asking."""
+    told = activation(subject)
+    before, after = told["before"], told["after"]
+    changed = []
+    for name in sorted({*before["environment"], *after["environment"]}):
+        old, new = before["environment"].get(name), after["environment"].get(name)
+        if old != new:
+            changed.append(f"the variable {name} is {new!r}, it was {old!r}")
+    for name in ("folder", "path", "handlers", "finders"):
+        if before[name] != after[name]:
+            changed.append(f"{_NAMES[name]}: {after[name]}, before {before[name]}")
+    left = sorted(set(after["threads"]) - set(before["threads"]))
+    changed += [f"threads run on: {', '.join(left)}"] if left else []
+    changed += (
+        [f"modules of the host are replaced: {', '.join(told['replaced'])}"] if told["replaced"] else []
+    )
+    expect(not changed, "asking the plugin leaves traces: " + "; ".join(changed))
+
+
+_NAMES = {
+    "folder": "the working directory",
+    "path": "sys.path",
+    "handlers": "the handlers of SIGINT, SIGTERM, SIGCHLD",
+    "finders": "sys.meta_path",
+}
+
+
+@check(
+    level=Level.PACKAGING, fix="let activate() depend on the machine alone, and keep no state between calls"
+)
+def activate_answers_alike(subject: Subject) -> None:
+    """`activate()` gives the same answer when it is asked again, and in a forked child."""
+    told = activation(subject)
+    first = _answer(told["asked"])
+    for when, other in (("asked again", told["again"]), ("asked in a forked child", told["forked"])):
+        answer = _answer(other)
+        expect(answer == first, f"activate() answered {first}; {when}, {answer}")
+
+
+@check(
+    level=Level.PACKAGING,
+    fix='return "pkg.mod:Class", or None; or raise sglang_platform.core.PlatformUnavailable with the reason',
+)
+def activate_answers_in_form(subject: Subject) -> None:
+    """`activate()` answers with the place of a class, or declines; it raises nothing else."""
+    from sglang_platform.core.discovery.settings import LOCATION
+
+    asked = activation(subject)["asked"]
+    if "raised" in asked:
+        lines = asked["trace"].strip().splitlines()
+        places = [line.strip() for line in lines if line.strip().startswith("File ")]
+        raise CheckFailed(
+            f"activate() raises {asked['raised']}\n{places[-1] if places else ''}",
+            fix="find out what is missing, and decline with that as the reason: "
+            'raise sglang_platform.core.PlatformUnavailable("...")',
+        )
+    answer = asked.get("answer")
+    good = answer is None or (
+        isinstance(answer, str) and LOCATION.fullmatch(answer) and {".", ":"} & set(answer)
+    )
+    expect(good, f"activate() answered {answer!r}, which names no class")
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="do not catch ImportError around the probe; or decline with a reason that names the module: "
+    'raise sglang_platform.core.PlatformUnavailable("... is not installed")',
+)
+def missing_module_is_told(subject: Subject) -> None:
+    """A module that cannot be imported is told from a device that is not here: it raises, or its name is the reason."""
+    baseline = activation(subject)
+    own = subject.module.partition(".")[0] if subject.module else ""
+    for name in sorted(_third_party(baseline["imported"], own)):
+        told = activation(subject, name)
+        asked = told.get("asked", {})
+        quiet = "answer" in asked and asked["answer"] is None and baseline["asked"].get("answer") is not None
+        vague = "declined" in asked and "declined" not in baseline["asked"] and name not in asked["declined"]
+        if quiet or vague:
+            said = "None" if quiet else f"with the reason {asked['declined']!r}"
+            raise CheckFailed(
+                f"where {name} cannot be imported, activate() declines ({said}), as if the device were not here: an "
+                "operator who forgot to install it would be served without the device",
+                case={"missing": name},
+            )
+
+
+def _third_party(modules: list[str], own: str) -> set[str]:
+    import sys
+
+    skipped = {*sys.stdlib_module_names, own, "sglang_platform"}
+    return {top for top in _tops(modules) if top not in skipped and not top.startswith("_")}
+
+
+def _tops(modules: list[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules}
+
+
+def _answer(asked: dict[str, Any]) -> str:
+    if "raised" in asked:
+        return f"by raising {asked['raised']}"
+    if "declined" in asked:
+        return f"by declining ({asked['declined']})"
+    return repr(asked["answer"])

@@ -1,0 +1,136 @@
+"""Import a plugin's module and call its `activate()`, and tell what else that did.
+
+Given: `module`, `attribute`; `blocked`: modules whose import fails; `fork`: also ask in a forked child.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+_FORK_SECONDS = 20
+
+
+class Blocked:
+    """An import finder that lets nothing of these modules through, as if they were not installed."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name.partition(".")[0] in self.names or name in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return None
+
+
+def state() -> dict[str, Any]:
+    """What a plugin has no business to change."""
+    return {
+        "environment": dict(os.environ),
+        "folder": os.getcwd(),  # noqa: PTH109 - pathlib would be one more import
+        "path": list(sys.path),
+        "threads": sorted(thread.name for thread in threading.enumerate()),
+        "handlers": [
+            str(signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
+        ],
+        "contexts": contexts(),
+        "finders": [repr(type(finder)) for finder in sys.meta_path if not isinstance(finder, Blocked)],
+    }
+
+
+def contexts() -> list[str]:
+    """The torch devices of which this process holds a context."""
+    torch = sys.modules.get("torch")
+    found = []
+    for name in ("cuda", "xpu", "npu", "musa", "hpu", "mlu", "privateuseone"):
+        initialised = getattr(getattr(torch, name, None), "is_initialized", None)
+        try:
+            if initialised is not None and initialised():
+                found.append(name)
+        except Exception:  # noqa: BLE001 - a device module that cannot tell holds no context
+            continue
+    return found
+
+
+def ask(function: Any) -> dict[str, Any]:
+    """The answer of an `activate()`, or what it raised."""
+    try:
+        return {"answer": function()}
+    except BaseException as error:  # noqa: BLE001 - every way to end is an answer here
+        reason = getattr(error, "reason", None)
+        if type(error).__name__ == "PlatformUnavailable":
+            return {"declined": str(reason or error)}
+        return {"raised": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+
+
+def in_fork(function: Any) -> dict[str, Any]:
+    """The same in a forked child; a child that hangs is ended, and told."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(write, json.dumps(ask(function)).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    until = time.monotonic() + _FORK_SECONDS
+    while time.monotonic() < until:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            text = os.read(read, 1 << 16)
+            return json.loads(text) if text else {"raised": f"the forked child ended with status {status}"}
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return {"raised": f"the forked child did not answer within {_FORK_SECONDS} s"}
+
+
+def main() -> None:
+    given = json.loads(sys.argv[1])
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    if given.get("blocked"):
+        sys.meta_path.insert(0, Blocked(given["blocked"]))  # type: ignore[arg-type]
+    told: dict[str, Any] = {"before": state()}
+    known = set(sys.modules)
+    started = time.perf_counter()
+    try:
+        module = importlib.import_module(given["module"])
+        function: Any = module
+        for part in given["attribute"].split("."):
+            function = getattr(function, part)
+    except BaseException as error:  # noqa: BLE001 - told to the check
+        told["import_raised"] = f"{type(error).__name__}: {error}"
+        told["trace"] = traceback.format_exc()
+    else:
+        told["import_seconds"] = time.perf_counter() - started
+        told["imported_by_import"] = sorted(set(sys.modules) - known)
+        told["after_import"] = state()
+        started = time.perf_counter()
+        told["asked"] = ask(function)
+        told["activate_seconds"] = time.perf_counter() - started
+        told["again"] = ask(function)
+        told["imported"] = sorted(set(sys.modules) - known)
+        told["after"] = state()
+        told["replaced"] = [
+            name
+            for name, found in list(sys.modules.items())
+            if name not in known and name.startswith("sglang.") and getattr(found, "__spec__", None) is None
+        ]
+        if given.get("fork"):
+            told["forked"] = in_fork(function)
+    answers.write(json.dumps(told, default=str) + "\n")
+    answers.flush()
+    os._exit(0)  # threads that the plugin left running must not keep the probe
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Start a probe in a fresh interpreter and read what it told."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from sglang_platform.conformance.check import CheckFailed
+
+__all__ = ["probe"]
+
+_LAST_LINES = 15
+
+
+def probe(
+    program: str,
+    what: str,
+    *,
+    environment: Mapping[str, str | None] | None = None,
+    seconds: float = 60,
+    **given: Any,
+) -> dict[str, Any]:
+    """What `probes.<program>` tells when it is given `given`. A variable set to None is removed.
+
+    `what` says what the probe does, for the CheckFailed that is raised where it dies or does not come back.
+    """
+    variables = {**os.environ, **(environment or {})}
+    kept = {key: value for key, value in variables.items() if value is not None}
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            f"sglang_platform.conformance.probes.{program}",
+            json.dumps(given),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=kept,
+    )
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise CheckFailed(f"a fresh process did not come back within {seconds:g} s: {what}") from None
+    lines = [line for line in out.splitlines() if line.startswith("{")]
+    if process.returncode != 0 or not lines:
+        tail = "\n".join(err.splitlines()[-_LAST_LINES:])
+        raise CheckFailed(f"a fresh process ended with status {process.returncode}: {what}\n{tail}")
+    return json.loads(lines[-1])  # type: ignore[no-any-return]

@@ -1,0 +1,101 @@
+"""What a process has that was spawned, or spawned by a spawned one: the platform, its answers, plugins and hooks.
+
+Given: `name`, `location`, `host`; `expressions` on the platform, as text; `depth`: how many spawns away to look;
+`fork`: look in a forked child instead; `modules`: which of these packages are imported.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sys
+from typing import Any
+
+__all__: list[str] = []
+
+
+def look(given: dict[str, Any]) -> dict[str, Any]:
+    """This process, after it came to its platform as a process of the host does."""
+    told: dict[str, Any] = {"pid": os.getpid()}
+    if given["host"] == "sglang":
+        import sglang.srt.platforms as host
+        from sglang.srt.plugins import load_plugins
+
+        load_plugins()
+        platform = host.current_platform
+    else:
+        from sglang_platform.core import load_plugins as load_by_our_rules
+        from sglang_platform.core.discovery.current import current_platform
+
+        load_by_our_rules()
+        platform = current_platform
+    told["class"] = f"{type(platform).__module__}.{type(platform).__qualname__}"
+    told["answers"] = {text: _evaluate(text, platform) for text in given.get("expressions", [])}
+    from sglang_platform.core.hooks.registry import HookRegistry
+    from sglang_platform.core.plugins import loaded_plugins
+
+    told["plugins"] = [
+        {"name": one.origin.name, "state": one.state, "reason": one.reason} for one in loaded_plugins()
+    ]
+    told["hooks"] = HookRegistry.report()
+    told["imported"] = [
+        name
+        for name in given.get("modules", [])
+        if name in sys.modules or any(m.startswith(f"{name}.") for m in sys.modules)
+    ]
+    return told
+
+
+def _evaluate(text: str, platform: Any) -> str:
+    return repr(eval(f"platform.{text}", {"platform": platform}))  # the suite's own texts
+
+
+def _child(given: dict[str, Any], connection: Any) -> None:
+    try:
+        connection.send(look_from(given))
+    except BaseException as error:  # noqa: BLE001 - told to the parent
+        connection.send({"raised": f"{type(error).__name__}: {error}"})
+
+
+def look_from(given: dict[str, Any]) -> dict[str, Any]:
+    """`look`, `depth` processes away."""
+    if given.get("depth", 0) == 0 and not given.get("fork"):
+        return look(given)
+    method = "fork" if given.get("fork") else "spawn"
+    if given.get("look_first"):
+        look({**given, "expressions": []})
+    context = multiprocessing.get_context(method)
+    ours, theirs = context.Pipe()
+    inner = {**given, "depth": max(0, given.get("depth", 0) - 1), "fork": False, "look_first": False}
+    process = context.Process(target=_child, args=(inner, theirs))
+    process.start()
+    theirs.close()
+    try:
+        told: dict[str, Any] = ours.recv() if ours.poll(given.get("seconds", 45)) else {"raised": "no answer"}
+    except EOFError:
+        process.join(5)
+        told = {"raised": f"the process ended with status {process.exitcode}"}
+    process.join(1)
+    if process.is_alive():
+        process.kill()
+    return told
+
+
+def main() -> None:
+    given = json.loads(sys.argv[1])
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    os.environ["SGLANG_PLATFORM"] = given["name"]
+    if given.get("location"):
+        os.environ["SGLANG_PLATFORM_PLUGIN"] = f"{given['name']}={given['location']}"
+    else:
+        os.environ.pop("SGLANG_PLATFORM_PLUGIN", None)
+    told = look_from(given)
+    answers.write(json.dumps(told, default=str) + "\n")
+    answers.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
