@@ -17,6 +17,8 @@ _moves = counter("example_oot.kv_pool.moves")
 class ExampleOOTMHAPool(MHATokenToKVPool):
     """Multi-head attention pool: per layer K [slots, heads, head_dim] and V [slots, heads, v_head_dim]."""
 
+    supported_dtypes = (torch.float32, torch.bfloat16, torch.float16)
+
     def _create_buffers(self) -> None:
         slots = self.size + self.page_size  # slot 0's page is reserved for padding
         self.k_buffer = [self._zeros(slots, self.head_dim) for _ in range(self.layer_num)]
@@ -28,6 +30,8 @@ class ExampleOOTMHAPool(MHATokenToKVPool):
     def _store_kv_layer(
         self, layer_idx: int, loc: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor
     ) -> None:
+        if cache_k.stride(-1) != 1 or cache_v.stride(-1) != 1:  # the kernel copies rows of contiguous heads
+            cache_k, cache_v = cache_k.contiguous(), cache_v.contiguous()
         store_kv(cache_k, cache_v, self.k_buffer[layer_idx], self.v_buffer[layer_idx], loc)
         _stores.add()
 

@@ -1,0 +1,224 @@
+"""Level 3: the memory of a KV pool: its stated size, its addresses, moves within it, copies to the CPU and back."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from sglang_platform.conformance.check import NotRun, check, expect
+from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
+from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind, each_kind_and_dtype
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.requirement import kv_pool
+from sglang_platform.conformance.subject import Subject
+
+_GIB = 1 << 30
+
+
+def _buffers(pool: PoisonedPool) -> list[torch.Tensor]:
+    """The buffers of all layers, keys of all layers first; the indexer's last."""
+    views = pool.views()
+    ordered = [view for kind in pool.row_shapes() for name, view in views.items() if name.startswith(kind)]
+    if pool.kind == "dsa":
+        ordered += [pool.pool.get_index_k_with_scale_buffer(layer_id) for layer_id in pool.layers]
+    return ordered
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=each_kind_and_dtype,
+    fix="return bytes: nbytes summed over all buffers (for mha a pair, keys and values); mem_usage is the same in GiB",
+)
+def stated_size_is_what_is_allocated(subject: Subject, case: Pool) -> None:
+    """`get_kv_size_bytes()` is the number of bytes of all buffers, and `mem_usage` the same in GiB."""
+    pool = case.build(subject)
+    views = pool.views()
+    sizes = {
+        kind: sum(view.numel() * view.element_size() for name, view in views.items() if name.startswith(kind))
+        for kind in pool.row_shapes()
+    }
+    wanted: int | tuple[int, ...] = tuple(sizes.values())
+    if case.kind != "mha":
+        wanted = sum(view.numel() * view.element_size() for view in _buffers(pool))
+    stated = pool.pool.get_kv_size_bytes()
+    expect(stated == wanted, f"get_kv_size_bytes() is {stated}; the buffers have {wanted} bytes")
+    total = sum(wanted) if isinstance(wanted, tuple) else wanted
+    in_gib = total / _GIB
+    expect(
+        abs(pool.pool.mem_usage - in_gib) <= 1e-6 * in_gib + 1e-12,
+        f"mem_usage is {pool.pool.mem_usage!r}; the buffers have {total} bytes, which is {in_gib!r} GiB",
+        fix="set mem_usage in GiB (bytes / 2**30), after all buffers are allocated",
+    )
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=each_kind,
+    fix="allocate every layer's keys and values apart from each other",
+)
+def buffers_do_not_overlap(subject: Subject, case: Pool) -> None:
+    """No byte belongs to two layers, or to keys and values at once."""
+    pool = case.build(subject)
+    for name, view in pool.views().items():
+        rows = torch.zeros_like(view)
+        view.copy_(rows)
+        pool.image.expected[name][:] = 0
+        pool.verify(f"writing zeros over the {name}")
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=each_kind,
+    fix="list (addresses, bytes, bytes per page) of the buffers as they lie in memory, keys of all layers first;"
+    " a page is page_size rows",
+)
+def buffer_infos_describe_the_buffers(subject: Subject, case: Pool) -> None:
+    """`get_contiguous_buf_infos()` gives the address, the bytes and the bytes per page of every buffer, in order."""
+    pool = case.build(subject)
+    addresses, lengths, page_lengths = pool.pool.get_contiguous_buf_infos()
+    buffers = [
+        view for kind in pool.row_shapes() for name, view in pool.views().items() if name.startswith(kind)
+    ]
+    for name, listed in {"addresses": addresses, "lengths": lengths, "page lengths": page_lengths}.items():
+        expect(len(listed) == len(buffers), f"{len(listed)} {name} for {len(buffers)} buffers")
+    for at, (buffer, name) in enumerate(zip(buffers, pool.views(), strict=True)):
+        expect(
+            addresses[at] == buffer.data_ptr(),
+            f"buffer {at} starts at {addresses[at]:#x}; the {name if len(pool.row_shapes()) == 1 else 'buffer'} of that"
+            f" place in the list starts at {buffer.data_ptr():#x}",
+        )
+        row = buffer[0].numel() * buffer.element_size()
+        # The host counts the span that serves tokens; a pool may have rounded its rows up.
+        least = row * (case.size + case.page_size)
+        expect(
+            least <= lengths[at] <= buffer.numel() * buffer.element_size(),
+            f"buffer {at} is said to have {lengths[at]} bytes; it has {buffer.numel() * buffer.element_size()}",
+        )
+        expect(
+            page_lengths[at] == row * case.page_size,
+            f"a page of buffer {at} is said to have {page_lengths[at]} bytes;"
+            f" {case.page_size} rows of {row} bytes are {row * case.page_size}",
+        )
+
+
+@dataclass(frozen=True)
+class Move:
+    kind: str
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+
+
+def moves(subject: Subject, rng: random.Random) -> Iterator[Move]:
+    shuffled = rng.sample(range(1, 41), 24)
+    for kind in subject.declares.kv_kinds:
+        yield Move(kind, (), ())
+        yield Move(kind, (5,), (9,))
+        yield Move(kind, (2, 3, 4), (1, 2, 3))  # one down: the first target is free, each later one a source
+        yield Move(kind, (1, 2, 3), (2, 3, 4))  # one up: a copy in order would spread row 1
+        yield Move(kind, (6, 7), (7, 6))  # a swap
+        yield Move(kind, (40, 1), (1, 40))
+        yield Move(kind, tuple(shuffled[:12]), tuple(shuffled[6:18]))
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=moves,
+    fix="gather all source rows into a copy before any target row is written, in every layer, keys and values",
+)
+def move_is_as_if_all_were_read_first(subject: Subject, case: Move) -> None:
+    """`move_kv_cache(tgt, src)` copies rows in every layer, also where source and target overlap."""
+    pool = PoisonedPool(
+        subject, case.kind, size=40, layer_num=2, start_layer=1, **_move_keywords(subject, case.kind)
+    )
+    _refuse_the_hosts_move(subject, pool.pool)
+    pool.fill()
+    pool.pool.move_kv_cache(pool.locations(case.target), pool.locations(case.source))
+    pool.image.move(list(case.target), list(case.source))
+    pool.verify(f"moving slots {list(case.source)} to {list(case.target)}")
+
+
+def _move_keywords(subject: Subject, kind: str) -> dict[str, object]:
+    # The keyword with which the host builds a pool that will have to move.
+    triton = bool(getattr(subject.platform.capabilities, "supports_triton", False))
+    return {"enable_kv_cache_copy": True} if kind == "mha" and triton else {}
+
+
+def _refuse_the_hosts_move(subject: Subject, pool: object) -> None:
+    """Raises NotRun where the platform leaves moving to SGLang's kernel, which needs Triton."""
+    if not hasattr(pool, "move_kv_cache"):
+        raise NotRun("this pool has no move_kv_cache(): SGLang does not move rows of this kind")
+    if subject.host != "sglang" or getattr(subject.platform.capabilities, "supports_triton", False):
+        return
+    for klass in type(pool).__mro__:
+        if "_move_kv_cache_impl" in vars(klass) or ("move_kv_cache" in vars(klass)):
+            if klass.__module__.startswith("sglang."):
+                raise NotRun(
+                    "the pool leaves moving to SGLang, whose kernel needs Triton (supports_triton is False)"
+                )
+            return
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=each_kind,
+    fix="copy the rows of all layers, in the order of the slots, chunk by chunk, and load them in the same order",
+)
+def cpu_copy_comes_back(subject: Subject, case: Pool) -> None:
+    """`get_cpu_copy()` of a request's slots, loaded into other slots, is the same rows, in one chunk or several."""
+    pool = case.build(subject)
+    for chunk in (8192, 3):
+        pool.pool.cpu_offloading_chunk_size = chunk
+        pool.fill()
+        slots = pool.some_slots(8)
+        here, there = slots[:4], slots[4:]
+        copy = pool.pool.get_cpu_copy(pool.locations(here))
+        kept = {name: pool.image.read(name, here) for name in pool.image.expected}
+        for layer_id in pool.layers:  # the slots are given to another request meanwhile
+            pool.store(layer_id, here, pool.random_rows(4))
+        pool.pool.load_cpu_copy(copy, pool.locations(there))
+        for name, rows in kept.items():
+            pool.image.store(name, there, rows)
+        pool.verify(f"copying slots {here} to the CPU and back into {there}, {chunk} slots at a time")
+
+
+@dataclass(frozen=True)
+class Undeclared:
+    kind: str
+    dtype: str
+
+
+def undeclared_dtypes(subject: Subject, rng: random.Random) -> Iterator[Undeclared]:
+    known = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int8")
+    for kind in subject.declares.kv_kinds:
+        for dtype in known:
+            if dtype not in subject.declares.kv_dtypes:
+                yield Undeclared(kind, dtype)
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=undeclared_dtypes,
+    hosts=["none"],
+    fix="refuse the dtype in the pool's constructor (`supported_dtypes` of core's pools does it), or add it to"
+    " supported_kv_dtypes",
+)
+def undeclared_dtype_is_refused(subject: Subject, case: Undeclared) -> None:
+    """A dtype that is not in `supported_kv_dtypes` is refused when the pool is built, with a reason."""
+    try:
+        subject.pool(case.kind, dtype=case.dtype)
+    except Exception as error:  # noqa: BLE001 - any clear refusal will do
+        expect(
+            case.dtype in str(error) or "dtype" in str(error),
+            f"a pool of {case.dtype} is refused with {type(error).__name__}: {error}; that does not name the dtype",
+        )
+        return
+    expect(False, f"a pool of {case.dtype} is built, though supported_kv_dtypes does not list {case.dtype}")

@@ -1,0 +1,184 @@
+"""Level 3: what is stored in a KV pool is read back, byte for byte, and nothing else is written."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from sglang_platform.conformance.check import CheckFailed, check, expect
+from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool, layer_named
+from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind, pools
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.requirement import kv_pool
+from sglang_platform.conformance.subject import Subject
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=pools,
+    fix="in set_kv_buffer() write row loc[i] of the named layer's buffer from row i of the input, and nothing else;"
+    " layers count from the pool's start_layer",
+)
+def store_reads_back(subject: Subject, case: Pool) -> None:
+    """What is stored is read back byte for byte, for every kind, dtype, page size, row shape and layer range, and no
+    other byte of any layer changes."""
+    pool = case.build(subject)
+    for count in (1, 2, min(19, pool.last_slot - 1)):
+        for layer_id in pool.layers:
+            slots = pool.some_slots(count)
+            pool.store(layer_id, slots, pool.random_rows(len(slots)))
+            pool.verify(f"storing {len(slots)} tokens in layer {layer_id}, slots {slots[:6]}")
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=each_kind,
+    fix="buffers are handed to attention before all slots are written: allocate them with zeros",
+)
+def fresh_buffers_are_zero(subject: Subject, case: Pool) -> None:
+    """A new pool holds zeros, so that a padded or unwritten slot is never NaN."""
+    for _ in range(
+        2
+    ):  # the memory of a pool that was full of NaN is the likeliest to be given to the next one
+        used = case.build(subject)
+        for view in used.views().values():
+            view.copy_(torch.full(view.shape, float("nan")).to(view.dtype))
+        del used, view
+    pool = subject.pool(case.kind, **case.keywords())
+    for layer_id in range(case.start_layer, case.start_layer + case.layers):
+        rows = pool.get_key_buffer(layer_id).cpu().contiguous().view(torch.uint8)
+        where = torch.nonzero(rows.reshape(rows.shape[0], -1).any(dim=1))
+        expect(
+            len(where) == 0,
+            f"slot {int(where[0]) if len(where) else 0} of layer {layer_id} of a new pool is not zero",
+        )
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=each_kind,
+    fix="return from set_kv_buffer() at once when loc is empty: an idle rank stores nothing",
+)
+def empty_store_changes_nothing(subject: Subject, case: Pool) -> None:
+    """Storing no tokens is legal and writes nothing."""
+    pool = case.build(subject)
+    pool.store(pool.layers[0], [], pool.random_rows(0))
+    pool.verify("storing nothing")
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=each_kind,
+    fix="let padded tokens write to slot 0 like any other slot: it is allocated, and nobody reads it",
+)
+def padding_slot_takes_padded_tokens(subject: Subject, case: Pool) -> None:
+    """Several padded tokens may name slot 0 in one store; the real tokens beside them arrive, and nothing else."""
+    pool = case.build(subject)
+    real = pool.some_slots(3)
+    slots = [0, real[0], 0, real[1], 0, real[2]]
+    given = pool.random_rows(len(slots))
+    kept = [rows[torch.tensor([1, 3, 5])] for rows in given]
+    layer_id = pool.layers[-1]
+    pool.store_through(layer_id, pool.locations(slots), real, given, kept)  # type: ignore[arg-type]
+    pool.verify("storing 3 tokens and 3 padded ones", ignore=[0])
+
+
+@dataclass(frozen=True)
+class Layout:
+    kind: str
+    layout: str
+
+
+def layouts(subject: Subject, rng: random.Random) -> Iterator[Layout]:
+    for kind in subject.declares.kv_kinds:
+        for layout in ("every second token", "slice of fused qkv", "strided loc", "int32 loc"):
+            yield Layout(kind, layout)
+        if kind == "mha":
+            yield Layout(kind, "transposed heads")
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=layouts,
+    fix="respect the strides of the input, or call .contiguous() first: keys and values come as slices of a fused"
+    " projection, and loc may be a slice as well",
+)
+def store_takes_any_strides(subject: Subject, case: Layout) -> None:
+    """Keys, values and locations that are not contiguous, or int32 locations, are stored like plain ones."""
+    pool = PoisonedPool(subject, case.kind, size=24, layer_num=2)
+    n = 6
+    rows = pool.random_rows(n)
+    loc = pool.locations(slots := pool.some_slots(n))
+    given = list(rows)
+    if case.layout == "every second token":
+        given = [
+            torch.stack((row, torch.full_like(row, 7)), dim=1).reshape(2 * n, *row.shape[1:])[::2]
+            for row in rows
+        ]
+    elif case.layout == "slice of fused qkv":
+        fused = torch.cat([torch.ones_like(rows[0]), *rows], dim=-1)
+        widths = [rows[0].shape[-1], *(row.shape[-1] for row in rows)]
+        given = list(fused.split(widths, dim=-1))[1:]
+    elif case.layout == "transposed heads":
+        given = [row.transpose(1, 2).contiguous().transpose(1, 2) for row in rows]
+    elif case.layout == "strided loc":
+        loc = torch.stack((loc, torch.zeros_like(loc)), dim=1)[:, 0]
+    else:
+        loc = loc.to(torch.int32)
+    pool.store_through(pool.layers[1], loc, slots, given, rows)
+    pool.verify(f"storing {n} tokens ({case.layout})")
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=each_kind,
+    fix="when layer_id_override is given, store there instead of in layer.layer_id; both count from start_layer",
+)
+def layer_override_is_followed(subject: Subject, case: Pool) -> None:
+    """`layer_id_override` names the layer to store in, in place of the layer's own number."""
+    pool = case.build(subject)
+    first, last = pool.layers[0], pool.layers[-1]
+    slots = pool.some_slots(2)
+    rows = pool.random_rows(2)
+    pool.store_through(first, pool.locations(slots), slots, rows, rows, layer_id_override=last)
+    pool.verify(f"storing with layer {first} and layer_id_override={last}")
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=each_kind,
+    hosts=["none"],
+    fix="compare the layer with start_layer and layer_num, and raise: a negative index would land in another layer",
+)
+def foreign_layer_is_refused(subject: Subject, case: Pool) -> None:
+    """A layer of another pipeline stage is refused with an error, on writing and on reading."""
+    pool = case.build(subject)
+    rows, loc = pool.random_rows(1), pool.locations([1])
+    held = f"the pool holds layers {pool.layers[0]} to {pool.layers[-1]}"
+    for layer_id in (pool.layers[0] - 1, pool.layers[-1] + 1):
+        layer = layer_named(layer_id)
+        _refused(
+            "set_kv_buffer()", layer_id, held, partial(pool.pool.set_kv_buffer, layer, loc, rows[0], rows[-1])
+        )
+        _refused("get_key_buffer()", layer_id, held, partial(pool.pool.get_key_buffer, layer_id))
+    pool.verify("refusing layers of other stages")
+
+
+def _refused(name: str, layer_id: int, held: str, call: Callable[[], object]) -> None:
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - any clear refusal will do
+        expect(str(error), f"{name} for layer {layer_id} raised {type(error).__name__} without a word")
+        return
+    raise CheckFailed(f"{name} took layer {layer_id}; {held}")

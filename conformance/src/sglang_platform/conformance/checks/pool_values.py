@@ -1,0 +1,144 @@
+"""Level 3: values are cast and scaled as they are stored, and rows given in parts are whole."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from sglang_platform.conformance.check import NotRun, check, expect
+from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool, layer_named
+from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind, each_kind_and_dtype
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.oracles.fp8 import FP8
+from sglang_platform.conformance.oracles.precision import format_of
+from sglang_platform.conformance.oracles.stored_bytes import raw_bytes
+from sglang_platform.conformance.requirement import kv_pool
+from sglang_platform.conformance.subject import Subject
+
+
+@dataclass(frozen=True)
+class Cast:
+    kind: str
+    dtype: str
+    given: str
+    scale: float | None
+
+
+def casts(subject: Subject, rng: random.Random) -> Iterator[Cast]:
+    for kind in subject.declares.kv_kinds:
+        for dtype in subject.declares.kv_dtypes:
+            for given in ("float32", "bfloat16", "float16"):
+                if given == dtype:
+                    continue
+                # A power of two, so that the quotient is exact in every type.
+                scales = [None, 0.5, 4.0] if kind == "mha" and getattr(torch, dtype) in FP8 else [None]
+                for scale in scales:
+                    yield Cast(kind, dtype, given, scale)
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=casts,
+    fix="divide keys by k_scale and values by v_scale (where given), round to nearest even, then store the bits",
+)
+def store_casts_and_scales(subject: Subject, case: Cast) -> None:
+    """Values of another dtype are divided by their scale and rounded to nearest even; the scale is a number or a
+    tensor."""
+    pool = PoisonedPool(subject, case.kind, dtype=case.dtype, size=24, layer_num=1)
+    for as_tensor in (False, True):
+        slots = pool.some_slots(12)
+        rows = pool.random_rows(12, getattr(torch, case.given))
+        scale = case.scale
+        if scale is not None and as_tensor:
+            scale = torch.tensor(scale, dtype=torch.float32, device=subject.device)
+        pool.store(pool.layers[0], slots, rows, scale)
+        how = (
+            ""
+            if case.scale is None
+            else f" with a scale of {case.scale}{' as a tensor' if as_tensor else ''}"
+        )
+        pool.verify(f"storing {case.given} values{how}")
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=each_kind_and_dtype,
+    hosts=["none"],
+    fix="clamp to the largest value of the fp8 dtype before the cast, and write no NaN or infinity for a large number",
+)
+def fp8_store_saturates(subject: Subject, case: Pool) -> None:
+    """Numbers beyond the range of fp8 become its largest value of that sign, and small ones keep their subnormals."""
+    dtype = getattr(torch, case.dtype)
+    if dtype not in FP8:
+        return
+    pool = case.build(subject)
+    largest = format_of(dtype).largest
+    edges = torch.tensor([largest, 1.01 * largest, 3 * largest, -2 * largest, 0.0, largest / 2, 0.002, -0.01])
+    slots = pool.some_slots(4)
+    rows = [
+        edges.repeat(row.numel() // 8 + 1)[: row.numel()].reshape(row.shape) for row in pool.random_rows(4)
+    ]
+    pool.store(pool.layers[0], slots, [row.to(subject.device) for row in rows])
+    pool.verify(f"storing numbers up to {3 * largest:g} as {case.dtype}")
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=each_kind_and_dtype,
+    hosts=["none"],
+    fix="scale and cast into a new tensor: the model still uses its keys and values",
+)
+def store_leaves_its_input_alone(subject: Subject, case: Pool) -> None:
+    """The tensors given to a store are not changed, whatever has to be cast or scaled."""
+    pool = case.build(subject)
+    given = "float16" if case.dtype == "float32" else "float32"
+    rows = pool.random_rows(3, getattr(torch, given))
+    loc = pool.locations(pool.some_slots(3))
+    before = [rows[0].clone(), rows[-1].clone(), loc.clone()]
+    scales = {"k_scale": 2.0, "v_scale": 2.0} if case.kind == "mha" else {}
+    pool.pool.set_kv_buffer(layer_named(pool.layers[0]), loc, rows[0], rows[-1], **scales)
+    for name, now, then in zip(("keys", "values", "loc"), (rows[0], rows[-1], loc), before, strict=True):
+        expect(torch.equal(now, then), f"set_kv_buffer() changed the {name} that it was given")
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=each_kind,
+    fix="in set_mla_kv_buffer() write the latent part first and the rotated part behind it; get_mla_kv_buffer() gives"
+    " both back",
+)
+def mla_parts_make_one_row(subject: Subject, case: Pool) -> None:
+    """A row given in two parts is the same row, read back in two parts, and its values are the latent part."""
+    if case.kind == "mha":
+        return
+    pool = case.build(subject)
+    rank = case.row[0]
+    slots, (rows,) = pool.some_slots(3), pool.random_rows(3)
+    loc, layer = pool.locations(slots), layer_named(pool.layers[-1])
+    if not hasattr(pool.pool, "set_mla_kv_buffer"):
+        raise NotRun("the pool has no set_mla_kv_buffer()")
+    name = f"rows of layer {layer.layer_id}"
+    pool.pool.set_mla_kv_buffer(layer, loc, rows[..., :rank], rows[..., rank:])
+    pool.image.store(name, slots, raw_bytes(rows))
+    pool.verify("storing rows in two parts")
+    latent, rotated = pool.pool.get_mla_kv_buffer(layer, loc)
+    for part, got, wanted in (("latent", latent, rows[..., :rank]), ("rotated", rotated, rows[..., rank:])):
+        if got is None and wanted.numel() == 0:
+            continue
+        expect(
+            got is not None and got.reshape(3, -1).cpu().equal(wanted.reshape(3, -1).cpu()),
+            f"get_mla_kv_buffer() gives another {part} part than was stored",
+        )
+    values = pool.pool.get_value_buffer(layer.layer_id)[loc]
+    expect(
+        tuple(values.shape) == (3, 1, rank) and torch.equal(values.cpu(), rows[..., :rank].cpu()),
+        f"get_value_buffer() is not the first {rank} numbers of each row",
+        fix="return the key buffer's first kv_lora_rank columns as values",
+    )

@@ -1,0 +1,159 @@
+"""The fused ops in float64, each with the bound that a correct kernel keeps.
+
+Every op is elementwise except for one reduction over a row of H values, done in float32 (u32) by a correct kernel;
+inputs are exact as given, outputs are rounded to the element type (u). A kernel may round once between two steps to
+the element type (the usual place is before the weight is multiplied), hence the factors of 2 u below.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from sglang_platform.conformance.oracles.attention import Expected
+from sglang_platform.conformance.oracles.precision import format_of, gamma
+
+__all__ = [
+    "fused_add_rms_norm",
+    "moe_experts",
+    "per_token_fp8",
+    "rms_norm",
+    "rotary_embedding",
+    "silu_and_mul",
+]
+
+_U32 = format_of(torch.float32).unit_roundoff
+
+
+def rms_norm(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> Expected:
+    """x [.., H] / sqrt(mean(x^2) + epsilon) * weight [H] (Zhang and Sennrich, arXiv 1910.07467).
+
+    All terms of the mean are positive, so it errs relatively by gamma(H + 2, u32), its root by half of that; then
+    two products, one rounding between them and one of the result.
+    """
+    dtype = x.dtype
+    x, weight = x.double(), weight.double()
+    value = x / torch.sqrt((x * x).mean(-1, keepdim=True) + epsilon) * weight
+    u = format_of(dtype).unit_roundoff
+    relative = gamma(x.shape[-1] + 2, _U32) / 2 + gamma(6, _U32) + 2 * u
+    return Expected(value, _bound(value, relative, dtype))
+
+
+def fused_add_rms_norm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, epsilon: float
+) -> tuple[Expected, Expected]:
+    """(normalised, new residual) of x + residual; both [.., H].
+
+    The sum may be normalised before or after it is rounded to the element type: one more u, relative to the sum.
+    Through the mean that is at most another u.
+    """
+    dtype = x.dtype
+    total = x.double() + residual.double()
+    u = format_of(dtype).unit_roundoff
+    normalised = rms_norm(total, weight, epsilon).value
+    relative = gamma(x.shape[-1] + 2, _U32) / 2 + gamma(6, _U32) + 4 * u
+    return (
+        Expected(normalised, _bound(normalised, relative, dtype)),
+        Expected(total, _bound(total, u + _U32, dtype)),
+    )
+
+
+def silu_and_mul(x: torch.Tensor) -> Expected:
+    """x [.., 2 I] -> a * b with a = x[.., :I] / (1 + exp(-x[.., :I])), b = x[.., I:] (Shazeer, arXiv 2002.05202).
+
+    The exponential errs by a few u32 and by |x| u32 where its argument is rounded; one rounding between the two.
+    """
+    dtype = x.dtype
+    gate, up = x.double().chunk(2, dim=-1)
+    value = gate * torch.sigmoid(gate) * up
+    u = format_of(dtype).unit_roundoff
+    relative = (gate.abs() + 8) * _U32 + 2 * u
+    return Expected(value, _bound(value, relative, dtype))
+
+
+def rotary_embedding(
+    positions: torch.Tensor, x: torch.Tensor, head_size: int, cos_sin: torch.Tensor, neox: bool
+) -> Expected:
+    """x [T, heads * head_size] rotated by `cos_sin` [positions, rotary_dim] (cosines, then sines), Su et al.,
+    arXiv 2104.09864.
+
+    The pair (a, b) becomes (a cos - b sin, b cos + a sin); pairs are (i, i + rotary_dim / 2) in the neox style and
+    (2 i, 2 i + 1) in the gptj style; what lies behind rotary_dim stays. Each output is a sum of two products with the
+    cosine and sine rounded to the element type at most: 4 u of |a| + |b|.
+    """
+    dtype = x.dtype
+    tokens = positions.numel()
+    heads = x.double().reshape(tokens, -1, head_size)
+    half = cos_sin.shape[-1] // 2
+    cos, sin = cos_sin.double()[positions.reshape(-1).long()][:, None, :].split(half, dim=-1)
+    value, size = heads.clone(), torch.zeros_like(heads)
+    first, second = (
+        (slice(0, half), slice(half, 2 * half)) if neox else (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
+    )
+    a, b = heads[..., first], heads[..., second]
+    value[..., first] = a * cos - b * sin
+    value[..., second] = b * cos + a * sin
+    size[..., first] = size[..., second] = a.abs() + b.abs()
+    u = format_of(dtype).unit_roundoff
+    bound = 4 * u * size + format_of(dtype).spacing_of_subnormals
+    return Expected(value.reshape(x.shape), bound.reshape(x.shape))
+
+
+def per_token_fp8(x: torch.Tensor, dtype: torch.dtype) -> tuple[Expected, Expected]:
+    """(dequantised x, scales [.., 1]) of quantising each row of x [.., H] with one scale.
+
+    The scale is max |x| / largest fp8 of the row, computed in float32. A dequantised value may differ from x by one
+    rounding to fp8, u8 |x| in its normal range and half the smallest subnormal times the scale below, plus a tie that
+    falls the other way because of the scale's own rounding: gamma(4, u32).
+    """
+    x = x.double()
+    fp8 = format_of(dtype)
+    scale = x.abs().amax(-1, keepdim=True) / fp8.largest
+    error = (fp8.unit_roundoff + gamma(4, _U32)) * x.abs() + scale * fp8.spacing_of_subnormals / 2 * (
+        1 + _U32
+    )
+    return Expected(x, error), Expected(scale, gamma(4, _U32) * scale + 2.0**-149)
+
+
+def moe_experts(
+    x: torch.Tensor,
+    w13: torch.Tensor,
+    w2: torch.Tensor,
+    topk_weights: torch.Tensor,
+    topk_ids: torch.Tensor,
+    *,
+    weight_on_input: bool = False,
+) -> Expected:
+    """SwiGLU experts: x [T, H], w13 [E, 2 I, H], w2 [E, H, I], topk_* [T, K] -> [T, H].
+
+    sum_k weight_k * w2_e (silu(g) * u) with (g, u) = w13_e x and e = topk_ids[.., k]. Every step may be kept in the
+    element type. With a = |w13| |x|, the gate errs by (gamma(H, u32) + u) a_g, silu has slope at most 1.1 and
+    |silu(g)| <= |g|; so h = silu(g) u errs by (gamma(H, u32) + 2 u) * 1.1 (a_g |u| + |g| a_u) + 2 u |h|, and the second
+    product adds gamma(I + K, u32) + 3 u of |weight| |w2| |h|.
+    """
+    dtype = x.dtype
+    u = format_of(dtype).unit_roundoff
+    x, w13, w2 = x.double(), w13.double(), w2.double()
+    value, error = torch.zeros_like(x), torch.zeros_like(x)
+    hidden, inner = x.shape[1], w2.shape[2]
+    for token in range(x.shape[0]):
+        for weight, expert in zip(topk_weights[token].double(), topk_ids[token].tolist(), strict=True):
+            row = x[token] * weight if weight_on_input else x[token]
+            factor = torch.ones((), dtype=torch.float64) if weight_on_input else weight
+            gate, up = (w13[expert] @ row).chunk(2)
+            gate_size, up_size = (w13[expert].abs() @ row.abs()).chunk(2)
+            h = gate * torch.sigmoid(gate) * up
+            spread = 1.1 * (gate_size * up.abs() + gate.abs() * up_size)
+            h_error = (gamma(hidden, _U32) + 3 * u) * spread + (2 * u + 8 * _U32) * h.abs()
+            value[token] += factor * (w2[expert] @ h)
+            second = (gamma(inner + topk_ids.shape[1], _U32) + 3 * u) * (
+                w2[expert].abs() @ (h.abs() + h_error)
+            )
+            error[token] += factor.abs() * (w2[expert].abs() @ h_error + second)
+    output = format_of(dtype)
+    return Expected(value, error + output.unit_roundoff * value.abs() + output.spacing_of_subnormals)
+
+
+def _bound(value: torch.Tensor, relative: torch.Tensor | float, dtype: torch.dtype) -> torch.Tensor:
+    output = format_of(dtype)
+    error = value.abs() * relative
+    return error + output.unit_roundoff * (value.abs() + error) + output.spacing_of_subnormals

@@ -1,0 +1,58 @@
+"""The DSA pool: MLA rows and, page by page, the indexer's fp8 keys with their float32 scales.
+
+A page of P tokens is one row of bytes: the keys of all its tokens, then the scales of all (DeepSeek-V3.2; the layout
+is SGLang 0.5.23's).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from sglang_platform.conformance.reference.pools import ReferenceMLAPool
+from sglang_platform.core import DSATokenToKVPool
+
+__all__ = ["ReferenceDSAPool"]
+
+
+class ReferenceDSAPool(ReferenceMLAPool, DSATokenToKVPool):
+    """Rows unpacked, as in the MLA pool; keys and scales in core's cache, stored here."""
+
+    def set_index_k_scale_buffer(
+        self, layer_id: int, loc: torch.Tensor, index_k: torch.Tensor, index_k_scale: torch.Tensor
+    ) -> None:
+        place = self._layer(layer_id)
+        buffer = self.index_k_with_scale_buffer[place]
+        keys = index_k.contiguous().view(torch.uint8).reshape(loc.numel(), -1)
+        scales = index_k_scale.float().contiguous().view(torch.uint8).reshape(loc.numel(), -1)
+        for slot, key, scale in zip(loc.tolist(), keys, scales, strict=True):
+            page, token = divmod(slot, self.page_size)
+            key_at = token * key.numel()
+            scale_at = self.page_size * key.numel() + token * scale.numel()
+            buffer[page, key_at : key_at + key.numel()] = key
+            buffer[page, scale_at : scale_at + scale.numel()] = scale
+
+    def get_kv_size_bytes(self) -> int:
+        return super().get_kv_size_bytes() + sum(keys.nbytes for keys in self.index_k_with_scale_buffer)
+
+    def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
+        super()._move_kv_cache_impl(tgt_loc, src_loc)
+        self.index_key_cache.move(tgt_loc, src_loc)
+
+    def get_cpu_copy(
+        self, indices: torch.Tensor, mamba_indices: Any = None, req_pool_index: Any = None
+    ) -> Any:
+        keys = [
+            [part.clone() for part in self.index_key_cache.load(layer, indices)]
+            for layer in range(self.layer_num)
+        ]
+        return [super().get_cpu_copy(indices), keys]
+
+    def load_cpu_copy(
+        self, kv_cache_cpu: Any, indices: torch.Tensor, mamba_indices: Any = None, req_pool_index: Any = None
+    ) -> None:
+        rows, keys = kv_cache_cpu
+        super().load_cpu_copy(rows, indices)
+        for layer, parts in enumerate(keys):
+            self.index_key_cache.store_bytes(layer, indices, *parts)

@@ -1,0 +1,37 @@
+"""Decode graphs for a device without any: a replay runs the model again and writes where the capture wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from sglang_platform.core import GraphRunner
+
+__all__ = ["ReferenceGraphRunner"]
+
+
+class RunAgain:
+    """One captured decode step."""
+
+    def __init__(self, run: Callable[[], Any], output: Any) -> None:
+        self.run = run
+        self.output = output
+
+    def replay(self) -> None:
+        with torch.no_grad():
+            _logits(self.output).copy_(_logits(self.run()))
+
+
+class ReferenceGraphRunner(GraphRunner):
+    """Buckets, padding and static inputs are core's."""
+
+    def record(self, run: Callable[[], Any]) -> tuple[RunAgain, Any]:
+        with torch.no_grad():
+            output = run()
+        return RunAgain(run, output), output
+
+
+def _logits(output: Any) -> torch.Tensor:
+    return output if isinstance(output, torch.Tensor) else output.next_token_logits  # type: ignore[no-any-return]

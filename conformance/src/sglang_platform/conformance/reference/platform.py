@@ -1,0 +1,76 @@
+"""The reference platform: it declares everything the suite can check, and has a part for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sglang_platform.conformance.reference.device import ReferenceDevice
+from sglang_platform.core import PlatformCapabilities, SRTPlatform
+
+__all__ = ["ReferencePlatform"]
+
+NAME = "reference"
+
+
+class ReferencePlatform(SRTPlatform, ReferenceDevice):
+    """SGLang on the reference device."""
+
+    capabilities = PlatformCapabilities(graph_capture=True, fp8=True)
+    supported_kv_dtypes = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
+    supported_page_sizes = (1, 4, 16)
+    supported_kv_kinds = ("mha", "mla", "dsa")
+    attention_features = (
+        "mha",
+        "gqa",
+        "mqa",
+        "mla",
+        "sliding_window",
+        "logit_cap",
+        "sinks",
+        "fp8_kv",
+        "chunked_prefill",
+        "mixed_batch",
+    )
+
+    def get_default_attention_backend(self) -> str:
+        return NAME
+
+    def get_attention_backends(self) -> dict[str, Callable[..., Any]]:
+        from sglang_platform.conformance.reference.attention import ReferenceAttention
+
+        return {NAME: ReferenceAttention}
+
+    def get_kv_pool_cls(self, *, kind: str) -> type | None:
+        from sglang_platform.conformance.reference.dsa_pool import ReferenceDSAPool
+        from sglang_platform.conformance.reference.pools import ReferenceMHAPool, ReferenceMLAPool
+        from sglang_platform.core.contract.types import kv_pool_kind
+
+        pools = {"mha": ReferenceMHAPool, "mla": ReferenceMLAPool, "dsa": ReferenceDSAPool}
+        return pools[kv_pool_kind(kind)]
+
+    def get_paged_allocator_cls(self) -> type | None:
+        from sglang_platform.conformance.reference.allocator import ReferencePagedAllocator
+
+        return ReferencePagedAllocator
+
+    def get_graph_runner_cls(self) -> type | None:
+        from sglang_platform.conformance.reference.graph_runner import ReferenceGraphRunner
+
+        return ReferenceGraphRunner
+
+    def get_communicator_class(self) -> type | None:
+        from sglang_platform.conformance.reference.communicator import ReferenceCommunicator
+
+        return ReferenceCommunicator
+
+    def get_dispatch_key_name(self) -> str:
+        return NAME
+
+    def get_compile_backend(self, mode: str | None = None) -> str:
+        return "eager"
+
+    def init_backend(self) -> None:
+        from sglang_platform.conformance.reference import ops
+
+        ops.register(NAME)
