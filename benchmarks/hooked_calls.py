@@ -13,13 +13,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-__all__ = ["DEPTHS", "FLOOR", "SCENARIOS", "TYPES", "Case", "cases", "contenders"]
+__all__ = ["ANY_ARGUMENTS", "DEPTHS", "FLOOR", "SCENARIOS", "TYPES", "Case", "cases", "contenders"]
 
 Function = Callable[..., Any]
 TYPES = ("BEFORE", "AFTER", "AROUND", "REPLACE")
 DEPTHS = (1, 5)
 _MADE_HERE = "<hooked_calls>"
 FLOOR = "floor"
+ANY_ARGUMENTS = "any arguments"
 
 
 class Scenario(NamedTuple):
@@ -81,7 +82,7 @@ def contenders(folder: Path) -> dict[str, dict[Case, tuple[str, dict[str, Any]]]
     makers: dict[str, Callable[[ModuleType, Case], Function | None]] = {
         "unhooked": lambda module, case: None,
         FLOOR: _by_hand,
-        "any arguments": _by_hand_for_any_arguments,
+        ANY_ARGUMENTS: _by_hand_for_any_arguments,
         "set in place": _set_in_place,
         "sglang_platform": _sglang_platform,
         "SGLang": _sglang,
