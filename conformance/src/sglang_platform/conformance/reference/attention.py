@@ -105,6 +105,8 @@ def _attend(
     position = torch.arange(n - m, n)[:, None]
     other = torch.arange(n)[None, :]
     hidden = other > position
+    if getattr(layer.attn_type, "value", None) == "encoder_only":
+        hidden = torch.zeros_like(hidden)
     window = layer.sliding_window_size
     if window is not None and window >= 0:
         hidden = hidden | (other < position - window)

@@ -28,6 +28,7 @@ class ReferencePlatform(SRTPlatform, ReferenceDevice):
         "sliding_window",
         "logit_cap",
         "sinks",
+        "encoder",
         "fp8_kv",
         "chunked_prefill",
         "mixed_batch",

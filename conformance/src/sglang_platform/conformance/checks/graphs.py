@@ -1,0 +1,267 @@
+"""Level 5: a replayed decode graph computes what the eager model computes, for every batch it may be given."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sglang_platform.conformance.check import CheckFailed, NotRun, check, expect
+from sglang_platform.conformance.fixtures.decoder import VOCABULARY, DecodingRequests
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.requirement import attention_backend, graph_capture, kv_kind
+from sglang_platform.conformance.subject import Subject
+
+BUCKETS = (1, 2, 4, 7)
+
+_CAPTURES = (graph_capture(), attention_backend(), kv_kind("mha"))
+
+
+@dataclass(frozen=True)
+class Batch:
+    batch_size: int
+
+
+def batches(subject: Subject, rng: random.Random) -> Iterator[Batch]:
+    """Every size up to the largest bucket: those that were captured, and those that are padded."""
+    for size in range(1, max(BUCKETS) + 1):
+        yield Batch(size)
+
+
+def _requests(subject: Subject) -> DecodingRequests:
+    if subject.platform.get_graph_runner_cls() is None:
+        raise NotRun("get_graph_runner_cls() answers None: the host's own runner is used")
+    return DecodingRequests(subject, max(BUCKETS) + 2)
+
+
+def _compare(requests: DecodingRequests, runner: Any, batch: Any, what: str, fix: str | None = None) -> None:
+    """Replay and eager run agree on logits and on what they leave in the cache."""
+    before = requests.contents()
+    replayed = requests.replayed(runner, batch)
+    after_replay = requests.contents()
+    requests.restore(before)
+    eager = requests.eager(batch)
+    after_eager = requests.contents()
+    expect(
+        replayed.shape == eager.shape,
+        f"{what}: execute() answers {list(replayed.shape)}, the model {list(eager.shape)}",
+        fix="return the first batch_size rows of the captured output",
+    )
+    limit = requests.tolerance(eager)
+    difference = (replayed.float() - eager.float()).abs()
+    difference = torch.where(difference.isnan(), torch.full_like(difference, float("inf")), difference)
+    if float(difference.max()) > limit:
+        row = int(difference.max(dim=1).values.argmax())
+        raise CheckFailed(
+            f"{what}: row {row} of {len(eager)} of the replay differs from the eager model by"
+            f" {float(difference[row].max()):.3g} (at most {limit:.2g}, logits up to {float(eager.abs().max()):.3g})",
+            fix=fix,
+        )
+    padding = _padding_slots(requests)
+    for at, (mine, theirs) in enumerate(zip(after_replay, after_eager, strict=True)):
+        wrong = ((mine.float() - theirs.float()).abs() > limit).flatten(1).any(dim=1)
+        wrong[:padding] = False
+        slots = torch.nonzero(wrong).flatten().tolist()
+        expect(
+            not slots,
+            f"{what}: after the replay the {('keys', 'values')[at % 2]} of layer {at // 2} differ in slots {slots[:6]}"
+            " from what the eager model leaves there",
+            fix="copy out_cache_loc into the static inputs, and point padded rows to slot 0",
+        )
+
+
+def _padding_slots(requests: DecodingRequests) -> int:
+    return int(requests.pool.page_size)
+
+
+@check(
+    level=Level.GRAPHS,
+    requires=_CAPTURES,
+    cases=batches,
+    hosts=["none"],
+    fix="choose the smallest captured size that holds the batch, copy every input, pad with slot 0, row 0 and length 1,"
+    " replay, and return the first rows",
+)
+def replay_equals_eager(subject: Subject, case: Batch) -> None:
+    """For every captured batch size and every size in between, over several steps, the replay gives the logits and
+    leaves the keys and values that the eager model does."""
+    requests = _requests(subject)
+    runner = requests.graph_runner(BUCKETS)
+    for step in range(4):
+        which = [(i * 3 + step) % requests.count for i in range(requests.count)][: case.batch_size]
+        batch = requests.batch(which, step)
+        expect(
+            runner.can_run_graph(batch),
+            f"can_run_graph() says no to {case.batch_size} requests; sizes up to {max(BUCKETS)} were captured",
+        )
+        _compare(requests, runner, batch, f"step {step} with {case.batch_size} requests")
+
+
+@dataclass(frozen=True)
+class Input:
+    name: str
+
+
+def inputs(subject: Subject, rng: random.Random) -> Iterator[Input]:
+    for name in ("input_ids", "positions", "seq_lens", "req_pool_indices", "out_cache_loc"):
+        yield Input(name)
+
+
+@check(
+    level=Level.GRAPHS,
+    requires=_CAPTURES,
+    cases=inputs,
+    hosts=["none"],
+    fix="copy this input into the static buffer that the graph reads, at every replay",
+)
+def every_input_is_copied(subject: Subject, case: Input) -> None:
+    """A batch that differs from the last one in one input gives what the eager model gives: no replay reads an input of
+    the capture or of the step before."""
+    requests = _requests(subject)
+    runner = requests.graph_runner(BUCKETS)
+    which = [0, 1, 2]
+    first = requests.batch(which)
+    _compare(requests, runner, first, "the first step")
+    requests.replayed(runner, first)
+    lengths = requests.lengths[torch.tensor(which)]
+    changed = {
+        "input_ids": (torch.tensor(which) * 5 + 11) % VOCABULARY,
+        "positions": lengths + 2,
+        "seq_lens": lengths.clamp(min=1),
+        "req_pool_indices": requests.rows[torch.tensor([4, 5, 6])],
+        "out_cache_loc": requests.slots[torch.tensor(which), lengths + 3],
+    }[case.name]
+    second = requests.batch(which, **{case.name: changed})
+    _compare(requests, runner, second, f"a step with other {case.name}", f"copy {case.name} at every replay")
+    # The caller's tensors are its own again once execute() has returned.
+    third = requests.batch(which, **{case.name: changed.clone()})
+    kept = requests.replayed(runner, third)
+    getattr(third, case.name).zero_()
+    again = requests.replayed(runner, requests.batch(which, **{case.name: changed.clone()}))
+    expect(
+        torch.equal(kept, again),
+        f"a replay changes after the {case.name} of an earlier batch were overwritten",
+        fix="keep no reference to the batch's own tensors",
+    )
+
+
+@check(
+    level=Level.GRAPHS,
+    requires=_CAPTURES,
+    cases=batches,
+    hosts=["none"],
+    fix="give padded rows out_cache_loc 0, req_pool_indices 0 and a sequence length of 1, at every replay",
+)
+def padded_rows_touch_the_padding_slot_only(subject: Subject, case: Batch) -> None:
+    """A batch that is smaller than the one before it changes no slot but those of its own new tokens."""
+    requests = _requests(subject)
+    runner = requests.graph_runner(BUCKETS)
+    requests.replayed(runner, requests.batch(range(max(BUCKETS))))  # leaves its inputs in the static buffers
+    before = requests.contents()
+    which = [requests.count - 1 - i for i in range(case.batch_size)]
+    batch = requests.batch(which, 1)
+    requests.replayed(runner, batch)
+    own = set(batch.out_cache_loc.tolist())
+    for at, (then, now) in enumerate(zip(before, requests.contents(), strict=True)):
+        changed = set(torch.nonzero((then != now).flatten(1).any(dim=1)).flatten().tolist())
+        wrong = sorted(slot for slot in changed - own if slot >= _padding_slots(requests))
+        expect(
+            not wrong,
+            f"a replay of {case.batch_size} requests wrote the {('keys', 'values')[at % 2]} of layer {at // 2} in slots"
+            f" {wrong[:6]}, which belong to requests that are not in the batch",
+        )
+
+
+@check(
+    level=Level.GRAPHS,
+    requires=_CAPTURES,
+    hosts=["none"],
+    fix="capture with padded inputs: slot 0, row 0, length 1",
+)
+def capture_leaves_the_cache_alone(subject: Subject) -> None:
+    """Capturing writes to no slot but the padding ones: it also happens while requests are being served."""
+    requests = _requests(subject)
+    before = requests.contents()
+    requests.graph_runner(BUCKETS)
+    for at, (then, now) in enumerate(zip(before, requests.contents(), strict=True)):
+        changed = torch.nonzero((then != now).flatten(1).any(dim=1)).flatten().tolist()
+        wrong = [slot for slot in changed if slot >= _padding_slots(requests)]
+        expect(
+            not wrong,
+            f"capturing wrote the {('keys', 'values')[at % 2]} of layer {at // 2} in slots {wrong[:6]}",
+        )
+
+
+@check(
+    level=Level.GRAPHS,
+    requires=_CAPTURES,
+    hosts=["none"],
+    fix="compare batch_size with the largest captured size",
+)
+def larger_batches_are_left_to_the_model(subject: Subject) -> None:
+    """`can_run_graph()` says no to a batch that is larger than every captured size."""
+    requests = _requests(subject)
+    runner = requests.graph_runner(BUCKETS[:2])
+    batch = requests.batch(range(BUCKETS[1] + 1))
+    expect(
+        not runner.can_run_graph(batch),
+        f"can_run_graph() says yes to {BUCKETS[1] + 1} requests; the largest captured size is {BUCKETS[1]}",
+    )
+    expect(
+        runner.can_run_graph(requests.batch(range(BUCKETS[1]))),
+        f"can_run_graph() says no to {BUCKETS[1]} requests, which were captured",
+    )
+
+
+@check(
+    level=Level.GRAPHS,
+    requires=_CAPTURES,
+    hosts=["none"],
+    fix="a new runner captures anew: keep no graphs, weights or outputs on the class or in a module",
+)
+def recapture_sees_new_weights(subject: Subject) -> None:
+    """A runner that is built after a weight update replays with the new weights, in place of the old tensors or not."""
+    requests = _requests(subject)
+    runner = requests.graph_runner(BUCKETS)
+    batch = requests.batch(range(3))
+    old = requests.replayed(runner, batch)
+    requests.model.load(1)
+    again = requests.graph_runner(BUCKETS)
+    _compare(requests, again, batch, "after a weight update and a new capture")
+    expect(not torch.equal(old, requests.replayed(again, batch)), "the new capture replays the old weights")
+
+
+@check(
+    level=Level.GRAPHS,
+    requires=_CAPTURES,
+    hosts=["none"],
+    fix="write into the captured output, and keep nothing of a batch after execute() has returned",
+)
+def replays_keep_no_memory(subject: Subject) -> None:
+    """Memory does not grow over replays: as many bytes in tensors after fifty more as before."""
+    requests = _requests(subject)
+    runner = requests.graph_runner(BUCKETS)
+    used = []
+    for _ in range(3):
+        for step in range(25):
+            requests.replayed(runner, requests.batch(range(1 + step % max(BUCKETS)), step % 4))
+        used.append(_bytes_in_tensors(subject))
+    grown = used[2] - used[1]
+    expect(
+        grown <= 0 or used[1] - used[0] <= 0,
+        f"tensors take {used[1] - used[0]} bytes more after 25 replays, and {grown} more after another 25",
+    )
+
+
+def _bytes_in_tensors(subject: Subject) -> int:
+    gc.collect()
+    module = getattr(torch, subject.device.type, None)
+    if subject.device.type != "cpu" and hasattr(module, "memory_allocated"):
+        return int(module.memory_allocated(subject.device))
+    # type(): isinstance would wake lazy modules that happen to lie about.
+    tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor)]
+    return sum(tensor.untyped_storage().nbytes() for tensor in tensors if tensor.layout == torch.strided)
