@@ -70,6 +70,8 @@ def bit_equal(what: str, got: torch.Tensor, expected: torch.Tensor) -> Outcome:
             float("inf"),
             f"{got.dtype} {tuple(got.shape)}, not {expected.dtype} {tuple(expected.shape)}",
         )
+    if got.numel() == 0:
+        return Outcome(what, 0.0, "empty")
     a = got.detach().cpu().contiguous().view(torch.uint8)
     b = expected.detach().cpu().contiguous().view(torch.uint8)
     different = int((a != b).sum())

@@ -1,7 +1,7 @@
 """The platforms for NVIDIA GPUs.
 
-They keep the identity CUDA, so that the host loses none of its own features for these devices. The parts this
-package does not bring (None: "no opinion") stay the host's own.
+They keep the identity CUDA, so that the host loses none of its own features for these devices. In a host, `RULES` says
+which of the parts below serve; `SGLANG_PLATFORM_PARTS` overrides it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sglang_platform.core import DeviceCapability, MMPlatform, PlatformCapabilities, SRTPlatform
+from sglang_platform.core.contract.types import KVPoolKind, kv_pool_kind
+from sglang_platform.core.torch_cuda.parts import HostAlways, HostIfImportable, Own, PartsRule, Rule
 from sglang_platform.cuda.device import CudaDeviceMixin
 
 if TYPE_CHECKING:
@@ -24,11 +26,32 @@ FIRST_WITH_FP8 = DeviceCapability(8, 9)
 capabilities)."""
 
 
+RULES: dict[str, Rule] = {
+    "attention": HostIfImportable(("sgl_kernel", "flashinfer", "flash_attn", "flash_attn_interface")),
+    "kv_pool": Own(
+        "one launch where the host takes several: fp8 with scales, moves in all layers; see docs/backends.md"
+    ),
+    "allocator": Own("one launch per step as in the host, and the free list never waits for the device"),
+    "ops": HostIfImportable(("sgl_kernel", "flashinfer")),
+    "graph_runner": HostAlways(
+        "the host's runner also captures speculative decoding, adapters and data parallelism"
+    ),
+    "communicator": HostAlways("the host adds custom all-reduce kernels to NCCL"),
+}
+"""Who serves each part in a host, unless `SGLANG_PLATFORM_PARTS` says otherwise."""
+
+
 class CudaSRTPlatform(SRTPlatform, CudaDeviceMixin):
     """The LLM runtime on NVIDIA GPUs."""
 
     supported_kv_dtypes = ("bfloat16", "float16", "float8_e4m3fn")
     supported_page_sizes = (1, 16, 32, 64)
+    supported_kv_kinds = ("mha", "mla", "dsa")
+    kernels = ("sglang_platform.core.torch_cuda.kernels.declared_memory_and_ops:KERNELS",)
+
+    @cached_property
+    def _parts(self) -> PartsRule:
+        return PartsRule(self.device_name, RULES)
 
     @cached_property
     def capabilities(self) -> PlatformCapabilities:
@@ -59,6 +82,46 @@ class CudaSRTPlatform(SRTPlatform, CudaDeviceMixin):
     def get_default_attention_backend(self) -> str:
         """No opinion: the host knows its own backends for each NVIDIA generation best."""
         raise NotImplementedError("on CUDA the host chooses among its own attention backends")
+
+    def get_kv_pool_cls(self, *, kind: KVPoolKind) -> type | None:
+        """This package's pool of the kind, or None where the host's own is to serve."""
+        kind = kv_pool_kind(kind)
+        if not self._parts.own("kv_pool"):
+            return None
+        from sglang_platform.cuda import kv_pools
+
+        return {"mha": kv_pools.CudaMHAPool, "mla": kv_pools.CudaMLAPool, "dsa": kv_pools.CudaDSAPool}[kind]
+
+    def get_paged_allocator_cls(self) -> type | None:
+        """This package's paged allocator, or None where the host's own is to serve."""
+        if not self._parts.own("allocator"):
+            return None
+        from sglang_platform.cuda.allocator import CudaPagedAllocator
+
+        return CudaPagedAllocator
+
+    def get_graph_runner_cls(self) -> type | None:
+        """CUDA graphs of decode steps, or None where the host's own runner is to serve."""
+        if not self._parts.own("graph_runner"):
+            return None
+        from sglang_platform.cuda.graph_runner import CudaGraphRunner
+
+        return CudaGraphRunner
+
+    def get_communicator_class(self) -> type | None:
+        """NCCL through torch, or None where the host's own communicators are to serve."""
+        if not self._parts.own("communicator"):
+            return None
+        from sglang_platform.core.distributed.torch_group import TorchGroupCommunicator
+
+        return TorchGroupCommunicator
+
+    def init_backend(self) -> None:
+        """Registers the fused ops, where this package's are to serve."""
+        if self._parts.own("ops"):
+            from sglang_platform.core.torch_cuda import ops
+
+            ops.register(self.get_dispatch_key_name())
 
     def get_dispatch_key_name(self) -> str:
         """The host's CUDA operators."""

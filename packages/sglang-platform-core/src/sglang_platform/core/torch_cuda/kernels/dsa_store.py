@@ -50,12 +50,13 @@ def store_packed_kernel(
         tl.store(values_ptr + slots[:, None] * row_bytes + column[None, :], codes, mask=live[:, None])
         tl.store(scales_ptr + slots * (row_bytes // 4) + RANK // 4 + tile, scale, mask=live)
     else:
-        column = tl.arange(0, ROPE_BLOCK)
-        mask = live[:, None] & (column < ROPE)[None, :]
-        rope = tl.load(rope_ptr + tokens[:, None] * rope_stride + column[None, :], mask=mask)
+        # Names of their own: a name of both branches must have one type.
+        place = tl.arange(0, ROPE_BLOCK)
+        mask = live[:, None] & (place < ROPE)[None, :]
+        rope = tl.load(rope_ptr + tokens[:, None] * rope_stride + place[None, :], mask=mask)
         first: tl.constexpr = (RANK + 4 * TILES) // 2
-        at = slots[:, None] * (row_bytes // 2) + first + column[None, :]
-        tl.store(rope_out_ptr + at, rope.to(tl.bfloat16), mask=mask)
+        row = slots[:, None] * (row_bytes // 2) + first
+        tl.store(rope_out_ptr + row + place[None, :], rope.to(tl.bfloat16), mask=mask)
 
 
 def store_packed(

@@ -40,7 +40,6 @@ def move_rows_kernel(
     between = tl.load(entry + 1)
     row = tl.load(entry + 2)
     if ALIGNED:
-        address = tl.multiple_of(address, 16)
         between = tl.multiple_of(between, 16)
         row = tl.multiple_of(row, 16)
     if WORD == 8:
@@ -51,6 +50,8 @@ def move_rows_kernel(
         buffer = address.to(tl.pointer_type(tl.int16))
     else:
         buffer = address.to(tl.pointer_type(tl.int8))
+    if ALIGNED:
+        buffer = tl.multiple_of(buffer, 16)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     which = tl.arange(0, BLOCK_N)
     live = which < n

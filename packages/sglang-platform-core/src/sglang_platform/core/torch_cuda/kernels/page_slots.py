@@ -28,17 +28,18 @@ def extend_slots_kernel(
 ):  # fmt: skip
     """Grid (requests, programs). Program j of a request writes blocks j, j + programs, ... of its slots."""
     request = tl.program_id(0)
-    first_page = tl.zeros((), tl.int64)
-    first_out = tl.zeros((), tl.int64)
+    # Tokens and pages of a batch fit in 32 bits; slots may not.
+    first_page = tl.zeros((), tl.int32)
+    first_out = tl.zeros((), tl.int32)
     for start in range(0, request, BLOCK_B):
         other = start + tl.arange(0, BLOCK_B)
         earlier = other < request
-        prefix = tl.load(prefix_ptr + other, mask=earlier, other=0).to(tl.int64)
-        seq = tl.load(seq_ptr + other, mask=earlier, other=0).to(tl.int64)
+        prefix = tl.load(prefix_ptr + other, mask=earlier, other=0).to(tl.int32)
+        seq = tl.load(seq_ptr + other, mask=earlier, other=0).to(tl.int32)
         first_out += tl.sum(seq - prefix)
         first_page += tl.sum((seq + PAGE - 1) // PAGE - (prefix + PAGE - 1) // PAGE)
-    prefix = tl.load(prefix_ptr + request).to(tl.int64)
-    length = tl.load(seq_ptr + request).to(tl.int64) - prefix
+    prefix = tl.load(prefix_ptr + request).to(tl.int32)
+    length = tl.load(seq_ptr + request).to(tl.int32) - prefix
     last_loc = tl.load(last_loc_ptr + request).to(tl.int64)
     before = (prefix + PAGE - 1) // PAGE
     for start in range(tl.program_id(1) * BLOCK, length, programs * BLOCK):

@@ -25,13 +25,23 @@ def _rotate(
     base = x_ptr + token * stride_token + head[:, None] * HEAD_DIM
     if NEOX:
         first, second = base + half[None, :], base + half[None, :] + HALF
+        mask = live[:, None] & (half < HALF)[None, :]
+        x1 = tl.load(first, mask=mask, other=0.0).to(tl.float32)
+        x2 = tl.load(second, mask=mask, other=0.0).to(tl.float32)
+        tl.store(first, (x1 * cos - x2 * sin).to(x_ptr.dtype.element_ty), mask=mask)
+        tl.store(second, (x2 * cos + x1 * sin).to(x_ptr.dtype.element_ty), mask=mask)
     else:
-        first, second = base + 2 * half[None, :], base + 2 * half[None, :] + 1
-    mask = live[:, None] & (half < HALF)[None, :]
-    x1 = tl.load(first, mask=mask, other=0.0).to(tl.float32)
-    x2 = tl.load(second, mask=mask, other=0.0).to(tl.float32)
-    tl.store(first, (x1 * cos - x2 * sin).to(x_ptr.dtype.element_ty), mask=mask)
-    tl.store(second, (x2 * cos + x1 * sin).to(x_ptr.dtype.element_ty), mask=mask)
+        # Pairs lie side by side: loaded as one run and taken apart in registers.
+        HEADS: tl.constexpr = head.shape[0]
+        BLOCK_HALF: tl.constexpr = half.shape[0]
+        place = tl.arange(0, 2 * BLOCK_HALF)
+        at = base + place[None, :]
+        live_pair = live[:, None] & (place < 2 * HALF)[None, :]
+        pairs = tl.load(at, mask=live_pair, other=0.0).to(tl.float32)
+        a, b = tl.split(tl.reshape(pairs, [HEADS, BLOCK_HALF, 2]))
+        turned = tl.join(a * cos - b * sin, b * cos + a * sin)
+        turned = tl.reshape(turned, [HEADS, 2 * BLOCK_HALF])
+        tl.store(at, turned.to(x_ptr.dtype.element_ty), mask=live_pair)
 
 
 @triton.jit

@@ -1,0 +1,36 @@
+"""The KV pools for NVIDIA GPUs: core's Triton pools, with the types they store."""
+
+from __future__ import annotations
+
+import torch
+
+from sglang_platform.core.torch_cuda.kv_pools import TritonDSAPool, TritonMHAPool, TritonMLAPool
+
+__all__ = ["STORED", "CudaDSAPool", "CudaMHAPool", "CudaMLAPool"]
+
+STORED = (
+    torch.bfloat16,
+    torch.float16,
+    torch.float32,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+)
+"""What these pools store. The `fnuz` formats are those of AMD's CDNA3."""
+
+
+class CudaMHAPool(TritonMHAPool):
+    """Keys and values per head."""
+
+    supported_dtypes = STORED
+
+
+class CudaMLAPool(TritonMLAPool):
+    """One latent row per token."""
+
+    supported_dtypes = STORED
+
+
+class CudaDSAPool(TritonDSAPool):
+    """Latent rows and the indexer's keys."""
+
+    supported_dtypes = STORED

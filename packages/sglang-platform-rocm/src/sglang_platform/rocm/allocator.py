@@ -1,0 +1,11 @@
+"""The paged allocator for AMD GPUs."""
+
+from __future__ import annotations
+
+from sglang_platform.core.torch_cuda.allocator import TritonPagedAllocator
+
+__all__ = ["RocmPagedAllocator"]
+
+
+class RocmPagedAllocator(TritonPagedAllocator):
+    """Core's free list, with each extend and decode one launch."""

@@ -1,0 +1,38 @@
+"""The KV pools for AMD GPUs: core's Triton pools, with the types they store."""
+
+from __future__ import annotations
+
+import torch
+
+from sglang_platform.core.torch_cuda.kv_pools import TritonDSAPool, TritonMHAPool, TritonMLAPool
+
+__all__ = ["STORED", "RocmDSAPool", "RocmMHAPool", "RocmMLAPool"]
+
+STORED = (
+    torch.bfloat16,
+    torch.float16,
+    torch.float32,
+    torch.float8_e4m3fnuz,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2fnuz,
+    torch.float8_e5m2,
+)
+"""What these pools store: `fnuz` is the fp8 of gfx942, the other two of gfx950; either is stored anywhere."""
+
+
+class RocmMHAPool(TritonMHAPool):
+    """Keys and values per head."""
+
+    supported_dtypes = STORED
+
+
+class RocmMLAPool(TritonMLAPool):
+    """One latent row per token."""
+
+    supported_dtypes = STORED
+
+
+class RocmDSAPool(TritonDSAPool):
+    """Latent rows and the indexer's keys."""
+
+    supported_dtypes = STORED
