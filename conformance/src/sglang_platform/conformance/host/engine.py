@@ -142,7 +142,6 @@ class EngineProcess:
 
 
 _DEFAULTS: dict[str, Any] = {
-    "device": "cpu",
     "dtype": "float32",
     "sampling_backend": "pytorch",
     "mem_fraction_static": 0.5,

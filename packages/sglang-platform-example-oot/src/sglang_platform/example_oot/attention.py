@@ -17,14 +17,19 @@ _extends = counter("example_oot.attention.extends")
 
 
 class ExampleOOTAttentionBackend(AttentionBackend):
-    """MHA, GQA and MQA with sliding window and logit soft cap. The kernels need no metadata beyond the batch's own
-    tensors, so a captured graph replays with new lengths and slots."""
+    """MHA, GQA, MQA and absorbed MLA, with sliding window, logit soft cap and 8-bit caches. The kernels need no
+    metadata beyond the batch's own tensors, so a captured graph replays with new lengths and slots."""
+
+    def __init__(self, model_runner: Any) -> None:
+        super().__init__(model_runner)
+        self._own_rows: tuple[torch.Tensor, ...] | None = None
 
     def init_cuda_graph_state(self, max_bs: int, max_num_tokens: int) -> None:
         """Nothing to allocate: the kernels read the runner's static inputs."""
 
     def init_forward_metadata_out_graph(self, forward_batch: Any, in_capture: bool = False) -> None:
-        """Nothing to prepare."""
+        """Forget what was prepared for the batch before."""
+        self._own_rows = None
 
     def forward_decode(
         self,
@@ -34,6 +39,7 @@ class ExampleOOTAttentionBackend(AttentionBackend):
         layer: Any,
         forward_batch: Any,
         save_kv_cache: bool = True,
+        sinks: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> torch.Tensor:
         key_cache, value_cache = self._store(k, v, layer, forward_batch, save_kv_cache)
@@ -47,12 +53,13 @@ class ExampleOOTAttentionBackend(AttentionBackend):
             forward_batch.req_pool_indices,
             forward_batch.seq_lens,
             out,
-            layer.scaling,
+            layer.scaling * _scale(key_cache, layer, "k_scale"),
             layer.logit_cap or 0.0,
             _window(layer),
+            sinks,
         )
         _decodes.add()
-        return out.view(out.shape[0], -1)
+        return _rescaled(out, value_cache, layer).view(out.shape[0], -1)
 
     def forward_extend(
         self,
@@ -62,28 +69,39 @@ class ExampleOOTAttentionBackend(AttentionBackend):
         layer: Any,
         forward_batch: Any,
         save_kv_cache: bool = True,
+        sinks: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> torch.Tensor:
-        key_cache, value_cache = self._store(k, v, layer, forward_batch, save_kv_cache)
         query = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
         out = q.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
+        if k is not None and v is not None and not save_kv_cache and self._holds_latents():
+            # MLA without a cached prefix: the model gives keys and values per head, which no pool holds.
+            key_cache = k.view(-1, layer.tp_k_head_num, layer.qk_head_dim)
+            value_cache = v.view(-1, layer.tp_v_head_num, layer.v_head_dim)
+            table = self._rows_of_batch(forward_batch)
+        else:
+            key_cache, value_cache = self._store(k, v, layer, forward_batch, save_kv_cache)
+            table = (
+                self.req_to_token_pool.req_to_token,
+                forward_batch.req_pool_indices,
+                forward_batch.seq_lens,
+                forward_batch.extend_prefix_lens,
+                forward_batch.extend_seq_lens,
+            )
         paged_extend(
             query,
             key_cache,
             value_cache,
-            self.req_to_token_pool.req_to_token,
-            forward_batch.req_pool_indices,
-            forward_batch.seq_lens,
-            forward_batch.extend_prefix_lens,
-            forward_batch.extend_seq_lens,
+            *table,
             out,
-            layer.scaling,
+            layer.scaling * _scale(key_cache, layer, "k_scale"),
             layer.logit_cap or 0.0,
             _window(layer),
             _is_causal(layer),
+            sinks,
         )
         _extends.add()
-        return out.view(out.shape[0], -1)
+        return _rescaled(out, value_cache, layer).view(out.shape[0], -1)
 
     def _store(
         self,
@@ -99,13 +117,46 @@ class ExampleOOTAttentionBackend(AttentionBackend):
             )
         pool = self.token_to_kv_pool
         if save_kv_cache and k is not None and v is not None:
-            pool.set_kv_buffer(
-                layer,
-                forward_batch.out_cache_loc,
-                k.view(-1, layer.tp_k_head_num, layer.qk_head_dim),
-                v.view(-1, layer.tp_v_head_num, layer.v_head_dim),
-            )
+            keys = k.view(-1, layer.tp_k_head_num, layer.qk_head_dim)
+            values = v.view(-1, layer.tp_v_head_num, layer.v_head_dim)
+            if _is_8_bit(pool.dtype) and layer.k_scale is not None:
+                scales = (layer.k_scale, layer.v_scale)
+                pool.set_kv_buffer(layer, forward_batch.out_cache_loc, keys, values, *scales)
+            else:
+                pool.set_kv_buffer(layer, forward_batch.out_cache_loc, keys, values)
         return pool.get_key_buffer(layer.layer_id), pool.get_value_buffer(layer.layer_id)
+
+    def _holds_latents(self) -> bool:
+        return hasattr(self.token_to_kv_pool, "kv_lora_rank")
+
+    def _rows_of_batch(self, forward_batch: Any) -> tuple[torch.Tensor, ...]:
+        """Token table, rows, lengths, prefixes and new tokens under which the batch's own rows are the cache."""
+        if self._own_rows is None:
+            lengths = forward_batch.extend_seq_lens
+            first = torch.cumsum(lengths, 0) - lengths
+            longest = max(forward_batch.extend_seq_lens_cpu)
+            table = first[:, None] + torch.arange(longest, device=lengths.device)
+            rows = torch.arange(lengths.shape[0], device=lengths.device)
+            self._own_rows = (table.to(torch.int32), rows, lengths, torch.zeros_like(lengths), lengths)
+        return self._own_rows
+
+
+def _is_8_bit(dtype: torch.dtype) -> bool:
+    return dtype.itemsize == 1
+
+
+def _scale(cache: torch.Tensor, layer: Any, name: str) -> float:
+    """What an 8-bit cache's numbers stand for, as a factor."""
+    scale = getattr(layer, name) if _is_8_bit(cache.dtype) else None
+    if scale is None:
+        return 1.0
+    # The host keeps the number beside the tensor: reading the tensor would wait for the device.
+    return float(getattr(layer, f"{name}_float", None) or scale)
+
+
+def _rescaled(out: torch.Tensor, value_cache: torch.Tensor, layer: Any) -> torch.Tensor:
+    scale = _scale(value_cache, layer, "v_scale")
+    return out if scale == 1.0 else out.mul_(scale)
 
 
 def _window(layer: Any) -> int:

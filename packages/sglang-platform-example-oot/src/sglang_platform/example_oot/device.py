@@ -5,31 +5,40 @@ A vendor changes: everything here; each method asks the vendor's driver or its `
 
 from __future__ import annotations
 
-import os
 import platform
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sglang_platform.core import DeviceCapability, DeviceMixin, PlatformEnum
+from sglang_platform.example_oot import torch_device
 
 if TYPE_CHECKING:
     import torch
 
 
 class ExampleOOTDeviceMixin(DeviceMixin):
-    """The machine's CPU, presented as a device of its own."""
+    """The machine's processor and memory, presented as a device of its own."""
 
     _enum = PlatformEnum.OOT
     device_name = "example_oot"
-    device_type = "cpu"
+    device_type = torch_device.NAME
 
-    def get_device(self, device_id: int = 0) -> torch.device:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # The instance is made once in every process that serves, before the first tensor.
+        self.device_type = torch_device.open_device()
+
+    def get_device(self, device_id: int | None = 0) -> torch.device:
         import torch
 
-        return torch.device(self.device_type)
+        if device_id is None or self.device_type == "cpu":
+            return torch.device(self.device_type)
+        return torch.device(self.device_type, device_id)
 
     def set_device(self, device: torch.device) -> None:
-        """There is one device and it is always current."""
+        import torch
+
+        if device.type != "cpu":
+            torch.accelerator.set_device_index(device)
 
     def get_device_name(self, device_id: int = 0) -> str:
         return f"example device on {platform.machine()}"
@@ -42,15 +51,37 @@ class ExampleOOTDeviceMixin(DeviceMixin):
         return None
 
     def get_device_total_memory(self, device_id: int = 0) -> int:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return torch_device.memory_limit()
 
     def get_available_memory(self, device_id: int = 0) -> tuple[int, int]:
-        return _available_bytes(), self.get_device_total_memory(device_id)
+        """What is left of the limit, and no more than the machine has left."""
+        free = torch_device.available_host_memory()
+        if self.device_type != "cpu":
+            import torch
+
+            free = min(free, torch.accelerator.get_memory_info(device_id)[0])
+        return free, self.get_device_total_memory(device_id)
 
     def get_current_memory_usage(self, device: torch.device | None = None) -> float:
-        """Bytes in use on the whole machine, so that total less this is what is free."""
-        free, total = self.get_available_memory()
+        """Bytes in use, those of other processes included, so that total less this is what is free."""
+        free, total = self.get_available_memory(getattr(device, "index", None) or 0)
         return float(total - free)
+
+    def empty_cache(self) -> None:
+        if self.device_type != "cpu":
+            import torch
+
+            torch.accelerator.empty_cache()
+
+    def synchronize(self) -> None:
+        if self.device_type != "cpu":
+            import torch
+
+            torch.accelerator.synchronize()
+
+    def is_pin_memory_available(self, device: Any = None) -> bool:
+        """With pinned memory a copy runs while the host goes on."""
+        return self.device_type != "cpu"
 
     def get_torch_profiler_activity_str(self) -> str:
         return "CPU"
@@ -59,13 +90,3 @@ class ExampleOOTDeviceMixin(DeviceMixin):
         import torch
 
         return torch.profiler.ProfilerActivity.CPU
-
-
-def _available_bytes() -> int:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass  # no procfs: count the free pages instead
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

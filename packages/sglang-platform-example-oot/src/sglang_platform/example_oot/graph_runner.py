@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from sglang_platform.core import GraphRunner, counter
+from sglang_platform.core.graph.runner import Graph
 from sglang_platform.example_oot.graph import GraphCaptureError, TapeGraph
 
 _captures = counter("example_oot.graph.captures")
@@ -24,11 +25,20 @@ class ExampleOOTGraphRunner(GraphRunner):
     bit what the model gives. A model that cannot be captured stops the launch here, with the reason.
     """
 
-    def record(self, run: Callable[[], Any]) -> tuple[TapeGraph, Any]:
-        graph = TapeGraph()
+    def record(self, run: Callable[[], Any]) -> tuple[Graph, Any]:
+        graph = self._new_graph()
         output = graph.capture(run)
         _captures.add()
         return graph, output
+
+    def _new_graph(self) -> Any:
+        if torch.device(self.device).type == "cpu":
+            return TapeGraph()
+        from sglang_platform.example_oot.torch_device.graph import DeviceGraph
+
+        # All sizes share the memory of the first and largest: one is replayed at a time.
+        largest = next(iter(self.captured.values()), None)
+        return DeviceGraph(memory_of=largest.graph if largest is not None else None)
 
     def capture(self) -> None:
         try:

@@ -1,23 +1,27 @@
-"""The KV pool: K and V of all layers, one row per token slot.
+"""The KV pools: per token slot, K and V of all layers (MHA), or one latent row for all heads (MLA, DSA).
 
 A vendor changes: the layout in `_create_buffers` and the kernels that store and move.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
-from sglang_platform.core import MHATokenToKVPool, counter
+from sglang_platform.core import DSATokenToKVPool, MHATokenToKVPool, MLATokenToKVPool, counter
 from sglang_platform.example_oot.kernels import store_kv
 
 _stores = counter("example_oot.kv_pool.stores")
 _moves = counter("example_oot.kv_pool.moves")
 
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn)
+
 
 class ExampleOOTMHAPool(MHATokenToKVPool):
     """Multi-head attention pool: per layer K [slots, heads, head_dim] and V [slots, heads, v_head_dim]."""
 
-    supported_dtypes = (torch.float32, torch.bfloat16, torch.float16)
+    supported_dtypes = _DTYPES
 
     def _create_buffers(self) -> None:
         slots = self.size + self.page_size  # slot 0's page is reserved for padding
@@ -30,12 +34,71 @@ class ExampleOOTMHAPool(MHATokenToKVPool):
     def _store_kv_layer(
         self, layer_idx: int, loc: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor
     ) -> None:
-        if cache_k.stride(-1) != 1 or cache_v.stride(-1) != 1:  # the kernel copies rows of contiguous heads
-            cache_k, cache_v = cache_k.contiguous(), cache_v.contiguous()
-        store_kv(cache_k, cache_v, self.k_buffer[layer_idx], self.v_buffer[layer_idx], loc)
-        _stores.add()
+        _store(cache_k, cache_v, self.k_buffer[layer_idx], self.v_buffer[layer_idx], loc)
 
     def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
         for buffer in (*self.k_buffer, *self.v_buffer):
             buffer[tgt_loc] = buffer[src_loc]  # the gather is a copy, so overlapping moves are right
         _moves.add()
+
+
+class _LatentRows:
+    """What the pools with latent rows share: per layer [slots, 1, rank + rotated], the values within the keys."""
+
+    kv_buffer: list[torch.Tensor]
+    kv_lora_rank: int
+    dtype: torch.dtype
+    store_dtype: torch.dtype
+    start_layer: int
+
+    def set_kv_buffer(
+        self,
+        layer: Any,
+        loc: Any,
+        cache_k: torch.Tensor,
+        cache_v: torch.Tensor | None,
+        layer_id_override: int | None = None,
+    ) -> None:
+        """Store whole rows, `cache_k` [n, 1, rank + rotated]; called by the model and by the attention backend."""
+        slots = (
+            loc if isinstance(loc, torch.Tensor) else loc.loc
+        )  # the host may wrap it, with other pools' slots
+        layer_id = layer.layer_id if layer_id_override is None else layer_id_override
+        rows = cache_k.view(slots.numel(), 1, -1).to(self.dtype)
+        rows = rows if self.store_dtype == self.dtype else rows.view(self.store_dtype)
+        latent, rotated = rows[..., : self.kv_lora_rank], rows[..., self.kv_lora_rank :]
+        self._scatter_mla_rows(self.kv_buffer[layer_id - self.start_layer], slots, latent, rotated)
+
+    def _scatter_mla_rows(
+        self,
+        dst_buffer: torch.Tensor,
+        loc: torch.Tensor,
+        cache_k_nope: torch.Tensor,
+        cache_k_rope: torch.Tensor,
+    ) -> None:
+        width = cache_k_nope.shape[-1]
+        _store(cache_k_nope, cache_k_rope, dst_buffer[..., :width], dst_buffer[..., width:], loc)
+
+    def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
+        super()._move_kv_cache_impl(tgt_loc, src_loc)  # type: ignore[misc]
+        _moves.add()
+
+
+class ExampleOOTMLAPool(_LatentRows, MLATokenToKVPool):
+    """Multi-head latent attention pool: per layer the latent and the rotated key part, [slots, 1, rank + rotated]."""
+
+    supported_dtypes = _DTYPES
+
+
+class ExampleOOTDSAPool(DSATokenToKVPool):
+    """DeepSeek sparse attention pool: latent rows, packed in fp8 or plain, and the indexer's keys; core's own."""
+
+
+def _store(
+    k: torch.Tensor, v: torch.Tensor, k_buffer: torch.Tensor, v_buffer: torch.Tensor, loc: torch.Tensor
+) -> None:
+    # The kernel copies rows of contiguous heads.
+    k = k if k.stride(-1) == 1 else k.contiguous()
+    v = v if v.stride(-1) == 1 else v.contiguous()
+    store_kv(k, v, k_buffer, v_buffer, loc)
+    _stores.add()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sglang_platform.core import PlatformCapabilities, SRTPlatform
+from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.example_oot.device import ExampleOOTDeviceMixin
 
 ATTENTION_BACKEND = "example_oot"
@@ -19,16 +20,28 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
     """SGLang on the example device."""
 
     capabilities = PlatformCapabilities(graph_capture=True)
-    supported_kv_dtypes = ("float32", "bfloat16", "float16")
+    supported_kv_dtypes = ("float32", "bfloat16", "float16", "float8_e4m3fn")
     supported_page_sizes = (1, 16, 32, 64, 128)
-    supported_kv_kinds = ("mha",)
-    attention_features = ("mha", "gqa", "mqa", "sliding_window", "logit_cap")
+    supported_kv_kinds = ("mha", "mla", "dsa")
+    attention_features = (
+        "mha",
+        "gqa",
+        "mqa",
+        "mla",
+        "sliding_window",
+        "logit_cap",
+        "sinks",
+        "encoder",
+        "chunked_prefill",
+        "mixed_batch",
+        "fp8_kv",
+    )
 
     def apply_server_args_defaults(self, server_args: Any) -> None:
         """Defaults that suit the device; the operator's own choices stay."""
         server_args.sampling_backend = "pytorch"
-        if not server_args.disable_cuda_graph:
-            # On device type "cpu" the host asks for a graph runner only under this flag; nothing is compiled by it.
+        if not server_args.disable_cuda_graph and self.device_type == "cpu":
+            # There the host asks for a graph runner only under this flag; nothing is compiled by it.
             server_args.enable_torch_compile = True
 
     def get_default_attention_backend(self) -> str:
@@ -40,11 +53,14 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
         return {ATTENTION_BACKEND: ExampleOOTAttentionBackend}
 
     def get_kv_pool_cls(self, *, kind: str) -> type | None:
-        if kind != "mha":
-            return None
-        from sglang_platform.example_oot.kv_pools import ExampleOOTMHAPool
+        from sglang_platform.example_oot import kv_pools
 
-        return ExampleOOTMHAPool
+        pools = {
+            "mha": kv_pools.ExampleOOTMHAPool,
+            "mla": kv_pools.ExampleOOTMLAPool,
+            "dsa": kv_pools.ExampleOOTDSAPool,
+        }
+        return pools[kv_pool_kind(kind)]
 
     def get_paged_allocator_cls(self) -> type | None:
         from sglang_platform.example_oot.allocator import ExampleOOTPagedAllocator
@@ -55,6 +71,9 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
         from sglang_platform.example_oot.graph_runner import ExampleOOTGraphRunner
 
         return ExampleOOTGraphRunner
+
+    def get_group_coordinator_device(self, local_rank: int) -> Any:
+        return self.get_device(local_rank)
 
     def get_dispatch_key_name(self) -> str:
         return DISPATCH_KEY

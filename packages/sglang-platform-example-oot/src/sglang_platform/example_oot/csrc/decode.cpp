@@ -237,7 +237,7 @@ void paged_decode(const PagedAttention& b) {
 
   const int64_t items = static_cast<int64_t>(chunks.size()) * b.kv_heads;
   const int64_t cost = tokens * b.kv_heads * (b.dim + b.v_dim) / items;
-  with_type(b.k.type, [&](auto* type) {
+  with_cache_type(b.k.type, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     at::parallel_for(0, items, grain(cost), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) run_chunk<T>(b, chunks[i / b.kv_heads], i % b.kv_heads, partials);

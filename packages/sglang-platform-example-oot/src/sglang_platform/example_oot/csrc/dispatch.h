@@ -5,6 +5,7 @@
 #include <c10/core/ScalarType.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Exception.h>
+#include <c10/util/Float8_e4m3fn.h>
 #include <c10/util/Half.h>
 
 #include <atomic>
@@ -26,6 +27,13 @@ inline void with_type(c10::ScalarType type, const F& f) {
     default:
       TORCH_CHECK(false, "expected float32, bfloat16 or float16, got ", c10::toString(type));
   }
+}
+
+// As with_type, for what a KV cache may hold: also 8-bit floats.
+template <typename F>
+inline void with_cache_type(c10::ScalarType type, const F& f) {
+  if (type == c10::ScalarType::Float8_e4m3fn) return f(static_cast<c10::Float8_e4m3fn*>(nullptr));
+  with_type(type, f);
 }
 
 // Below this many elements the wake-up of a thread costs more than it saves.

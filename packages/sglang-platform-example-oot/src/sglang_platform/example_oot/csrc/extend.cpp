@@ -212,7 +212,7 @@ void paged_extend(const PagedAttention& b) {
   using c10::ScalarType;
   if (b.k.type == ScalarType::BFloat16 && b.q.type == ScalarType::BFloat16 && MatrixUnitTiles::available())
     return run<MatrixUnitTiles>(b);
-  with_type(b.k.type, [&](auto* type) { run<FloatTiles<std::remove_pointer_t<decltype(type)>>>(b); });
+  with_cache_type(b.k.type, [&](auto* type) { run<FloatTiles<std::remove_pointer_t<decltype(type)>>>(b); });
 }
 
 }  // namespace sglang_example_oot

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <c10/util/BFloat16.h>
+#include <c10/util/Float8_e4m3fn.h>
 #include <c10/util/Half.h>
 
 #include <cmath>
@@ -24,6 +25,7 @@ typedef float VecF __attribute__((vector_size(W * 4)));
 typedef int32_t VecI __attribute__((vector_size(W * 4)));
 typedef uint32_t VecU __attribute__((vector_size(W * 4)));
 typedef uint16_t VecH __attribute__((vector_size(W * 2)));
+typedef uint8_t VecB __attribute__((vector_size(W)));
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
@@ -79,6 +81,14 @@ inline VecF load(const c10::Half* p) {
   for (int i = 0; i < W; ++i) v[i] = static_cast<float>(p[i]);
   return v;
 #endif
+}
+
+// Exponent and mantissa in float's places, then the biases' difference, 127 - 7, as a factor: exact, subnormals too.
+// A NaN becomes 480 or -480; stores saturate, so the cache holds none.
+inline VecF load(const c10::Float8_e4m3fn* p) {
+  const VecU u = __builtin_convertvector(read<VecB>(p), VecU);
+  const VecU magnitude = (u & 0x7f) << 20, sign = (u & 0x80) << 24;
+  return bits<VecF>(bits<VecU>(bits<VecF>(magnitude) * 0x1p120f) | sign);
 }
 
 inline void store(float* p, VecF v) {

@@ -107,7 +107,7 @@ def _build(library: Path) -> None:
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as directory, _ninja_on_path():
         path = cpp_extension.load(
             name="sglang_example_oot_kernels",
-            sources=[str(path) for path in sorted(SOURCES.glob("*.cpp"))],
+            sources=[str(path) for path in sorted(SOURCES.rglob("*.cpp"))],
             extra_cflags=FLAGS,
             build_directory=directory,
             is_python_module=False,
@@ -121,7 +121,7 @@ def _build(library: Path) -> None:
 def _fingerprint() -> str:
     """Names the machine code: sources, flags, compiler, torch, Python, processor."""
     digest = hashlib.sha256()
-    for path in sorted(SOURCES.iterdir()):
+    for path in sorted(SOURCES.rglob("*")):
         if path.suffix in (".cpp", ".h"):
             digest.update(path.name.encode() + path.read_bytes())
     compiler = os.environ.get("CXX", "c++")

@@ -1,0 +1,15 @@
+// A vendor deletes this file: how this device's operators become the CPU's, on the same memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace sglang_example_oot::device {
+
+inline bool on_device(const at::Tensor& t) {
+  return t.defined() && t.device().type() == c10::DeviceType::PrivateUse1;
+}
+
+// A CPU tensor over the device tensor's memory that does not keep it alive: the allocator's stream order does.
+at::Tensor kernel_view(const at::Tensor& t);
+
+}  // namespace sglang_example_oot::device

@@ -1,0 +1,332 @@
+// A vendor replaces this file by kernels of its own, operator by operator: every operator that the device has no kernel
+// for becomes a task that runs the CPU's kernel on the device's memory.
+//
+// The host needs the results' shapes at once. It has them where the operator writes into tensors it is given (most do:
+// torch turns `a + b` into `add.out` for a backend), else from the operator's meta kernel; where there is none, as for
+// `nonzero`, the host waits for the stream and computes at once.
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_strided.h>
+#include <torch/library.h>
+
+#include <shared_mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "alias.h"
+#include "generator.h"
+#include "memory.h"
+#include "stream.h"
+
+namespace sglang_example_oot::device {
+namespace {
+
+using c10::IValue;
+using Stack = torch::jit::Stack;
+using Convert = std::function<at::Tensor(const at::Tensor&)>;
+
+// What is known of an operator from its schema, found out once.
+struct Traits {
+  bool writes = false;      // into an argument
+  bool returns_new = false;  // a tensor that is no argument
+  bool views = false;
+  bool plain_returns = true;  // nothing but tensors
+  bool mixes_devices = false;  // takes indices from the host
+  bool has_meta = false;
+  int generator = -1;
+  std::optional<c10::OperatorHandle> out;  // the overload that writes into given tensors
+};
+
+bool is_tensor_type(const c10::TypePtr& type) {
+  return type->isSubtypeOf(*c10::TensorType::get());
+}
+
+// The overload of `op` with the same arguments and one out tensor per result.
+std::optional<c10::OperatorHandle> find_out(const c10::OperatorHandle& op) {
+  const auto& schema = op.schema();
+  for (const char* suffix : {"out", "_out"}) {
+    const std::string own = schema.overload_name();
+    const std::string name = suffix[0] == 'o' ? (own.empty() ? "out" : own + "_out") : own + suffix;
+    const auto found = c10::Dispatcher::singleton().findSchema({schema.name(), name});
+    if (!found || !found->hasKernelForDispatchKey(c10::DispatchKey::CPU)) continue;
+    const auto& arguments = found->schema().arguments();
+    if (arguments.size() != schema.arguments().size() + schema.returns().size()) continue;
+    bool same = true;
+    for (size_t i = 0; i < schema.arguments().size(); ++i)
+      same = same && arguments[i].name() == schema.arguments()[i].name() && !arguments[i].is_out();
+    for (size_t i = schema.arguments().size(); i < arguments.size(); ++i) same = same && arguments[i].is_out();
+    if (same) return found;
+  }
+  return std::nullopt;
+}
+
+Traits examine(const c10::OperatorHandle& op) {
+  Traits traits;
+  const auto& schema = op.schema();
+  for (size_t i = 0; i < schema.arguments().size(); ++i) {
+    const auto& argument = schema.arguments()[i];
+    if (argument.alias_info() && argument.alias_info()->isWrite()) traits.writes = true;
+    if (argument.name() == "generator") traits.generator = static_cast<int>(i);
+  }
+  for (const auto& value : schema.returns()) {
+    if (!is_tensor_type(value.type())) traits.plain_returns = false;
+    else if (!value.alias_info()) traits.returns_new = true;
+    else if (!value.alias_info()->isWrite()) traits.views = true;
+  }
+  static const std::unordered_set<std::string> takes_host_indices = {
+      "aten::index", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index"};
+  traits.mixes_devices = takes_host_indices.count(schema.name()) > 0;
+  traits.has_meta = op.hasKernelForDispatchKey(c10::DispatchKey::Meta);
+  if (traits.returns_new && !traits.writes && traits.plain_returns) traits.out = find_out(op);
+  return traits;
+}
+
+const Traits& traits_of(const c10::OperatorHandle& op) {
+  static std::shared_mutex mutex;
+  static auto* known = new std::unordered_map<c10::OperatorName, std::unique_ptr<Traits>>;
+  {
+    const std::shared_lock lock(mutex);
+    const auto found = known->find(op.operator_name());
+    if (found != known->end()) return *found->second;
+  }
+  auto made = std::make_unique<Traits>(examine(op));
+  const std::unique_lock lock(mutex);
+  return *known->emplace(op.operator_name(), std::move(made)).first->second;
+}
+
+// `value` with every tensor converted; devices become `device`.
+IValue converted(const IValue& value, const Convert& convert, c10::DeviceType device) {
+  if (value.isTensor()) return value.toTensor().defined() ? IValue(convert(value.toTensor())) : value;
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& t : value.toTensorVector()) list.push_back(t.defined() ? convert(t) : t);
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& t : value.toOptionalTensorVector())
+      list.push_back(t && t->defined() ? std::optional<at::Tensor>(convert(*t)) : t);
+    return list;
+  }
+  if (value.isDevice() && value.toDevice().type() == c10::DeviceType::PrivateUse1) return c10::Device(device);
+  if (value.isGenerator()) return kernel_generator(value.toGenerator());
+  return value;
+}
+
+// The device of the call: its first device tensor's, else the current one.
+c10::DeviceIndex device_of_call(c10::ArrayRef<IValue> arguments) {
+  std::optional<c10::DeviceIndex> found;
+  const Convert look = [&](const at::Tensor& t) {
+    if (!found && on_device(t)) found = t.device().index();
+    return t;
+  };
+  for (const IValue& value : arguments)
+    if (value.isTensor() || value.isTensorList() || value.isOptionalTensorList())
+      converted(value, look, c10::DeviceType::PrivateUse1);
+  return found.value_or(current_device());
+}
+
+class Call {
+ public:
+  Call(const c10::OperatorHandle& op, Stack* stack)
+      : op_(op),
+        traits_(traits_of(op)),
+        stack_(*stack),
+        count_(op.schema().arguments().size()),
+        arguments_(stack->end() - static_cast<std::ptrdiff_t>(count_), stack->end()),
+        device_(device_of_call(arguments_)),
+        queue_(current_queue(device_)) {}
+
+  void run() {
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        op_.hasKernelForDispatchKey(c10::DispatchKey::CPU), "operator ", op_.operator_name(),
+        " has a kernel neither for this device nor for the CPU, on which the device falls back");
+    if (traits_.views && !traits_.returns_new) return make_view();
+    if (traits_.writes && !traits_.returns_new && traits_.plain_returns && !must_resize()) return write_into_given();
+    if (!traits_.writes && !traits_.views && traits_.plain_returns && traits_.has_meta && write_into_new()) return;
+    compute_now();
+  }
+
+ private:
+  // For a task that runs later: views of device tensors, copies of what the host may change.
+  at::Tensor for_kernel(const at::Tensor& t) const {
+    if (on_device(t)) return kernel_view(t);
+    const bool number = t.dim() == 0;
+    TORCH_CHECK(
+        number || traits_.mixes_devices, "operator ", op_.operator_name(),
+        ": expected all tensors on the device, but one of shape ", t.sizes(), " is on ", t.device());
+    return number && t.unsafeGetTensorImpl()->is_wrapped_number() ? t : t.clone();
+  }
+
+  Stack kernel_arguments() const {
+    Stack made;
+    made.reserve(count_ + 1);
+    for (const IValue& value : arguments_)
+      made.push_back(converted(value, [this](const at::Tensor& t) { return for_kernel(t); }, c10::DeviceType::CPU));
+    if (traits_.generator >= 0 && made[traits_.generator].isNone())
+      made[traits_.generator] = kernel_generator(default_generator(device_));
+    return made;
+  }
+
+  void write_into_given() {
+    queue_.push([op = op_, arguments = kernel_arguments()] {
+      Stack stack = arguments;
+      op.callBoxed(stack);
+    });
+    finish({});
+  }
+
+  // False where the shapes cannot be known before the values are.
+  bool write_into_new() {
+    std::vector<at::Tensor> results;
+    if (!infer(results)) return false;
+    Stack arguments = kernel_arguments();
+    std::vector<at::Tensor> views;
+    for (const at::Tensor& t : results) views.push_back(kernel_view(t));
+    if (traits_.out) {
+      for (const at::Tensor& t : views) arguments.emplace_back(t);
+      queue_.push([op = *traits_.out, arguments = std::move(arguments)] {
+        Stack stack = arguments;
+        op.callBoxed(stack);
+      });
+    } else {
+      queue_.push([op = op_, arguments = std::move(arguments), views = std::move(views)] {
+        Stack stack = arguments;
+        op.callBoxed(stack);
+        for (size_t i = 0; i < views.size(); ++i) views[i].copy_(stack[i].toTensor());
+      });
+    }
+    finish(results);
+    return true;
+  }
+
+  bool infer(std::vector<at::Tensor>& results) const {
+    Stack stack;
+    for (const IValue& value : arguments_)
+      stack.push_back(converted(
+          value,
+          [](const at::Tensor& t) {
+            return t.dim() == 0 && !on_device(t)
+                ? t
+                : at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::DeviceType::Meta));
+          },
+          c10::DeviceType::Meta));
+    try {
+      op_.callBoxed(stack);
+    } catch (const std::exception&) {
+      return false;  // depends on values, or is a wrong call: computing it says which
+    }
+    for (const IValue& value : stack) {
+      if (!value.isTensor() || !value.toTensor().defined()) return false;
+      const at::Tensor meta = value.toTensor();
+      results.push_back(at::empty_strided(meta.sizes(), meta.strides(), device_options(meta)));
+    }
+    return true;
+  }
+
+  at::TensorOptions device_options(const at::Tensor& like) const {
+    return like.options().device(c10::Device(c10::DeviceType::PrivateUse1, device_)).pinned_memory(false);
+  }
+
+  // An out tensor without elements takes the result's shape, which only computing tells.
+  bool must_resize() const {
+    for (size_t i = 0; i < count_; ++i)
+      if (op_.schema().arguments()[i].is_out() && arguments_[i].isTensor() && arguments_[i].toTensor().numel() == 0)
+        return true;
+    return false;
+  }
+
+  void make_view() {
+    Stack stack;
+    std::optional<at::Tensor> base;
+    for (const IValue& value : arguments_) {
+      if (value.isTensor() && !base) base = value.toTensor();
+      stack.push_back(converted(value, [](const at::Tensor& t) { return kernel_view(t); }, c10::DeviceType::CPU));
+    }
+    op_.callBoxed(stack);
+    const Convert on_base = [&](const at::Tensor& view) {
+      auto made = at::detail::make_tensor<c10::TensorImpl>(
+          c10::TensorImpl::VIEW, c10::Storage(base->storage()), base->key_set(), view.dtype());
+      made.unsafeGetTensorImpl()->set_sizes_and_strides(view.sizes(), view.strides(), view.storage_offset());
+      return made;
+    };
+    torch::jit::drop(stack_, count_);
+    for (const IValue& value : stack) stack_.push_back(converted(value, on_base, c10::DeviceType::PrivateUse1));
+  }
+
+  // The host waits and runs the CPU's kernel itself.
+  void compute_now() {
+    queue_.wait_all();
+    Stack stack = kernel_arguments();
+    std::vector<std::pair<at::Tensor, at::Tensor>> resized;  // out tensors of the device, and what stands for them
+    for (size_t i = 0; i < count_; ++i) {
+      const bool out = op_.schema().arguments()[i].is_out() && arguments_[i].isTensor();
+      if (!out || arguments_[i].toTensor().numel() > 0) continue;
+      const at::Tensor& given = arguments_[i].toTensor();
+      stack[i] = at::empty_strided(given.sizes(), given.strides(), given.options().device(c10::kCPU));
+      resized.emplace_back(given, stack[i].toTensor());
+    }
+    op_.callBoxed(stack);
+    for (auto& [given, made] : resized) {
+      given.resize_(made.sizes());
+      given.copy_(made);
+    }
+    std::vector<IValue> fresh;
+    for (size_t i = 0; i < stack.size(); ++i) {
+      if (op_.schema().returns()[i].alias_info()) continue;
+      fresh.push_back(converted(
+          stack[i],
+          [this](const at::Tensor& t) {
+            at::Tensor moved = at::empty_strided(t.sizes(), t.strides(), device_options(t));
+            return moved.copy_(t);
+          },
+          c10::DeviceType::PrivateUse1));
+    }
+    finish_values(std::move(fresh));
+  }
+
+  void finish(const std::vector<at::Tensor>& fresh) {
+    finish_values(std::vector<IValue>(fresh.begin(), fresh.end()));
+  }
+
+  // Replaces the arguments on the stack by the results: arguments that were written, and what is fresh, in order.
+  void finish_values(std::vector<IValue> fresh) {
+    size_t next = 0;
+    std::vector<IValue> results;
+    for (const auto& value : op_.schema().returns()) {
+      if (!value.alias_info()) {
+        results.push_back(std::move(fresh.at(next++)));
+        continue;
+      }
+      for (size_t i = 0; i < count_; ++i) {
+        const auto* alias = op_.schema().arguments()[i].alias_info();
+        if (alias && alias->beforeSets() == value.alias_info()->beforeSets()) {
+          results.push_back(arguments_[i]);
+          break;
+        }
+      }
+    }
+    torch::jit::drop(stack_, count_);
+    for (IValue& value : results) stack_.push_back(std::move(value));
+  }
+
+  const c10::OperatorHandle& op_;
+  const Traits& traits_;
+  Stack& stack_;
+  const size_t count_;
+  const std::vector<IValue> arguments_;
+  const c10::DeviceIndex device_;
+  Queue& queue_;
+};
+
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  Call(op, stack).run();
+}
+
+}  // namespace
+}  // namespace sglang_example_oot::device
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&sglang_example_oot::device::fallback>());
+}

@@ -1,0 +1,160 @@
+// A vendor replaces this file: generators, and the registration that makes all of it torch's device.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/StorageImpl.h>
+#include <torch/library.h>
+
+#include <cstring>
+
+#include "generator.h"
+#include "memory.h"
+#include "pinned.h"
+#include "stream.h"
+
+namespace sglang_example_oot::device {
+namespace {
+
+// Seeds and state of a CPU generator, under the device's name.
+class GeneratorImpl final : public c10::GeneratorImpl {
+ public:
+  GeneratorImpl(c10::DeviceIndex device, at::Generator inner)
+      : c10::GeneratorImpl(
+            c10::Device(c10::DeviceType::PrivateUse1, device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+        inner_(std::move(inner)) {}
+
+  void set_current_seed(uint64_t seed) override {
+    wait();
+    inner_.set_current_seed(seed);
+  }
+  void set_offset(uint64_t offset) override {
+    inner_.set_offset(offset);
+  }
+  uint64_t get_offset() const override {
+    return inner_.get_offset();
+  }
+  uint64_t current_seed() const override {
+    return inner_.current_seed();
+  }
+  uint64_t seed() override {
+    wait();
+    return inner_.seed();
+  }
+  void set_state(const c10::TensorImpl& state) override {
+    wait();
+    inner_.unsafeGetGeneratorImpl()->set_state(state);
+  }
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    wait();
+    return inner_.unsafeGetGeneratorImpl()->get_state();
+  }
+  const at::Generator& inner() const {
+    return inner_;
+  }
+
+ private:
+  GeneratorImpl* clone_impl() const override {
+    return new GeneratorImpl(device().index(), inner_.clone());
+  }
+  // Queued tasks draw from the state.
+  void wait() const {
+    wait_device(device().index());
+  }
+
+  at::Generator inner_;
+};
+
+struct Hooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override {
+    return true;
+  }
+  bool isAvailable() const override {
+    return deviceCount() > 0;
+  }
+  bool hasPrimaryContext(c10::DeviceIndex) const override {
+    return true;
+  }
+  c10::DeviceIndex deviceCount() const override {
+    return in_bad_fork() ? 0 : device_count();
+  }
+  void setCurrentDevice(c10::DeviceIndex device) const override {
+    set_current_device(device);
+  }
+  c10::DeviceIndex getCurrentDevice() const override {
+    return current_device();
+  }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const override {
+    const c10::DeviceIndex before = current_device();
+    set_current_device(device);
+    return before;
+  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const override {
+    return device < 0 ? current_device() : exchangeDevice(device);
+  }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex device) const override {
+    return default_generator(device);
+  }
+  at::Generator getNewGenerator(c10::DeviceIndex device) const override {
+    return new_generator(device);
+  }
+  at::Device getDeviceFromPtr(void* data) const override {
+    TORCH_CHECK(is_device_address(data), "the pointer names no memory of the device");
+    return {c10::DeviceType::PrivateUse1, current_device()};
+  }
+  bool isPinnedPtr(const void* data) const override {
+    return is_pinned(data);
+  }
+  c10::Allocator* getPinnedMemoryAllocator() const override {
+    return pinned_allocator();
+  }
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
+    c10::DataPtr grown = allocator().allocate(bytes);
+    const size_t kept = std::min(bytes, storage.nbytes());
+    if (kept > 0)
+      current_queue(storage.device().index())
+          .push([from = kernel_address(storage.data()), to = kernel_address(grown.get()), kept] {
+            std::memcpy(to, from, kept);
+          });
+    storage.set_data_ptr_noswap(std::move(grown));
+    storage.unsafeGetStorageImpl()->set_nbytes(bytes);
+  }
+};
+
+void open_device(int64_t devices, int64_t bytes_per_device) {
+  open_memory(static_cast<c10::DeviceIndex>(devices), static_cast<size_t>(bytes_per_device));
+  pinned_allocator();
+  at::RegisterPrivateUse1HooksInterface(new Hooks);
+}
+
+}  // namespace
+
+const at::Generator& default_generator(c10::DeviceIndex device) {
+  static const auto* generators = [] {
+    auto* made = new std::vector<at::Generator>;
+    for (c10::DeviceIndex d = 0; d < device_count(); ++d) made->push_back(new_generator(d));
+    return made;
+  }();
+  return generators->at(device < 0 ? current_device() : device);
+}
+
+at::Generator new_generator(c10::DeviceIndex device) {
+  return at::Generator(
+      c10::make_intrusive<GeneratorImpl>(device < 0 ? current_device() : device, at::detail::createCPUGenerator()));
+}
+
+at::Generator kernel_generator(const at::Generator& generator) {
+  const auto* own = dynamic_cast<const GeneratorImpl*>(generator.unsafeGetGeneratorImpl());
+  return own ? own->inner() : generator;
+}
+
+}  // namespace sglang_example_oot::device
+
+TORCH_LIBRARY_FRAGMENT(sglang_example_oot, m) {
+  using namespace sglang_example_oot::device;
+  m.def("_open_device(int devices, int bytes_per_device) -> ()", open_device);
+  m.def("_default_generator(int device) -> Generator?", [](int64_t device) {
+    return default_generator(static_cast<c10::DeviceIndex>(device));
+  });
+  m.def("_device_count() -> int", [] { return static_cast<int64_t>(in_bad_fork() ? 0 : device_count()); });
+  m.def("_in_bad_fork() -> bool", [] { return in_bad_fork(); });
+  m.def("_is_current_stream_capturing() -> bool", [] { return current_queue(current_device()).capturing(); });
+}

@@ -1,0 +1,95 @@
+"""The device as torch knows it: `torch.device("example_oot")`, with memory, streams, events and graphs of its own.
+
+A vendor changes: `open_device`, which here builds and loads `csrc/`, and with a driver of its own loads that.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from pathlib import Path
+
+__all__ = ["NAME", "open_device"]
+
+NAME = "example_oot"
+
+_lock = threading.Lock()
+_device_type: str | None = None
+
+
+def open_device() -> str:
+    """Make the device known to torch in this process, once; returns the device type that the platform then has.
+
+    That is `"cpu"` where the C++ part cannot be built or is not wanted (SGLANG_EXAMPLE_OOT_DEVICE=cpu), said on stderr:
+    everything is then served in host memory, with the CPU's streams and a recorded list of operators as the graph.
+    Raises ConfigurationError for settings that cannot be.
+    """
+    global _device_type
+    with _lock:
+        if _device_type is None:
+            _device_type = _open()
+        return _device_type
+
+
+def _open() -> str:
+    from sglang_platform.core.errors import ConfigurationError
+    from sglang_platform.example_oot.kernels import library
+
+    wish = os.environ.get("SGLANG_EXAMPLE_OOT_DEVICE", NAME)
+    if wish not in ("cpu", NAME):
+        raise ConfigurationError(
+            f"SGLANG_EXAMPLE_OOT_DEVICE={wish!r} is not understood",
+            fix=f"set it to cpu or {NAME}, or leave it unset",
+        )
+    if wish == "cpu":
+        return "cpu"
+    if library.backend() != "native":
+        print(
+            f"sglang-platform-example-oot: without its C++ part there is no device {NAME!r}; serving on 'cpu'",
+            file=sys.stderr,
+            flush=True,
+        )
+        return "cpu"
+    import torch
+
+    from sglang_platform.example_oot.torch_device import module
+
+    # One device per rank of a tensor-parallel group; all share the machine, so the limit holds for each.
+    devices = _integer("SGLANG_EXAMPLE_OOT_DEVICES", os.cpu_count() or 1)
+    torch.utils.rename_privateuse1_backend(NAME)
+    torch._register_device_module(NAME, module)
+    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    torch.ops.sglang_example_oot._open_device(devices, memory_limit())
+    atexit.register(module.finish)
+    return NAME
+
+
+def memory_limit() -> int:
+    """The bytes each device may hold: SGLANG_EXAMPLE_OOT_MEMORY, by default what the machine has."""
+    return _integer("SGLANG_EXAMPLE_OOT_MEMORY", os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
+def available_host_memory() -> int:
+    """Bytes that the machine could still give to a device."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass  # no procfs: count the free pages instead
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _integer(variable: str, default: int) -> int:
+    from sglang_platform.core.errors import ConfigurationError
+
+    text = os.environ.get(variable, "")
+    if not text:
+        return default
+    if not text.isdigit() or int(text) < 1:
+        raise ConfigurationError(
+            f"{variable}={text!r} is not a positive integer", fix="give a number, or unset it"
+        )
+    return int(text)
