@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ARCHITECTURES", "CHAT_TEMPLATE", "make_checkpoint"]
+__all__ = ["ARCHITECTURES", "CHAT_TEMPLATE", "make_checkpoint", "make_tokenizer"]
 
 VOCABULARY = 1024
 _TEXT = Path(__file__).read_text()
@@ -43,6 +43,31 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "norm_topk_prob": True,
         "decoder_sparse_step": 1,
         "mlp_only_layers": [],
+    },
+    # Multi-head latent attention, with dense and expert layers.
+    "deepseek_v3": {
+        "model_type": "deepseek_v3",
+        "intermediate_size": 512,
+        "num_key_value_heads": 8,
+        "q_lora_rank": 96,
+        "kv_lora_rank": 128,
+        "qk_nope_head_dim": 32,
+        "qk_rope_head_dim": 16,
+        "qk_head_dim": 48,
+        "head_dim": 16,
+        "v_head_dim": 32,
+        "n_routed_experts": 8,
+        "num_experts_per_tok": 2,
+        "n_shared_experts": 1,
+        "n_group": 2,
+        "topk_group": 1,
+        "moe_intermediate_size": 128,
+        "first_k_dense_replace": 1,
+        "moe_layer_freq": 1,
+        "norm_topk_prob": True,
+        "topk_method": "noaux_tc",
+        "scoring_func": "sigmoid",
+        "routed_scaling_factor": 2.5,
     },
 }
 
@@ -83,13 +108,13 @@ def make_checkpoint(folder: Path, architecture: str = "llama", *, seed: int = 0,
                 parameter.normal_(0.0, config.initializer_range)
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
-    _tokenizer().save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
     (folder / "chat_template.jinja").write_text(CHAT_TEMPLATE)
     done.write_text(json.dumps(wanted))
     return folder
 
 
-def _tokenizer() -> Any:
+def make_tokenizer() -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 

@@ -1,7 +1,8 @@
 """The public names of sglang-platform core, bound on first use.
 
 Importing this package imports neither torch nor sglang; each name is imported from its module when it is first
-touched. `current_platform` is the one lazy object of the process: importing the name resolves nothing.
+touched. `current_platform` and `current_mm_platform` are the lazy objects of the process: importing a name resolves
+nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sglang_platform.core.attention.backend import AttentionBackend
     from sglang_platform.core.attention.batch import AttentionLayer, ForwardBatch, ForwardMode
+    from sglang_platform.core.attention.diffusion import DiffusionAttention
     from sglang_platform.core.contract.capabilities import PlatformCapabilities
     from sglang_platform.core.contract.device import DeviceMixin
     from sglang_platform.core.contract.mm import MMPlatform
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from sglang_platform.core.contract.version import CONTRACT_VERSION
     from sglang_platform.core.counters import counter
     from sglang_platform.core.discovery.current import current_platform
-    from sglang_platform.core.discovery.entry import platform_plugin
+    from sglang_platform.core.discovery.current_mm import current_mm_platform
+    from sglang_platform.core.discovery.entry import mm_platform_plugin, platform_plugin
     from sglang_platform.core.errors import PlatformError, PlatformUnavailable
     from sglang_platform.core.graph.runner import GraphRunner
     from sglang_platform.core.hooks.registry import RETURN_NONE, HookRegistry, HookType, plugin_hook
@@ -41,6 +44,7 @@ _HOME = {
     "DSATokenToKVPool": "memory.dsa",
     "DeviceCapability": "contract.types",
     "DeviceMixin": "contract.device",
+    "DiffusionAttention": "attention.diffusion",
     "ForwardBatch": "attention.batch",
     "ForwardMode": "attention.batch",
     "FusedOp": "ops.fused_op",
@@ -60,8 +64,10 @@ _HOME = {
     "SRTPlatform": "contract.srt",
     "TokenToKVPoolAllocator": "memory.allocator",
     "counter": "counters",
+    "current_mm_platform": "discovery.current_mm",
     "current_platform": "discovery.current",
     "load_plugins": "plugins",
+    "mm_platform_plugin": "discovery.entry",
     "platform_plugin": "discovery.entry",
     "plugin_hook": "hooks.registry",
 }
@@ -75,6 +81,7 @@ __all__ = [
     "DSATokenToKVPool",
     "DeviceCapability",
     "DeviceMixin",
+    "DiffusionAttention",
     "ForwardBatch",
     "ForwardMode",
     "FusedOp",
@@ -93,8 +100,10 @@ __all__ = [
     "SRTPlatform",
     "TokenToKVPoolAllocator",
     "counter",
+    "current_mm_platform",
     "current_platform",
     "load_plugins",
+    "mm_platform_plugin",
     "platform_plugin",
     "plugin_hook",
 ]

@@ -1,7 +1,8 @@
 """`load_plugins()`: run the general plugins of this process, then apply their hooks.
 
-General plugins are functions called for their side effects, found in the entry-point group `sglang.srt.plugins`.
-Every process needs its own call; in a host, core's own general plugin makes it.
+General plugins are functions called for their side effects, found in the entry-point group `sglang.srt.plugins`, and
+for the diffusion runtime in `sglang.multimodal_gen.plugins`. Every process needs its own call; in a host, core's own
+general plugin makes it.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from sglang_platform.core.discovery import current, scan
+from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import load_entry_point
 from sglang_platform.core.discovery.contract_version import check_contract_version
 from sglang_platform.core.discovery.failures import amended, plugin_failed
-from sglang_platform.core.discovery.groups import GENERAL_GROUP, OWN_PLUGIN, PLATFORM_GROUP
+from sglang_platform.core.discovery.groups import OWN_PLUGIN
+from sglang_platform.core.discovery.kind import KINDS, SRT, PlatformKind
+from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.log import log
-from sglang_platform.core.discovery.resolve import refuse_duplicates
+from sglang_platform.core.discovery.resolve import Choice, refuse_duplicates
 from sglang_platform.core.discovery.scan import EntryPointRecord, normalize
 from sglang_platform.core.discovery.settings import (
     ON_ERROR_VARIABLE,
@@ -47,7 +50,7 @@ class LoadedPlugin:
 
 
 class _Loaded:
-    """What `load_plugins()` did in this process."""
+    """What `load_plugins()` did in this process for one runtime."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -56,11 +59,11 @@ class _Loaded:
         self.plugins: list[LoadedPlugin] = []
 
 
-_loaded = _Loaded()
+_loaded = {kind.general_group: _Loaded() for kind in KINDS}
 
 
-def load_plugins(already_run: Collection[str] | None = None) -> None:
-    """Run every general plugin that may run, once per process, and apply all registered hooks.
+def load_plugins(already_run: Collection[str] | None = None, *, kind: PlatformKind = SRT) -> None:
+    """Run every general plugin of a runtime that may run, once per process, and apply all registered hooks.
 
     A plugin may run unless SGLANG_PLUGINS is set and does not name it, or its distribution carries platforms of
     which none is the active one. `already_run` are the names that a host has run in this process already.
@@ -71,37 +74,41 @@ def load_plugins(already_run: Collection[str] | None = None) -> None:
     logged, and the plugin is left out), what `current.choice` raises where a plugin depends on the platform, and
     HookError where a required hook cannot be applied.
     """
-    with _loaded.lock:
-        if _loaded.error is not None:
-            raise copy.copy(_loaded.error) from _loaded.error.__cause__
-        if _loaded.begun:
+    loaded = _loaded[kind.general_group]
+    with loaded.lock:
+        if loaded.error is not None:
+            raise copy.copy(loaded.error) from loaded.error.__cause__
+        if loaded.begun:
             return
-        _loaded.begun = True
+        loaded.begun = True
         try:
-            _load(frozenset(already_run or ()))
+            _load(frozenset(already_run or ()), kind)
         except (PlatformError, LaunchRefused) as error:
-            _loaded.error = error
+            loaded.error = error
             raise
 
 
-def loaded_plugins() -> tuple[LoadedPlugin, ...]:
-    """What became of each general plugin in this process, in the order in which they were run."""
-    return tuple(_loaded.plugins)
+def loaded_plugins(kind: PlatformKind | None = None) -> tuple[LoadedPlugin, ...]:
+    """What became of each general plugin in this process, in the order in which they were run; of both runtimes,
+    unless one is named."""
+    groups = _loaded if kind is None else [kind.general_group]
+    return tuple(plugin for group in groups for plugin in _loaded[group].plugins)
 
 
 def reset() -> None:
     """Forget that plugins were loaded. Their hooks stay: see `HookRegistry.reset`. For tests."""
-    with _loaded.lock:
-        _loaded.begun, _loaded.error = False, None
-        _loaded.plugins.clear()
+    for loaded in _loaded.values():
+        with loaded.lock:
+            loaded.begun, loaded.error = False, None
+            loaded.plugins.clear()
 
 
-def _load(already_run: frozenset[str]) -> None:
+def _load(already_run: frozenset[str], kind: PlatformKind) -> None:
     from sglang_platform.core.hooks.registry import HookRegistry
 
     stop = stop_on_error()
-    found = [record for record in scan.records(GENERAL_GROUP) if record.name != OWN_PLUGIN]
-    chosen = _without_inactive(_without_filtered(found, already_run), already_run)
+    found = [record for record in scan.records(kind.general_group) if record.name != OWN_PLUGIN]
+    chosen = _without_inactive(_without_filtered(found, already_run, kind), already_run, kind)
     refuse_duplicates(chosen)
     for record in chosen:
         if record.name in already_run:
@@ -141,15 +148,21 @@ def _run(record: EntryPointRecord) -> None:
 
 
 def _without_filtered(
-    found: Iterable[EntryPointRecord], already_run: Collection[str]
+    found: Iterable[EntryPointRecord], already_run: Collection[str], kind: PlatformKind
 ) -> list[EntryPointRecord]:
-    """The plugins that SGLANG_PLUGINS lets through. Platforms may be named in it, since the host filters them too."""
+    """The plugins that SGLANG_PLUGINS lets through. Platforms may be named in it, since the host filters them too, and
+    plugins of the other runtime, since both read the variable."""
     found = list(found)
     names = plugin_filter()
     if names is None:
         return found
     general = {record.name for record in found}
-    known = {*general, OWN_PLUGIN, *(record.name for record in scan.records(PLATFORM_GROUP))}
+    known = {OWN_PLUGIN} | {
+        record.name
+        for one in KINDS
+        for group in (one.group, one.general_group)
+        for record in scan.records(group)
+    }
     for name in names:
         if name not in known:
             meant = nearest(name, known)
@@ -169,19 +182,19 @@ def _without_filtered(
 
 
 def _without_inactive(
-    found: Iterable[EntryPointRecord], already_run: Collection[str]
+    found: Iterable[EntryPointRecord], already_run: Collection[str], kind: PlatformKind
 ) -> list[EntryPointRecord]:
     """The plugins whose distribution carries no platform, or the active one. Asks for the platform only if it must."""
     platforms: dict[str, list[str]] = {}
-    for record in scan.records(PLATFORM_GROUP):
+    for record in scan.records(kind.group):
         platforms.setdefault(normalize(record.origin.distribution or ""), []).append(record.name)
     chosen = []
     for record in found:
         carried = platforms.get(normalize(record.origin.distribution or ""))
-        if carried is None or _is_active(record):
+        if carried is None or _is_active(record, kind):
             chosen.append(record)
             continue
-        active = current.choice().origin
+        active = _choice(kind).origin
         reason = (
             f"it belongs to the platform {' or '.join(map(repr, carried))}, and the active one is "
             f"{active.name if active else 'none of the plugins'}"
@@ -194,8 +207,12 @@ def _without_inactive(
     return chosen
 
 
-def _is_active(record: EntryPointRecord) -> bool:
-    active = current.choice().origin
+def _choice(kind: PlatformKind) -> Choice:
+    return lazy_platform(kind)[1].choose()
+
+
+def _is_active(record: EntryPointRecord, kind: PlatformKind) -> bool:
+    active = _choice(kind).origin
     return (
         active is not None
         and active.distribution is not None
@@ -206,4 +223,5 @@ def _is_active(record: EntryPointRecord) -> bool:
 def _report(
     record: EntryPointRecord, state: State, reason: str | None = None, seconds: float | None = None
 ) -> None:
-    _loaded.plugins.append(LoadedPlugin(record.origin, record.value, state, reason, seconds))
+    loaded = _loaded[record.group]
+    loaded.plugins.append(LoadedPlugin(record.origin, record.value, state, reason, seconds))

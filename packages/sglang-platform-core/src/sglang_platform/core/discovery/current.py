@@ -8,9 +8,10 @@ object too, whichever of the two is touched first (see `adopt`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sglang_platform.core.discovery.process import Process
+from sglang_platform.core.discovery.kind import SRT
+from sglang_platform.core.discovery.lazy import lazy_platform
 
 if TYPE_CHECKING:
     from sglang_platform.core.contract.srt import SRTPlatform
@@ -32,67 +33,7 @@ __all__ = [
 ]
 
 
-class _Unresolved:
-    """The class of `current_platform` until it is touched.
-
-    Special methods are looked up on the class, hence one here for each that a platform inherits from `object`.
-    """
-
-    def __getattribute__(self, name: str) -> Any:
-        if name == "__class__":
-            # isinstance() takes no notice of an answer that is type(self) by then. So this touch does not turn the
-            # object; and where another thread has turned it meanwhile, the answer is a class derived from its class.
-            # From the check to the return the interpreter switches no threads.
-            cls = _process.platform_type()
-            if not _process.turned:
-                return cls
-            return _process.stand_in()
-        _process.turn()
-        return getattr(self, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        _process.turn()
-        setattr(self, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        _process.turn()
-        delattr(self, name)
-
-    def __dir__(self) -> list[str]:
-        _process.turn()
-        return dir(self)
-
-    def __eq__(self, other: object) -> bool:
-        _process.turn()
-        return self == other
-
-    def __hash__(self) -> int:
-        _process.turn()
-        return hash(self)
-
-    def __bool__(self) -> bool:
-        _process.turn()
-        return bool(self)
-
-    def __str__(self) -> str:
-        _process.turn()
-        return str(self)
-
-    def __format__(self, spec: str) -> str:
-        _process.turn()
-        return format(self, spec)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        _process.turn()
-        return self.__reduce_ex__(protocol)
-
-    def __repr__(self) -> str:
-        # A debugger that shows a variable must not load a platform.
-        return f"<current_platform: {_process.describe()}>"
-
-
-_object: Any = object.__new__(_Unresolved)
-_process = Process(_object, _Unresolved)
+_object, _process = lazy_platform(SRT)
 
 current_platform: SRTPlatform = _object
 

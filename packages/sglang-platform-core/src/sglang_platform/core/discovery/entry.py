@@ -1,4 +1,4 @@
-"""`platform_plugin`: one `activate()` that serves core and the host."""
+"""`platform_plugin`, `mm_platform_plugin`: one `activate()` that serves core and the host."""
 
 from __future__ import annotations
 
@@ -8,49 +8,58 @@ from collections.abc import Callable
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import asked_plugin
-from sglang_platform.core.discovery.groups import PLATFORM_GROUP
+from sglang_platform.core.discovery.kind import DIFFUSION, SRT, PlatformKind
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.errors import LaunchRefused, PlatformError
-from sglang_platform.core.hosts import active_host
 
-__all__ = ["platform_plugin"]
+__all__ = ["mm_platform_plugin", "platform_plugin"]
 
 _Activate = Callable[[], str | None]
 
 
 def platform_plugin(activate: _Activate) -> _Activate:
-    """Decorate the `activate()` that a platform's entry point names.
+    """Decorate the `activate()` that a platform's entry point in `sglang.srt.platforms` names.
 
     Asked by core, or called outside a host, it is the plain function. Called by the host, it answers by core's rules
     for the whole process: the re-based class if this plugin is the platform, None if another one or none is, and
     LaunchRefused with the reason where the rules refuse, since the host drops every `Exception`.
     """
+    return _for_kind(activate, SRT)
 
+
+def mm_platform_plugin(activate: _Activate) -> _Activate:
+    """Decorate the `activate()` that an entry point in `sglang.multimodal_gen.platforms` names; otherwise as
+    `platform_plugin`, for the diffusion runtime."""
+    return _for_kind(activate, DIFFUSION)
+
+
+def _for_kind(activate: _Activate, kind: PlatformKind) -> _Activate:
     @functools.wraps(activate)
     def answer() -> str | None:
-        if asked_plugin() is not None or active_host() is None:
+        if asked_plugin() is not None or kind.host() is None:
             return activate()
-        return _answer_host(answer, activate)
+        return _answer_host(answer, activate, kind)
 
     return answer
 
 
-def _answer_host(answer: _Activate, activate: _Activate) -> str | None:
-    from sglang_platform.core.discovery import current
+def _answer_host(answer: _Activate, activate: _Activate, kind: PlatformKind) -> str | None:
+    from sglang_platform.core.discovery.lazy import lazy_platform
     from sglang_platform.core.discovery.process import host_attribute
 
+    _, process = lazy_platform(kind)
     try:
-        origin = current.decide().origin
+        origin = process.decide().origin
     except PlatformError as error:
         raise LaunchRefused.because(error) from error
-    if origin is None or origin.name not in _names(answer, activate):
+    if origin is None or origin.name not in _names(answer, activate, kind):
         return None
-    return f"sglang_platform.core.hosts.sglang.platforms:{host_attribute(origin.name)}"
+    return f"{kind.rebased_module}:{host_attribute(origin.name)}"
 
 
-def _names(answer: _Activate, activate: _Activate) -> set[str]:
+def _names(answer: _Activate, activate: _Activate, kind: PlatformKind) -> set[str]:
     """The entry-point names under which this function is registered."""
-    return {record.name for record in scan.records(PLATFORM_GROUP) if _is(record, answer, activate)}
+    return {record.name for record in scan.records(kind.group) if _is(record, answer, activate)}
 
 
 def _is(record: EntryPointRecord, answer: _Activate, activate: _Activate) -> bool:

@@ -1,21 +1,33 @@
-"""What differs between the platforms of SGLang's two runtimes: group, variables, base class."""
+"""What differs between the platforms of SGLang's two runtimes: group, variables, base class, host, rules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sglang_platform.core.discovery.groups import PLATFORM_GROUP
+from sglang_platform.core.discovery.groups import (
+    DIFFUSION_GENERAL_GROUP,
+    DIFFUSION_PLATFORM_GROUP,
+    GENERAL_GROUP,
+    PLATFORM_GROUP,
+)
+from sglang_platform.core.hosts import HostAdapter, active_diffusion_host, active_host
 
-__all__ = ["SRT", "PlatformKind"]
+__all__ = ["DIFFUSION", "KINDS", "SRT", "PlatformKind"]
 
 
 @dataclass(frozen=True)
 class PlatformKind:
     """One kind of platform, resolved by its own rules' variables."""
 
+    runtime: str
+    """The runtime in a word, for people."""
+
     group: str
     """The entry-point group of its plugins."""
+
+    general_group: str
+    """The entry-point group of its general plugins."""
 
     variable: str
     """Names the platform to use: an entry-point name."""
@@ -26,6 +38,21 @@ class PlatformKind:
     core_base: Callable[[], type]
     """Core's base class of the kind. A function, so that naming the kind imports no contract."""
 
+    host: Callable[[], HostAdapter | None]
+    """The adapter to the runtime, in a process that runs it."""
+
+    object_name: str
+    """The name of core's lazy platform object."""
+
+    rebased_module: str
+    """The module whose attributes are the re-based classes, by plugin name."""
+
+    own_names: frozenset[str] = frozenset()
+    """Names of the host's own platforms, in lower case: `variable` may name one, a plugin may not."""
+
+    out_of_tree_only: bool = False
+    """Whether the host takes only platforms whose `_enum` is OOT from outside."""
+
 
 def _srt_base() -> type:
     from sglang_platform.core.contract.srt import SRTPlatform
@@ -33,10 +60,39 @@ def _srt_base() -> type:
     return SRTPlatform
 
 
+def _diffusion_base() -> type:
+    from sglang_platform.core.contract.mm import MMPlatform
+
+    return MMPlatform
+
+
 SRT = PlatformKind(
+    runtime="LLM",
     group=PLATFORM_GROUP,
+    general_group=GENERAL_GROUP,
     variable="SGLANG_PLATFORM",
     development_variable="SGLANG_PLATFORM_PLUGIN",
     core_base=_srt_base,
+    host=active_host,
+    object_name="current_platform",
+    rebased_module="sglang_platform.core.hosts.sglang.platforms",
 )
 """The LLM runtime's platforms."""
+
+DIFFUSION = PlatformKind(
+    runtime="diffusion",
+    group=DIFFUSION_PLATFORM_GROUP,
+    general_group=DIFFUSION_GENERAL_GROUP,
+    variable="SGLANG_DIFFUSION_PLATFORM_OVERRIDE",
+    development_variable="SGLANG_DIFFUSION_PLATFORM_PLUGIN",
+    core_base=_diffusion_base,
+    host=active_diffusion_host,
+    object_name="current_mm_platform",
+    rebased_module="sglang_platform.core.hosts.sglang.mm_platforms",
+    # Read in 0.5.23; `sglang.multimodal_gen.runtime.platforms.BUILTIN_PLATFORM_NAMES`.
+    own_names=frozenset({"cpu", "cuda", "rocm", "xpu", "mps", "npu", "musa"}),
+    out_of_tree_only=True,
+)
+"""The diffusion runtime's platforms."""
+
+KINDS = (SRT, DIFFUSION)

@@ -23,7 +23,7 @@ from sglang_platform.core.errors import (
     PluginOrigin,
     ReentrantResolution,
 )
-from sglang_platform.core.hosts import HostAdapter, active_host
+from sglang_platform.core.hosts import HostAdapter
 
 __all__ = ["Process", "host_attribute"]
 
@@ -130,7 +130,7 @@ class Process:
     def follow_host(self) -> None:
         """See `current.follow_host`."""
         with self._lock:
-            host = active_host()
+            host = self.kind.host()
             if (
                 host is not None
                 and self.turned
@@ -142,7 +142,7 @@ class Process:
     def host_platform_class(self, name: str) -> type:
         """See `current.host_platform_class`."""
         decision = self.decide()
-        host = active_host()
+        host = self.kind.host()
         if (
             host is None
             or decision.origin is None
@@ -237,7 +237,7 @@ class Process:
         return self._built
 
     def _build_for(self, decision: Decision) -> tuple[type, dict[str, Any]]:
-        host = active_host()
+        host = self.kind.host()
         origin, platform_class = decision.origin, decision.platform_class
         if platform_class is None or origin is None:
             if host is not None:

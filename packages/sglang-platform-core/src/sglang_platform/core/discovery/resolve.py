@@ -83,7 +83,10 @@ def choose(kind: PlatformKind = SRT, trace: Trace | None = None) -> Choice:
         trace.scan_seconds = time.perf_counter() - started
         trace.candidates = [Candidate(record.origin, record.value) for record in found]
         trace.notes += [f"unreadable: {path}: {reason}" for path, reason in scan.scan().unreadable]
-        if settings.development is not None:
+        _refuse_own_names(found, kind)
+        if settings.platform is not None and settings.platform.lower() in kind.own_names:
+            choice = _leave_to_host(settings.platform, kind, trace)
+        elif settings.development is not None:
             choice = _take_development(settings, kind, trace)
         elif settings.platform is not None:
             choice = _ask_named(settings.platform, found, kind, trace)
@@ -105,6 +108,7 @@ def load_choice(choice: Choice, kind: PlatformKind = SRT) -> Decision:
     started = time.perf_counter()
     try:
         platform_class = load_class(choice.location, choice.origin, lambda: _bases(kind))
+        _refuse_in_tree(platform_class, choice.origin, kind)
     except PlatformError as error:
         return give_up(choice, error)
     finally:
@@ -144,10 +148,38 @@ def refuse_duplicates(found: Iterable[EntryPointRecord]) -> None:
             )
 
 
-def _bases(kind: PlatformKind) -> tuple[type, ...]:
-    from sglang_platform.core.hosts import active_host
+def _refuse_own_names(found: Iterable[EntryPointRecord], kind: PlatformKind) -> None:
+    for record in found:
+        if record.name.lower() in kind.own_names:
+            raise PluginFailed(
+                f"a plugin in {record.group} is named {record.name!r}, as a platform of the host's own",
+                plugin=record.origin,
+                why=f"the {kind.runtime} runtime keeps these names for itself: {', '.join(sorted(kind.own_names))}",
+                fix=f"give the entry point another name, or uninstall {record.origin.distribution}",
+            )
 
-    host = active_host()
+
+def _refuse_in_tree(cls: type, origin: PluginOrigin, kind: PlatformKind) -> None:
+    identity = getattr(getattr(cls, "_enum", None), "name", None)
+    if kind.out_of_tree_only and identity != "OOT":
+        raise PluginFailed(
+            f"the {kind.runtime} runtime takes only out-of-tree platforms from plugins, and {cls.__qualname__} is none",
+            plugin=origin,
+            why=f"{cls.__module__}.{cls.__qualname__} has _enum {identity}",
+            fix=f"set _enum = PlatformEnum.OOT, or do not register it in {kind.group} and leave this device to the "
+            "host's own platform",
+        )
+
+
+def _leave_to_host(name: str, kind: PlatformKind, trace: Trace) -> Choice:
+    for candidate in trace.candidates:
+        candidate.reason = f"{kind.variable}={name}"
+    trace.outcome = f"{kind.variable} names the host's own platform {name.lower()!r}"
+    return Choice(None, None, False, trace)
+
+
+def _bases(kind: PlatformKind) -> tuple[type, ...]:
+    host = kind.host()
     core_base = kind.core_base()
     return (core_base,) if host is None else (core_base, host.platform_base())
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from sglang_platform.core.errors import PluginOrigin
 
-__all__ = ["HostAdapter", "active_host"]
+__all__ = ["HostAdapter", "active_diffusion_host", "active_host"]
 
 
 class HostAdapter(Protocol):
@@ -37,6 +37,15 @@ def active_host() -> HostAdapter | None:
     """
     if "sglang.srt.platforms" in sys.modules:
         from sglang_platform.core.hosts.sglang import ADAPTER
+
+        return ADAPTER
+    return None
+
+
+def active_diffusion_host() -> HostAdapter | None:
+    """The adapter to SGLang's diffusion runtime, or None in a process that does not run it."""
+    if "sglang.multimodal_gen.runtime.platforms" in sys.modules:
+        from sglang_platform.core.hosts.sglang.mm import ADAPTER
 
         return ADAPTER
     return None

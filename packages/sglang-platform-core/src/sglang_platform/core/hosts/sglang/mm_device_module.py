@@ -1,13 +1,15 @@
 """What the diffusion worker expects of torch's device module, completed where a device's module lacks it.
 
-The worker of an out-of-tree platform measures memory through `torch.get_device_module()`, without asking the
-platform (`gpu_worker.py`, `performance_logger.py` and the component manager of SGLang 0.5.23). A device whose module
-has no allocator statistics, torch's own CPU module among them, would end its first request with an AttributeError.
+The worker of an out-of-tree platform measures memory and reads properties through `torch.get_device_module()`, without
+asking the platform: SGLang 0.5.23 in `gpu_worker.py`, `perf_logger.py`, the component manager, and while it imports its
+norms (`sglang.kernels.ops.diffusion.norm.norm_triton`). A device whose module lacks such a function, torch's own CPU
+module among them, could load no model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 __all__ = ["complete"]
@@ -20,7 +22,8 @@ def complete(platform: Any) -> list[str]:
     """
     import torch
 
-    module = torch.get_device_module(platform.device_type)
+    # The host names no device type when it asks, and gets the accelerator's module, or the CPU's where there is none.
+    module = torch.get_device_module()
     added = [name for name in _ANSWERS if not hasattr(module, name)]
     for name in added:
         setattr(module, name, _answer(platform, name))
@@ -48,8 +51,13 @@ def _nothing(platform: Any) -> None:
     return None
 
 
+def _properties(platform: Any) -> SimpleNamespace:
+    return SimpleNamespace(name=platform.get_device_name(), total_memory=platform.get_device_total_memory())
+
+
 _ANSWERS: dict[str, Callable[[Any], Any]] = {
     "empty_cache": lambda platform: platform.empty_cache(),
+    "get_device_properties": _properties,
     "max_memory_allocated": _used,
     "max_memory_reserved": _used,
     "mem_get_info": lambda platform: platform.get_available_memory(),

@@ -1,0 +1,91 @@
+"""Lazy platform objects: one for each kind of platform, shared by all who import it.
+
+The first touch of an attribute decides on a platform and then turns the object itself into an instance of the
+platform's class, so that every later access is a plain attribute access.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from sglang_platform.core.discovery.kind import PlatformKind
+from sglang_platform.core.discovery.process import Process
+
+__all__ = ["lazy_platform"]
+
+
+_made: dict[str, tuple[Any, Process]] = {}
+_lock = threading.Lock()
+
+
+def lazy_platform(kind: PlatformKind) -> tuple[Any, Process]:
+    """The platform object of `kind` in this process, and the state behind it. Nothing is resolved by asking."""
+    with _lock:
+        if kind.group not in _made:
+            _made[kind.group] = _make(kind)
+        return _made[kind.group]
+
+
+def _make(kind: PlatformKind) -> tuple[Any, Process]:
+    class _Unresolved:
+        """The class of a lazy platform until it is touched.
+
+        Special methods are looked up on the class, hence one here for each that a platform inherits from `object`.
+        """
+
+        def __getattribute__(self, name: str) -> Any:
+            if name == "__class__":
+                # isinstance() takes no notice of an answer that is type(self) by then. So this touch does not turn
+                # the object; and where another thread has turned it meanwhile, the answer is a class derived from
+                # its class. From the check to the return the interpreter switches no threads.
+                cls = process.platform_type()
+                if not process.turned:
+                    return cls
+                return process.stand_in()
+            process.turn()
+            return getattr(self, name)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            process.turn()
+            setattr(self, name, value)
+
+        def __delattr__(self, name: str) -> None:
+            process.turn()
+            delattr(self, name)
+
+        def __dir__(self) -> list[str]:
+            process.turn()
+            return dir(self)
+
+        def __eq__(self, other: object) -> bool:
+            process.turn()
+            return self == other
+
+        def __hash__(self) -> int:
+            process.turn()
+            return hash(self)
+
+        def __bool__(self) -> bool:
+            process.turn()
+            return bool(self)
+
+        def __str__(self) -> str:
+            process.turn()
+            return str(self)
+
+        def __format__(self, spec: str) -> str:
+            process.turn()
+            return format(self, spec)
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            process.turn()
+            return self.__reduce_ex__(protocol)
+
+        def __repr__(self) -> str:
+            # A debugger that shows a variable must not load a platform.
+            return f"<{kind.object_name}: {process.describe()}>"
+
+    platform = object.__new__(_Unresolved)
+    process = Process(platform, _Unresolved, kind)
+    return platform, process
