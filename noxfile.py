@@ -138,6 +138,59 @@ def wheels(session: nox.Session) -> None:
     session.log(f"built: {json.dumps(sorted(path.name for path in dist.iterdir()))}")
 
 
+@nox.session(name="vendor_copy")
+def vendor_copy(session: nox.Session) -> None:
+    """`sglang-platform new` from the built wheels in a fresh environment: the copy's wheel, tests, SGLang, the suite.
+
+    The environment sees SGLang and torch of the host environment, and of ours only what is installed here.
+    """
+    python = host(session)
+    dist = ROOT / "dist"
+    shutil.rmtree(dist, ignore_errors=True)
+    session.install("-q", "-c", "constraints.txt", "hatch")
+    for package in PACKAGES:
+        with session.chdir(package):
+            session.run("hatch", "-q", "build", "-t", "wheel", str(dist))
+    work = Path(session.create_tmp()).resolve()
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    fresh = _environment_beside_host(session, python, work / "environment")
+    install = [str(fresh), "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--find-links", str(dist)]
+    ours = ("core", "conformance", "example-oot")
+    session.run(*install, *(f"sglang-platform-{name}" for name in ours), external=True)
+    command = str(fresh.parent / "sglang-platform")
+    clean = {"PATH": f"{fresh.parent}{os.pathsep}{os.environ['PATH']}", "HF_HUB_OFFLINE": "1"}
+    with session.chdir(work):
+        session.run(command, "new", "acme-npu", "--dir", "copy", external=True, env=clean)
+        # From here on nothing of the example is left.
+        session.run(
+            str(fresh), "-m", "pip", "uninstall", "-q", "-y", "sglang-platform-example-oot", external=True
+        )
+        with session.chdir("copy"):
+            session.run("hatch", "-q", "build", "-t", "wheel", str(work / "dist"))
+        session.run(*install, "--find-links", str(work / "dist"), "sglang-platform-acme-npu", external=True)
+        clean["SGLANG_PLATFORM"] = "acme_npu"
+        session.run(command, "list", external=True, env=clean)
+        session.run(command, "info", external=True, env=clean)
+        session.run(str(fresh), "-m", "pytest", "-q", "copy/tests", external=True, env=clean)
+        generate = ("-m", "sglang_platform.conformance.host.generate", "--platform", "acme_npu")
+        session.run(str(fresh), *generate, external=True, env=clean)
+        session.run(
+            command, "conformance", "--platform", "acme_npu", *session.posargs, external=True, env=clean
+        )
+
+
+def _environment_beside_host(session: nox.Session, python: str, folder: Path) -> Path:
+    """A venv in which all packages of the host environment are, by links, except ours; returns its Python."""
+    session.run(python, "-m", "venv", "--without-pip", str(folder), external=True)
+    site = next((folder / "lib").glob("python*/site-packages"))
+    for entry in next((HOST / "lib").glob("python*/site-packages")).iterdir():
+        ours = entry.name.startswith(("sglang_platform", "_editable_impl_sglang_platform"))
+        if not ours and entry.name != "__pycache__":
+            (site / entry.name).symlink_to(entry)
+    return folder / "bin" / "python"
+
+
 _IMPORT_ALL = """
 import importlib, pathlib, sysconfig
 for name in ("core", "cuda", "rocm", "example_oot", "conformance"):

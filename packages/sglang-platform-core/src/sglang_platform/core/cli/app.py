@@ -9,6 +9,7 @@ from sglang_platform.core.cli.hooks import hooks
 from sglang_platform.core.cli.hooks_check import check
 from sglang_platform.core.cli.info import info
 from sglang_platform.core.cli.list import list_plugins
+from sglang_platform.core.cli.new import new
 
 __all__ = ["app"]
 
@@ -23,5 +24,6 @@ app = typer.Typer(
 app.command("list")(list_plugins)
 app.command("info")(info)
 app.command("doctor")(doctor)
+app.command("new")(new)
 hooks.command("check")(check)
 app.add_typer(hooks, name="hooks")
