@@ -46,6 +46,9 @@ class Selection:
     checks: tuple[str, ...] = ()
     seed: int = 0
     vendor_file: VendorFile = field(default_factory=VendorFile)
+    patience: float = 1.0
+    """The checks' time limits are multiplied by it."""
+
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -169,6 +172,7 @@ class Worker:
         self._folder = tempfile.TemporaryDirectory(prefix="sglang-platform-conformance-")
         self._log = Path(self._folder.name) / "output"
         self._case: dict[str, Any] | None = None
+        self._patience = selection.patience
         self._started = False
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -199,9 +203,10 @@ class Worker:
         self._case = None
         self._wait_until_ready()
         self._send({"check": check.id, "seed": seed})
-        until = time.monotonic() + check.seconds
+        limit = check.seconds * self._patience
+        until = time.monotonic() + limit
         while True:
-            event = self._next(until - time.monotonic(), f"the limit of {check.seconds:g} s")
+            event = self._next(until - time.monotonic(), f"{limit:g} s")
             if "outcome" in event:
                 return event["outcome"]  # type: ignore[no-any-return]
             if "case" in event:

@@ -59,6 +59,9 @@ def run(
             dir_okay=False,
         ),
     ] = None,
+    patience: Annotated[
+        float, typer.Option(help="Multiplies the checks' time limits, for a slow device.", min=0.01)
+    ] = 1.0,
     as_json: JsonOption = False,
 ) -> None:
     """Check a platform plugin, and say what to do about each failure.
@@ -86,6 +89,7 @@ def run(
             checks=tuple(check or ()),
             seed=seed,
             vendor_file=read_vendor_file(config, list(registered())),
+            patience=patience,
         )
         chosen = selection.chosen()
     except (ValueError, UnknownCheck, PlatformError) as error:

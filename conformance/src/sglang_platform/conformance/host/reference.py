@@ -10,7 +10,10 @@ from pathlib import Path
 
 from sglang_platform.conformance.host.checkpoints import VOCABULARY
 
-__all__ = ["greedy", "prompts"]
+__all__ = ["TOLERANCES", "gaps", "greedy", "prompts"]
+
+TOLERANCES = {"bfloat16": 0.25, "float16": 0.05}
+"""By how many standard deviations of its step's logits a token chosen in a short type may lie below the largest."""
 
 _FIRST_ORDINARY_TOKEN = 8
 
@@ -54,3 +57,17 @@ def greedy(checkpoint: Path, asked: Sequence[list[int]], new_tokens: int) -> lis
         answers.append(output[0, len(prompt) :].tolist())
     kept.write_text(json.dumps(answers))
     return answers
+
+
+def gaps(checkpoint: Path, prompt: list[int], output: list[int]) -> list[float]:
+    """For each token of `output`: how far its logit lies below the largest of its step, in float32, in standard
+    deviations of that step's logits. 0 where it is what greedy decoding takes."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    with torch.no_grad():
+        logits = model(torch.tensor([prompt + output])).logits[0, len(prompt) - 1 : -1]
+    chosen = logits.gather(1, torch.tensor(output)[:, None])[:, 0]
+    found: list[float] = ((logits.max(dim=1).values - chosen) / logits.std(dim=1)).tolist()
+    return found

@@ -34,6 +34,8 @@ class SGLangParts:
 
             raise DeviceAbsent(f"SGLang would not take the platform: {subject.availability}")
         os.environ["SGLANG_PLATFORM"] = subject.name
+        if subject.location is not None:
+            os.environ["SGLANG_PLATFORM_PLUGIN"] = f"{subject.name}={subject.location}"
         import sglang.srt.platforms as host
         from sglang.srt.plugins import load_plugins
 

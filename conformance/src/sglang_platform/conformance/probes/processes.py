@@ -30,6 +30,7 @@ def look(given: dict[str, Any]) -> dict[str, Any]:
 
         load_by_our_rules()
         platform = current_platform
+        str(platform)  # touched, so that it is the platform and no longer a promise of one
     told["class"] = f"{type(platform).__module__}.{type(platform).__qualname__}"
     told["answers"] = {text: _evaluate(text, platform) for text in given.get("expressions", [])}
     from sglang_platform.core.hooks.registry import HookRegistry

@@ -1,0 +1,87 @@
+"""A general plugin of the suite's own, loaded in every process of a checked engine: it sees which parts do the work.
+
+Installed for one engine only, as a distribution in a folder on PYTHONPATH (`installed`). When the scheduler is built it
+writes which classes serve as pool, allocator, attention backend and decode runner, and counts the calls that these
+very objects get. It knows nothing of the platform, so it sees a plugin written on SGLang's classes as well.
+
+Names as of SGLang 0.5.23: `Scheduler.token_to_kv_pool_allocator`, `.tp_worker.model_runner`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from sglang_platform.core.counters import REPORT_DIR_VARIABLE, counter
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+
+__all__ = ["COUNTED", "NAME", "install", "load", "parts_in_use"]
+
+NAME = "sglang_platform_witness"
+_SCHEDULER = "sglang.srt.managers.scheduler:Scheduler.__init__"
+
+COUNTED: dict[str, tuple[str, ...]] = {
+    "kv_pool": ("set_kv_buffer", "set_mla_kv_buffer", "move_kv_cache"),
+    "allocator": ("alloc", "alloc_extend", "alloc_decode", "free"),
+    "attention": ("forward_extend", "forward_decode"),
+    "graph_runner": ("execute", "replay"),
+}
+"""The methods counted, as `witness.<part>.<method>`."""
+
+
+def install(folder: Path) -> dict[str, str]:
+    """Write the distribution into `folder`; the variables with which a process finds it."""
+    info = folder / "sglang_platform_witness-1.0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sglang-platform-witness\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[sglang.srt.plugins]\n{NAME} = {__name__}:load\n")
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    variables = {"PYTHONPATH": path}
+    allowed = os.environ.get("SGLANG_PLUGINS")
+    if allowed:
+        variables["SGLANG_PLUGINS"] = f"{allowed},{NAME}"
+    return variables
+
+
+def load() -> None:
+    """What the entry point names."""
+    HookRegistry.register(_SCHEDULER, _look, HookType.AFTER)
+
+
+def parts_in_use(report_dir: Path) -> list[dict[str, str | None]]:
+    """What each scheduler wrote: part to `module.Class`; None where it has none."""
+    return [json.loads(path.read_text()) for path in sorted(report_dir.glob("parts-*.json"))]
+
+
+def _look(result: Any, scheduler: Any, *args: Any, **kwargs: Any) -> None:
+    runner = scheduler.tp_worker.model_runner
+    parts = {
+        "kv_pool": runner.token_to_kv_pool,
+        "allocator": scheduler.token_to_kv_pool_allocator,
+        "attention": runner.attn_backend,
+        "graph_runner": runner.decode_cuda_graph_runner,
+    }
+    for name, part in parts.items():
+        for method in COUNTED[name] if part is not None else ():
+            if callable(getattr(part, method, None)):
+                setattr(part, method, _counting(getattr(part, method), f"witness.{name}.{method}"))
+    report = Path(os.environ[REPORT_DIR_VARIABLE]) / f"parts-{os.getpid()}.json"
+    report.write_text(json.dumps({name: _name(part) for name, part in parts.items()}))
+
+
+def _counting(method: Any, name: str) -> Any:
+    add = counter(name).add
+
+    @functools.wraps(method)
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        add()
+        return method(*args, **kwargs)
+
+    return counted
+
+
+def _name(part: Any) -> str | None:
+    return None if part is None else f"{type(part).__module__}.{type(part).__qualname__}"
