@@ -38,7 +38,7 @@ def cast_rows(rows: torch.Tensor, dtype: torch.dtype, scale: Scale = None) -> to
     if rows.dtype in FP8_DTYPES:
         rows = rows.float()  # fp8 has no arithmetic
     if scale is not None:
-        rows = rows / scale
+        rows = rows.float() / scale  # a quotient rounded to a narrower type would be rounded twice
     if dtype in FP8_DTYPES:
         largest = torch.finfo(dtype).max
         rows = rows.clamp(-largest, largest)

@@ -53,8 +53,12 @@ def rotary_embedding(
             (rotated[..., :half], rotated[..., half:]) if neox else (rotated[..., ::2], rotated[..., 1::2])
         )
         x1, x2 = first.float(), second.float()
-        first.copy_(x1 * cos - x2 * sin)
-        second.copy_(x2 * cos + x1 * sin)
+        turned = (
+            x1 * cos - x2 * sin,
+            x2 * cos + x1 * sin,
+        )  # both before either is written: float() may not copy
+        first.copy_(turned[0])
+        second.copy_(turned[1])
 
 
 def silu_and_mul(x: torch.Tensor) -> torch.Tensor:
