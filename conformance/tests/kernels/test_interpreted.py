@@ -9,6 +9,8 @@ import pytest
 from sglang_platform.conformance.kernels.interpreter.process import run_tests
 
 
-@pytest.mark.parametrize("file", ["test_number_formats.py", "test_watched_accesses.py"])
+@pytest.mark.parametrize(
+    "file", ["test_number_formats.py", "test_watched_accesses.py", "test_attention_kernels.py"]
+)
 def test_in_the_interpreter(file: str) -> None:
     run_tests(Path(__file__).parent / "interpreted" / file)

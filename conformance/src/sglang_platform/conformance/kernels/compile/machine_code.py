@@ -59,11 +59,11 @@ def _amd(text: str, shared: int) -> MachineCode:
         found = re.findall(pattern, text)
         return int(found[-1]) if found else 0
 
-    vector_spills, scalar_spills = last(r"\.vgpr_spill_count:\s+(\d+)"), last(r"\.sgpr_spill_count:\s+(\d+)")
     name, count = _matrix(text)
     return MachineCode(
         registers=last(r"\.vgpr_count:\s+(\d+)"),
-        spills=4 * (vector_spills + scalar_spills),
+        # Scalar registers are spilled to lanes of vector registers; where those run out it shows as scratch.
+        spills=4 * last(r"\.vgpr_spill_count:\s+(\d+)"),
         scratch=last(r"\.private_segment_fixed_size:\s+(\d+)"),
         shared=shared,
         matrix=name,

@@ -1,0 +1,181 @@
+"""The attention kernels in the interpreter, and every kind of defect in them, which the checks must see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sglang_platform.conformance.kernels.case import Outcome
+from sglang_platform.conformance.kernels.checks import decode as decode_check
+from sglang_platform.conformance.kernels.checks import extend as extend_check
+from sglang_platform.conformance.kernels.checks.attention_oracle import Rule
+from sglang_platform.conformance.kernels.mutants import Mutant, load
+from sglang_platform.core.torch_cuda.kernels import decode, extend
+
+CPU = torch.device("cpu")
+HERE = "sglang_platform.core.torch_cuda.kernels"
+FAMILIES: dict[str, tuple[Any, Any, str]] = {
+    "decode": (decode_check, decode, "paged_decode"),
+    "extend": (extend_check, extend, "paged_extend"),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_kernel_keeps_its_bound(family: str) -> None:
+    check, module, entry = FAMILIES[family]
+    seen = list(check.cases(getattr(module, entry), CPU, seed=1))
+    assert len(seen) >= 30
+    for case in seen:
+        for outcome in case.run():
+            assert outcome.good, f"{case.name}: {outcome}"
+
+
+DECODE_MUTANTS = (
+    Mutant("the slot after", f"{HERE}.decode", "table_row + token, mask", "table_row + token + 1, mask"),
+    Mutant("the page after", f"{HERE}.decode", "k_row = slot[:, None]", "k_row = (slot + 16)[:, None]"),
+    Mutant("one token too many", f"{HERE}.decode", "live = token < end", "live = token <= end"),
+    Mutant("one token too few", f"{HERE}.decode", "live = token < end", "live = token < end - 1"),
+    Mutant("no key scale", f"{HERE}.decode", "scale *= tl.load(k_scale_ptr)", "scale *= 1.0"),
+    Mutant("no value scale", f"{HERE}.decode", "acc *= tl.load(v_scale_ptr)", "acc *= 1.0"),
+    Mutant(
+        "scales swapped",
+        f"{HERE}.decode",
+        "*one_element(q, k_scale, v_scale)",
+        "*one_element(q, v_scale, k_scale)",
+    ),
+    Mutant(
+        "interleaved head groups",
+        f"{HERE}.decode",
+        "head = kv_head * GROUP + in_group",
+        "head = in_group * (tl.num_programs(1) // HEAD_BLOCKS) + kv_head",
+    ),
+    Mutant(
+        "the next KV head",
+        f"{HERE}.decode",
+        "k_ptr + kv_head * k_stride_h",
+        "k_ptr + (kv_head + 1) * k_stride_h",
+    ),
+    Mutant("window one short", f"{HERE}.decode", "length - 1 - window", "length - window"),
+    Mutant("window one long", f"{HERE}.decode", "length - 1 - window", "length - 2 - window"),
+    Mutant("no soft cap", f"{HERE}.decode", "CAPPED=logit_cap > 0", "CAPPED=False"),
+    Mutant("natural instead of binary logarithm", f"{HERE}.decode", "tl.log2(total)", "tl.log(total)"),
+    Mutant("old sum not rescaled", f"{HERE}.decode", "acc * r[:, None], input", "acc, input"),
+    Mutant("rest of the head left out", f"{HERE}.decode", "REST=rest", "REST=0"),
+    Mutant(
+        "values of dead tokens loaded",
+        f"{HERE}.decode",
+        "live[:, None] & live_v[None, :], FORMAT",
+        "live_v[None, :], FORMAT",
+    ),
+    Mutant("a sink in every split", f"{HERE}.decode", "if SINKS and not SPLIT", "if SINKS"),
+    Mutant("two splits store to one place", f"{HERE}.decode", "+ split * DV", "+ split // 2 * DV"),
+    Mutant("first split lost", f"{HERE}.merge", "range(0, used)", "range(1, used)"),
+    Mutant("last split lost", f"{HERE}.merge", "range(0, used)", "range(0, used - 1)"),
+    Mutant("splits not weighed", f"{HERE}.merge", "w = tl.exp2(lse - m_new)", "w = tl.exp2(m_new - m_new)"),
+    Mutant("splits counted by the whole length", f"{HERE}.merge", "tl.minimum(length, window + 1)", "length"),
+    Mutant("sink left out of the merge", f"{HERE}.merge", "SINKS=sinks is not None", "SINKS=False"),
+)
+EXTEND_MUTANTS = (
+    Mutant("the diagonal hidden", f"{HERE}.extend", "position[None, :] <= query", "position[None, :] < query"),
+    Mutant("one future token seen", f"{HERE}.extend", "position[None, :] <= query", "position[None, :] - 1 <= query"),
+    Mutant("mask without the prefix", f"{HERE}.extend", "query = prefix + token", "query = token"),
+    Mutant("prefix one short", f"{HERE}.extend", "            end = prefix\n", "            end = prefix - 1\n"),
+    Mutant("prefix one long", f"{HERE}.extend", "            end = prefix\n", "            end = prefix + 1\n"),
+    Mutant(
+        "unmasked beyond the diagonal",
+        f"{HERE}.extend",
+        "(block if CAUSAL else count) // BLOCK_N * BLOCK_N",
+        "(last if CAUSAL else count) // BLOCK_N * BLOCK_N",
+    ),
+    Mutant("window one short", f"{HERE}.extend", ">= query[:, None] - window", "> query[:, None] - window"),
+    Mutant("window one long", f"{HERE}.extend", ">= query[:, None] - window", ">= query[:, None] - window - 1"),
+    Mutant("window of the block's last row", f"{HERE}.extend", "prefix + block - window", "prefix + last - window"),
+    Mutant("wrong head group", f"{HERE}.extend", "kv_head = head // GROUP", "kv_head = head % (tl.num_programs(1) // GROUP)"),
+    Mutant("new keys of the first request", f"{HERE}.extend", "k_new_ptr + begin * kn_stride_t", "k_new_ptr + 0 * kn_stride_t"),
+    Mutant("no key scale", f"{HERE}.extend", "cached_scale *= tl.load(k_scale_ptr)", "cached_scale *= 1.0"),
+    Mutant("no value scale", f"{HERE}.extend", "acc *= tl.load(v_scale_ptr)", "acc *= 1.0"),
+    Mutant("key scale on new keys too", f"{HERE}.extend", "        cached_scale = scale\n        if SCALED:\n            cached_scale *=",
+           "        cached_scale = scale\n        if SCALED:\n            scale *= tl.load(k_scale_ptr)\n            cached_scale *="),
+    Mutant("the slot after", f"{HERE}.extend", "table_row + key, mask", "table_row + key + 1, mask"),
+    Mutant("sink left out", f"{HERE}.extend", "SINKS=sinks is not None", "SINKS=False"),
+    Mutant("old sum not rescaled", f"{HERE}.extend", "acc * r[:, None], input", "acc, input"),
+    Mutant("rows of the next request stored", f"{HERE}.extend", "mask=live_m[:, None] & (values < DV)", "mask=(values < DV)"),
+)  # fmt: skip
+
+
+def first_fault(check: Any, entry: Any, mutant: Mutant) -> str | None:
+    """Over the shapes that have what the mutant breaks, cheap ones first."""
+    words = {"scale": "kv=float8", "cap": "cap=", "window": "window=", "sink": "sinks", "split": "splits"}
+    wanted = [tag for word, tag in words.items() if word in mutant.name]
+    shapes = [
+        (number, shape)
+        for number, shape in enumerate(check.shapes(2))
+        if all(w in shape.name for w in wanted)
+    ]
+    for number, shape in sorted(shapes, key=lambda s: s[1].kv_heads * s[1].group * len(s[1].name.split(","))):
+        try:
+            bad = [outcome for outcome in check.run(entry, CPU, shape, f"2 {number}")[0] if not outcome.good]
+        except Exception as error:  # noqa: BLE001 - a mutant may fail in any way
+            return f"{shape.name}: {error!r}"
+        if bad:
+            return f"{shape.name}: {bad[0]}"
+    return None
+
+
+@pytest.mark.parametrize("mutant", DECODE_MUTANTS, ids=lambda m: m.name.replace(" ", "-"))
+def test_a_defect_in_decode_is_seen(mutant: Mutant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = load(mutant, tmp_path)
+    entry = getattr(changed, "paged_decode", None)
+    if entry is None:
+        monkeypatch.setattr(decode, "merge_splits", changed.merge_splits)
+        entry = decode.paged_decode
+    assert first_fault(decode_check, entry, mutant) is not None
+
+
+@pytest.mark.parametrize("mutant", EXTEND_MUTANTS, ids=lambda m: m.name.replace(" ", "-"))
+def test_a_defect_in_extend_is_seen(mutant: Mutant, tmp_path: Path) -> None:
+    assert first_fault(extend_check, load(mutant, tmp_path).paged_extend, mutant) is not None
+
+
+def _other(rule: Rule, **changes: Any) -> Rule:
+    return Rule(**{**vars(rule), **changes})
+
+
+NUMERIC: dict[str, Callable[[Any, Rule], Rule | None]] = {
+    "no key scale": lambda s, r: _other(r, k_scale=1.0) if s.kv.itemsize == 1 else None,
+    "no value scale": lambda s, r: _other(r, v_scale=1.0) if s.kv.itemsize == 1 else None,
+    "a scale of the wrong width": lambda s, r: (
+        _other(r, scale=s.value_dim**-0.5) if s.dim != s.value_dim else None
+    ),
+    "no soft cap": lambda s, r: _other(r, logit_cap=0.0) if s.logit_cap else None,
+    "window one short": lambda s, r: _other(r, window=s.window - 1) if s.window > 0 else None,
+    "window one long": lambda s, r: _other(r, window=s.window + 1) if s.window >= 0 else None,
+    "no sinks": lambda s, r: _other(r, sinks=None) if s.sinks else None,
+    "sinks without their sign": lambda s, r: _other(r, sinks=-r.sinks) if r.sinks is not None else None,
+    "not causal": lambda s, r: _other(r, causal=False) if getattr(s, "causal", False) else None,
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_wrong_number_exceeds_the_bound_tenfold(family: str) -> None:
+    """A correct kernel against oracles that are each wrong in one number: the bound is tight enough to tell."""
+    check, module, entry = FAMILIES[family]
+    worst: dict[str, float] = {}
+    for number, shape in enumerate(check.shapes(seed=3)):
+        if not sum(getattr(shape, "lengths", None) or getattr(shape, "new", ())):
+            continue
+        wanted = {name: change for name, change in NUMERIC.items() if worst.get(name, 0.0) <= 10}
+        outcomes, against, rule = check.run(getattr(module, entry), CPU, shape, f"3 {number}")
+        assert all(outcome.good for outcome in outcomes)
+        for name, change in wanted.items():
+            other = change(shape, rule)
+            if other is not None:
+                outcome: Outcome = against(other)
+                worst[name] = max(worst.get(name, 0.0), outcome.error)
+    expected = set(NUMERIC) - ({"not causal"} if family == "decode" else set())
+    assert set(worst) == expected
+    assert all(error > 10 for error in worst.values()), worst
