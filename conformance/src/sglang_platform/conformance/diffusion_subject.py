@@ -27,7 +27,7 @@ def diffusion() -> Requirement:
     def why_not(subject: Subject) -> str | None:
         if any(record.name == subject.name for record in scan.records(DIFFUSION.group)):
             return None
-        return f"no plugin named {subject.name!r} in {DIFFUSION.group}: that runtime is left to the host's own platforms"
+        return f"no plugin {subject.name!r} in {DIFFUSION.group}: that runtime is left to the host's own platforms"
 
     return Requirement("diffusion", "a platform of the diffusion runtime", why_not)
 

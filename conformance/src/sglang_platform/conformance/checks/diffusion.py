@@ -1,0 +1,169 @@
+"""The platform of the diffusion runtime: chosen by name, one device with the LLM runtime's, with usable answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sglang_platform.conformance import diffusion_subject
+from sglang_platform.conformance.check import Blocked, CheckFailed, check, expect
+from sglang_platform.conformance.diffusion_subject import diffusion
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.errors import PlatformError
+
+__all__: list[str] = []
+
+_GIB = 1 << 30
+_HEAD_SIZES = (32, 40, 64, 72, 80, 96, 128, 160, 192, 256)
+
+
+@check(
+    level=Level.CONTRACT,
+    requires=[diffusion()],
+    hosts=("none",),
+    needs="source",
+    fix="correct what the message names; until then no check of the diffusion runtime can run",
+)
+def diffusion_platform_is_created(subject: Subject) -> None:
+    """Named in `SGLANG_DIFFUSION_PLATFORM_OVERRIDE`, the plugin gives a platform class that is out of tree, under a
+    name that the host has not reserved, and the class can be instantiated."""
+    try:
+        platform = diffusion_subject.platform(subject)
+    except PlatformError as refused:
+        what = f"{refused.what}\n{refused.why}" if refused.why else refused.what
+        raise CheckFailed(what, fix=refused.fix) from refused
+    for name in ("device_name", "device_type"):
+        value = getattr(platform, name)
+        expect(isinstance(value, str) and value.strip(), f"{name} is {value!r}, and the host wants a name")
+
+
+def _platform(subject: Subject) -> Any:
+    try:
+        return diffusion_subject.platform(subject)
+    except PlatformError as refused:
+        raise Blocked(
+            "the platform could not be created: see contract.diffusion_platform_is_created"
+        ) from refused
+
+
+@check(
+    level=Level.CONTRACT,
+    requires=[diffusion()],
+    hosts=("none",),
+    needs="device",
+    fix="derive both platform classes from one device mixin, and override nothing of it in either",
+)
+def diffusion_device_is_the_llm_device(subject: Subject) -> None:
+    """Both runtimes report one device: name, type, product, unique id, capability and total memory."""
+    llm, picture = subject.platform, _platform(subject)
+    for name in ("device_name", "device_type"):
+        one, other = getattr(llm, name), getattr(picture, name)
+        expect(one == other, f"{name} is {one!r} in the LLM runtime and {other!r} in the diffusion runtime")
+    for name in ("get_device_name", "get_device_uuid", "get_device_capability", "get_device_total_memory"):
+        one, other = getattr(llm, name)(), getattr(picture, name)()
+        expect(one == other, f"{name}() is {one!r} in the LLM runtime and {other!r} in the diffusion runtime")
+
+
+@check(
+    level=Level.CONTRACT,
+    requires=[diffusion()],
+    hosts=("none",),
+    needs="device",
+    fix="return the type and the unit that the contract states for it",
+)
+def diffusion_answers_are_usable(subject: Subject) -> None:
+    """Keys, backends and switches are of the kinds that the host can use, and free memory is in GiB."""
+    import torch
+
+    platform = _platform(subject)
+    key = platform.get_torch_library_dispatch_key()
+    try:
+        torch._C._dispatch_key_parse(key)
+    except RuntimeError as error:
+        raise CheckFailed(
+            f"get_torch_library_dispatch_key() is {key!r}, which is no dispatcher key of torch",
+            fix='set dispatch_key to "PrivateUse1" for a device of your own, or "CPU"',
+        ) from error
+    behaviour = platform.get_dispatch_key_name()
+    expect(
+        isinstance(behaviour, str) and behaviour.strip(),
+        f"get_dispatch_key_name() is {behaviour!r}; the host refuses an empty one",
+    )
+    backend = platform.get_compile_backend(None)
+    known = torch._dynamo.list_backends(exclude_tags=())
+    expect(
+        backend in known,
+        f"get_compile_backend() is {backend!r}, and torch.compile knows {', '.join(sorted(known))}",
+    )
+    options = platform.get_compile_options(torch.nn.Identity())
+    expect(options is None or isinstance(options, dict), f"get_compile_options() is {options!r}, no dict")
+    for name in (
+        "is_amp_supported",
+        "is_float64_supported",
+        "device_shares_host_memory",
+        "enable_dit_layerwise_offload_by_default",
+        "supports_distributed_device_id",
+    ):
+        answer = getattr(platform, name)()
+        expect(isinstance(answer, bool), f"{name}() is {answer!r}, no bool", case={"method": name})
+    local = platform.get_local_torch_device()
+    expect(
+        isinstance(local, torch.device) and local.type == platform.device_type,
+        f"get_local_torch_device() is {local!r} on device type {platform.device_type!r}",
+    )
+    free, total = platform.get_available_gpu_memory(), platform.get_device_total_memory() / _GIB
+    expect(
+        isinstance(free, float) and 0 < free <= total,
+        f"get_available_gpu_memory() is {free!r}, and the device has {total:.1f} GiB",
+    )
+    module = torch.nn.Linear(2, 2)
+    expect(isinstance(platform.optimize_vae(module), torch.nn.Module), "optimize_vae() returned no module")
+
+
+@check(
+    level=Level.CONTRACT,
+    requires=[diffusion()],
+    hosts=("none",),
+    needs="device",
+    fix="return the name of one class for every head size and type that the device serves, and raise ValueError for "
+    "a backend that it does not have",
+)
+def diffusion_attention_is_named(subject: Subject) -> None:
+    """For every head size and type an attention class is named that can be imported or a ValueError says why not; a
+    backend that the device does not have is refused rather than replaced."""
+    import enum
+    from pkgutil import resolve_name
+
+    import torch
+
+    platform = _platform(subject)
+    served = 0
+    for head_size in _HEAD_SIZES:
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+            case = {"head_size": head_size, "dtype": str(dtype).removeprefix("torch.")}
+            try:
+                place = platform.get_attn_backend_cls_str(None, head_size, dtype)
+            except ValueError:
+                continue
+            expect(
+                isinstance(place, str) and place, f"get_attn_backend_cls_str() answered {place!r}", case=case
+            )
+            if place.startswith("sglang."):
+                served += 1  # one of the host's own: `--host sglang` imports it
+                continue
+            try:
+                found = resolve_name(place)
+            except (ImportError, AttributeError, ValueError) as error:
+                raise CheckFailed(f"{place} cannot be imported: {error}", case=case) from error
+            expect(isinstance(found, type), f"{place} is {found!r}, no class", case=case)
+            served += 1
+    expect(served, "no head size and type is served without a selected backend")
+    unheard_of = enum.Enum("Backend", ["AN_ATTENTION_THAT_NOBODY_HAS"]).AN_ATTENTION_THAT_NOBODY_HAS
+    try:
+        place = platform.get_attn_backend_cls_str(unheard_of, 64, torch.float32)
+    except ValueError:
+        return
+    raise CheckFailed(
+        f"asked for a backend that nobody has, get_attn_backend_cls_str() answered {place!r}",
+        case={"selected_backend": unheard_of.name},
+    )

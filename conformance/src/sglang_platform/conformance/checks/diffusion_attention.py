@@ -1,0 +1,157 @@
+"""Attention of the diffusion runtime against float64, within the bound that a correct kernel keeps."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sglang_platform.conformance import diffusion_subject
+from sglang_platform.conformance.check import Blocked, NotRun, check, expect
+from sglang_platform.conformance.diffusion_subject import diffusion
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.oracles.attention import AttentionRule, attention, worst_element
+from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.attention.diffusion import DiffusionAttention
+from sglang_platform.core.errors import PlatformError
+
+__all__: list[str] = []
+
+_FIX = "compute softmax(softmax_scale * Q K^T) V for each batch row and head, with the given scale, in float32 inside"
+
+
+@dataclass(frozen=True)
+class Shape:
+    queries: int
+    keys: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    batch: int = 1
+    causal: bool = False
+    dtype: str = "float32"
+    strided: bool = False
+
+
+def _shapes(subject: Subject, rng: random.Random) -> Iterable[Shape]:
+    yield Shape(1, 1, 1, 1, 32)
+    yield Shape(5, 5, 2, 2, 32)
+    yield Shape(33, 33, 4, 4, 64, batch=2)
+    yield Shape(48, 21, 4, 4, 64)  # a picture over a short prompt
+    yield Shape(7, 90, 4, 4, 64, batch=3)
+    yield Shape(40, 40, 8, 2, 64)
+    yield Shape(40, 40, 6, 1, 32)
+    yield Shape(29, 29, 4, 4, 64, causal=True)
+    yield Shape(9, 41, 4, 2, 32, causal=True)
+    yield Shape(64, 64, 2, 2, 128, strided=True)
+    yield Shape(65, 65, 2, 2, 80)
+    for dtype in ("bfloat16", "float16"):
+        yield Shape(70, 70, 4, 4, 64, dtype=dtype)
+    yield Shape(rng.randrange(150, 400), rng.randrange(150, 400), 3, 3, 96, batch=2)
+
+
+@check(level=Level.KERNELS, requires=[diffusion()], hosts=("none",), cases=_shapes, fix=_FIX)
+def diffusion_attention_agrees_with_float64(subject: Subject, case: Shape) -> None:
+    """Dense attention is right for lengths, cross lengths, grouped heads, causality, head sizes, types and strides."""
+    dtype = getattr(torch, case.dtype)
+    query, key, value = _tensors(subject, case, dtype)
+    layer = _layer(subject, case)
+    device = diffusion_subject.platform(subject).get_local_torch_device()
+    with torch.inference_mode():
+        out = layer.forward(query.to(device), key.to(device), value.to(device), None).cpu()
+    expect(
+        out.shape == query.shape, f"the output is {tuple(out.shape)}, the queries are {tuple(query.shape)}"
+    )
+    expect(out.dtype == dtype, f"the output is {out.dtype}, the queries are {dtype}")
+    for row in range(case.batch):
+        _compare(out[row], query[row], key[row], value[row], layer, f"row {row} of the batch")
+
+
+@check(
+    level=Level.KERNELS,
+    requires=[diffusion()],
+    hosts=("none",),
+    fix="attend within cu_seqlens[i] to cu_seqlens[i + 1] only; the base class does, by one forward per sequence",
+)
+def diffusion_packed_sequences_are_apart(subject: Subject) -> None:
+    """Sequences packed one behind the other attend to themselves only, whatever stands in the others' rows."""
+    case = Shape(50, 50, 4, 4, 64)
+    query, key, value = (x[0] for x in _tensors(subject, case, torch.float32))
+    layer = _layer(subject, case)
+    device = diffusion_subject.platform(subject).get_local_torch_device()
+    bounds = (0, 7, 7, 30, 50)
+    poisoned_key, poisoned_value = key.clone(), value.clone()
+    poisoned_key[30:], poisoned_value[30:] = 1e4, float("nan")
+    outputs = []
+    for keys, values in ((key, value), (poisoned_key, poisoned_value)):
+        with torch.inference_mode():
+            out = layer.forward_varlen(
+                query.to(device),
+                keys.to(device),
+                values.to(device),
+                cu_seqlens=torch.tensor(bounds, dtype=torch.int32, device=device),
+                max_seqlen=23,
+                cu_seqlens_host=bounds,
+            )
+        outputs.append(out.cpu())
+    for start, stop in ((0, 7), (7, 30), (30, 50)):
+        rows = slice(start, stop)
+        _compare(
+            outputs[0][rows], query[rows], key[rows], value[rows], layer, f"the sequence {start} to {stop}"
+        )
+    expect(
+        torch.equal(outputs[0][:30], outputs[1][:30]),
+        "NaN in the values of the last sequence reaches the output of the others",
+    )
+
+
+def _layer(subject: Subject, case: Shape) -> Any:
+    try:
+        cls = diffusion_subject.attention_class(subject, case.head_size)
+    except ModuleNotFoundError as error:
+        raise NotRun(f"the attention class needs SGLang here: {error}") from error
+    except PlatformError as refused:
+        raise Blocked(
+            "the platform could not be created: see contract.diffusion_platform_is_created"
+        ) from refused
+    if not issubclass(cls, DiffusionAttention):
+        raise NotRun(
+            f"{cls.__module__}.{cls.__qualname__} is written on the host's classes, not on DiffusionAttention"
+        )
+    scale = 0.8 * case.head_size**-0.5  # not the default, so that a layer which takes its own is seen
+    return cls(
+        num_heads=case.heads,
+        head_size=case.head_size,
+        softmax_scale=scale,
+        causal=case.causal,
+        num_kv_heads=case.kv_heads,
+        prefix="blocks.0.attn.impl",
+        is_cross_attention=case.queries != case.keys,
+    )
+
+
+def _tensors(subject: Subject, case: Shape, dtype: torch.dtype) -> list[torch.Tensor]:
+    rng = subject.torch_rng()
+    tensors = []
+    for length, heads in ((case.queries, case.heads), (case.keys, case.kv_heads), (case.keys, case.kv_heads)):
+        wide = 2 if case.strided else 1
+        full = torch.randn(case.batch, length, heads * wide, case.head_size, generator=rng).to(dtype)
+        tensors.append(full[:, :, heads * (wide - 1) :])
+    return tensors
+
+
+def _compare(
+    got: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: Any, where: str
+) -> None:
+    """One sequence, `got` and `query` [Sq, H, D], within the oracle's bound."""
+    rule = AttentionRule(layer.softmax_scale, causal=layer.causal)
+    expected = attention(query, key, value, rule, first_position=len(key) - len(query), dtype=query.dtype)
+    ratio, place = worst_element(got, expected)
+    expect(
+        ratio <= 1,
+        f"{where}: element {place} is {got[place].item():.6g}, float64 says {expected.value[place].item():.6g}; that "
+        f"is {ratio:.3g} times what a correct kernel may be off",
+    )
