@@ -35,7 +35,7 @@ TESTS = [f"{package}/tests" for package in PACKAGES]
 def host(session: nox.Session) -> str:
     """Build the host environment, or bring it up to date; returns its Python."""
     python = HOST / "bin" / "python"
-    inputs = [ROOT / "constraints.txt", *sorted((ROOT / "environments").iterdir())]
+    inputs = [ROOT / "constraints.txt", *sorted((ROOT / "environments").glob("*.*"))]
     inputs += [ROOT / package / "pyproject.toml" for package in PACKAGES]
     state = hashlib.sha256(b"".join(path.read_bytes() for path in inputs) + sys.version.encode()).hexdigest()
     stamp = HOST / "built-from"
@@ -112,6 +112,71 @@ def equality(session: nox.Session) -> None:
     """Token equality with transformers over the full matrix; `-- --pairwise` for the subset that CI runs."""
     python = host(session)
     run(session, python, "-m", "sglang_platform.conformance.host.matrix", *session.posargs)
+
+
+# The torch each release asks for. Only a CPU build can be used here, and the index has one of 2.13.0.
+MATRIX = {
+    "0.5.11": "2.11.0",
+    "0.5.13": "2.11.0",
+    "0.5.15": "2.11.0",
+    "0.5.18": "2.13.0",
+    "0.5.20": "2.13.0",
+    "0.5.23": "2.14.1",
+}
+MATRIX_WHEELS = [
+    *PACKAGES,
+    "docs/examples/registries-plugin",
+    "docs/examples/older-plugin",
+    "environments/hosts/probe",
+]
+
+
+def matrix_environment(session: nox.Session, version: str, wheels: Path) -> str:
+    """A light environment of one SGLang: its own packages first, torch and the rest shared with `host`."""
+    folder = ROOT / ".nox" / "host-matrix" / version
+    python = folder / "bin" / "python"
+    if not python.exists():
+        session.run(str(HOST / "bin" / "python"), "-m", "venv", str(folder), external=True)
+    site = next((folder / "lib").glob("python*/site-packages"))
+    shared = next((HOST / "lib").glob("python*/site-packages"))
+    for left_over in site.glob("dev_*.pth"):
+        left_over.unlink()
+    (site / "shared_with_host.pth").write_text(f"{shared}\n")
+    shutil.copy(ROOT / "environments" / "torchvision_cpu_ops.py", site / "_torchvision_cpu_ops.py")
+    (site / "_torchvision_cpu_ops.pth").write_text("import _torchvision_cpu_ops\n")
+    pip = [str(python), "-m", "pip", "install", "-q", "--progress-bar", "off", "--no-deps"]
+    wanted = ROOT / "environments" / "hosts" / f"sglang-{version}.txt"
+    stamp = folder / "built-from"
+    if not stamp.exists() or stamp.read_text() != wanted.read_text():
+        session.run(*pip, "--ignore-installed", "-r", str(wanted), external=True)
+        stamp.write_text(wanted.read_text())
+    session.run(*pip, "--force-reinstall", *map(str, sorted(wheels.glob("*.whl"))), external=True)
+    return str(python)
+
+
+@nox.session(name="host-matrix", venv_backend="none")
+def host_matrix(session: nox.Session) -> None:
+    """The same wheels on every supported SGLang: checks, a generation each, `docs/support_matrix.md`.
+
+    Arguments are versions, by default all. Half an hour on two cores, the first time longer.
+    """
+    python = host(session)
+    reports, wheels = ROOT / "reports" / "host-matrix", ROOT / ".nox" / "host-matrix" / "wheels"
+    shutil.rmtree(wheels, ignore_errors=True)
+    for package in MATRIX_WHEELS:
+        with session.chdir(package):
+            run(session, python, "-m", "hatch", "-q", "build", "-t", "wheel", str(wheels))
+    modules = "sglang_platform.conformance.versions"
+    for version in session.posargs or MATRIX:
+        inside = matrix_environment(session, version, wheels)
+        out = [f"{reports}/{version}-{part}.json" for part in ("check", "serve")]
+        session.run(inside, "-m", f"{modules}.check", "--out", out[0], external=True,
+                    env={"SGLANG_PLATFORM": "host_matrix_probe"})  # fmt: skip
+        session.run(
+            inside, "-m", f"{modules}.serve", "--models", str(ROOT / "models"), "--out", out[1], external=True
+        )
+    run(session, python, "-m", f"{modules}.report", str(reports), "--wanted", json.dumps(MATRIX),
+        "--page", "docs/support_matrix.md")  # fmt: skip
 
 
 @nox.session(reuse_venv=True)

@@ -188,12 +188,12 @@ def test_the_package_of_an_entry_point_is_the_topmost_that_is_no_namespace() -> 
     assert package_of("json") == "json"
 
 
-def test_the_hooks_of_core_itself_are_all_readable() -> None:
+def test_the_hooks_of_core_itself_are_readable_but_for_those_whose_target_depends_on_the_host() -> None:
     import sglang_platform.core
 
     found = read_hooks(open_plugin(str(Path(sglang_platform.core.__path__[0]))))
-    from sglang_platform.core.hosts.sglang.proof import HOST_COUNTERS
-
-    assert not found.unread
-    targets = {target for targets in HOST_COUNTERS.values() for target in targets}
-    assert targets <= {one.target for one in found.hooks}
+    adapter = str(Path("core", "hosts", "sglang"))
+    assert all(adapter in place for place in found.unread), found.unread
+    targets = {one.target for one in found.hooks}
+    assert "multiprocessing.process:BaseProcess.__init__" in targets
+    assert "sglang.srt.model_executor.model_runner:ModelRunner.load_model" in targets

@@ -136,7 +136,7 @@ def test_other_kinds_of_pool_are_rebased_and_what_is_no_pool_is_refused_by_name(
         assert created == [8] and len(pool.kv_buffer) == 2
         from sglang.srt.runtime_context import get_parallel
         rows = torch.randn(2, 1, 12)
-        with get_parallel().override(dcp_enabled=False):  # what an engine publishes before it stores
+        with get_parallel().override(dcp_enabled=False, attn_dcp_size=1):  # what an engine publishes before it stores
             pool.set_kv_buffer(SimpleNamespace(layer_id=1), torch.tensor([3, 70]), rows, rows[..., :8])
         assert torch.equal(pool.get_key_buffer(1)[[3, 70]], rows)
 

@@ -23,7 +23,15 @@ from sglang_platform.core.hooks.registration import RETURN_NONE, HookSource, Hoo
 from sglang_platform.core.hooks.report import HookRecord, record
 from sglang_platform.core.hooks.targets import parse
 
-__all__ = ["RETURN_NONE", "HookRegistry", "HookSource", "HookType", "plugin_hook", "plugin_source"]
+__all__ = [
+    "RETURN_NONE",
+    "HookRegistry",
+    "HookSource",
+    "HookType",
+    "current_source",
+    "plugin_hook",
+    "plugin_source",
+]
 
 _Hook = TypeVar("_Hook", bound=Callable[..., Any])
 
@@ -39,6 +47,11 @@ def plugin_source(origin: PluginOrigin) -> Iterator[None]:
         yield
     finally:
         _source.reset(token)
+
+
+def current_source() -> PluginOrigin | None:
+    """The plugin that is being run, or None outside `plugin_source`."""
+    return _source.get()
 
 
 class HookRegistry:

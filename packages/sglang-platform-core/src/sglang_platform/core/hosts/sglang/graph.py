@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from sglang_platform.core.hosts.sglang.versions import facts
+from sglang_platform.core.registries.events import query_any
 
 __all__ = ["HostDecodeBatches", "OlderCalls"]
 
@@ -96,6 +97,7 @@ class HostDecodeBatches:
             and forward_batch.input_embeds is None
             and forward_batch.encoder_lens is None
             and not any(forward_batch.lora_ids or ())
+            and not query_any("query_run_eagerly", forward_batch)
         )
 
     def _take(self, output: Any, n: int) -> Any:

@@ -12,8 +12,10 @@ from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.hosts.sglang import parts, pools
 from sglang_platform.core.hosts.sglang.rebase import rebase
+from sglang_platform.core.hosts.sglang.served_model import served_model
 from sglang_platform.core.hosts.sglang.server_args import choose_attention_backend
 from sglang_platform.core.hosts.sglang.versions import facts
+from sglang_platform.core.registries.pools import resolve_kv_pool_factory
 
 __all__ = ["rebase_platform"]
 
@@ -61,15 +63,21 @@ class _HostFacing:
             self._host_capabilities = _as_host_capabilities(super().capabilities)  # type: ignore[misc]
         return self._host_capabilities
 
-    def get_device(self, device_id: int | None = 0) -> Any:
+    def get_device(self, device_id: int | None = 0, **older: Any) -> Any:
+        device_id = older.get("local_rank", device_id)  # the parameter's name up to 0.5.12
         # The host asks for "the device" with None before it has ranks, and wants a bare name then.
         return self.device_type if device_id is None else super().get_device(device_id)  # type: ignore[misc]
 
     def get_kv_pool_cls(self, *, kind: str) -> type | None:
         kind = kv_pool_kind(kind)
-        cls = super().get_kv_pool_cls(kind=kind)  # type: ignore[misc]
+        model = served_model()
+        found = resolve_kv_pool_factory(model.model_config, model.server_args) if model.model_config else None
+        cls = found[1](kind) if found else None
+        if cls is None:
+            cls = super().get_kv_pool_cls(kind=kind)  # type: ignore[misc]
         if cls is not None:
-            return parts.rebase_pool(cls, kind, self._plugin_origin)
+            triton = bool(self.capabilities.supports_triton)
+            return parts.rebase_pool(cls, kind, self._plugin_origin, triton=triton)
         if facts().takes_none_for_parts:
             return None
         return pools.without_stray_keywords(parts.host_pool(kind), kind)
@@ -87,7 +95,11 @@ class _HostFacing:
     def apply_server_args_defaults(self, server_args: Any) -> None:
         super().apply_server_args_defaults(server_args)  # type: ignore[misc]
         if self.get_attention_backends():  # type: ignore[attr-defined]
-            choose_attention_backend(server_args, self.get_default_attention_backend())  # type: ignore[attr-defined]
+            try:
+                default = self.get_default_attention_backend()  # type: ignore[attr-defined]
+            except NotImplementedError:
+                return  # offered by name; the host chooses among its own
+            choose_attention_backend(server_args, default)
 
     def init_backend(self) -> None:
         from sglang_platform.core.hosts.sglang.ops import register_fused_ops

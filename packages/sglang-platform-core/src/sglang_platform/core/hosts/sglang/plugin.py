@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import multiprocessing
 import os
 
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
@@ -27,7 +28,16 @@ def load() -> None:
 def _load() -> None:
     from sglang_platform.core.discovery import current
     from sglang_platform.core.hooks.registry import plugin_source
-    from sglang_platform.core.hosts.sglang import guard, limits, loader, processes, report, seams
+    from sglang_platform.core.hosts.sglang import (
+        build_locks,
+        guard,
+        limits,
+        loader,
+        processes,
+        registry_seams,
+        report,
+        seams,
+    )
     from sglang_platform.core.hosts.sglang.rebase import REBASED_MARK
     from sglang_platform.core.plugins import load_plugins
 
@@ -35,7 +45,10 @@ def _load() -> None:
     guard.offer_attention_backends()
     platform = current.current_platform
     with plugin_source(_origin()):
+        if multiprocessing.parent_process() is None:
+            build_locks.sweep()
         processes.register_hooks()
+        registry_seams.register_hooks()
         if getattr(type(platform), REBASED_MARK, False):
             seams.register_hooks(platform)
             limits.warn(platform)

@@ -21,11 +21,21 @@ _CORE = {
 _THROUGH: dict[str, dict[str, tuple[str, ...]]] = {
     "mha": {"_store_kv_layer": ("set_kv_buffer",), "_move_kv_cache_impl": ("move_kv_cache",)},
     "mla": {
-        "_scatter_mla_rows": ("set_kv_buffer", "set_mla_kv_buffer"),
+        "_scatter_mla_rows": ("set_mla_kv_buffer",),
         "_move_kv_cache_impl": ("move_kv_cache",),
     },
 }
-_THROUGH["dsa"] = _THROUGH["mla"]
+_THROUGH["dsa"] = {
+    **_THROUGH["mla"],
+    "_create_index_key_cache": (
+        "get_index_k_with_scale_buffer",
+        "set_index_k_scale_buffer",
+        "get_index_k_scale_buffer",
+        "get_index_k_continuous",
+        "get_index_k_scale_continuous",
+        "get_state_buf_infos",
+    ),
+}
 
 
 def host_pool(kind: str) -> type:
@@ -34,13 +44,29 @@ def host_pool(kind: str) -> type:
     return load(f"sglang.srt.mem_cache.memory_pool:{names[kind]}")  # type: ignore[no-any-return]
 
 
-def rebase_pool(cls: Any, kind: str, origin: PluginOrigin | None) -> type:
-    """A KV pool class of ours on the host's pool of that kind, constructed with exactly the host's keywords."""
+def rebase_pool(cls: Any, kind: str, origin: PluginOrigin | None, *, triton: bool = False) -> type:
+    """A KV pool class of ours on the host's pool of that kind, constructed with exactly the host's keywords.
+
+    `triton`: the platform can launch the host's Triton kernels, with which its MLA pools write their rows.
+    """
     core_base, host_base = load(_CORE[kind]), host_pool(kind)
     check_part(cls, (core_base, host_base), f"get_kv_pool_cls(kind={kind!r})", origin)
     bridge = host_first(core_base, host_base)
     bridge.update(_served_by_core(core_base, host_base, kind, facts()))
+    scatter = "_scatter_mla_rows"
+    if kind != "mha" and (not triton or _overrides(cls, core_base, scatter)):
+        # No release's set_kv_buffer goes through the point: it indexes the buffer itself. Core's does.
+        bridge["set_kv_buffer"] = _with_plain_slots(core_base, "set_kv_buffer")
+    if kind != "mha" and not triton:
+        bridge[scatter] = getattr(core_base, scatter)
     return rebase(cls, core_base, host_base, bridge=bridge, outer=_PoolCompletion)
+
+
+def _overrides(cls: type, core_base: type, name: str) -> bool:
+    """Whether a vendor's class defines `name`, before core's base comes in the order of resolution."""
+    if core_base not in cls.__mro__:
+        return False
+    return any(name in vars(klass) for klass in cls.__mro__[: cls.__mro__.index(core_base)])
 
 
 def without_stray_keywords(cls: type, kind: str) -> type:
@@ -58,10 +84,11 @@ def _served_by_core(core_base: type, host_base: type, kind: str, host: HostFacts
         # A kind whose host class never had the point is served by core on every version.
         if point in host.pool_points and hasattr(host_base, point):
             continue
+        if point == "_create_index_key_cache":
+            served["index_k_with_scale_buffer"] = _index_keys()
         for name in methods:
-            served[name] = (
-                getattr(core_base, name) if name == "move_kv_cache" else _with_plain_slots(core_base, name)
-            )
+            plain = name in ("set_kv_buffer", "set_mla_kv_buffer")
+            served[name] = _with_plain_slots(core_base, name) if plain else getattr(core_base, name)
     return served
 
 
@@ -77,6 +104,29 @@ def _with_plain_slots(core_base: type, name: str) -> Any:
 
     method.__name__ = method.__qualname__ = name
     return method
+
+
+def _index_keys() -> property:
+    """The indexer's keys of a DSA pool on a host (up to 0.5.17) that allocates them itself, past the vendor.
+
+    They are the vendor's, made when the host's constructor has set their sizes; what the host allocates is dropped.
+    """
+
+    def keys(pool: Any) -> Any:
+        if "index_key_cache" not in pool.__dict__:
+            import torch
+
+            pool.index_buf_size = pool.__dict__.get("index_buf_size", pool.size)
+            pool.index_page_size = pool.page_size
+            pool.skip_topk_layers = pool.__dict__.get("skip_topk_layers") or [False] * pool.layer_num
+            pool._torch_device = torch.device(pool.device)
+            pool.index_key_cache = pool._create_index_key_cache()
+        return pool.index_key_cache.buffer
+
+    def drop(pool: Any, buffers: Any) -> None:
+        keys(pool)
+
+    return property(keys, drop)
 
 
 class _PoolCompletion:

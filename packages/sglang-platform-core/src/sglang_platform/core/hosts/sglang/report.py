@@ -18,8 +18,11 @@ from typing import Any
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 from sglang_platform.core.discovery import current
 from sglang_platform.core.hooks.registry import HookRegistry
+from sglang_platform.core.hosts.sglang import limits, stubs
 from sglang_platform.core.hosts.sglang.adapter import ADAPTER
+from sglang_platform.core.hosts.sglang.rebase import REBASED_MARK
 from sglang_platform.core.plugins import loaded_plugins
+from sglang_platform.core.registries import coordinators, events, models, pools, quant
 
 __all__ = ["keep"]
 
@@ -60,8 +63,31 @@ def _report() -> dict[str, Any]:
             {"plugin": plugin.origin._asdict(), "state": plugin.state, "reason": plugin.reason}
             for plugin in loaded_plugins()
         ],
+        "limits": _limits(),
+        "stubs": list(stubs.served()),
+        "registries": _registries(),
         "hooks": HookRegistry.report(),
         "hooks_on_the_hosts_registry": list(_host_hooks()),
+    }
+
+
+def _limits() -> list[dict[str, str]]:
+    """What the platform offers and this version of the host cannot use."""
+    platform = current.current_platform
+    if not (current.resolved() and getattr(type(platform), REBASED_MARK, False)):
+        return []
+    return [limit._asdict() for limit in limits.limits_of(platform)]
+
+
+def _registries() -> dict[str, Any]:
+    return {
+        "quant_wrappers": quant.wrappers.describe(),
+        "kv_pool_factories": pools.kv_pool_factories.describe(),
+        "host_pool_factories": pools.host_pool_factories.describe(),
+        "request_coordinators": coordinators.coordinators.describe(),
+        "lifecycle_listeners": events.listeners.describe(),
+        "model_architectures": models.architectures.describe(),
+        "answers": events.query_collect("query_report"),
     }
 
 

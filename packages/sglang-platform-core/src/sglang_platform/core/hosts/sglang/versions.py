@@ -129,6 +129,7 @@ _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         "asks_pin_memory": True,
     }),
     ("0.5.18", {
+        "pool_points": frozenset({"_store_kv_layer", "_move_kv_cache_impl", "_create_index_key_cache"}),
         "op_class": "sglang.kernels.fused_op:BaseFusedOp",
         "graph_sizes": "get_exec().graph.cuda_graph_config.decode.bs",
     }),
@@ -137,7 +138,9 @@ _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         "keeps_raw_arguments": True,
     }),
     ("0.5.20", {
-        "pool_points": frozenset({"_store_kv_layer", "_move_kv_cache_impl", "_scatter_mla_rows"}),
+        "pool_points": frozenset(
+            {"_store_kv_layer", "_move_kv_cache_impl", "_create_index_key_cache", "_scatter_mla_rows"}
+        ),
     }),
     ("0.5.21", {
         "asks_speculative_algorithm": True,

@@ -1,0 +1,1 @@
+"""One platform on every supported SGLang: what is checked in each version's environment, and the matrix made of it."""

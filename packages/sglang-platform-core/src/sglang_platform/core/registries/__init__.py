@@ -1,0 +1,26 @@
+"""Registries: where model-specific parts are plugged in without an import in shared code.
+
+A general plugin registers a part under a stable id; the shared code asks the registry. Importing this package or
+registering imports neither torch nor sglang. In SGLang the registries are reached through hooks of ours
+(`hosts/sglang/registry_seams.py`).
+"""
+
+from __future__ import annotations
+
+from sglang_platform.core.registries.coordinators import create_coordinator, register_request_coordinator
+from sglang_platform.core.registries.events import register_forward_hook
+from sglang_platform.core.registries.models import register_model
+from sglang_platform.core.registries.pools import register_host_pool_factory, register_kv_pool_factory
+from sglang_platform.core.registries.quant import QuantMethodWrapper, is_wrapped, register_quant_wrapper
+
+__all__ = [
+    "QuantMethodWrapper",
+    "create_coordinator",
+    "is_wrapped",
+    "register_forward_hook",
+    "register_host_pool_factory",
+    "register_kv_pool_factory",
+    "register_model",
+    "register_quant_wrapper",
+    "register_request_coordinator",
+]

@@ -1,0 +1,107 @@
+"""What all registries share: entries under stable ids, in an order that registration does not decide."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from sglang_platform.core.errors import PlatformError, PluginOrigin
+
+__all__ = ["Entries", "Entry", "RegistryError"]
+
+T = TypeVar("T")
+
+
+class RegistryError(PlatformError):
+    """A registry was asked for, or given, something that it cannot serve."""
+
+
+@dataclass(frozen=True)
+class Entry(Generic[T]):
+    """One registered part."""
+
+    id: str
+    part: T
+    priority: int
+    origin: PluginOrigin | None
+
+
+class Entries(Generic[T]):
+    """Parts by id. Safe under threads; iteration sees a snapshot, lowest priority first, then by id.
+
+    Registering an id again with an equal part does nothing; with another part it is an error that names both plugins.
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self._lock = threading.Lock()
+        self._by_id: dict[str, Entry[T]] = {}
+        self._ordered: tuple[Entry[T], ...] = ()
+        self._listeners: list[Callable[[Entry[T]], None]] = []
+
+    def add(self, id: str, part: T, priority: int = 0) -> None:
+        """Raises RegistryError where `id` is no non-empty str, or another part has it."""
+        from sglang_platform.core.hooks.registry import current_source
+
+        if not isinstance(id, str) or not id.strip():
+            raise RegistryError(f"a {self.what} needs a non-empty str as its id, not {id!r}")
+        entry = Entry(id, part, priority, current_source())
+        with self._lock:
+            held = self._by_id.get(id)
+            if held is not None:
+                if held.part == part and held.priority == priority:
+                    return
+                raise RegistryError(
+                    f"two {self.what}s are registered as {id!r}",
+                    plugin=entry.origin,
+                    why=f"{held.origin or 'no plugin'} registered {held.part!r} with priority {held.priority} before",
+                    fix="give each its own id",
+                )
+            self._by_id[id] = entry
+            self._ordered = tuple(sorted(self._by_id.values(), key=lambda one: (one.priority, one.id)))
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            listener(entry)
+
+    def remove(self, id: str) -> bool:
+        """Forget the part; False where there is none of that id."""
+        with self._lock:
+            found = self._by_id.pop(id, None)
+            self._ordered = tuple(one for one in self._ordered if one.id != id)
+        return found is not None
+
+    def get(self, id: str) -> Entry[T] | None:
+        return self._by_id.get(id)
+
+    def ids(self) -> tuple[str, ...]:
+        return tuple(sorted(self._by_id))
+
+    def when_added(self, listener: Callable[[Entry[T]], None]) -> None:
+        """Call `listener(entry)` for each entry, those that are here already included."""
+        with self._lock:
+            self._listeners.append(listener)
+            held = self._ordered
+        for entry in held:
+            listener(entry)
+
+    def clear(self) -> None:
+        """Forget all parts and listeners. For tests."""
+        with self._lock:
+            self._by_id.clear()
+            self._listeners.clear()
+            self._ordered = ()
+
+    def __iter__(self) -> Iterator[Entry[T]]:
+        return iter(self._ordered)
+
+    def __len__(self) -> int:
+        return len(self._ordered)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """JSON-able: id, priority and plugin of each, in order."""
+        return [
+            {"id": one.id, "priority": one.priority, "plugin": str(one.origin) if one.origin else None}
+            for one in self
+        ]

@@ -1,0 +1,136 @@
+"""Lifecycle events: objects that are told what the engine does, and asked what it should do.
+
+An object implements any subset of the methods named after the events below. An event that nobody implements costs
+one look-up of an empty tuple, and in the host not even a hook: the adapter hooks an event's place when the first
+object that implements it is registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sglang_platform.core.discovery.spelling import nearest
+from sglang_platform.core.registries.entries import Entries, RegistryError
+
+__all__ = [
+    "EVENTS",
+    "QUERIES",
+    "dispatch",
+    "listeners",
+    "query_any",
+    "query_collect",
+    "register_forward_hook",
+    "unregister_forward_hook",
+    "when_heard",
+]
+
+EVENTS = {
+    "on_model_loaded": "model_runner",
+    "on_forward_begin": "forward_batch",
+    "on_forward_end": "forward_batch, output",
+    "on_request_admitted": "req",
+    "on_batch_done": "batch, result",
+    "on_cache_flushed": "",
+}
+"""What objects are told: the method, and its arguments. Answers are ignored; an exception is the engine's."""
+
+QUERIES = {
+    "query_run_eagerly": "forward_batch",
+    "query_report": "",
+}
+"""What objects are asked: `query_run_eagerly` whether this decode batch must not be replayed from a graph,
+`query_report` for a JSON-able value that is put into the process's report."""
+
+_KNOWN = {**EVENTS, **QUERIES}
+
+listeners: Entries[Any] = Entries("lifecycle listener")
+_methods: dict[str, tuple[Callable[..., Any], ...]] = dict.fromkeys(_KNOWN, ())
+_hearers: list[Callable[[str], None]] = []
+
+
+def register_forward_hook(name: str, obj: Any, priority: int = 100) -> None:
+    """Tell and ask `obj` from now on; lower priorities first.
+
+    Raises RegistryError where `obj` has an `on_*` or `query_*` method that is no event, or none at all, or where
+    another object has the name.
+    """
+    own = [
+        method
+        for method in dir(obj)
+        if method.startswith(("on_", "query_")) and callable(getattr(obj, method))
+    ]
+    unknown = [method for method in own if method not in _KNOWN]
+    if unknown or not own:
+        meant = ", ".join(f"{one} -> {nearest(one, _KNOWN) or '?'}" for one in unknown)
+        raise RegistryError(
+            f"lifecycle listener {name!r} has methods that no event calls: {', '.join(unknown)}"
+            if unknown
+            else f"lifecycle listener {name!r} has no method that an event calls",
+            why=f"the events are {', '.join(_KNOWN)}" + (f"; nearest: {meant}" if meant else ""),
+            fix="use an event's name; a method of your own starts with neither on_ nor query_",
+        )
+    before = {event for event, methods in _methods.items() if methods}
+    listeners.add(name, obj, priority)
+    _collect()
+    for event in own:
+        if event not in before:
+            for hear in tuple(_hearers):
+                hear(event)
+
+
+def unregister_forward_hook(name: str) -> bool:
+    """Forget the object; False where there is none of that name."""
+    found = listeners.remove(name)
+    _collect()
+    return found
+
+
+def dispatch(event: str, *args: Any) -> None:
+    """Tell every object that implements `event`. Raises RegistryError for a name that is no event."""
+    for method in _of(event, EVENTS):
+        method(*args)
+
+
+def query_any(event: str, *args: Any) -> bool:
+    """Whether any object answers a true value; those after the first are not asked."""
+    return any(method(*args) for method in _of(event, QUERIES))
+
+
+def query_collect(event: str, *args: Any) -> list[Any]:
+    """The answers of all objects that implement `event`, without the None among them."""
+    answers = [method(*args) for method in _of(event, QUERIES)]
+    return [answer for answer in answers if answer is not None]
+
+
+def when_heard(hear: Callable[[str], None]) -> None:
+    """Call `hear(event)` once for each event that some object implements, now or later. For the host adapter."""
+    _hearers.append(hear)
+    for event, methods in _methods.items():
+        if methods:
+            hear(event)
+
+
+def reset() -> None:
+    """Forget all objects. For tests."""
+    listeners.clear()
+    _hearers.clear()
+    _collect()
+
+
+def _of(event: str, known: dict[str, str]) -> tuple[Callable[..., Any], ...]:
+    if event not in known:
+        meant = nearest(event, known)
+        raise RegistryError(
+            f"{event!r} is no lifecycle {'event' if known is EVENTS else 'query'}"
+            + (f"; did you mean {meant!r}?" if meant else ""),
+            why=f"there are {', '.join(known)}",
+        )
+    return _methods[event]
+
+
+def _collect() -> None:
+    for event in _KNOWN:
+        _methods[event] = tuple(
+            getattr(entry.part, event) for entry in listeners if hasattr(entry.part, event)
+        )

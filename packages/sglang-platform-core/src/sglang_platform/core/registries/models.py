@@ -1,0 +1,90 @@
+"""Model architectures that a plugin brings, imported only when they are used.
+
+Registering names a class by its place. A module that is switched off in `SGLANG_DISABLED_MODEL_ARCHS` is never
+imported; one whose import fails raises that failure, with its cause, when its own architecture is asked for, and
+bothers no other model.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from sglang_platform.core.registries.entries import Entries, RegistryError
+
+__all__ = [
+    "DISABLED_VARIABLE",
+    "architectures",
+    "disabled_modules",
+    "is_disabled",
+    "load_model",
+    "register_model",
+]
+
+DISABLED_VARIABLE = "SGLANG_DISABLED_MODEL_ARCHS"
+"""Module names (their last part), separated by commas; SGLang reads it for its own models."""
+
+
+@dataclass(frozen=True)
+class _Model:
+    module: str
+    name: str
+
+
+architectures: Entries[_Model] = Entries("model architecture")
+
+
+def register_model(architecture: str, place: str) -> None:
+    """Serve checkpoints of `architecture` (the name in their config) by the class at `place`, `pkg.mod:Class`.
+
+    Imports nothing. Raises RegistryError for a malformed place, and where another class serves the architecture.
+    """
+    module, colon, name = place.partition(":")
+    if not (colon and module and name.isidentifier()):
+        raise RegistryError(
+            f"{place!r} is no place of a model class",
+            why="it must read pkg.mod:Class, so that nothing is imported",
+        )
+    architectures.add(architecture, _Model(module, name))
+
+
+def disabled_modules() -> frozenset[str]:
+    """The module names that are switched off."""
+    return frozenset(
+        name.strip() for name in os.environ.get(DISABLED_VARIABLE, "").split(",") if name.strip()
+    )
+
+
+def is_disabled(architecture: str) -> bool:
+    """Whether the module of a registered architecture is switched off."""
+    entry = architectures.get(architecture)
+    return entry is not None and entry.part.module.rpartition(".")[2] in disabled_modules()
+
+
+def load_model(architecture: str) -> Any:
+    """The class that serves `architecture`, or None where none is registered.
+
+    Raises RegistryError, from its cause, where the module is switched off, cannot be imported, or lacks the class.
+    """
+    entry = architectures.get(architecture)
+    if entry is None:
+        return None
+    place = f"{entry.part.module}:{entry.part.name}"
+    if is_disabled(architecture):
+        raise RegistryError(
+            f"model architecture {architecture!r} is switched off",
+            plugin=entry.origin,
+            why=f"{DISABLED_VARIABLE} names {entry.part.module.rpartition('.')[2]}",
+            fix=f"take it out of {DISABLED_VARIABLE}",
+        )
+    try:
+        return getattr(importlib.import_module(entry.part.module), entry.part.name)
+    except Exception as error:
+        raise RegistryError(
+            f"model architecture {architecture!r} cannot be loaded from {place}",
+            plugin=entry.origin,
+            why=f"{type(error).__name__}: {error}",
+            fix="install what it needs, or serve another model: no other is affected",
+        ) from error

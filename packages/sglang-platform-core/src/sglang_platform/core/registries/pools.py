@@ -1,0 +1,78 @@
+"""KV pools and host pools for particular models.
+
+A platform answers with one pool class per kind. A model that wants another one (an own layout, a mixed precision)
+registers a factory with a predicate; the first factory whose predicate holds goes before the platform's answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sglang_platform.core.registries.entries import Entries
+
+__all__ = [
+    "host_pool_factories",
+    "kv_pool_factories",
+    "register_host_pool_factory",
+    "register_kv_pool_factory",
+    "resolve_host_pool_factory",
+    "resolve_kv_pool_factory",
+]
+
+Predicate = Callable[[Any, Any], bool]
+
+
+@dataclass(frozen=True)
+class _Factory:
+    predicate: Predicate
+    build: Callable[..., Any]
+
+
+kv_pool_factories: Entries[_Factory] = Entries("KV pool factory")
+host_pool_factories: Entries[_Factory] = Entries("host pool factory")
+
+
+def register_kv_pool_factory(
+    id: str, predicate: Predicate, factory: Callable[[str], type | None], priority: int = 100
+) -> None:
+    """`factory(kind)` answers the pool class where `predicate(model_config, server_args)` holds.
+
+    `kind` is `mha`, `mla` or `dsa`; the class derives from core's pool of that kind; None leaves this kind to the
+    platform. Of several factories whose predicates hold, the one of the lowest priority wins (then by id).
+    """
+    kv_pool_factories.add(id, _Factory(predicate, factory), priority)
+
+
+def register_host_pool_factory(
+    id: str, predicate: Predicate, factory: Callable[[Any, Callable[[], Any]], Any], priority: int = 100
+) -> None:
+    """`factory(kv_pool, build)` answers the pool in host memory behind `kv_pool`, for hierarchical caching.
+
+    `build()` makes the host's own. Choice and order as for `register_kv_pool_factory`.
+    """
+    host_pool_factories.add(id, _Factory(predicate, factory), priority)
+
+
+def resolve_kv_pool_factory(
+    model_config: Any, server_args: Any
+) -> tuple[str, Callable[[str], type | None]] | None:
+    """The id and the factory for this model, or None."""
+    return _first(kv_pool_factories, model_config, server_args)
+
+
+def resolve_host_pool_factory(
+    model_config: Any, server_args: Any
+) -> tuple[str, Callable[[Any, Callable[[], Any]], Any]] | None:
+    """The id and the factory for this model, or None."""
+    return _first(host_pool_factories, model_config, server_args)
+
+
+def _first(
+    entries: Entries[_Factory], model_config: Any, server_args: Any
+) -> tuple[str, Callable[..., Any]] | None:
+    for entry in entries:
+        if entry.part.predicate(model_config, server_args):
+            return entry.id, entry.part.build
+    return None
