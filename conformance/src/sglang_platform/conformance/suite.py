@@ -45,6 +45,9 @@ class PlatformSuite:
     levels: ClassVar[tuple[str, ...]] = ()
     """Names or numbers; empty: all."""
 
+    checks: ClassVar[tuple[str, ...]] = ()
+    """Check ids; empty: all."""
+
     seed: ClassVar[int] = 0
 
     config: ClassVar[str | None] = None
@@ -76,6 +79,7 @@ def selection_of(suite: type[PlatformSuite] | None, config: pytest.Config) -> Se
             platform,
             host=option("--platform-host") or getattr(suite, "host", "none"),
             levels=tuple(map(Level.parse, option("--platform-level") or getattr(suite, "levels", ()))),
+            checks=tuple(getattr(suite, "checks", ())),
             seed=getattr(suite, "seed", 0) if seed is None else seed,
             vendor_file=read_vendor_file(Path(file) if file else None, list(registered())),
         )

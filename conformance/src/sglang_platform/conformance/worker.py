@@ -62,7 +62,7 @@ def run_check(check: Check, subject: Subject, seed: int, tell: Any = lambda even
         raise
     except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is the check's answer, SystemExit too
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        found = {"status": "failed", "failure": "error", "what": what, "fix": check.fix}
+        found = {"status": "failed", "failure": "error", "what": what, "fix": _fix_of(error, check)}
         return {**found, "trace": trimmed(error), "case": case_fields(case), "cases": ran}
     return {"status": "passed", "cases": ran}
 
@@ -84,6 +84,17 @@ def _why_not(check: Check, subject: Subject) -> str | None:
         if why is not None:
             return why
     return None
+
+
+def _fix_of(error: BaseException, check: Check) -> str:
+    """Where the plugin's own code raised, and what it must do."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1] if frames else None
+    if last is None or last.filename.startswith(_OWN):
+        return check.fix
+    return (
+        f"correct what raises in {last.name}() at {last.filename}:{last.lineno}; what it must do: {check.fix}"
+    )
 
 
 def trimmed(error: BaseException) -> str:

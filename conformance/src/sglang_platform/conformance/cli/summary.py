@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.outcome import BAD, case_text
-from sglang_platform.conformance.report.document import STATUSES, by_reason, is_green
+from sglang_platform.conformance.outcome import case_text
+from sglang_platform.conformance.report.document import STATUSES, by_cause, by_reason, is_green
 from sglang_platform.core.cli.output import console
 
 __all__ = ["print_summary"]
@@ -20,9 +20,8 @@ def print_summary(document: dict[str, Any], written: list[Path]) -> None:
 
     out = console()
     outcomes = document["outcomes"]
-    for outcome in outcomes:
-        if outcome["status"] in BAD and outcome["status"] != "blocked":
-            _print_failure(out, outcome)
+    for outcome, others in by_cause(outcomes):
+        _print_failure(out, outcome, others)
     blocked = Counter(outcome["why"] for outcome in outcomes if outcome["status"] == "blocked")
     for why, count in blocked.items():
         out.print(Text(f"{count} checks could not be run: {why}", style="bold red"))
@@ -50,7 +49,7 @@ def print_summary(document: dict[str, Any], written: list[Path]) -> None:
     out.print(verdict + Text(f": {name}, seed {document['run']['seed']}, {seconds:.0f} s", style="default"))
 
 
-def _print_failure(out: Any, outcome: dict[str, Any]) -> None:
+def _print_failure(out: Any, outcome: dict[str, Any], others: list[str]) -> None:
     from rich.text import Text
 
     head = Text(f"{outcome['status'].replace('_', ' ')} ", style="bold red") + Text(
@@ -58,7 +57,8 @@ def _print_failure(out: Any, outcome: dict[str, Any]) -> None:
     )
     out.print(head)
     lines = [("proves", outcome["proves"]), ("what", outcome["what"]), ("case", case_text(outcome["case"]))]
-    lines += [("where", outcome["trace"]), ("fix", outcome["fix"]), ("again", outcome["rerun"])]
+    lines += [("where", outcome["trace"]), ("fix", outcome["fix"]), ("same in", ", ".join(others))]
+    lines += [("again", outcome["rerun"])]
     for label, text in lines:
         if text:
             body = text.replace("\n", "\n          ")

@@ -12,7 +12,7 @@ from sglang_platform.conformance.outcome import BAD, Outcome, Status
 from sglang_platform.conformance.report.environment import environment
 from sglang_platform.conformance.runner import Selection
 
-__all__ = ["SCHEMA", "STATUSES", "by_reason", "is_green", "make_document"]
+__all__ = ["SCHEMA", "STATUSES", "by_cause", "by_reason", "is_green", "make_document"]
 
 SCHEMA = 1
 STATUSES: tuple[str, ...] = ("passed", *(status for status in get_args(Status) if status != "passed"))
@@ -62,6 +62,22 @@ def by_reason(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
         if outcome["status"] == "not_run":
             reasons.setdefault(outcome["why"] or "no reason given", []).append(outcome["id"])
     return reasons
+
+
+def by_cause(outcomes: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], list[str]]]:
+    """The failures, each with the ids of those that failed after it by the same error at the same place."""
+    groups: dict[tuple[Any, ...], tuple[dict[str, Any], list[str]]] = {}
+    for outcome in outcomes:
+        if outcome["status"] not in BAD or outcome["status"] == "blocked":
+            continue
+        frames = [line for line in (outcome["trace"] or "").splitlines() if line.strip().startswith("File ")]
+        raised = outcome["failure"] in ("error", "crash")
+        key = (outcome["what"], *frames[-1:]) if raised and frames else (outcome["id"],)
+        if key in groups:
+            groups[key][1].append(outcome["id"])
+        else:
+            groups[key] = (outcome, [])
+    return list(groups.values())
 
 
 def _levels(outcomes: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -6,8 +6,8 @@ from importlib.resources import files
 from typing import Any
 
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.outcome import BAD, case_text
-from sglang_platform.conformance.report.document import STATUSES, by_reason, is_green
+from sglang_platform.conformance.outcome import case_text
+from sglang_platform.conformance.report.document import STATUSES, by_cause, by_reason, is_green
 
 __all__ = ["page"]
 
@@ -25,7 +25,7 @@ def page(document: dict[str, Any]) -> str:
     return environment.from_string(template).render(
         document=document,
         green=is_green(document),
-        failures=[one for one in outcomes if one["status"] in BAD and one["status"] != "blocked"],
+        failures=by_cause(outcomes),
         blocked=[one for one in outcomes if one["status"] == "blocked"],
         expected=[one for one in outcomes if one["status"] == "expected_failure"],
         reasons=by_reason(outcomes),

@@ -1,0 +1,142 @@
+"""The command and pytest give the same verdicts on the same platform."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from sglang_platform.conformance.report.files import schema
+
+HERE = Path(__file__).parent
+GOOD, BAD = "odd=odd_platforms:Talks", "odd=odd_platforms:Raises"
+
+
+def _command(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("SGLANG_PLATFORM")}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**variables, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "200"},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+
+
+def _conformance(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    code = "from sglang_platform.core.cli import main; main()"
+    return _command("-c", code, "conformance", *arguments, folder=folder)
+
+
+CHECK = "contract.factories_answer_with_classes"
+
+
+def test_the_command_tells_what_to_do_and_writes_a_report(tmp_path: Path) -> None:
+    run = _conformance("--platform", BAD, "--check", CHECK, "--report", "out", folder=tmp_path)
+    assert run.returncode == 1
+    for part in (
+        CHECK,
+        "no such block size",
+        "fix:",
+        "again:",
+        "odd_platforms.py",
+        "NOT conformant",
+        "report.html",
+    ):
+        assert part in run.stdout, part
+    document = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert document["summary"]["failed"] == 1
+    assert document["platform"]["class"] == "odd_platforms.Raises"
+    assert "no such block size" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_the_command_ends_with_0_where_all_passed_and_gives_json(tmp_path: Path) -> None:
+    import jsonschema
+
+    run = _conformance("--platform", GOOD, "--check", CHECK, "--json", folder=tmp_path)
+    assert run.returncode == 0, run.stdout + run.stderr
+    document = json.loads(run.stdout)
+    jsonschema.validate(document, schema())
+    assert document["declares"]["kv_kinds"] == ["mha", "mla", "dsa"]
+
+
+def test_an_expected_failure_in_the_vendors_file_keeps_it_green(tmp_path: Path) -> None:
+    (tmp_path / "conformance.toml").write_text(f'[expected_failures]\n"{CHECK}" = "our loader, ticket 12"\n')
+    run = _conformance(
+        "--platform", BAD, "--check", CHECK, "--check", "contract.device_is_named", folder=tmp_path
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "our loader, ticket 12" in run.stdout
+    run = _conformance("--platform", GOOD, "--check", CHECK, folder=tmp_path)
+    assert run.returncode == 1
+    assert "remove" in run.stdout
+
+
+def test_what_cannot_be_understood_ends_with_2(tmp_path: Path) -> None:
+    for arguments, part in (
+        (("--check", "contract.device_is_name"), "contract.device_is_named"),
+        (("--level", "11"), "8 distributed"),
+        (("--host", "vllm"), "sglang"),
+    ):
+        run = _conformance("--platform", GOOD, *arguments, folder=tmp_path)
+        assert run.returncode == 2, run.stdout
+        assert part in run.stderr
+
+
+_SUITE = """
+from sglang_platform.conformance import PlatformSuite
+
+class TestMyDevice(PlatformSuite):
+    platform = "{platform}"
+    checks = ("contract.factories_answer_with_classes", "contract.device_is_named", "host.engine_starts")
+"""
+
+
+def test_pytest_runs_each_check_as_a_test(tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(_SUITE.format(platform=BAD))
+    (tmp_path / "conformance.toml").write_text("[expected_failures]\n")
+    run = _command("-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", ".", folder=tmp_path)
+    assert run.returncode == 1
+    assert f"TestMyDevice.test_check[{CHECK}]" in run.stdout
+    assert "again:  sglang-platform conformance" in run.stdout
+    assert "worker.py" not in run.stdout
+    assert "it runs with --host sglang" in run.stdout
+    assert "1 failed, 1 passed, 1 skipped" in run.stdout
+
+
+def test_pytest_takes_the_platform_from_its_options(tmp_path: Path) -> None:
+    options = ["--platform", GOOD, "--platform-level", "processes"]
+    run = _command(
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--pyargs",
+        "sglang_platform.conformance",
+        *options,
+        folder=tmp_path,
+    )
+    assert run.returncode == 0, run.stdout
+    assert " passed" in run.stdout
+
+
+def test_pytest_without_a_platform_says_so(tmp_path: Path) -> None:
+    run = _command(
+        "-m",
+        "pytest",
+        "-q",
+        "-rs",
+        "-p",
+        "no:cacheprovider",
+        "--pyargs",
+        "sglang_platform.conformance",
+        folder=tmp_path,
+    )
+    assert run.returncode == 0
+    assert "name a platform: --platform NAME" in run.stdout
