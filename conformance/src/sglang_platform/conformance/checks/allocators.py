@@ -209,7 +209,13 @@ def free_group_holds_frees_back(subject: Subject, case: Paging) -> None:
     expect(allocator.available_size() == 0, "available_size() counts slots that an open free group holds")
     got = allocator.alloc(size)
     expect(got is None, f"slots {_shown(got)} were lent while an open free group held them")
-    allocator.free_group_end()
+    try:
+        allocator.free_group_end()
+    except Exception as error:
+        raise CheckFailed(
+            f"free_group_end() raised {type(error).__name__}: {error}",
+            fix="keep a copy of what is freed in a group: the caller writes over its tensor meanwhile",
+        ) from error
     _adds_up(allocator, model, "free_group_end()")
 
 

@@ -183,7 +183,7 @@ class AllocatorHistory:
         except AllocatorFault:
             raise
         except Exception as error:
-            name = text.partition("(")[0].rpartition(" ")[2]
+            name = text.partition("(")[0].rpartition(" ")[2].removeprefix("a.")
             raise AllocatorFault(
                 f"{name}() raised {type(error).__name__}: {error}",
                 "the call is one that the scheduler makes: answer it, or None where the slots are not free",
@@ -225,7 +225,7 @@ class AllocatorHistory:
     def _judge(self) -> None:
         available, wanted = self.allocator.available_size(), self.model.available()
         if available != wanted:
-            last = self.calls[-1].partition("(")[0].rpartition(" ")[2]
+            last = self.calls[-1].partition("(")[0].rpartition(" ")[2].removeprefix("a.")
             raise AllocatorFault(
                 f"after {last}() available_size() is {available}, and {wanted} slots are free"
                 f" ({available - wanted:+d}, with pages of {self.page_size})",

@@ -1,0 +1,231 @@
+"""Level 3 mutants: paged allocators."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from patched_reference import patch, patched
+
+__getattr__ = patched
+
+allocator = partial(patch, __name__)
+
+LENDS = "memory.allocator_lends_every_page_once"
+EXTENDS = "memory.extend_fills_the_last_page_first"
+WALKS = "memory.random_histories_add_up"
+
+allocator(
+    "PaddingPageLent",
+    "allocator.py",
+    "self._free = list(range(1, self.num_pages + 1))",
+    "self._free = list(range(0, self.num_pages))",
+    check=LENDS,
+    defect="page 0, the padding page, is handed out",
+    says="padding page",
+)
+allocator(
+    "LastPageNeverLent",
+    "allocator.py",
+    "self._free = list(range(1, self.num_pages + 1))",
+    "self._free = list(range(1, self.num_pages))",
+    check=LENDS,
+    defect="the last page is never on the free list",
+    says="available_size()",
+)
+allocator(
+    "OnePageTooMany",
+    "allocator.py",
+    "self._free = list(range(1, self.num_pages + 1))",
+    "self._free = list(range(1, self.num_pages + 2))",
+    check=LENDS,
+    defect="a page behind the last is lent",
+    says="available_size()",
+)
+allocator(
+    "AvailableInPages",
+    "allocator.py",
+    "return len(self._free) * self.page_size",
+    "return len(self._free)",
+    check=LENDS,
+    defect="available_size() counts pages",
+    says="available_size()",
+)
+allocator(
+    "PageNotTaken",
+    "allocator.py",
+    "pages, self._free = self._free[:count], self._free[count:]",
+    "pages = self._free[:count]",
+    check=LENDS,
+    defect="lent pages stay on the free list",
+    says="available_size()",
+)
+allocator(
+    "LentBeyondTheEnd",
+    "allocator.py",
+    "if count > len(self._free):",
+    "if count > len(self._free) + 1:",
+    check=LENDS,
+    defect="the last request gets fewer slots than it asked for",
+    says="alloc() still answers",
+)
+allocator(
+    "ClearForgetsTheLent",
+    "allocator.py",
+    "        self._free = list(range(1, self.num_pages + 1))\n        self._lent: set[int] = set()",
+    "        self._free = list(range(1, self.num_pages + 1)) if not hasattr(self, '_free') else self._free\n"
+    "        self._lent: set[int] = set()",
+    check=LENDS,
+    defect="clear() leaves lent pages lent",
+    says="clear()",
+)
+allocator(
+    "TailNotFilled",
+    "allocator.py",
+    "return self._grow(prefix_lens_cpu.tolist(), seq_lens_cpu.tolist(), last_loc.tolist())",
+    "before, after = prefix_lens_cpu.tolist(), seq_lens_cpu.tolist()\n"
+    "        new = [n - m for m, n in zip(before, after)]\n"
+    "        return self._grow([0] * len(new), new, last_loc.tolist())",
+    check=EXTENDS,
+    defect="an extend starts on a new page and leaves the tail of the last one empty",
+    says="place",
+)
+allocator(
+    "TailOffByOne",
+    "allocator.py",
+    "slot = slot + 1",
+    "slot = slot + 1 if token > start else slot",
+    check=EXTENDS,
+    defect="the first new token gets the slot of the last cached one",
+    says="slot",
+)
+allocator(
+    "NewPageOneLate",
+    "allocator.py",
+    "if token % self.page_size == 0:",
+    "if token % self.page_size == 0 and (token > start or start == 0):",
+    check=EXTENDS,
+    defect="after a prefix that ends at the edge of a page the next page is run into instead of a new one",
+    says="slot",
+)
+allocator(
+    "OnePageMoreThanNeeded",
+    "allocator.py",
+    "pages = self._take(sum(self._pages(n) - self._pages(m) for m, n in zip(before, after, strict=True)))",
+    "pages = self._take(sum((n - m) // self.page_size + 1 for m, n in zip(before, after, strict=True)))",
+    check=EXTENDS,
+    defect="the pages of an extend are estimated from its tokens, and those not needed are lost",
+    says="available_size()",
+)
+allocator(
+    "TakenBeforeItFits",
+    "allocator.py",
+    "        if count > len(self._free):\n            return None\n",
+    "        if count > len(self._free):\n            self._free = self._free[:-1]\n            return None\n",
+    check="memory.exhaustion_changes_nothing",
+    defect="an allocation that does not fit loses a page",
+    says="which does not fit",
+)
+allocator(
+    "DoubleFreeAccepted",
+    "allocator.py",
+    "if twice or len(set(pages)) < len(pages):",
+    "if False:",
+    check="memory.double_free_is_refused",
+    defect="a page that is free already is freed again",
+    says="freed twice",
+)
+allocator(
+    "GroupFreesAtOnce",
+    "allocator.py",
+    "        if self.free_group is not None:\n            self.free_group.append(free_index.clone())",
+    "        if self.free_group is None and False:\n            self.free_group = []",
+    check="memory.free_group_holds_frees_back",
+    defect="a free group holds nothing back",
+    says="free group",
+)
+allocator(
+    "GroupLosesFrees",
+    "allocator.py",
+    "        if slots:\n            self.free(torch.cat(slots))\n",
+    "        if slots:\n            self.free(slots[-1])\n",
+    check=WALKS,
+    defect="free_group_end() frees only the last of what the group collected",
+    says="available_size()",
+)
+allocator(
+    "GroupKeepsTheTensor",
+    "allocator.py",
+    "self.free_group.append(free_index.clone())",
+    "self.free_group.append(free_index)",
+    check="memory.free_group_holds_frees_back",
+    defect="a free group keeps the caller's tensor, which is reused before the group ends",
+    says="free_group_end() raised",
+)
+allocator(
+    "FreeOfSharedPage",
+    "allocator.py",
+    "self._give_back_pages(sorted({slot // self.page_size for slot in free_index.tolist()}))",
+    "self._give_back_pages([slot // self.page_size for slot in free_index.tolist() if slot % self.page_size == 0])",
+    check=WALKS,
+    defect="a page comes back only if its first slot is among those freed",
+    says="available_size()",
+)
+allocator(
+    "LastPartialPageLeaks",
+    "allocator.py",
+    "self._give_back_pages(sorted({slot // self.page_size for slot in free_index.tolist()}))",
+    "full = free_index.tolist()\n        self._give_back_pages(sorted({s // self.page_size for s in full if"
+    " s % self.page_size == self.page_size - 1 or len(full) < 2}))",
+    check=WALKS,
+    defect="a page that is not full is not returned on free",
+    says="available_size()",
+)
+allocator(
+    "RestoreIncomplete",
+    "allocator.py",
+    "self._free, self._lent = list(free), set(lent)",
+    "self._free = list(free)",
+    check=WALKS,
+    defect="restore_state() brings back the free list, but not who holds what",
+    says="free",
+)
+allocator(
+    "BackupIsAView",
+    "allocator.py",
+    "return list(self._free), set(self._lent)",
+    "return self._free, self._lent",
+    check=WALKS,
+    defect="backup_state() keeps the live lists, which later calls change",
+    says="free",
+)
+allocator(
+    "SegmentFreesOnePageTooMany",
+    "allocator.py",
+    '            raise PlatformError(f"a segment starts at {start_pos}, inside a page of {self.page_size}")\n'
+    "        self.free(free_index)",
+    '            raise PlatformError(f"a segment starts at {start_pos}, inside a page of {self.page_size}")\n'
+    "        self.free(free_index[:-1])",
+    check=WALKS,
+    defect="free_segment() leaves out the last token of the segment",
+    says="available_size()",
+)
+allocator(
+    "FreeListHandedOut",
+    "allocator.py",
+    "return torch.tensor(values, dtype=torch.int64, device=self.device)",
+    "self._out = getattr(self, '_out', torch.empty(4096, dtype=torch.int64))\n"
+    "        self._out[: len(values)] = torch.tensor(values, dtype=torch.int64)\n"
+    "        return self._out[: len(values)]",
+    check=WALKS,
+    defect="slots are answered in a buffer that the next call overwrites",
+    says="later",
+)
+allocator(
+    "Int32Slots",
+    "allocator.py",
+    "return torch.tensor(values, dtype=torch.int64, device=self.device)",
+    "return torch.tensor(values, dtype=torch.int32, device=self.device)",
+    check=EXTENDS,
+    defect="slots are answered as int32",
+    says="int32",
+)

@@ -1,0 +1,159 @@
+"""Level 5 mutants: decode graph runners."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from patched_reference import patch, patched
+
+__getattr__ = patched
+
+graph = partial(patch, __name__, file="graph_runner.py")
+
+_CLASS = '    """Buckets, padding and static inputs are core\'s."""\n'
+_LOADS = (
+    "\n    def execute(self, forward_batch: Any, pp_proxy_tensors: Any = None) -> Any:\n"
+    "        whole = self.inputs.load\n"
+    "        def load(batch, bucket):\n{body}\n"
+    "        self.inputs.load = load\n"
+    "        try:\n            return super().execute(forward_batch, pp_proxy_tensors)\n"
+    "        finally:\n            del self.inputs.load\n"
+)
+
+
+def _with_load(body: str) -> str:
+    lines = "\n".join(f"            {line}" for line in body.splitlines())
+    return _CLASS + _LOADS.format(body=lines)
+
+
+def stale(name: str, field: str) -> None:
+    """A runner that does not copy one input."""
+    graph(
+        name,
+        old=_CLASS,
+        new=_with_load(
+            f"kept = self.inputs.{field}.clone()\nwhole(batch, bucket)\nself.inputs.{field}.copy_(kept)"
+        ),
+        check="graphs.every_input_is_copied",
+        defect=f"{field} is not copied into the static inputs",
+        says="the first step",
+    )
+
+
+stale("StaleTokens", "input_ids")
+stale("StaleLengths", "seq_lens")
+stale("StaleSlots", "out_cache_loc")
+
+graph(
+    "PositionsOfTheFirstReplay",
+    old=_CLASS,
+    new=_with_load(
+        "kept = self.inputs.positions.clone()\nwhole(batch, bucket)\n"
+        "if getattr(self, '_replayed', False):\n    self.inputs.positions.copy_(kept)\nself._replayed = True"
+    ),
+    check="graphs.every_input_is_copied",
+    defect="positions are copied at the first replay only",
+    says="other positions",
+)
+graph(
+    "PaddingNotNeutralised",
+    old=_CLASS,
+    new=_with_load(
+        "n = batch.batch_size\nkept = self.inputs.out_cache_loc[n:].clone()\nwhole(batch, bucket)\n"
+        "self.inputs.out_cache_loc[n:].copy_(kept)"
+    ),
+    check="graphs.padded_rows_touch_the_padding_slot_only",
+    defect="padded rows keep the slots of an earlier batch",
+    says="not in the batch",
+)
+graph(
+    "BucketTooSmall",
+    old=_CLASS,
+    new=_CLASS
+    + "\n    def execute(self, forward_batch: Any, pp_proxy_tensors: Any = None) -> Any:\n"
+    + "        self.capture_bs = [1, 2, 5, 7]\n"
+    + "        self.captured[5] = self.captured[4]\n"
+    + "        return super().execute(forward_batch, pp_proxy_tensors)\n",
+    check="graphs.replay_equals_eager",
+    defect="a batch of five is replayed with the graph of four",
+    says="5 requests",
+)
+graph(
+    "PaddedRowsReturned",
+    old=_CLASS,
+    new=_CLASS + "\n    def _take(self, output: Any, n: int) -> Any:\n        return output\n",
+    check="graphs.replay_equals_eager",
+    defect="the rows of the padding are returned as well",
+    says="execute() answers",
+)
+graph(
+    "LastRowsReturned",
+    old=_CLASS,
+    new=_CLASS + "\n    def _take(self, output: Any, n: int) -> Any:\n        return output[-n:]\n",
+    check="graphs.replay_equals_eager",
+    defect="the last rows of a padded batch are returned instead of the first",
+    says="differs from the eager model",
+)
+graph(
+    "OutputOfTheCapture",
+    old="            _logits(self.output).copy_(_logits(self.run()))",
+    new="            self.run()",
+    check="graphs.replay_equals_eager",
+    defect="the logits of the capture are returned at every replay",
+    says="differs from the eager model",
+)
+graph(
+    "GraphsSharedByRunners",
+    old="        return RunAgain(run, output), output\n",
+    new="        kept = ReferenceGraphRunner.__dict__.get(f'_graph{len(output)}')\n"
+    "        if kept is None:\n"
+    "            weights = {n: v for n, v in vars(self.model_runner.model).items() if n != 'load'}\n"
+    "            model = type('Frozen', (), {})()\n"
+    "            model.__class__ = type(self.model_runner.model)\n"
+    "            vars(model).update(weights)\n"
+    "            setattr(ReferenceGraphRunner, f'_graph{len(output)}', model)\n"
+    "            kept = model\n"
+    "        self.model_runner.model = kept\n"
+    "        return RunAgain(run, output), output\n",
+    check="graphs.recapture_sees_new_weights",
+    defect="the model of the first capture is kept on the class, weights and all",
+    says="weight",
+)
+graph(
+    "CaptureInLiveSlots",
+    old="        with torch.no_grad():\n            output = run()\n",
+    new="        self.inputs.out_cache_loc.fill_(self.model_runner.token_to_kv_pool.page_size + 1)\n"
+    "        with torch.no_grad():\n            output = run()\n"
+    "        self.inputs.out_cache_loc.zero_()\n",
+    check="graphs.capture_leaves_the_cache_alone",
+    defect="captures run on a slot that a request may hold",
+    says="capturing wrote",
+)
+graph(
+    "LargerBatchesTaken",
+    old=_CLASS,
+    new=_CLASS + "\n    def can_run_graph(self, forward_batch: Any) -> bool:\n        return True\n",
+    check="graphs.larger_batches_are_left_to_the_model",
+    defect="can_run_graph() says yes to any batch",
+    says="the largest captured size is",
+)
+graph(
+    "LargestBatchRefused",
+    old=_CLASS,
+    new=_CLASS
+    + "\n    def can_run_graph(self, forward_batch: Any) -> bool:\n"
+    + "        return bool(forward_batch.batch_size < self.max_bs)\n",
+    check="graphs.replay_equals_eager",
+    defect="the largest captured batch is never replayed",
+    says="can_run_graph() says no",
+)
+graph(
+    "KeepsEveryOutput",
+    old="            _logits(self.output).copy_(_logits(self.run()))",
+    new="            out = _logits(self.run())\n"
+    "            self.kept = [*getattr(self, 'kept', []), out]\n"
+    "            _logits(self.output).copy_(out)",
+    check="graphs.replays_keep_no_memory",
+    defect="every replay keeps its output alive",
+    says="bytes more after",
+)

@@ -1,0 +1,116 @@
+"""Level 4 mutants: fused ops."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from patched_reference import patch, patched
+
+__getattr__ = patched
+
+op = partial(patch, __name__, file="ops.py")
+
+op(
+    "EpsilonOutsideTheRoot",
+    old="torch.rsqrt(variance + op.variance_epsilon)",
+    new="1 / (torch.sqrt(variance) + op.variance_epsilon)",
+    check="kernels.rms_norm",
+    defect="epsilon is added to the root instead of under it",
+    says="rms_norm at",
+)
+op(
+    "MeanOfTheWrongWidth",
+    old="variance = y.pow(2).mean(dim=-1, keepdim=True)",
+    new="variance = y.pow(2).sum(dim=-1, keepdim=True) / (-(-y.shape[-1] // 64) * 64)",
+    check="kernels.rms_norm",
+    defect="the mean is taken over a width rounded up to the block",
+    says="rms_norm at",
+)
+op(
+    "NormInHalfPrecision",
+    old="    y = x.float()\n    if residual is not None:",
+    new="    y = x.half().float()\n    if residual is not None:",
+    check="kernels.rms_norm",
+    defect="float32 rows are normalised in half precision",
+    says="rms_norm at",
+)
+op(
+    "ResidualNormalised",
+    old="        residual = y.to(dtype)\n",
+    new="        residual = (y * torch.rsqrt(y.pow(2).mean(dim=-1, keepdim=True) + op.variance_epsilon)).to(dtype)\n",
+    check="kernels.fused_add_rms_norm",
+    defect="the residual that is handed on is the normalised one",
+    says="the new residual",
+)
+op(
+    "ResidualNotAdded",
+    old="        y = y + residual.float()\n",
+    new="        y = y.clone()\n",
+    check="kernels.fused_add_rms_norm",
+    defect="the residual is not added",
+    says="the normalised sum",
+)
+op(
+    "GateAndUpSwapped",
+    old="return (gate * torch.sigmoid(gate) * up).to(x.dtype)",
+    new="return (up * torch.sigmoid(up) * gate).to(x.dtype)",
+    check="kernels.silu_and_mul",
+    defect="the second half is taken for the gate",
+    says="silu_and_mul at",
+)
+op(
+    "SiluOverflows",
+    old="return (gate * torch.sigmoid(gate) * up).to(x.dtype)",
+    new="return (gate * torch.exp(gate.half()).float() / (1 + torch.exp(gate.half()).float()) * up).to(x.dtype)",
+    check="kernels.silu_and_mul",
+    defect="silu is computed as exp(x) / (1 + exp(x)) in half precision",
+    says="silu_and_mul at",
+)
+op(
+    "NeoxForBoth",
+    old="pairs = torch.cat((a, b), dim=-1) if op.is_neox_style else torch.stack((a, b), dim=-1).flatten(-2)",
+    new="pairs = torch.cat((a, b), dim=-1)",
+    check="kernels.rotary_embedding",
+    defect="the gptj style is written back in the neox order",
+    says="the query",
+)
+op(
+    "RotationBackwards",
+    old="a, b = a * cos - b * sin, b * cos + a * sin",
+    new="a, b = a * cos + b * sin, b * cos - a * sin",
+    check="kernels.rotary_embedding",
+    defect="the rotation turns the other way",
+    says="the query",
+)
+op(
+    "WholeHeadRotated",
+    old="    heads[..., : op.rotary_dim] = pairs\n",
+    new="    heads[..., : op.rotary_dim] = pairs\n    heads[..., op.rotary_dim :] *= 0\n",
+    check="kernels.rotary_embedding",
+    defect="what lies behind rotary_dim is lost",
+    says="the query",
+)
+op(
+    "KeysNotRotated",
+    old="return _rotate(op, query, cos, sin), _rotate(op, key, cos, sin)",
+    new="return _rotate(op, query, cos, sin), key",
+    check="kernels.rotary_embedding",
+    defect="keys are not rotated",
+    says="the key",
+)
+op(
+    "RouterWeightForgotten",
+    old="out[token] += weight * (",
+    new="out[token] += (",
+    check="kernels.moe_experts",
+    defect="the experts are summed without their weights",
+    says="the sum of the experts",
+)
+op(
+    "LastExpertForgotten",
+    old="for weight, expert in zip(weights, experts, strict=True):",
+    new="for weight, expert in list(zip(weights, experts, strict=True))[: max(1, len(experts) - 1)]:",
+    check="kernels.moe_experts",
+    defect="the last of several experts is left out",
+    says="the sum of the experts",
+)
