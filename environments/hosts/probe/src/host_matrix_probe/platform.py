@@ -9,14 +9,15 @@ from typing import Any
 import torch
 
 from sglang_platform.core import (
+    DeviceMixin,
     DSATokenToKVPool,
     MLATokenToKVPool,
     PlatformCapabilities,
+    PlatformEnum,
     SRTPlatform,
     counter,
 )
 from sglang_platform.example_oot.attention import ExampleOOTAttentionBackend
-from sglang_platform.example_oot.device import ExampleOOTDeviceMixin
 from sglang_platform.example_oot.platform import DISPATCH_KEY
 
 RUNNING_REQUESTS = 5
@@ -45,14 +46,27 @@ class ProbeDSAPool(DSATokenToKVPool):
         super()._scatter_mla_rows(*args)
 
 
-class ProbePlatform(SRTPlatform, ExampleOOTDeviceMixin):
+class ProbeDevice(DeviceMixin):
+    """The machine's CPU under its own torch device type, which every release can serve on."""
+
+    _enum = PlatformEnum.OOT
     device_name = "host_matrix_probe"
     device_type = "cpu"
-    capabilities = PlatformCapabilities(graph_capture=True, fp8=True)
-    attention_features = ("mha", "gqa", "mqa")
 
-    def get_device(self, device_id: int = 0) -> torch.device:
+    def get_device(self, device_id: int | None = 0) -> torch.device:
         return torch.device("cpu")
+
+    def set_device(self, device: torch.device) -> None:
+        """One device."""
+
+    def get_device_name(self, device_id: int = 0) -> str:
+        return "cpu"
+
+    def get_device_uuid(self, device_id: int = 0) -> str:
+        return f"probe-{device_id}"
+
+    def get_device_capability(self, device_id: int = 0) -> None:
+        return None
 
     def get_device_total_memory(self, device_id: int = 0) -> int:
         return 16 << 30
@@ -62,6 +76,11 @@ class ProbePlatform(SRTPlatform, ExampleOOTDeviceMixin):
 
     def get_current_memory_usage(self, device: torch.device | None = None) -> float:
         return float(1 << 30)
+
+
+class ProbePlatform(SRTPlatform, ProbeDevice):
+    capabilities = PlatformCapabilities(graph_capture=True, fp8=True)
+    attention_features = ("mha", "gqa", "mqa")
 
     def apply_server_args_defaults(self, server_args: Any) -> None:
         server_args.sampling_backend = "pytorch"

@@ -1,0 +1,89 @@
+"""The table of releases: complete, honest about what it does not know, and true for the installed one."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import importlib.util
+import logging
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from sglang_platform.core.errors import HostError
+from sglang_platform.core.hosts.sglang import versions
+from sglang_platform.core.hosts.sglang.versions import HostFacts, facts_for, known_releases
+
+
+def test_the_first_row_names_every_fact_that_later_rows_change() -> None:
+    first = versions._CHANGES[0][1]
+    known = {field.name for field in fields(HostFacts)}
+    for release, changes in versions._CHANGES:
+        assert set(changes) <= known, release
+    for release, changes in versions._CHANGES[1:]:
+        for name, value in changes.items():
+            before = {**{f.name: getattr(HostFacts(), f.name) for f in fields(HostFacts)}, **first}[name]
+            assert name in first or before != value, f"{release} repeats the default of {name}"
+
+
+def test_rows_are_in_order_and_span_what_is_claimed() -> None:
+    from packaging.version import Version
+
+    releases = [Version(release) for release in known_releases()]
+    assert releases == sorted(releases)
+    assert str(releases[0]) == versions.OLDEST
+    assert str(releases[-1]) == versions.NEWEST
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        (
+            "0.5.11",
+            {"graph_calls": ("can_run", "replay"), "dsa_pool": "NSATokenToKVPool", "asks_pin_memory": False},
+        ),
+        ("0.5.12.post1", {"dsa_pool": "NSATokenToKVPool", "metadata_halves": False}),
+        ("0.5.13", {"graph_calls": ("can_run", "replay"), "asks_quantization_config": True}),
+        ("0.5.17", {"asks_pin_memory": True, "capabilities_struct": False}),
+        ("0.5.23", {"asks_group_device": True, "takes_none_for_parts": True}),
+    ],
+)
+def test_a_release_is_like_the_last_row_before_it(version: str, expected: dict[str, object]) -> None:
+    found = facts_for(version)
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+def test_a_newer_release_gets_the_newest_facts_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    facts_for.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        newer = facts_for("0.7.1")
+    assert newer.graph_calls == facts_for(versions.NEWEST).graph_calls
+    assert "newer than the releases this adapter was written for" in caplog.text
+    assert "served as 0.5.23 is" in caplog.text
+
+
+def test_an_older_release_is_refused() -> None:
+    with pytest.raises(HostError, match="no platform interface"):
+        facts_for("0.5.10")
+
+
+@pytest.mark.host
+def test_the_places_named_for_the_installed_release_exist() -> None:
+    host = facts_for(importlib.metadata.version("sglang"))
+    for place in (host.paged_allocator, host.token_allocator, host.op_class, host.finished_arguments,
+                  f"{host.pools_built_by}:KVCacheConfigurator", host.eager_runner):  # fmt: skip
+        assert place is not None
+        module, _, name = place.partition(":")
+        assert name.split(".")[0] in _names_in(module), place
+    pools = _names_in("sglang.srt.mem_cache.memory_pool")
+    assert host.dsa_pool in pools
+
+
+def _names_in(module: str) -> set[str]:
+    """Top-level names, read from the source: the package's own import is heavy."""
+    package = importlib.util.find_spec("sglang")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    path = Path(package.submodule_search_locations[0], *module.split(".")[1:]).with_suffix(".py")
+    return {getattr(node, "name", "") for node in ast.parse(path.read_text()).body}
