@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +46,21 @@ def run_code(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=120
     )
+
+
+def run_ranks(program: Path, **environment: str) -> None:
+    """Run a Python file as ranks 0 and 1 at the same time; AssertionError with the output of one that failed."""
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(program), str(rank)], env=variables, stderr=subprocess.PIPE, text=True
+        )
+        for rank in range(2)
+    ]
+    try:
+        errors = [rank.communicate(timeout=120)[1] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    for rank, error in zip(ranks, errors, strict=True):
+        assert rank.returncode == 0, error

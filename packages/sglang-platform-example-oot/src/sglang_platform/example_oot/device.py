@@ -83,6 +83,9 @@ class ExampleOOTDeviceMixin(DeviceMixin):
         """With pinned memory a copy runs while the host goes on."""
         return self.device_type != "cpu"
 
+    def get_torch_distributed_backend_str(self) -> str:
+        return "gloo" if self.device_type == "cpu" else torch_device.NAME
+
     def get_torch_profiler_activity_str(self) -> str:
         return "CPU"
 

@@ -63,6 +63,10 @@ def _open() -> str:
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     torch.ops.sglang_example_oot._open_device(devices, memory_limit())
     atexit.register(module.finish)
+    if torch.distributed.is_available():
+        from sglang_platform.example_oot.torch_device import process_group
+
+        process_group.register()
     return NAME
 
 
