@@ -80,11 +80,22 @@ DECODE_MUTANTS = (
     Mutant("sink left out of the merge", f"{HERE}.merge", "SINKS=sinks is not None", "SINKS=False"),
 )
 EXTEND_MUTANTS = (
-    Mutant("the diagonal hidden", f"{HERE}.extend", "position[None, :] <= query", "position[None, :] < query"),
-    Mutant("one future token seen", f"{HERE}.extend", "position[None, :] <= query", "position[None, :] - 1 <= query"),
+    Mutant(
+        "the diagonal hidden", f"{HERE}.extend", "position[None, :] <= query", "position[None, :] < query"
+    ),
+    Mutant(
+        "one future token seen",
+        f"{HERE}.extend",
+        "position[None, :] <= query",
+        "position[None, :] - 1 <= query",
+    ),
     Mutant("mask without the prefix", f"{HERE}.extend", "query = prefix + token", "query = token"),
-    Mutant("prefix one short", f"{HERE}.extend", "            end = prefix\n", "            end = prefix - 1\n"),
-    Mutant("prefix one long", f"{HERE}.extend", "            end = prefix\n", "            end = prefix + 1\n"),
+    Mutant(
+        "prefix one short", f"{HERE}.extend", "            end = prefix\n", "            end = prefix - 1\n"
+    ),
+    Mutant(
+        "prefix one long", f"{HERE}.extend", "            end = prefix\n", "            end = prefix + 1\n"
+    ),
     Mutant(
         "unmasked beyond the diagonal",
         f"{HERE}.extend",
@@ -92,19 +103,45 @@ EXTEND_MUTANTS = (
         "(last if CAUSAL else count) // BLOCK_N * BLOCK_N",
     ),
     Mutant("window one short", f"{HERE}.extend", ">= query[:, None] - window", "> query[:, None] - window"),
-    Mutant("window one long", f"{HERE}.extend", ">= query[:, None] - window", ">= query[:, None] - window - 1"),
-    Mutant("window of the block's last row", f"{HERE}.extend", "prefix + block - window", "prefix + last - window"),
-    Mutant("wrong head group", f"{HERE}.extend", "kv_head = head // GROUP", "kv_head = head % (tl.num_programs(1) // GROUP)"),
-    Mutant("new keys of the first request", f"{HERE}.extend", "k_new_ptr + begin * kn_stride_t", "k_new_ptr + 0 * kn_stride_t"),
+    Mutant(
+        "window one long", f"{HERE}.extend", ">= query[:, None] - window", ">= query[:, None] - window - 1"
+    ),
+    Mutant(
+        "window of the block's last row",
+        f"{HERE}.extend",
+        "prefix + block - window",
+        "prefix + last - window",
+    ),
+    Mutant(
+        "wrong head group",
+        f"{HERE}.extend",
+        "kv_head = head // GROUP",
+        "kv_head = head % (tl.num_programs(1) // GROUP)",
+    ),
+    Mutant(
+        "new keys of the first request",
+        f"{HERE}.extend",
+        "k_new_ptr + begin * kn_stride_t",
+        "k_new_ptr + 0 * kn_stride_t",
+    ),
     Mutant("no key scale", f"{HERE}.extend", "cached_scale *= tl.load(k_scale_ptr)", "cached_scale *= 1.0"),
     Mutant("no value scale", f"{HERE}.extend", "acc *= tl.load(v_scale_ptr)", "acc *= 1.0"),
-    Mutant("key scale on new keys too", f"{HERE}.extend", "        cached_scale = scale\n        if SCALED:\n            cached_scale *=",
-           "        cached_scale = scale\n        if SCALED:\n            scale *= tl.load(k_scale_ptr)\n            cached_scale *="),
+    Mutant(
+        "key scale on new keys too",
+        f"{HERE}.extend",
+        "cached_scale *= tl.load(k_scale_ptr)",
+        "scale *= tl.load(k_scale_ptr)\n            cached_scale = scale",
+    ),
     Mutant("the slot after", f"{HERE}.extend", "table_row + key, mask", "table_row + key + 1, mask"),
     Mutant("sink left out", f"{HERE}.extend", "SINKS=sinks is not None", "SINKS=False"),
     Mutant("old sum not rescaled", f"{HERE}.extend", "acc * r[:, None], input", "acc, input"),
-    Mutant("rows of the next request stored", f"{HERE}.extend", "mask=live_m[:, None] & (values < DV)", "mask=(values < DV)"),
-)  # fmt: skip
+    Mutant(
+        "rows of the next request stored",
+        f"{HERE}.extend",
+        "mask=live_m[:, None] & (values < DV)",
+        "mask=(values < DV)",
+    ),
+)
 
 
 def first_fault(check: Any, entry: Any, mutant: Mutant) -> str | None:

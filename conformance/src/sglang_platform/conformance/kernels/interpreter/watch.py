@@ -38,7 +38,7 @@ class _Launch:
 
     def check(self, ptrs: np.ndarray, mask: np.ndarray, item: int, what: str) -> np.ndarray:
         """The addresses of the active lanes, flat. Raises AccessError for one outside."""
-        addresses = np.asarray(ptrs)[np.broadcast_to(mask, np.shape(ptrs))].reshape(-1)
+        addresses = np.asarray(ptrs)[_active(mask, ptrs)].reshape(-1)
         bad = self.arena.outside(addresses, item)
         if bad.any():
             first = int(addresses[bad][0])
@@ -170,6 +170,11 @@ def _watch_launches(interpreter: Any) -> None:
     executor.__call__ = launch
 
 
+def _active(mask: np.ndarray, ptrs: np.ndarray) -> np.ndarray:
+    # The interpreter's masks may be integers, which would select by index.
+    return np.broadcast_to(np.asarray(mask).astype(np.bool_), np.shape(ptrs))
+
+
 def _moved(arena: Arena, arg: Any, name: str) -> Any:
     if hasattr(arg, "untyped_storage"):
         return arena.move(arg, name)
@@ -181,7 +186,7 @@ def _moved(arena: Arena, arg: Any, name: str) -> Any:
 
 
 def _one_value_each(ptrs: np.ndarray, values: np.ndarray, mask: np.ndarray, launch: _Launch) -> None:
-    active = np.broadcast_to(mask, np.shape(ptrs)).reshape(-1)
+    active = _active(mask, ptrs).reshape(-1)
     addresses = np.asarray(ptrs).reshape(-1)[active]
     if addresses.size < 2:
         return

@@ -38,4 +38,35 @@ KERNELS = (
         launches=f"{_HERE}.launches_extend:extend_launches",
         limits={"extend_kernel": _EXTEND},
     ),
+    KernelDeclaration(
+        name="sparse decode",
+        entry=f"{_HERE}.decode:paged_decode",
+        check="sparse_decode",
+        launches=f"{_HERE}.launches_decode:sparse_launches",
+        limits={"decode_kernel": _DECODE, "merge_kernel": _MERGE},
+    ),
+    KernelDeclaration(
+        name="index logits",
+        entry=f"{_HERE}.dsa_index:index_logits",
+        check="index_logits",
+        launches=f"{_HERE}.launches_dsa:index_launches",
+        limits={
+            "index_logits_kernel": CompileLimits(
+                why="64 heads against 64 keys of 128 columns: a matrix product per 8 KiB of keys", matrix=True
+            )
+        },
+    ),
+    KernelDeclaration(
+        name="top slots",
+        entry=f"{_HERE}.dsa_topk:top_slots",
+        check="top_slots",
+        launches=f"{_HERE}.launches_dsa:select_launches",
+        limits={
+            "top_slots_kernel": CompileLimits(
+                why="five passes over a row that stays in L2: the histogram's atomics bound it, and rows of any length "
+                "start anywhere, so loads are 4 bytes per lane",
+                wide_loads=False,
+            )
+        },
+    ),
 )

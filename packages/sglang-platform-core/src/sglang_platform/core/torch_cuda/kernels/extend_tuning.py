@@ -42,7 +42,7 @@ class ExtendTuning:
 _TABLES: dict[str, dict[str, ExtendTuning]] = {
     "sm_80": {
         "64": ExtendTuning(128, 64, 8, 3),
-        "128": ExtendTuning(128, 64, 8, 3),
+        "128": ExtendTuning(128, 32, 8, 3),
         "256": ExtendTuning(64, 32, 8, 2),
         "latent": ExtendTuning(32, 32, 8, 2),
     },
@@ -75,7 +75,7 @@ _TABLES: dict[str, dict[str, ExtendTuning]] = {
     # 64 KiB of LDS, 512 registers per lane.
     "gfx90a": {
         "64": ExtendTuning(128, 64, 4, 1),
-        "128": ExtendTuning(128, 64, 8, 1),
+        "128": ExtendTuning(128, 32, 8, 1),
         "256": ExtendTuning(64, 32, 8, 1),
         "latent": ExtendTuning(16, 16, 8, 1),
     },

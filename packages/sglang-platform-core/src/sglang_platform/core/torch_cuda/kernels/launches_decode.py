@@ -13,7 +13,7 @@ import torch
 from sglang_platform.core.torch_cuda.kernels.decode import paged_decode
 from sglang_platform.core.torch_cuda.kernels.target import pretended
 
-__all__ = ["decode_launches", "native_fp8"]
+__all__ = ["decode_launches", "native_fp8", "sparse_launches"]
 
 _SLOTS = 1 << 21
 
@@ -79,8 +79,14 @@ def decode_launches() -> Mapping[str, Callable[[], None]]:
         "mla 128 heads": lambda: _decode(128, 1, 576, values=512, latent=True),
         "mla 16 heads": lambda: _decode(16, 1, 576, values=512, latent=True),
         "mla 16 heads, fp8 cache": lambda: _decode(16, 1, 576, values=512, latent=True, fp8=True),
-        "sparse mla 128 heads": lambda: _decode(128, 1, 576, values=512, latent=True, context=2048),
-        "sparse mla 128 heads, packed fp8": lambda: _decode(
+    }
+
+
+def sparse_launches() -> Mapping[str, Callable[[], None]]:
+    """Over 2048 selected slots; see `KernelDeclaration.launches`."""
+    return {
+        "mla 128 heads": lambda: _decode(128, 1, 576, values=512, latent=True, context=2048),
+        "mla 128 heads, packed fp8": lambda: _decode(
             128, 1, 576, values=512, latent=True, context=2048, packed=True
         ),
     }

@@ -1,0 +1,120 @@
+"""The indexer's logits of sparse attention: `core.torch_cuda.kernels.dsa_index.index_logits`, or one of its signature.
+
+    logits[t, s] = c_s * sum_h w[t, h] * max(0, q[t, h] . k_s)
+
+Bound: queries and 8-bit keys are exact, so a product errs by gamma(D, u32) sum_d |q k|; the maximum with zero does not
+increase that; the sum over H heads and the two products by w and c add gamma(H + 4, u32) of the sum of magnitudes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from sglang_platform.conformance.kernels.case import Case, Outcome, compare
+from sglang_platform.conformance.kernels.checks.paged_cache import on_some_target
+from sglang_platform.conformance.oracles.fp8 import decode
+from sglang_platform.conformance.oracles.precision import format_of, gamma
+
+__all__ = ["cases"]
+
+
+def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterator[Case]:
+    """Lengths around a page's and a block's edge, one token, none; unused keys are NaN, unused scales huge."""
+    rng = random.Random(f"index {seed}")
+    fixed = [
+        ([], 64, 64, 128),
+        ([1], 1, 64, 128),
+        ([64], 64, 64, 128),
+        ([65, 0, 63], 64, 16, 128),
+        ([130], 16, 32, 64),
+    ]
+    for number in range(36):
+        lengths, page, heads, dim = (
+            fixed[number]
+            if number < len(fixed)
+            else (
+                [rng.choice((1, rng.randint(1, 150))) for _ in range(rng.randint(1, 3))],
+                rng.choice((1, 16, 64)),
+                rng.choice((4, 16, 20, 64)),
+                rng.choice((32, 64, 128)),
+            )
+        )
+        dtype = rng.choice((torch.bfloat16, torch.float16, torch.float32))
+        key_dtype = rng.choice((torch.float8_e4m3fn, torch.float8_e4m3fnuz))
+        name = f"n={lengths} page={page} heads={heads} d={dim} {dtype} keys={key_dtype}"
+        arguments = (lengths, page, heads, dim, dtype, key_dtype)
+
+        def run(a: tuple[Any, ...] = arguments, tag: str = f"{seed} {number}") -> list[Outcome]:
+            return _run(entry, device, tag, *a)
+
+        yield Case(name, run)
+
+
+def _run(
+    entry: Callable[..., Any],
+    device: torch.device,
+    tag: str,
+    lengths: list[int],
+    page: int,
+    heads: int,
+    dim: int,
+    dtype: torch.dtype,
+    key_dtype: torch.dtype,
+) -> list[Outcome]:
+    rng = random.Random(tag)
+    generator = torch.Generator().manual_seed(rng.getrandbits(31))
+    tokens = len(lengths)
+    pages = 2 + sum(-(-n // page) for n in lengths)
+    # All codes are NaN and all scales huge until a token owns the slot.
+    nan = 0x80 if key_dtype == torch.float8_e4m3fnuz else 0x7F
+    buffer = torch.full((pages, page * (dim + 4)), nan, dtype=torch.uint8)
+    buffer[:, page * dim :] = torch.full((pages, page), 3e38).view(torch.uint8)
+    free = list(range(1, pages))
+    rng.shuffle(free)
+    width = max([*lengths, 1]) + rng.randrange(3)
+    table = torch.full((tokens + 2, width), 1 << 30, dtype=torch.int32)
+    rows = rng.sample(range(tokens + 2), tokens)
+    keys, scales = [], []
+    for row, n in zip(rows, lengths, strict=True):
+        own = [free.pop() for _ in range(-(-n // page))]
+        codes = torch.randint(0, 256, (n, dim), generator=generator, dtype=torch.uint8)
+        codes[(codes & 0x7F) == 0x7F] = 1
+        codes[codes == 0x80] = 2
+        scale = torch.rand(n, generator=generator) + 0.01
+        for i in range(n):
+            at, within = own[i // page], i % page
+            table[row, i] = at * page + within
+            buffer[at, within * dim : (within + 1) * dim] = codes[i]
+            first = page * dim + 4 * within
+            buffer[at, first : first + 4] = scale[i : i + 1].view(torch.uint8)
+        keys.append(torch.from_numpy(decode(codes.numpy().astype(np.uint8), key_dtype)))
+        scales.append(scale.double())
+    q = torch.randn((tokens, heads + 1, dim), generator=generator).to(dtype)[:, :heads]
+    weights = torch.randn((tokens, heads), generator=generator)
+    with on_some_target(rng, device):
+        got = entry(
+            q.to(device),
+            weights.to(device),
+            buffer.to(device),
+            table.to(device),
+            torch.tensor(rows, device=device),
+            torch.tensor(lengths, device=device),
+            page_size=page,
+            width=width,
+            key_dtype=key_dtype,
+        )
+    outcomes = []
+    u32 = format_of(torch.float32).unit_roundoff
+    for t, n in enumerate(lengths):
+        products = torch.einsum("hd,sd->hs", q[t].double(), keys[t])
+        absolute = torch.einsum("hd,sd->hs", q[t].double().abs(), keys[t].abs())
+        w = weights[t].double()[:, None]
+        expected = (products.clamp(min=0) * w).sum(0) * scales[t]
+        bound = (absolute * w.abs()).sum(0) * scales[t] * (gamma(dim, u32) + gamma(heads + 4, u32)) + 1e-37
+        outcomes.append(compare(f"logits of token {t}", got[t, :n], expected, bound))
+    return outcomes or [compare("logits", got, torch.zeros(got.shape, dtype=torch.float64), 0.0)]
