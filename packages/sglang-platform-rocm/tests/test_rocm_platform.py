@@ -3,8 +3,18 @@ import os
 import pytest
 import torch
 
+from sglang_platform.core import (
+    AttentionBackend,
+    DSATokenToKVPool,
+    GraphRunner,
+    MHATokenToKVPool,
+    MLATokenToKVPool,
+    PagedTokenToKVPoolAllocator,
+)
 from sglang_platform.core.contract import DeviceMixin, MMPlatform, SRTPlatform
 from sglang_platform.core.contract.capabilities import PlatformCapabilities
+from sglang_platform.core.distributed.communicator import DeviceCommunicator
+from sglang_platform.core.torch_cuda import ops, parts
 from sglang_platform.rocm import probe
 from sglang_platform.rocm.device import RocmDeviceMixin
 from sglang_platform.rocm.platform import RocmMMPlatform, RocmSRTPlatform
@@ -76,12 +86,79 @@ def test_capabilities_can_be_asked_without_a_gpu():
     assert not torch.cuda.is_initialized()
 
 
-def test_the_parts_it_does_not_bring_stay_the_hosts():
+def test_outside_a_host_every_part_is_its_own(monkeypatch):
+    monkeypatch.setenv("SGLANG_PLATFORM_PARTS", "host")  # there is none
     platform = RocmSRTPlatform()
-    for kind in ("mha", "mla", "dsa"):
-        assert (platform.get_kv_pool_cls(kind=kind) is not None) == (kind in platform.supported_kv_kinds)
-    with pytest.raises(NotImplementedError, match="the host chooses among its own"):
+    for kind, base in {"mha": MHATokenToKVPool, "mla": MLATokenToKVPool, "dsa": DSATokenToKVPool}.items():
+        cls = platform.get_kv_pool_cls(kind=kind)
+        assert issubclass(cls, base)
+        assert not cls.plain_stores_by_host
+        stored = {str(dtype).removeprefix("torch.") for dtype in cls.supported_dtypes}
+        assert stored == set(platform.supported_kv_dtypes)
+    assert platform.get_kv_pool_cls(kind="nsa") is platform.get_kv_pool_cls(kind="dsa")
+    assert issubclass(platform.get_paged_allocator_cls(), PagedTokenToKVPoolAllocator)
+    assert issubclass(platform.get_graph_runner_cls(), GraphRunner)
+    assert issubclass(platform.get_communicator_class(), DeviceCommunicator)
+    name = platform.get_default_attention_backend()
+    assert issubclass(platform.get_attention_backends()[name], AttentionBackend)
+
+
+def test_its_part_in_a_host(monkeypatch):
+    monkeypatch.setattr(parts, "active_host", object)
+    monkeypatch.setattr(parts, "find_spec", lambda name: None)
+    monkeypatch.delenv("SGLANG_PLATFORM_PARTS", raising=False)
+    platform = RocmSRTPlatform()
+    assert platform.get_kv_pool_cls(kind="mha").plain_stores_by_host
+    assert platform.get_paged_allocator_cls() is not None
+    assert platform.get_graph_runner_cls() is None
+    assert platform.get_communicator_class() is None
+    assert platform.get_default_attention_backend() == "sglang_platform_rocm"
+    monkeypatch.setattr(parts, "find_spec", lambda name: name == "aiter" or None)
+    with pytest.raises(NotImplementedError, match="aiter is installed"):
         platform.get_default_attention_backend()
+    assert "sglang_platform_rocm" in platform.get_attention_backends(), "it may still be named"
+    monkeypatch.setenv("SGLANG_PLATFORM_PARTS", "attention=own,kv_pool=host,graph_runner=own")
+    assert platform.get_default_attention_backend() == "sglang_platform_rocm"
+    assert platform.get_kv_pool_cls(kind="mla") is None
+    assert platform.get_graph_runner_cls() is not None
+
+
+def test_the_ops_are_registered_where_they_serve(monkeypatch):
+    key = RocmSRTPlatform().get_dispatch_key_name()
+    registered = []
+    monkeypatch.setattr(ops, "register", registered.append)
+    monkeypatch.setattr(parts, "active_host", object)
+    monkeypatch.setenv("SGLANG_PLATFORM_PARTS", "host")
+    RocmSRTPlatform().init_backend()
+    assert registered == []
+    monkeypatch.setenv("SGLANG_PLATFORM_PARTS", "own")
+    RocmSRTPlatform().init_backend()
+    assert registered == [key]
+
+
+@pytest.mark.parametrize("kind", ["mha", "mla"])
+def test_pools_serve_on_the_cpu(kind):
+    platform = RocmSRTPlatform()
+    sizes = {"mha": {"head_num": 2, "head_dim": 8}, "mla": {"kv_lora_rank": 16, "qk_rope_head_dim": 8}}[kind]
+    pool = platform.get_kv_pool_cls(kind=kind)(
+        size=30,
+        page_size=4,
+        dtype=torch.bfloat16,
+        layer_num=2,
+        device="cpu",
+        enable_memory_saver=False,
+        **sizes,
+    )
+    layer, loc = type("Layer", (), {"layer_id": 1})(), torch.tensor([33, 4])
+    rows = torch.randn(2, 2, 8) if kind == "mha" else torch.randn(2, 1, 24)
+    pool.set_kv_buffer(layer, loc, rows, rows)
+    pool.move_kv_cache(torch.tensor([4, 33]), loc)
+    pool.move_kv_cache_layer(1, torch.tensor([7]), torch.tensor([33]))
+    assert torch.equal(pool.get_key_buffer(1)[[4, 7]], rows.bfloat16()[[0, 1]])
+    saved = pool.get_cpu_copy(loc)
+    pool.load_cpu_copy(saved, torch.tensor([10, 11]))
+    assert torch.equal(pool.get_key_buffer(1)[[10, 11]], pool.get_key_buffer(1)[loc])
+    assert not torch.cuda.is_initialized()
 
 
 def test_ranks_and_dispatch():

@@ -1,8 +1,4 @@
-"""The attention backend on NVIDIA GPUs.
-
-Core's Triton kernels, with the tuning of each compute capability; `attention` in `SGLANG_PLATFORM_PARTS` says when it
-serves in a host.
-"""
+"""The attention backend for NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -12,4 +8,4 @@ __all__ = ["CudaAttentionBackend"]
 
 
 class CudaAttentionBackend(TritonAttentionBackend):
-    """MHA, GQA, MQA, MLA and sparse MLA on sm_80 and later."""
+    """Decode, extend and sparse attention on core's Triton kernels, which choose their shapes by architecture."""

@@ -6,7 +6,7 @@ import torch
 
 from sglang_platform.core.torch_cuda.kv_pools import TritonDSAPool, TritonMHAPool, TritonMLAPool
 
-__all__ = ["STORED", "CudaDSAPool", "CudaMHAPool", "CudaMLAPool"]
+__all__ = ["BESIDE_HOST", "POOLS", "STORED", "CudaDSAPool", "CudaMHAPool", "CudaMLAPool"]
 
 STORED = (
     torch.bfloat16,
@@ -34,3 +34,22 @@ class CudaDSAPool(TritonDSAPool):
     """Latent rows and the indexer's keys."""
 
     supported_dtypes = STORED
+
+
+class _MHABesideHost(CudaMHAPool):
+    plain_stores_by_host = True
+
+
+class _MLABesideHost(CudaMLAPool):
+    plain_stores_by_host = True
+
+
+class _DSABesideHost(CudaDSAPool):
+    plain_stores_by_host = True
+
+
+POOLS: dict[str, type] = {"mha": CudaMHAPool, "mla": CudaMLAPool, "dsa": CudaDSAPool}
+"""By kind."""
+
+BESIDE_HOST: dict[str, type] = {"mha": _MHABesideHost, "mla": _MLABesideHost, "dsa": _DSABesideHost}
+"""The same, leaving to SGLang the stores that its own kernels do in one launch too."""

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sglang_platform.core import DeviceCapability, MMPlatform, PlatformCapabilities, SRTPlatform
+from sglang_platform.core.contract.capabilities import ATTENTION_FEATURES
 from sglang_platform.core.contract.types import KVPoolKind, kv_pool_kind
 from sglang_platform.core.torch_cuda.parts import HostAlways, HostIfImportable, Own, PartsRule, Rule
 from sglang_platform.cuda.device import CudaDeviceMixin
@@ -26,10 +27,12 @@ FIRST_WITH_FP8 = DeviceCapability(8, 9)
 capabilities)."""
 
 
+ATTENTION_BACKEND = "sglang_platform_cuda"
+
 RULES: dict[str, Rule] = {
     "attention": HostIfImportable(("sgl_kernel", "flashinfer", "flash_attn", "flash_attn_interface")),
     "kv_pool": Own(
-        "one launch where the host takes several: fp8 with scales, moves in all layers; see docs/backends.md"
+        "one launch where the host takes several: fp8 with scales, moves in all layers", beside_host=True
     ),
     "allocator": Own("one launch per step as in the host, and the free list never waits for the device"),
     "ops": HostIfImportable(("sgl_kernel", "flashinfer")),
@@ -44,10 +47,14 @@ RULES: dict[str, Rule] = {
 class CudaSRTPlatform(SRTPlatform, CudaDeviceMixin):
     """The LLM runtime on NVIDIA GPUs."""
 
-    supported_kv_dtypes = ("bfloat16", "float16", "float8_e4m3fn")
+    supported_kv_dtypes = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
     supported_page_sizes = (1, 16, 32, 64)
     supported_kv_kinds = ("mha", "mla", "dsa")
-    kernels = ("sglang_platform.core.torch_cuda.kernels.declared_memory_and_ops:KERNELS",)
+    kernels = (
+        "sglang_platform.core.torch_cuda.kernels.declared_memory_and_ops:KERNELS",
+        "sglang_platform.core.torch_cuda.kernels.declared_attention:KERNELS",
+    )
+    attention_features = ATTENTION_FEATURES - {"cross_attention", "encoder"}
 
     @cached_property
     def _parts(self) -> PartsRule:
@@ -79,18 +86,29 @@ class CudaSRTPlatform(SRTPlatform, CudaDeviceMixin):
             found = [torch.cuda.get_device_capability(index) for index in range(count)]
         return bool(found) and min(found) >= FIRST_WITH_FP8
 
+    def get_attention_backends(self) -> dict[str, type]:
+        """This package's backend; an operator may name it whatever the rule says."""
+        from sglang_platform.cuda.attention import CudaAttentionBackend
+
+        return {ATTENTION_BACKEND: CudaAttentionBackend}
+
     def get_default_attention_backend(self) -> str:
-        """No opinion: the host knows its own backends for each NVIDIA generation best."""
-        raise NotImplementedError("on CUDA the host chooses among its own attention backends")
+        """This package's, or NotImplementedError where the host is to choose among its own."""
+        choice = self._parts.choose("attention")
+        if not choice.own:
+            raise NotImplementedError(f"the host chooses among its own attention backends: {choice.reason}")
+        return ATTENTION_BACKEND
 
     def get_kv_pool_cls(self, *, kind: KVPoolKind) -> type | None:
         """This package's pool of the kind, or None where the host's own is to serve."""
         kind = kv_pool_kind(kind)
-        if not self._parts.own("kv_pool"):
+        choice = self._parts.choose("kv_pool")
+        if not choice.own:
             return None
         from sglang_platform.cuda import kv_pools
 
-        return {"mha": kv_pools.CudaMHAPool, "mla": kv_pools.CudaMLAPool, "dsa": kv_pools.CudaDSAPool}[kind]
+        pools = kv_pools.BESIDE_HOST if choice.beside_host else kv_pools.POOLS
+        return pools[kind]
 
     def get_paged_allocator_cls(self) -> type | None:
         """This package's paged allocator, or None where the host's own is to serve."""

@@ -1,8 +1,4 @@
-"""The attention backend on AMD GPUs.
-
-Core's Triton kernels, with the tuning of each CDNA generation; `attention` in `SGLANG_PLATFORM_PARTS` says when it
-serves in a host.
-"""
+"""The attention backend for AMD GPUs."""
 
 from __future__ import annotations
 
@@ -12,4 +8,4 @@ __all__ = ["RocmAttentionBackend"]
 
 
 class RocmAttentionBackend(TritonAttentionBackend):
-    """MHA, GQA, MQA, MLA and sparse MLA on gfx90a, gfx942 and gfx950."""
+    """Decode, extend and sparse attention on core's Triton kernels, which choose their shapes by architecture."""

@@ -6,7 +6,7 @@ import torch
 
 from sglang_platform.core.torch_cuda.kv_pools import TritonDSAPool, TritonMHAPool, TritonMLAPool
 
-__all__ = ["STORED", "RocmDSAPool", "RocmMHAPool", "RocmMLAPool"]
+__all__ = ["BESIDE_HOST", "POOLS", "STORED", "RocmDSAPool", "RocmMHAPool", "RocmMLAPool"]
 
 STORED = (
     torch.bfloat16,
@@ -36,3 +36,22 @@ class RocmDSAPool(TritonDSAPool):
     """Latent rows and the indexer's keys."""
 
     supported_dtypes = STORED
+
+
+class _MHABesideHost(RocmMHAPool):
+    plain_stores_by_host = True
+
+
+class _MLABesideHost(RocmMLAPool):
+    plain_stores_by_host = True
+
+
+class _DSABesideHost(RocmDSAPool):
+    plain_stores_by_host = True
+
+
+POOLS: dict[str, type] = {"mha": RocmMHAPool, "mla": RocmMLAPool, "dsa": RocmDSAPool}
+"""By kind."""
+
+BESIDE_HOST: dict[str, type] = {"mha": _MHABesideHost, "mla": _MLABesideHost, "dsa": _DSABesideHost}
+"""The same, leaving to SGLang the stores that its own kernels do in one launch too."""

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sglang_platform.core import MMPlatform, PlatformCapabilities, SRTPlatform
+from sglang_platform.core.contract.capabilities import ATTENTION_FEATURES
 from sglang_platform.core.contract.types import KVPoolKind, kv_pool_kind
 from sglang_platform.core.torch_cuda.parts import HostAlways, HostIfImportable, Own, PartsRule, Rule
 from sglang_platform.rocm.device import RocmDeviceMixin
@@ -26,10 +27,12 @@ FP8_ARCHITECTURES = ("gfx942", "gfx950", "gfx12")
 floats."""
 
 
+ATTENTION_BACKEND = "sglang_platform_rocm"
+
 RULES: dict[str, Rule] = {
     "attention": HostIfImportable(("aiter",)),
     "kv_pool": Own(
-        "one launch where the host takes several: fp8 with scales, moves in all layers; see docs/backends.md"
+        "one launch where the host takes several: fp8 with scales, moves in all layers", beside_host=True
     ),
     "allocator": Own("one launch per step as in the host, and the free list never waits for the device"),
     "ops": HostIfImportable(("aiter", "sgl_kernel")),
@@ -44,10 +47,22 @@ RULES: dict[str, Rule] = {
 class RocmSRTPlatform(SRTPlatform, RocmDeviceMixin):
     """The LLM runtime on AMD GPUs."""
 
-    supported_kv_dtypes = ("bfloat16", "float16", "float8_e4m3fnuz", "float8_e4m3fn")
+    supported_kv_dtypes = (
+        "bfloat16",
+        "float16",
+        "float32",
+        "float8_e4m3fnuz",
+        "float8_e4m3fn",
+        "float8_e5m2fnuz",
+        "float8_e5m2",
+    )
     supported_page_sizes = (1, 16, 32, 64)
     supported_kv_kinds = ("mha", "mla", "dsa")
-    kernels = ("sglang_platform.core.torch_cuda.kernels.declared_memory_and_ops:KERNELS",)
+    kernels = (
+        "sglang_platform.core.torch_cuda.kernels.declared_memory_and_ops:KERNELS",
+        "sglang_platform.core.torch_cuda.kernels.declared_attention:KERNELS",
+    )
+    attention_features = ATTENTION_FEATURES - {"cross_attention", "encoder"}
 
     @cached_property
     def _parts(self) -> PartsRule:
@@ -74,18 +89,29 @@ class RocmSRTPlatform(SRTPlatform, RocmDeviceMixin):
         found = gpu_architectures()
         return bool(found) and all(architecture.startswith(FP8_ARCHITECTURES) for architecture in found)
 
+    def get_attention_backends(self) -> dict[str, type]:
+        """This package's backend; an operator may name it whatever the rule says."""
+        from sglang_platform.rocm.attention import RocmAttentionBackend
+
+        return {ATTENTION_BACKEND: RocmAttentionBackend}
+
     def get_default_attention_backend(self) -> str:
-        """No opinion: the host knows its own backends for each AMD generation best."""
-        raise NotImplementedError("on ROCm the host chooses among its own attention backends")
+        """This package's, or NotImplementedError where the host is to choose among its own."""
+        choice = self._parts.choose("attention")
+        if not choice.own:
+            raise NotImplementedError(f"the host chooses among its own attention backends: {choice.reason}")
+        return ATTENTION_BACKEND
 
     def get_kv_pool_cls(self, *, kind: KVPoolKind) -> type | None:
         """This package's pool of the kind, or None where the host's own is to serve."""
         kind = kv_pool_kind(kind)
-        if not self._parts.own("kv_pool"):
+        choice = self._parts.choose("kv_pool")
+        if not choice.own:
             return None
         from sglang_platform.rocm import kv_pools
 
-        return {"mha": kv_pools.RocmMHAPool, "mla": kv_pools.RocmMLAPool, "dsa": kv_pools.RocmDSAPool}[kind]
+        pools = kv_pools.BESIDE_HOST if choice.beside_host else kv_pools.POOLS
+        return pools[kind]
 
     def get_paged_allocator_cls(self) -> type | None:
         """This package's paged allocator, or None where the host's own is to serve."""

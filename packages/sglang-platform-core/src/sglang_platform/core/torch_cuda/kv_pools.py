@@ -7,7 +7,7 @@ rows per slot, quantised pools, masked writes, and the indexer's keys of a DSA p
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -34,6 +34,9 @@ _moves = counter("torch_cuda.kv_pool.moves")
 
 class TritonRows(KVCache):
     """What the three pools share: the move, the copies to page-locked memory."""
+
+    plain_stores_by_host: ClassVar[bool] = False
+    """Leave stores that cast nothing to the pool below: SGLang's own kernels for them take one launch as well."""
 
     _table: BufferTable | None = None
 
@@ -114,10 +117,11 @@ class TritonMHAPool(TritonRows, MHATokenToKVPool):
         self._store(index, slots, cache_k, cache_v, k_scale, v_scale, self.dtype)
 
     def _takes_rows(self, slots: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor) -> bool:
-        # The last three are SGLang's; core's pool has rows only and none of them.
+        # What follows the stores that cast nothing is SGLang's; core's pool has rows only and none of it.
         return (
             launches(slots)
             and (cache_k.dtype in FP8_DTYPES) == (cache_v.dtype in FP8_DTYPES)
+            and not (self.plain_stores_by_host and cache_k.dtype == cache_v.dtype == self.dtype)
             and self.kv_cache_layout == "nhd"
             and not getattr(self, "is_quantized_kv_cache", False)
             and not getattr(self, "requires_physical_write_loc", False)
@@ -126,7 +130,7 @@ class TritonMHAPool(TritonRows, MHATokenToKVPool):
     def _store_kv_layer(
         self, layer_idx: int, loc: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor
     ) -> None:
-        if not launches(loc) or self.kv_cache_layout != "nhd":
+        if self.plain_stores_by_host or not launches(loc) or self.kv_cache_layout != "nhd":
             super()._store_kv_layer(layer_idx, loc, cache_k, cache_v)
             return
         self._store(layer_idx, loc, cache_k, cache_v, None, None, self.store_dtype)
@@ -179,7 +183,7 @@ class _TritonLatentRows(TritonRows, MLATokenToKVPool):
         cache_k_nope: torch.Tensor,
         cache_k_rope: torch.Tensor,
     ) -> None:
-        if not self._stores_two_parts(loc):
+        if self.plain_stores_by_host or not self._stores_two_parts(loc):
             super()._scatter_mla_rows(dst_buffer, loc, cache_k_nope, cache_k_rope)
             return
         self._store_parts(dst_buffer, loc, cache_k_nope, cache_k_rope, self.store_dtype)
@@ -242,6 +246,7 @@ class _TritonLatentRows(TritonRows, MLATokenToKVPool):
         return (
             self._stores_two_parts(slots)
             and (nope.dtype in FP8_DTYPES) == (rope.dtype in FP8_DTYPES)
+            and not (self.plain_stores_by_host and nope.dtype == rope.dtype == self.dtype)
             and not getattr(self, "requires_physical_write_loc", False)
         )
 

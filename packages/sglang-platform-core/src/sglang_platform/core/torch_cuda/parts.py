@@ -29,20 +29,23 @@ _WHO: Final = ("auto", "own", "host")
 
 @dataclass(frozen=True)
 class Choice:
-    """Whether the platform's own part serves, and why."""
+    """Whether the platform's own part serves, and why; `beside_host` where it leaves to the host what the host does
+    as well."""
 
     own: bool
     reason: str
+    beside_host: bool = False
 
 
 @dataclass(frozen=True)
 class Own:
-    """The platform's own part, in a host too."""
+    """The platform's own part, in a host too; with `beside_host` only for what the host does worse."""
 
     reason: str
+    beside_host: bool = False
 
     def choose(self) -> Choice:
-        return Choice(True, self.reason)
+        return Choice(True, self.reason, self.beside_host)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sglang_platform.core.contract.bridges import older_methods
 from sglang_platform.core.contract.types import kv_pool_kind
-from sglang_platform.core.errors import PluginOrigin
+from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.hosts.sglang import parts, pools
 from sglang_platform.core.hosts.sglang.rebase import rebase
 from sglang_platform.core.hosts.sglang.served_model import served_model
@@ -90,7 +90,26 @@ class _HostFacing:
 
     def get_graph_runner_cls(self) -> type | None:
         cls = super().get_graph_runner_cls()  # type: ignore[misc]
-        return None if cls is None else parts.rebase_graph_runner(cls, self._plugin_origin)
+        if cls is not None:
+            return parts.rebase_graph_runner(cls, self._plugin_origin)
+        self._must_answer("get_graph_runner_cls()", "graph_capture")
+        return None
+
+    def get_piecewise_backend_cls(self) -> type | None:
+        cls = super().get_piecewise_backend_cls()  # type: ignore[misc]
+        if cls is None:
+            self._must_answer("get_piecewise_backend_cls()", "piecewise_graph")
+        return cls  # type: ignore[no-any-return]
+
+    def _must_answer(self, factory: str, capability: str) -> None:
+        """Where an out-of-tree platform claims a capability, no release takes None; older ones just call it."""
+        if self.is_out_of_tree() and getattr(self.capabilities, capability):  # type: ignore[attr-defined]
+            raise HostError(
+                f"{factory} answered None, and capabilities.{capability} is True",
+                plugin=self._plugin_origin,
+                why="SGLang has no implementation of its own for an out-of-tree device",
+                fix=f"return a class, or leave {capability} False",
+            )
 
     def apply_server_args_defaults(self, server_args: Any) -> None:
         super().apply_server_args_defaults(server_args)  # type: ignore[misc]
