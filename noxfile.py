@@ -179,6 +179,67 @@ def host_matrix(session: nox.Session) -> None:
         "--page", "docs/support_matrix.md")  # fmt: skip
 
 
+def check_platform(session: nox.Session, *arguments: str, **environment: str) -> None:
+    """Run the conformance suite; the checkpoints are those of the other sessions."""
+    run(
+        session,
+        host(session),
+        "-m",
+        "sglang_platform.conformance",
+        *arguments,
+        *session.posargs,
+        SGLANG_PLATFORM_TEST_MODELS=str(ROOT / "models"),
+        **environment,
+    )
+
+
+@nox.session(venv_backend="none")
+def conformance(session: nox.Session) -> None:
+    """The suite on any installed plugin: `nox -s conformance -- --platform NAME [--host sglang] [--level ...]`."""
+    check_platform(session)
+
+
+@nox.session(name="conformance-example-oot", venv_backend="none")
+def conformance_example_oot(session: nox.Session) -> None:
+    """The suite on the example, without SGLang; the report goes to `reports/`."""
+    check_platform(session, "--platform", "example_oot", "--report", "reports/example_oot")
+
+
+@nox.session(name="conformance-cuda", venv_backend="none")
+def conformance_cuda(session: nox.Session) -> None:
+    """The suite on the CUDA package; what needs a GPU is left out where there is none, and said."""
+    check_platform(session, "--platform", "cuda", "--report", "reports/cuda")
+
+
+@nox.session(name="conformance-rocm", venv_backend="none")
+def conformance_rocm(session: nox.Session) -> None:
+    """The suite on the ROCm package; what needs a GPU is left out where there is none, and said."""
+    check_platform(session, "--platform", "rocm", "--report", "reports/rocm")
+
+
+@nox.session(name="conformance-host", venv_backend="none")
+def conformance_host(session: nox.Session) -> None:
+    """The suite on the example in processes of SGLang, and in a running engine."""
+    arguments = ("--platform", "example_oot", "--host", "sglang", "--report", "reports/example_oot_sglang")
+    check_platform(session, *arguments)
+
+
+@nox.session(venv_backend="none")
+def mutants(session: nox.Session) -> None:
+    """Broken platforms, each killed by the check meant for it; writes `docs/mutants.md`. `-- memory` runs one level."""
+    python = host(session)
+    script = "conformance/tests/mutants/run_mutants.py"
+    where = [] if session.posargs else ["--write", "docs/mutants.md"]
+    run(session, python, script, *where, *session.posargs, SGLANG_PLATFORM_TEST_MODELS=str(ROOT / "models"))
+
+
+@nox.session(venv_backend="none")
+def hardware(session: nox.Session) -> None:
+    """Write `docs/hardware_support.md` from the reports in `reports/`, or from the folders given."""
+    table = ["-m", "sglang_platform.conformance", "table", "--output", "docs/hardware_support.md"]
+    run(session, host(session), *table, *(session.posargs or ["reports"]))
+
+
 @nox.session(reuse_venv=True)
 def docs(session: nox.Session) -> None:
     """Build the documentation into `site/`; a warning is an error."""

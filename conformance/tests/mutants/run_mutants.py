@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from mutant import HERE, Installed, Mutant, all_mutants
 
+from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import Outcome
 from sglang_platform.conformance.runner import Runner, Selection
 
@@ -58,19 +60,63 @@ def run_mutant(mutant: Mutant, *, seed: int = 0) -> Verdict:
 
 
 def run_all(names: list[str], jobs: int = 2) -> list[Verdict]:
-    """Run the named mutants, or all."""
+    """Run the named mutants or levels, or all. Those that need an engine run one after the other, at the end."""
     chosen = [one for one in all_mutants() if not names or one.name in names or one.level in names]
+    light = [one for one in chosen if one.host == "none"]
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(run_mutant, chosen))
+        verdicts = list(pool.map(_told, light))
+    verdicts += [_told(one) for one in chosen if one.host != "none"]
+    return sorted(verdicts, key=lambda verdict: (Level.parse(verdict.mutant.level), verdict.mutant.check))
+
+
+def _told(mutant: Mutant) -> Verdict:
+    verdict = run_mutant(mutant)
+    state = verdict.problem or f"killed: {verdict.message.splitlines()[0]}"
+    print(f"{mutant.name} [{mutant.check}] {verdict.outcome.seconds:.1f} s {state}", flush=True)
+    return verdict
+
+
+_HEAD = """# Mutants
+
+The suite is tested by broken platforms: each has one realistic defect, and must fail the check that is meant for it,
+with a message that names the cause and a fix. Written by `nox -s mutants`; do not edit.
+
+"""
+
+
+def table(verdicts: list[Verdict]) -> str:
+    """The page, one row per mutant."""
+    killed = sum(verdict.problem is None for verdict in verdicts)
+    lines = [f"{killed} of {len(verdicts)} are killed, each by its own check.", ""]
+    lines += ["| level | mutant | its defect | killed by | message |", "| --- | --- | --- | --- | --- |"]
+    for verdict in verdicts:
+        mutant = verdict.mutant
+        message = verdict.problem or _short(verdict.message)
+        check = f"`{mutant.check}`" if verdict.problem is None else "**nothing**"
+        cells = (mutant.level, mutant.name, mutant.defect, check, message)
+        lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def _short(message: str) -> str:
+    """The first line, without the names of temporary folders, which differ from run to run."""
+    line = re.sub(r"/\S*/mutant-\w+/", "", message.strip().splitlines()[0])
+    line = re.sub(r"device-\d+-", "device-N-", line)
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+
+
+_LONGEST = 240
 
 
 def main() -> int:
-    verdicts = run_all(sys.argv[1:])
-    for verdict in verdicts:
-        state = verdict.problem or f"killed: {verdict.message.splitlines()[0]}"
-        print(f"{verdict.mutant.name} [{verdict.mutant.check}] {verdict.outcome.seconds:.1f} s {state}")
+    words = sys.argv[1:]
+    page = Path(words[words.index("--write") + 1]) if "--write" in words else None
+    names = [word for word in words if word != "--write" and (page is None or word != str(page))]
+    verdicts = run_all(names)
     survivors = [verdict for verdict in verdicts if verdict.problem]
     print(f"{len(verdicts) - len(survivors)} of {len(verdicts)} mutants killed by the check meant for them")
+    if page is not None and verdicts:
+        page.write_text(table(verdicts), encoding="utf-8")
     return 1 if survivors or not verdicts else 0
 
 

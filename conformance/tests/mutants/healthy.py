@@ -1,0 +1,77 @@
+"""Platforms with which nothing is wrong: on none of them, with no seed, may a check fail.
+
+`python healthy.py [--seeds N] [--host sglang] [NAME ...]` runs the suite on them, and prints every false alarm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from mutants_of_source import DIRECT, DIRECT_ACTIVATE
+from plugins import NAME, write_plugin
+
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.outcome import Outcome
+from sglang_platform.conformance.runner import Runner, Selection
+
+PLATFORMS = ("reference", "example_oot", "cuda", "rocm", "plain", "direct")
+"""The suite's own; the example; the two GPU packages, as far as this machine can tell; a plugin of 30 lines on core's
+contract; one that is written on SGLang's classes (with a host only)."""
+
+_REFERENCE = "reference=sglang_platform.conformance.reference.platform:ReferencePlatform"
+
+
+def selection(name: str, folder: Path, *, host: str, seed: int, levels: tuple[Level, ...]) -> Selection:
+    """One of `PLATFORMS`, written into `folder` where it is not installed."""
+    fields = {"host": host, "seed": seed, "levels": levels}
+    if name == "reference":
+        return Selection(_REFERENCE, **fields)  # type: ignore[arg-type]
+    if name not in ("plain", "direct"):
+        return Selection(name, **fields)  # type: ignore[arg-type]
+    if name == "plain":
+        write_plugin(folder)
+    else:
+        requires = ("sglang", "torch")
+        write_plugin(folder, activate=DIRECT_ACTIVATE, platform=DIRECT, contract="", requires=requires)
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    return Selection(NAME, environment={"PYTHONPATH": path}, **fields)  # type: ignore[arg-type]
+
+
+def false_alarms(
+    name: str, *, host: str = "none", seed: int = 0, levels: tuple[Level, ...] = ()
+) -> tuple[int, list[Outcome]]:
+    """How many checks passed on a healthy platform, and those that failed."""
+    with tempfile.TemporaryDirectory(prefix="healthy-") as folder:
+        outcomes = Runner(selection(name, Path(folder), host=host, seed=seed, levels=levels)).run()
+    return sum(one.status == "passed" for one in outcomes), [one for one in outcomes if one.is_bad]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", default=[])
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--host", default="none")
+    parser.add_argument("--level", action="append", default=[])
+    given = parser.parse_args()
+    names = given.names or [name for name in PLATFORMS if name != "direct" or given.host == "sglang"]
+    levels = tuple(map(Level.parse, given.level))
+    total = 0
+    for name in names:
+        for seed in range(given.seeds):
+            passed, alarms = false_alarms(name, host=given.host, seed=seed, levels=levels)
+            total += len(alarms)
+            print(f"{name}, seed {seed}: {passed} passed, {len(alarms)} false alarms", flush=True)
+            for one in alarms:
+                print(f"  {one.status} {one.id}: {one.what or one.why} {one.case or ''}")
+    print(f"{total} false alarms")
+    return 1 if total else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

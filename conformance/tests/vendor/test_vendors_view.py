@@ -1,0 +1,154 @@
+"""A vendor's first hour: an empty folder, a plugin of 30 lines with five defects, and what the suite prints.
+
+The plugin is built and installed by pip. Each round runs the suite and makes the change that the printed fix asks for,
+and no other; the words of the fix that the change follows are written beside it. In the end the suite is green.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.timeout(600)
+
+PROJECT = """[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "my-device"
+version = "0.1.0"
+dependencies = ["sglang-platform-core"]
+
+[project.entry-points."sglang.srt.platforms"]
+my_device = "my_device:activate"
+"""
+
+PLUGIN = """import os
+
+import torch
+
+from sglang_platform.core import DeviceMixin, PlatformCapabilities, PlatformEnum, SRTPlatform, platform_plugin
+
+
+@platform_plugin
+def activate():
+    return "my_device:MyPlatform"
+
+
+class MyDevice(DeviceMixin):
+    device_name = "my_device"
+    get_device = lambda self, device_id=0: torch.device("cpu")
+    set_device = lambda self, device: None
+    get_device_name = lambda self, device_id=0: "My Device 1"
+    get_device_uuid = lambda self, device_id=0: "my-device-0001"
+    get_device_capability = lambda self, device_id=0: None
+    get_device_total_memory = lambda self, device_id=0: os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    get_available_memory = lambda self, device_id=0: (1000, self.get_device_total_memory())
+    get_current_memory_usage = lambda self, device=None: 0.0
+
+
+class MyPlatform(SRTPlatform, MyDevice):
+    capabilities = PlatformCapabilities(graph_capture=True)
+
+    def get_default_attention_backend(self):
+        return "torch_native"
+"""
+
+FIXES: dict[str, tuple[list[str], str, str, str]] = {
+    # check: words of the fix, file, what is replaced, by what
+    "packaging.contract_version_is_stated": (
+        ["pyproject.toml", '[project.entry-points."sglang_platform.contract"]', '"v1"'],
+        "pyproject.toml",
+        'my_device = "my_device:activate"\n',
+        'my_device = "my_device:activate"\n\n[project.entry-points."sglang_platform.contract"]\nmy_device = "v1"\n',
+    ),
+    "packaging.dependencies_are_declared": (
+        ["add it to dependencies in pyproject.toml"],
+        "pyproject.toml",
+        '["sglang-platform-core"]',
+        '["sglang-platform-core", "torch"]',
+    ),
+    "contract.identity_agrees_with_enum": (
+        ["_enum = PlatformEnum.OOT", "device mixin"],
+        "my_device.py",
+        '    device_name = "my_device"\n',
+        '    device_name = "my_device"\n    _enum = PlatformEnum.OOT\n',
+    ),
+    "contract.memory_is_in_bytes": (["return bytes"], "my_device.py", " >> 20", ""),
+    "contract.graph_capture_has_a_runner": (
+        ["graph_capture=False"],
+        "my_device.py",
+        "graph_capture=True",
+        "graph_capture=False",
+    ),
+}
+
+
+def _install(project: Path, site: Path) -> None:
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--upgrade"]
+    subprocess.run([*command, "--target", str(site), str(project)], check=True, capture_output=True)
+
+
+def _run_suite(site: Path, folder: Path) -> tuple[int, str, dict[str, object]]:
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("SGLANG_PLATFORM")}
+    path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
+    code = "from sglang_platform.core.cli import main; main()"
+    levels = [
+        "--level",
+        "packaging",
+        "--level",
+        "contract",
+    ]  # where this plugin, which brings no parts, can be wrong
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            code,
+            "conformance",
+            "--platform",
+            "my_device",
+            "--report",
+            str(folder),
+            *levels,
+        ],
+        env={**variables, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "200"},
+        cwd=folder.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return run.returncode, run.stdout, json.loads((folder / "report.json").read_text())
+
+
+def test_the_printed_fixes_alone_turn_a_plugin_with_five_defects_green(tmp_path: Path) -> None:
+    project, site = tmp_path / "my-device", tmp_path / "site"
+    project.mkdir()
+    (project / "pyproject.toml").write_text(PROJECT)
+    (project / "my_device.py").write_text(PLUGIN)
+    assert len(PLUGIN.splitlines()) <= 31
+    met: set[str] = set()
+    for _ in range(len(FIXES) + 1):
+        _install(project, site)
+        status, printed, report = _run_suite(site, tmp_path / "report")
+        failed = [one for one in report["outcomes"] if one["status"] == "failed"]  # type: ignore[union-attr, index]
+        assert [one["id"] for one in failed if one["id"] not in FIXES] == [], printed
+        if not failed:
+            break
+        for one in failed:
+            words, file, old, new = FIXES[one["id"]]
+            assert [word for word in words if word not in one["fix"]] == [], one["fix"]
+            assert one["fix"].splitlines()[0] in printed
+            text = (project / file).read_text()
+            assert old in text
+            (project / file).write_text(text.replace(old, new))
+            met.add(one["id"])
+    assert met == set(FIXES)
+    assert status == 0, printed
+    assert "conformant: my_device" in printed
+    assert "NOT conformant" not in printed
