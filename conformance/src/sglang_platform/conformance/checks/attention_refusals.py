@@ -29,8 +29,8 @@ def undeclared(subject: Subject, rng: random.Random) -> Iterator[Undeclared]:
             continue
         cases = list(feature_cases(subject, word))
         for mode in ("decode", "extend"):
-            # The last case of a mode has the most tokens, so that the feature changes its result.
-            last = [case for case in cases if case.mode == mode][-1:]
+            # The most tokens and a narrow window, so that the feature changes the result.
+            last = [case for case in cases if case.mode == mode and (case.window or 0) <= 2][-1:]
             yield from (Undeclared(word, case) for case in last)
 
 

@@ -57,8 +57,8 @@ class AllocatorHistory:
     # Calls
 
     def _alloc(self, a: int, b: int) -> None:
-        # Mostly little; now and then more than there is.
-        pages = a % 3 if b % 4 else a % (self.pages + 2)
+        # Little, or anything up to more than there is.
+        pages = a % 3 if b % 2 else a % (self.pages + 2)
         need = pages * self.page_size
         with self._call(f"a.alloc({need})"):
             got = self.allocator.alloc(need)

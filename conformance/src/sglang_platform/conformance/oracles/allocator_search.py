@@ -135,6 +135,10 @@ def _failure(make: Make, page_size: int, start: _Start, steps: list[Step]) -> Al
 
 def _shortest(make: Make, page_size: int, start: _Start, steps: list[Step]) -> AllocatorFailure:
     steps = _fewer(make, page_size, start, steps)
+    for alone in (Step(steps[-1].name, a, b) for a in range(9) for b in range(4)) if steps else ():
+        if _fails(make, page_size, start, [alone]):
+            steps = [alone]
+            break
     for simpler in (_Start(False, 0), _Start(start.need_sort, 0), _Start(False, start.rest)):
         if _fails(make, page_size, simpler, steps):
             start = simpler

@@ -35,7 +35,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> Expected:
     value = x / torch.sqrt((x * x).mean(-1, keepdim=True) + epsilon) * weight
     u = format_of(dtype).unit_roundoff
     relative = gamma(x.shape[-1] + 2, _U32) / 2 + gamma(6, _U32) + 2 * u
-    return Expected(value, _bound(value, relative, dtype))
+    return Expected(value, _bound(value, relative, dtype, between=weight.abs()))
 
 
 def fused_add_rms_norm(
@@ -52,7 +52,7 @@ def fused_add_rms_norm(
     normalised = rms_norm(total, weight, epsilon).value
     relative = gamma(x.shape[-1] + 2, _U32) / 2 + gamma(6, _U32) + 4 * u
     return (
-        Expected(normalised, _bound(normalised, relative, dtype)),
+        Expected(normalised, _bound(normalised, relative, dtype, between=weight.double().abs())),
         Expected(total, _bound(total, u + _U32, dtype)),
     )
 
@@ -67,7 +67,7 @@ def silu_and_mul(x: torch.Tensor) -> Expected:
     value = gate * torch.sigmoid(gate) * up
     u = format_of(dtype).unit_roundoff
     relative = (gate.abs() + 8) * _U32 + 2 * u
-    return Expected(value, _bound(value, relative, dtype))
+    return Expected(value, _bound(value, relative, dtype, between=up.abs()))
 
 
 def rotary_embedding(
@@ -94,7 +94,7 @@ def rotary_embedding(
     value[..., second] = b * cos + a * sin
     size[..., first] = size[..., second] = a.abs() + b.abs()
     u = format_of(dtype).unit_roundoff
-    bound = 4 * u * size + format_of(dtype).spacing_of_subnormals
+    bound = 4 * u * size + 3 * format_of(dtype).spacing_of_subnormals
     return Expected(value.reshape(x.shape), bound.reshape(x.shape))
 
 
@@ -144,6 +144,7 @@ def moe_experts(
             h = gate * torch.sigmoid(gate) * up
             spread = 1.1 * (gate_size * up.abs() + gate.abs() * up_size)
             h_error = (gamma(hidden, _U32) + 3 * u) * spread + (2 * u + 8 * _U32) * h.abs()
+            h_error = h_error + format_of(dtype).spacing_of_subnormals * (1 + gate.abs() + up.abs())
             value[token] += factor * (w2[expert] @ h)
             second = (gamma(inner + topk_ids.shape[1], _U32) + 3 * u) * (
                 w2[expert].abs() @ (h.abs() + h_error)
@@ -153,7 +154,14 @@ def moe_experts(
     return Expected(value, error + output.unit_roundoff * value.abs() + output.spacing_of_subnormals)
 
 
-def _bound(value: torch.Tensor, relative: torch.Tensor | float, dtype: torch.dtype) -> torch.Tensor:
+def _bound(
+    value: torch.Tensor,
+    relative: torch.Tensor | float,
+    dtype: torch.dtype,
+    between: torch.Tensor | float = 0.0,
+) -> torch.Tensor:
+    """`relative` error of the value, and one rounding to `dtype` at the end. `between` is what a number that was
+    rounded to `dtype` half way is multiplied by: below the normal range that rounding errs by a fixed amount."""
     output = format_of(dtype)
-    error = value.abs() * relative
+    error = value.abs() * relative + between * output.spacing_of_subnormals / 2
     return error + output.unit_roundoff * (value.abs() + error) + output.spacing_of_subnormals
