@@ -32,7 +32,6 @@ _NOT_CARRIED = (
     ("support_mamba_cache_extra_buffer", "asks_mamba_extra_buffer", "0.5.22"),
     ("get_speculative_worker_cls", "asks_speculative_worker", "0.5.23"),
     ("get_speculative_graph_runner_cls", "asks_speculative_worker", "0.5.23"),
-    ("get_torch_distributed_backend_str", "asks_distributed_backend", "0.5.14"),
 )
 
 _READ_SINCE = {"supports_triton": "0.5.22", "hicache_device_kernels": "0.5.22", "supports_pynccl": "0.5.23"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.checked import load
 from sglang_platform.core.hosts.sglang.versions import facts
 from sglang_platform.core.ops.fused_op import FusedOp
@@ -14,15 +15,32 @@ __all__ = ["register_fused_ops"]
 Forward = Callable[..., Any]
 
 
-def register_fused_ops(dispatch_key: str) -> list[str]:
-    """Register every forward of this key with the host; returns the names of the ops carried over."""
+def register_fused_ops(dispatch_key: str, *, in_tree: bool = False) -> list[str]:
+    """Register every forward of this key with the host; returns the names of the ops carried over.
+
+    The host looks registered forwards up for out-of-tree platforms alone; `in_tree` is for one that keeps its CUDA or
+    ROCm identity, whose ops are then asked for through a hook.
+    """
     base = load(facts().op_class)
     carried = []
     for entry in FusedOp.registered(dispatch_key):
         where, adapt = _HOST_OPS[entry.op_cls.op]
         base.register_oot_forward(load(where), adapt(entry.forward), dispatch_key)
         carried.append(entry.op_cls.op)
+    if in_tree and carried:
+        _look_up_in_tree(base, dispatch_key)
     return carried
+
+
+def _look_up_in_tree(base: type, dispatch_key: str) -> None:
+    def choose(original: Any, op: Any) -> Any:
+        forward = base._oot_forward_registry.get(dispatch_key, {}).get(type(op))  # type: ignore[attr-defined]
+        return original(op) if forward is None else forward.__get__(op)
+
+    # 0.5.18 renamed it.
+    name = "_resolve_forward_method" if hasattr(base, "_resolve_forward_method") else "dispatch_forward"
+    HookRegistry.register(f"{base.__module__}:{base.__qualname__}.{name}", choose, HookType.AROUND)
+    HookRegistry.apply_hooks()
 
 
 def _as_is(forward: Forward) -> Forward:

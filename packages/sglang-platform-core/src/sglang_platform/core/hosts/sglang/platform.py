@@ -125,7 +125,7 @@ class _HostFacing:
 
         super().init_backend()  # type: ignore[misc]
         self._register_attention_backends()
-        register_fused_ops(self.get_dispatch_key_name())  # type: ignore[attr-defined]
+        register_fused_ops(self.get_dispatch_key_name(), in_tree=not self.is_out_of_tree())  # type: ignore[attr-defined]
 
     def _register_attention_backends(self) -> None:
         from sglang.srt.layers.attention.attention_registry import register_attention_backend

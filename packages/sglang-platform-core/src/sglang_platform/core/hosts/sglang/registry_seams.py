@@ -6,17 +6,24 @@ from 0.5.11 to 0.5.23.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from sglang_platform.core.discovery import current
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang import model_registry
+from sglang_platform.core.hosts.sglang.pools import rebase_pool
+from sglang_platform.core.hosts.sglang.rebase import REBASED_MARK
 from sglang_platform.core.hosts.sglang.served_model import register_hooks as note_served_model
 from sglang_platform.core.hosts.sglang.served_model import served_model
+from sglang_platform.core.hosts.sglang.versions import facts
 from sglang_platform.core.registries import coordinators, events, pools, quant
 
 __all__ = ["register_hooks"]
+
+_logger = logging.getLogger(__name__)
 
 _MODEL_RUNNER = "sglang.srt.model_executor.model_runner:ModelRunner"
 _SCHEDULER = "sglang.srt.managers.scheduler:Scheduler"
@@ -32,6 +39,8 @@ def register_hooks() -> None:
     note_served_model()
     model_registry.register_hooks()
     quant.wrappers.when_added(_once(_wrap_methods))
+    if not getattr(type(current.current_platform), REBASED_MARK, False):
+        pools.kv_pool_factories.when_added(_once(_pools_without_a_platform))
     pools.host_pool_factories.when_added(_once(_build_host_pools))
     coordinators.coordinators.when_added(_once(_follow_requests))
     events.when_heard(_hook_event)
@@ -58,6 +67,34 @@ def _wrap_methods() -> None:
 
     for target in _LAYERS:
         HookRegistry.register(target, wrap, HookType.AFTER)
+
+
+def _pools_without_a_platform() -> None:
+    """Where the host runs on a platform that core did not re-base, its own pool factory is hooked, if it has one."""
+    if not facts().capabilities_struct:
+        _logger.warning(
+            "KV pool factories are registered, and do nothing: SGLang %s asks only out-of-tree platforms for a pool, "
+            "and none of sglang-platform runs; 0.5.22 and later ask every platform",
+            facts().version,
+        )
+        return
+
+    def get_kv_pool_cls(original: Any, platform: Any, *, kind: str) -> Any:
+        model = served_model()
+        found = (
+            pools.resolve_kv_pool_factory(model.model_config, model.server_args)
+            if model.model_config
+            else None
+        )
+        cls = found[1](kind) if found else None
+        if cls is None:
+            return original(platform, kind=kind)
+        return rebase_pool(cls, kind, None, triton=platform.capabilities.supports_triton)
+
+    cls = type(current.current_platform)
+    HookRegistry.register(
+        f"{cls.__module__}:{cls.__qualname__}.get_kv_pool_cls", get_kv_pool_cls, HookType.AROUND
+    )
 
 
 def _build_host_pools() -> None:

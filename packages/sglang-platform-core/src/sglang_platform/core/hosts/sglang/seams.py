@@ -58,6 +58,19 @@ def _answers(platform: Any, host: HostFacts) -> None:
 
 
 def _for_out_of_tree(platform: Any, host: HostFacts) -> None:
+    if not host.asks_device:
+        _device_of_its_own(platform)
+    if not host.asks_distributed_backend:
+
+        def distributed_backend(original: Any, device: str) -> str:
+            own = device == platform.device_type
+            return str(platform.get_torch_distributed_backend_str() if own else original(device))
+
+        HookRegistry.register(
+            "sglang.srt.distributed.parallel_state:get_default_distributed_backend",
+            distributed_backend,
+            HookType.AROUND,
+        )
     if not host.asks_quantization_config:
         HookRegistry.register(_QUANTIZATION, _own_quantization(platform), HookType.AROUND)
     if not host.asks_group_device:
@@ -78,6 +91,22 @@ def _for_out_of_tree(platform: Any, host: HostFacts) -> None:
             HookType.AFTER,
             order=-1,
         )
+
+
+def _device_of_its_own(platform: Any) -> None:
+    """Hosts up to 0.5.12 know a fixed list of device types, and find the default one by asking torch."""
+
+    def get_device(original: Any, device_id: int | None = None) -> str:
+        return str(platform.get_device(device_id))
+
+    def allow(config: Any, *args: Any, **kwargs: Any) -> None:
+        from sglang.srt.configs import device_config
+
+        if platform.device_type not in device_config.SUPPORTED_DEVICES:
+            device_config.SUPPORTED_DEVICES.append(platform.device_type)
+
+    HookRegistry.register("sglang.srt.utils.common:get_device", get_device, HookType.AROUND)
+    HookRegistry.register("sglang.srt.configs.device_config:DeviceConfig.__init__", allow, HookType.BEFORE)
 
 
 def _for_in_tree(platform: Any) -> None:

@@ -67,6 +67,8 @@ class HostFacts:
     builds_rotary_off_device: bool = True
     """Whether rotary embeddings can be built on an out-of-tree platform without vLLM installed."""
     capabilities_struct: bool = False
+    asks_device: bool = False
+    """Whether an out-of-tree device type is known to the host, and its default device asked for."""
     asks_triton: bool = False
     asks_quantization_config: bool = False
     asks_distributed_backend: bool = False
@@ -113,6 +115,7 @@ _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         "metadata_halves": True,
         "imports_everywhere": frozenset(),
         "builds_rotary_off_device": True,
+        "asks_device": True,
         "asks_quantization_config": True,
     }),
     ("0.5.14", {
