@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, NotRun, check, expect
-from sglang_platform.conformance.host import processes, reference
+from sglang_platform.conformance.host import asked, processes, reference
+from sglang_platform.conformance.host.asked import CONCURRENT, LENGTHS, LONG, NEW_TOKENS, SHARED_PREFIX
 from sglang_platform.conformance.host.engine import EngineFailed
 from sglang_platform.conformance.host.session import CHUNK, session
 from sglang_platform.conformance.host.witness import NAME as WITNESS
@@ -21,11 +22,6 @@ __all__: list[str] = []
 
 _START_SECONDS = 400
 _ASK_SECONDS = 200
-NEW_TOKENS = 24
-LENGTHS = (1, 17, 64, 300)
-LONG = 1500
-CONCURRENT = 8
-SHARED_PREFIX = 160
 
 
 @check(
@@ -115,7 +111,7 @@ def _prompts(subject: Subject, rng: random.Random) -> Iterable[Prompt]:
 def tokens_equal_transformers(subject: Subject, case: Prompt) -> None:
     """Greedy tokens are those of Hugging Face transformers, for prompts of 1 to 300 tokens."""
     found = session(subject)
-    (prompt,) = reference.prompts([case.tokens])
+    prompt = asked.single(case.tokens)
     (reply,) = found.running().call("generate", input_ids=[prompt], max_new_tokens=case.new_tokens)
     wrong = found.difference(prompt, reply["output_ids"])
     expect(wrong is None, f"a prompt of {case.tokens} tokens: {wrong}")
@@ -132,7 +128,7 @@ def long_prompts_are_chunked(subject: Subject) -> None:
     """A prompt of 1500 tokens is computed in chunks, and gives the right tokens."""
     found = session(subject)
     running = found.running()
-    (prompt,) = reference.prompts([LONG], seed=4)
+    prompt = asked.long()
     before = running.counters().get("witness.attention.forward_extend", 0)
     (reply,) = running.call("generate", input_ids=[prompt], max_new_tokens=NEW_TOKENS)
     extends = running.counters().get("witness.attention.forward_extend", 0) - before
@@ -141,11 +137,6 @@ def long_prompts_are_chunked(subject: Subject) -> None:
     chunks = extends // found.layers
     if extends:  # a backend that captures prefill does not pass through here
         expect(chunks >= LONG // CHUNK, f"a prompt of {LONG} tokens took {chunks} chunks of {CHUNK} tokens")
-
-
-def _together() -> list[list[int]]:
-    lengths = [SHARED_PREFIX + 5 * i for i in range(1, CONCURRENT + 1)]
-    return reference.prompts(lengths, seed=1, shared_prefix=SHARED_PREFIX)
 
 
 @check(
@@ -158,9 +149,9 @@ def _together() -> list[list[int]]:
 def concurrent_requests_agree(subject: Subject) -> None:
     """Requests of different lengths that run together give each the tokens it gets alone."""
     found = session(subject)
-    asked = _together()
-    replies = found.running().call("generate", input_ids=asked, max_new_tokens=NEW_TOKENS)
-    for index, (prompt, reply) in enumerate(zip(asked, replies, strict=True)):
+    prompts = asked.together()
+    replies = found.running().call("generate", input_ids=prompts, max_new_tokens=NEW_TOKENS)
+    for index, (prompt, reply) in enumerate(zip(prompts, replies, strict=True)):
         wrong = found.difference(prompt, reply["output_ids"])
         expect(
             wrong is None,
@@ -180,7 +171,7 @@ def prefix_cache_is_hit(subject: Subject) -> None:
     """A request that shares a prefix with an earlier one takes it from the cache, and gives the right tokens."""
     found = session(subject)
     running = found.running()
-    first, second = _together()[:2]
+    first, second = asked.together()[:2]
     running.call("generate", input_ids=[first], max_new_tokens=1)
     (reply,) = running.call("generate", input_ids=[second], max_new_tokens=NEW_TOKENS)
     whole = SHARED_PREFIX // found.page_size * found.page_size

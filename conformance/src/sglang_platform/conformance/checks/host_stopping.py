@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotRun, check, expect
-from sglang_platform.conformance.checks.host_answers import NEW_TOKENS
-from sglang_platform.conformance.host import processes, reference
+from sglang_platform.conformance.host import asked, processes
+from sglang_platform.conformance.host.asked import NEW_TOKENS
 from sglang_platform.conformance.host.engine import EngineFailed
 from sglang_platform.conformance.host.session import STOPPED, Session, session
 from sglang_platform.conformance.level import Level
@@ -58,7 +58,7 @@ def page_sizes_agree(subject: Subject) -> None:
     sizes = [size for size in subject.declares.page_sizes if size <= 64 and size != used]
     if not sizes:
         raise NotRun(f"no other page size than {used} is declared")
-    asked = reference.prompts([17, 300])
+    prompts = [asked.single(17), asked.single(300)]
     for size in sorted({sizes[0], sizes[-1]}):
         other = Session(subject, size, graphs=False)
         try:
@@ -72,8 +72,8 @@ def page_sizes_agree(subject: Subject) -> None:
                 "of supported_page_sizes",
             ) from None
         try:
-            replies = running.call("generate", input_ids=asked, max_new_tokens=NEW_TOKENS)
-            for prompt, reply in zip(asked, replies, strict=True):
+            replies = running.call("generate", input_ids=prompts, max_new_tokens=NEW_TOKENS)
+            for prompt, reply in zip(prompts, replies, strict=True):
                 wrong = other.difference(prompt, reply["output_ids"])
                 expect(wrong is None, f"with pages of {size} tokens: {wrong}", case={"page_size": size})
         finally:

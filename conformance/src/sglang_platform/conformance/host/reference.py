@@ -6,7 +6,9 @@ import hashlib
 import json
 import random
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from sglang_platform.conformance.host.checkpoints import VOCABULARY
 
@@ -39,11 +41,8 @@ def greedy(checkpoint: Path, asked: Sequence[list[int]], new_tokens: int) -> lis
     if kept.exists():
         return json.loads(kept.read_text())  # type: ignore[no-any-return]
     import torch
-    from transformers import AutoModelForCausalLM
-    from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()
-    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    model = _model(checkpoint)
     answers = []
     for prompt in asked:
         with torch.no_grad():
@@ -63,11 +62,20 @@ def gaps(checkpoint: Path, prompt: list[int], output: list[int]) -> list[float]:
     """For each token of `output`: how far its logit lies below the largest of its step, in float32, in standard
     deviations of that step's logits. 0 where it is what greedy decoding takes."""
     import torch
-    from transformers import AutoModelForCausalLM
 
-    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    model = _model(checkpoint)
     with torch.no_grad():
         logits = model(torch.tensor([prompt + output])).logits[0, len(prompt) - 1 : -1]
     chosen = logits.gather(1, torch.tensor(output)[:, None])[:, 0]
     found: list[float] = ((logits.max(dim=1).values - chosen) / logits.std(dim=1)).tolist()
     return found
+
+
+@lru_cache(maxsize=1)
+def _model(checkpoint: Path) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
+    return AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
