@@ -1,3 +1,4 @@
+// A vendor replaces this file: it is written for the instructions of a processor.
 // SwiGLU's gate: out = silu(x[:size]) * x[size:], silu(a) = a / (1 + exp(-a)).
 #include "dispatch.h"
 #include "exponential.h"

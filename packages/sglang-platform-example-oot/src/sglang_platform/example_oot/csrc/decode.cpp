@@ -1,3 +1,4 @@
+// A vendor replaces this file: it is written for the instructions of a processor.
 // Decode attention over the paged KV cache, split over the tokens (Flash-Decoding, Dao et al. 2023).
 //
 // A request's tokens are cut into chunks of kChunk. For a chunk and a kv head, the query heads h of the group compute

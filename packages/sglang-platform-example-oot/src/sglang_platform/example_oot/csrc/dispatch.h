@@ -1,3 +1,4 @@
+// A vendor replaces this file: it is written for the instructions of a processor.
 // Element types and work sharing for the kernels.
 #pragma once
 

@@ -1,3 +1,4 @@
+// A vendor replaces this file: it is written for the instructions of a processor.
 // The exponential of a vector, and what is made of it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// A vendor replaces this file: it is written for the instructions of a processor.
 // Extend (prefill) attention over the paged KV cache: FlashAttention-2's loop (Dao 2023), tile by tile.
 //
 // A block holds a few new tokens of one request, for the query heads that share a kv head; row r is token r / group and

@@ -1,3 +1,4 @@
+// A vendor replaces this file: it is written for the instructions of a processor.
 // A small float32 GEMM for cache-resident tiles: C[M, N] (+)= A[M, K] B[K, N], all row-major, N a multiple of W.
 #pragma once
 

@@ -1,3 +1,4 @@
+// A vendor keeps this list of kernels and replaces what is behind it.
 // What the operators (operators.cpp) and the kernels agree on: raw pointers, strides in elements, no torch types.
 #pragma once
 

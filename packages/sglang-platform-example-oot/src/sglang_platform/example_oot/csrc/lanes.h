@@ -1,3 +1,4 @@
+// A vendor replaces this file: it is written for the instructions of a processor.
 // What moves numbers between the lanes of vectors: sums over lanes, transposes, dot products.
 #pragma once
 

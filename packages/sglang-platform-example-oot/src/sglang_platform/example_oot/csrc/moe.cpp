@@ -1,3 +1,4 @@
+// A vendor replaces this file: it is written for the instructions of a processor.
 // SwiGLU experts for few tokens:  out_t = sum_k weight_tk * w2[e] (silu(w13[e][:inter] x_t) * (w13[e][inter:] x_t)).
 //
 // The work is bound by reading the chosen experts' weights, so each is read once, for all tokens that chose it. The

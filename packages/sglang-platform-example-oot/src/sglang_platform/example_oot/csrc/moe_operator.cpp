@@ -1,3 +1,4 @@
+// A vendor keeps the checks, and hands the pointers to its own kernels.
 // moe_experts: many tokens per expert go through one matrix product per expert, few through small_batch_experts.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/CPUBlas.h>

@@ -1,3 +1,4 @@
+// A vendor replaces this file: it is written for the instructions of a processor.
 // RMS norm: out = x / sqrt(mean(x^2) + eps) * weight, in float32 with one rounding at the end.
 #include "dispatch.h"
 #include "kernels.h"

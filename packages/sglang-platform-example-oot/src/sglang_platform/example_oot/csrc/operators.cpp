@@ -1,3 +1,4 @@
+// A vendor keeps the checks, and hands the pointers to its own kernels.
 // The operators' CPU implementations: checks what a wrong call could break, then calls the kernels with raw pointers.
 // The schemas are defined in Python (kernels/library.py), the same for these and for the plain torch ones.
 #include <ATen/core/Tensor.h>

@@ -1,3 +1,4 @@
+// A vendor replaces this file: it is written for the instructions of a processor.
 // Rotary position embedding (Su et al. 2021), in place: each pair (a, b) becomes (a cos - b sin, b cos + a sin).
 // The pairs are (i, i + rotary_dim / 2) in the neox style and (2 i, 2 i + 1) otherwise.
 #include "dispatch.h"

@@ -1,3 +1,4 @@
+// A vendor replaces this file: it is written for the instructions of a processor.
 // Copies a step's new keys and values into their slots of the paged cache.
 #include "dispatch.h"
 #include "kernels.h"

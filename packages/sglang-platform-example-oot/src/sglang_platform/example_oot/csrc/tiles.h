@@ -1,3 +1,4 @@
+// A vendor replaces this file: it is written for the instructions of a processor.
 // The two ways extend multiplies a block of queries with a tile of keys and values: float32 in vector registers, and
 // bfloat16 through oneDNN's batch-reduce GEMM (matrix units such as AMX), both accumulating in float32.
 #pragma once

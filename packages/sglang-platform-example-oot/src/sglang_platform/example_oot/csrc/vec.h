@@ -1,3 +1,4 @@
+// A vendor replaces this file: it is written for the instructions of a processor.
 // SIMD vectors of W floats, written with GCC/Clang vector types so that one source serves AVX-512, AVX2 and NEON.
 #pragma once
 

@@ -1,5 +1,7 @@
 """The CPU kernels of the example device, as torch operators.
 
+A vendor changes nothing here; a new operator adds its name.
+
 `from sglang_platform.example_oot.kernels import paged_decode` gives the operator itself; the first name taken from
 here registers all operators and, once per machine, builds their C++ implementations. Importing this package does
 neither. What each takes is said where its plain torch version is written.

@@ -1,5 +1,7 @@
 """Attention over the paged KV cache: schemas, and the plain torch implementations.
 
+A vendor keeps this: the schema is what the parts call, the function what a kernel is checked against.
+
 Both read keys and values through the token table, in blocks, with the online softmax of Milakov and Gimelshein (2018);
 neither ever holds a copy of a request's whole prefix.
 """

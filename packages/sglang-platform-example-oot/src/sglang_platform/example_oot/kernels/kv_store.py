@@ -1,4 +1,7 @@
-"""Storing a step's keys and values in the paged KV cache: schema, and the plain torch implementation."""
+"""Storing a step's keys and values in the paged KV cache: schema, and the plain torch implementation.
+
+A vendor keeps this: the schema is what the parts call, the function what a kernel is checked against.
+"""
 
 from __future__ import annotations
 

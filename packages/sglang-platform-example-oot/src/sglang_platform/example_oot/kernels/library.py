@@ -1,5 +1,7 @@
 """The operators of this device, registered with torch's dispatcher once per process.
 
+A vendor changes nothing here; a new family of operators adds its module.
+
 The schemas are the same whether the compiled kernels serve them or the plain torch functions, so a recorder built on
 `TorchDispatchMode` sees one operator per call, with the arguments it writes declared.
 """

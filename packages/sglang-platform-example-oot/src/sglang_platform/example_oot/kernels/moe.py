@@ -1,4 +1,7 @@
-"""Mixture-of-experts feed-forward, unquantised: schema, and the plain torch implementation."""
+"""Mixture-of-experts feed-forward, unquantised: schema, and the plain torch implementation.
+
+A vendor keeps this: the schema is what the parts call, the function what a kernel is checked against.
+"""
 
 from __future__ import annotations
 

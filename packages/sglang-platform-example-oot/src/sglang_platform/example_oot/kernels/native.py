@@ -1,5 +1,7 @@
 """Builds the C++ kernels of `csrc/` on the machine that runs them, once, and loads them.
 
+A vendor changes the compiler and its flags, or drops the file where the wheel ships the library built.
+
 The library lies in a cache directory (SGLANG_EXAMPLE_OOT_CACHE, by default under the user's), under a name made of
 everything its machine code depends on. SGLANG_EXAMPLE_OOT_NATIVE: `0` never builds, `1` fails where the build
 fails, and unset falls back to the plain torch implementations with the reason on stderr.
@@ -107,7 +109,7 @@ def _build(library: Path) -> None:
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as directory, _ninja_on_path():
         path = cpp_extension.load(
             name="sglang_example_oot_kernels",
-            sources=[str(path) for path in sorted(SOURCES.rglob("*.cpp"))],
+            sources=[str(path) for path in _units(Path(directory))],
             extra_cflags=FLAGS,
             build_directory=directory,
             is_python_module=False,
@@ -116,6 +118,18 @@ def _build(library: Path) -> None:
         built = Path(path) if path else Path(directory) / "sglang_example_oot_kernels.so"
         built.replace(library)
     _say(f"built in {time.perf_counter() - started:.1f} s")
+
+
+def _units(directory: Path) -> list[Path]:
+    """What the compiler is given: the two large kernels, and the rest in two, for torch's headers cost the most."""
+    alone = [SOURCES / "decode.cpp", SOURCES / "extend.cpp"]
+    together = {"kernels": SOURCES.glob("*.cpp"), "device": (SOURCES / "device").glob("*.cpp")}
+    units = []
+    for name, paths in together.items():
+        includes = [f'#include "{path}"\n' for path in sorted(paths) if path not in alone]
+        units.append(directory / f"{name}_unit.cpp")
+        units[-1].write_text("".join(includes))
+    return [*units, *alone]
 
 
 def _fingerprint() -> str:

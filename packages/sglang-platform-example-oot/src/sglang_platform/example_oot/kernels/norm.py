@@ -1,4 +1,7 @@
-"""RMS norm (Zhang and Sennrich 2019): schemas, and the plain torch implementations. Float32 inside, one rounding."""
+"""RMS norm (Zhang and Sennrich 2019): schemas, and the plain torch implementations. Float32 inside, one rounding.
+
+A vendor keeps this: the schema is what the parts call, the function what a kernel is checked against.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rotary position embedding (Su et al. 2021): schema, and the plain torch implementation."""
+"""Rotary position embedding (Su et al. 2021): schema, and the plain torch implementation.
+
+A vendor keeps this: the schema is what the parts call, the function what a kernel is checked against.
+"""
 
 from __future__ import annotations
 

@@ -101,9 +101,14 @@ class Stream(torch.Stream):
         self.wait_event(stream.record_event())
 
 
-def Event(enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> torch.Event:
-    """An event of the current device. A function, for torch's own methods take no subclass of `torch.Event`."""
-    return torch.Event(_device(current_device()), enable_timing=enable_timing, blocking=blocking)
+class Event:
+    """Makes an event of the current device: a plain `torch.Event`, since torch's own methods take no subclass of it. A
+    class all the same, since SGLang's diffusion runtime has `Event | None` in an annotation that it evaluates."""
+
+    def __new__(  # type: ignore[misc]
+        cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> torch.Event:
+        return torch.Event(_device(current_device()), enable_timing=enable_timing, blocking=blocking)
 
 
 def current_stream(device: Any = None) -> torch.Stream:
