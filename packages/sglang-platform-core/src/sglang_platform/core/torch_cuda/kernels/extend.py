@@ -221,7 +221,7 @@ def paged_extend(
     stored = stored_kv(k_cache, v_cache)
     latent = k_new is None and shares_values(k_cache, v_cache, values)
     main, rest = head_parts(dim, values if latent else None)
-    tuning = extend_tuning(target, dim, latent, q.dtype)
+    tuning = extend_tuning(target, dim, latent, stored.name != "" and not stored.in_hardware, q.dtype)
     new_k, new_v = (q, q) if k_new is None or v_new is None else (k_new, v_new)
     if new_k.stride(-1) != 1 or new_v.stride(-1) != 1 or q.stride(-1) != 1 or out.stride(-1) != 1:
         raise ValueError("paged_extend: the last dimension of q, k_new, v_new and out must be contiguous")

@@ -8,7 +8,7 @@ timed on a device yet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -42,7 +42,7 @@ class ExtendTuning:
 _TABLES: dict[str, dict[str, ExtendTuning]] = {
     "sm_80": {
         "64": ExtendTuning(128, 64, 8, 3),
-        "128": ExtendTuning(128, 32, 8, 3),
+        "128": ExtendTuning(128, 32, 8, 2),
         "256": ExtendTuning(64, 32, 8, 2),
         "latent": ExtendTuning(32, 32, 8, 2),
     },
@@ -96,12 +96,15 @@ _NEAREST = {"sm_86": "sm_89", "sm_87": "sm_89", "sm_103": "sm_100", "sm_110": "s
 _UNKNOWN = {"cuda": "sm_89", "hip": "gfx90a"}
 
 
-def extend_tuning(target: Target, dim: int, latent: bool, dtype: torch.dtype) -> ExtendTuning:
-    """The block sizes for heads of `dim` columns on `target`."""
+def extend_tuning(target: Target, dim: int, latent: bool, widens: bool, dtype: torch.dtype) -> ExtendTuning:
+    """The block sizes for heads of `dim` columns on `target`. `widens`: 8-bit codes are widened in integer arithmetic,
+    which takes registers from the accumulator."""
     name = _NEAREST.get(target.name, target.name)
     table = _TABLES.get(name) or _TABLES[_UNKNOWN["hip" if target.is_hip else "cuda"]]
     chosen = table["latent" if latent else "64" if dim <= 64 else "128" if dim <= 128 else "256"]
     if dtype == torch.float32:
         # Twice the bytes per element, and no matrix unit to feed.
         return ExtendTuning(16, 16, 4, 1)
+    if widens and chosen.block_m > 64:
+        return replace(chosen, block_m=64)
     return chosen
