@@ -1,0 +1,82 @@
+"""Fused ops against torch: each reads its input and writes its output once, which is the floor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+
+from gpu_rows import Built, Row, filled
+from sglang_platform.core.ops import reference
+from sglang_platform.core.torch_cuda.kernels import activation, norm, quantise, rotary
+from sglang_platform.core.torch_cuda.kernels.launches_decode import native_fp8
+
+__all__ = ["rows"]
+
+OURS = "sglang_platform"
+_BF16 = torch.bfloat16
+
+
+def rows() -> Iterator[Row]:
+    """Llama-3.1-8B's sizes in a prefill chunk, where the aim is 90 % of the copy bandwidth, and at a decode batch."""
+    for n in (8192, 64):
+        for name, build in (
+            ("rms_norm", _rms_norm),
+            ("fused_add_rms_norm", _fused_add_rms_norm),
+            ("fp8 per token", _quantise),
+        ):
+            yield Row(name, {"rows": n, "width": 4096}, "memory", 4 * n * 4096 * 2, partial(build, n))
+        yield Row("silu_and_mul", {"rows": n, "width": 14336}, "memory", 3 * n * 14336 * 2, partial(_silu, n))
+        for neox in (True, False):
+            name = f"rotary {'neox' if neox else 'gptj'}"
+            case = {"tokens": n, "heads": "32+8", "dim": 128}
+            yield Row(name, case, "memory", 2 * n * 40 * 128 * 2, partial(_rotary, n, neox))
+
+
+def _rms_norm(n: int, device: torch.device) -> Built:
+    x, weight = filled((n, 4096), _BF16, device), filled((4096,), _BF16, device)
+    built = Built({OURS: lambda: norm.rms_norm(x, weight, 1e-6)}, 2 * x.nbytes)
+    built.add("torch", lambda: lambda: torch.nn.functional.rms_norm(x, (4096,), weight, 1e-6))
+    return built
+
+
+def _fused_add_rms_norm(n: int, device: torch.device) -> Built:
+    x, residual, weight = (filled(shape, _BF16, device) for shape in ((n, 4096), (n, 4096), (4096,)))
+    built = Built({OURS: lambda: norm.fused_add_rms_norm(x, residual, weight, 1e-6)}, 4 * x.nbytes)
+    built.add("torch", lambda: lambda: reference.fused_add_rms_norm(x, residual, weight, 1e-6))
+    built.add("flashinfer", lambda: partial(_flashinfer().fused_add_rmsnorm, x, residual, weight, 1e-6))
+    return built
+
+
+def _quantise(n: int, device: torch.device) -> Built:
+    x, dtype = filled((n, 4096), _BF16, device), native_fp8()
+    built = Built({OURS: lambda: quantise.quantise_per_token(x, dtype)}, x.nbytes * 3 // 2)
+    built.add("torch", lambda: lambda: reference.quantise_per_token(x, dtype))
+    return built
+
+
+def _silu(n: int, device: torch.device) -> Built:
+    x = filled((n, 2 * 14336), _BF16, device)
+    built = Built({OURS: lambda: activation.silu_and_mul(x)}, x.nbytes * 3 // 2)
+    built.add("torch", lambda: lambda: reference.silu_and_mul(x))
+    built.add("flashinfer", lambda: partial(_flashinfer().silu_and_mul, x))
+    return built
+
+
+def _rotary(n: int, neox: bool, device: torch.device) -> Built:
+    query, key = filled((n, 4096), _BF16, device), filled((n, 1024), _BF16, device)
+    cache, positions = filled((8192, 128), torch.float32, device), torch.arange(n, device=device) % 8192
+    ours, with_torch = (
+        partial(rotate, positions, query, key, 128, cache, neox=neox)
+        for rotate in (rotary.rotary_embedding, reference.rotary_embedding)
+    )
+    built = Built({OURS: ours}, 2 * (query.nbytes + key.nbytes))
+    built.add("torch", lambda: with_torch)
+    return built
+
+
+def _flashinfer():  # type: ignore[no-untyped-def]
+    import flashinfer
+
+    return flashinfer
