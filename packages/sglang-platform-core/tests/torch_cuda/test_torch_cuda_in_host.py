@@ -90,6 +90,27 @@ with for_target("sm_80"):
     assert step.tolist() == [36, 51] and paged.available_size() == 16
     assert counter("torch_cuda.paged_allocator.extends").value == 1
     assert counter("torch_cuda.paged_allocator.decodes").value == 1
+    # Ops and attention: what the host offers out-of-tree platforms only is carried in.
+    os.environ["SGLANG_PLATFORM_PARTS"] = "own,graph_runner=host"
+    from sglang.srt.layers.layernorm import RMSNorm
+    native = RMSNorm(64)
+    ours.init_backend()
+    calls = counter("torch_cuda.fused_ops.calls")
+    x = torch.randn(3, 64)
+    want = native.forward_native(x.clone())
+    got = RMSNorm(64)(x)
+    assert calls.value == 1, "our kernel must have served the host's op"
+    torch.testing.assert_close(got, want)
+    from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
+    from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
+    assert issubclass(ATTENTION_BACKENDS["sglang_platform_" + name], AttentionBackend)
+    arguments = type("Arguments", (), {"attention_backend": "the host's", "_raw_input": {}})()
+    ours.apply_server_args_defaults(arguments)
+    assert arguments.attention_backend == "sglang_platform_" + name
+    os.environ["SGLANG_PLATFORM_PARTS"] = "host"
+    arguments = type("Arguments", (), {"attention_backend": "the host's", "_raw_input": {}})()
+    ours.apply_server_args_defaults(arguments)
+    assert arguments.attention_backend == "the host's"
 print("served by our kernels")
 """
 
