@@ -16,6 +16,7 @@ EDITED = (
     "allocator.py",
     "attention.py",
     "ops.py",
+    "quantization.py",
     "graph_runner.py",
     "torch_device/__init__.py",
     "torch_device/process_group.py",

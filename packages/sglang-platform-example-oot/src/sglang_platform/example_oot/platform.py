@@ -19,7 +19,8 @@ DISPATCH_KEY = "example_oot"
 class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
     """SGLang on the example device."""
 
-    capabilities = PlatformCapabilities(graph_capture=True)
+    capabilities = PlatformCapabilities(graph_capture=True, fp8=True)
+    supported_quantization = ["w8a8_int8"]
     supported_kv_dtypes = ("float32", "bfloat16", "float16", "float8_e4m3fn")
     supported_page_sizes = (1, 16, 32, 64, 128)
     supported_kv_kinds = ("mha", "mla", "dsa")
@@ -74,6 +75,17 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
 
     def get_group_coordinator_device(self, local_rank: int) -> Any:
         return self.get_device(local_rank)
+
+    def verify_quantization(self, quant: str) -> None:
+        if quant not in self.supported_quantization:
+            raise ValueError(f"the example device runs {self.supported_quantization}, not {quant!r}")
+
+    def get_quantization_config(self, quantization: str) -> type | None:
+        if quantization != "w8a8_int8":
+            return None
+        from sglang_platform.example_oot.quantization import config_class
+
+        return config_class()
 
     def get_dispatch_key_name(self) -> str:
         return DISPATCH_KEY
