@@ -9,26 +9,11 @@ from plugins import NAME, PACKAGE, PLATFORM, write_plugin
 
 # A plugin written on SGLang's classes, which knows nothing of core.
 DIRECT_ACTIVATE = f'def activate():\n    return "{PACKAGE}.platform:Platform"\n'
-DIRECT = """from sglang.srt.platforms.device_mixin import DeviceMixin, PlatformEnum
-from sglang.srt.platforms.interface import PlatformCapabilities, SRTPlatform
-
-
-class Device(DeviceMixin):
-    _enum = PlatformEnum.OOT
-    device_name = "mutant"
-    device_type = "cpu"
-
-    def get_device_total_memory(self, device_id=0):
-        return 1 << 34
-
-    def get_current_memory_usage(self, device=None):
-        return float(1 << 30)
-
-
-class Platform(SRTPlatform, Device):
-    def get_default_attention_backend(self):
-        return "torch_native"
-"""
+DIRECT = PLATFORM.replace(
+    "from sglang_platform.core import DeviceMixin, PlatformEnum, SRTPlatform\n",
+    "from sglang.srt.platforms.device_mixin import DeviceMixin, PlatformEnum\n"
+    "from sglang.srt.platforms.interface import SRTPlatform\n",
+)
 
 
 def _direct(folder: Path, addition: str = "", text: str = DIRECT) -> Installed:

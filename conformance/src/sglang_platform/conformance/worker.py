@@ -61,7 +61,7 @@ def run_check(check: Check, subject: Subject, seed: int, tell: Any = lambda even
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is the check's answer, SystemExit too
-        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        what = _what(error)
         found = {"status": "failed", "failure": "error", "what": what, "fix": _fix_of(error, check)}
         return {**found, "trace": trimmed(error), "case": case_fields(case), "cases": ran}
     return {"status": "passed", "cases": ran}
@@ -86,12 +86,24 @@ def _why_not(check: Check, subject: Subject) -> str | None:
     return None
 
 
+def _what(error: BaseException) -> str:
+    """The error's own words; for one that has none, where it was raised."""
+    if str(error):
+        return f"{type(error).__name__}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    raised_in = f" in {frames[-1].name}()" if frames else ""
+    missing = ", which the platform does not implement" if isinstance(error, NotImplementedError) else ""
+    return f"{type(error).__name__}{raised_in}{missing}"
+
+
 def _fix_of(error: BaseException, check: Check) -> str:
     """Where the plugin's own code raised, and what it must do."""
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1] if frames else None
     if last is None or last.filename.startswith(_OWN):
         return check.fix
+    if isinstance(error, NotImplementedError) and "/site-packages/sglang/" in last.filename:
+        return f"implement {last.name}() in the platform's device mixin: {check.fix}"
     return (
         f"correct what raises in {last.name}() at {last.filename}:{last.lineno}; what it must do: {check.fix}"
     )
