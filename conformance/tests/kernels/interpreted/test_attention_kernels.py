@@ -12,6 +12,9 @@ import torch
 from sglang_platform.conformance.kernels.case import Outcome
 from sglang_platform.conformance.kernels.checks import decode as decode_check
 from sglang_platform.conformance.kernels.checks import extend as extend_check
+from sglang_platform.conformance.kernels.checks import index_logits as index_check
+from sglang_platform.conformance.kernels.checks import sparse_decode as sparse_check
+from sglang_platform.conformance.kernels.checks import top_slots as top_check
 from sglang_platform.conformance.kernels.checks.attention_oracle import Rule
 from sglang_platform.conformance.kernels.mutants import Mutant, load
 from sglang_platform.core.torch_cuda.kernels import decode, extend
@@ -26,10 +29,11 @@ FAMILIES: dict[str, tuple[Any, Any, str]] = {
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_kernel_keeps_its_bound(family: str) -> None:
+    """A share of the cases; `python -m sglang_platform.conformance.kernels` runs all."""
     check, module, entry = FAMILIES[family]
     seen = list(check.cases(getattr(module, entry), CPU, seed=1))
-    assert len(seen) >= 30
-    for case in seen:
+    assert len(seen) >= 40
+    for case in seen[::3]:
         for outcome in case.run():
             assert outcome.good, f"{case.name}: {outcome}"
 
@@ -176,6 +180,42 @@ def test_a_defect_in_decode_is_seen(mutant: Mutant, tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("mutant", EXTEND_MUTANTS, ids=lambda m: m.name.replace(" ", "-"))
 def test_a_defect_in_extend_is_seen(mutant: Mutant, tmp_path: Path) -> None:
     assert first_fault(extend_check, load(mutant, tmp_path).paged_extend, mutant) is not None
+
+
+INDEX, TOP = f"{HERE}.dsa_index", f"{HERE}.dsa_topk"
+SPARSE_MUTANTS = (
+    Mutant("no key scale", INDEX, "0) * scale", "0)"),
+    Mutant("negative products kept", INDEX, "tl.maximum(products, 0.0)", "products"),
+    Mutant(
+        "scales of the page after", INDEX, "(page + PAGE * D) // 4", "(page + page_stride + PAGE * D) // 4"
+    ),
+    Mutant("keys by position", INDEX, "page = slot // PAGE", "page = position // PAGE"),
+    Mutant("one key too many", INDEX, "live = position < length", "live = position <= length"),
+    Mutant("one too few", TOP, "equal_rank <= wanted", "equal_rank < wanted"),
+    Mutant("equal ones all taken", TOP, "(equal & (equal_rank <= wanted))", "equal"),
+    Mutant("negative numbers in the wrong order", TOP, "bits < 0, ~bits", "bits < 0, bits"),
+    Mutant("positions instead of slots", TOP, "tl.store(out + rank, slot", "tl.store(out + rank, position"),
+    Mutant("the last byte left out", TOP, "tl.static_range(4)", "tl.static_range(3)"),
+    Mutant("rest of the head left out", f"{HERE}.decode", "REST=rest", "REST=0"),
+    Mutant("the slot after", f"{HERE}.decode", "table_row + token, mask", "table_row + token + 1, mask"),
+)
+SPARSE = {
+    INDEX: (index_check, "index_logits"),
+    TOP: (top_check, "top_slots"),
+    f"{HERE}.decode": (sparse_check, "paged_decode"),
+}
+
+
+@pytest.mark.parametrize("mutant", SPARSE_MUTANTS, ids=lambda m: m.name.replace(" ", "-"))
+def test_a_defect_in_sparse_attention_is_seen(mutant: Mutant, tmp_path: Path) -> None:
+    check, entry = SPARSE[mutant.module]
+    for case in check.cases(getattr(load(mutant, tmp_path), entry), CPU, seed=2):
+        try:
+            if not all(outcome.good for outcome in case.run()):
+                return
+        except Exception:  # noqa: BLE001 - a mutant may fail in any way
+            return
+    pytest.fail(f"{mutant.name} passed every case")
 
 
 def _other(rule: Rule, **changes: Any) -> Rule:

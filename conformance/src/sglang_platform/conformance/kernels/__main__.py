@@ -24,7 +24,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m sglang_platform.conformance.kernels", description=__doc__
     )
-    parser.add_argument("--platform", required=True, help="cuda, rocm, or pkg.mod:PlatformClass")
+    parser.add_argument(
+        "--platform", required=True, help="cuda, rocm, pkg.mod:PlatformClass, or several with commas"
+    )
     parser.add_argument("--only", action="append", default=[], help="a declaration's name; may be repeated")
     parser.add_argument("--skip", choices=("interpret", "compile"), action="append", default=[])
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -64,9 +66,13 @@ def _declared(platform: str) -> tuple[list[str], list[str]]:
         "cuda": "sglang_platform.cuda.platform:CudaSRTPlatform",
         "rocm": "sglang_platform.rocm.platform:RocmSRTPlatform",
     }
-    cls = named(classes.get(platform, platform))
-    targets = {"cuda": CUDA_TARGETS, "rocm": ROCM_TARGETS}.get(platform, CUDA_TARGETS + ROCM_TARGETS)
-    return list(cls.kernels), list(targets)
+    known = {"cuda": CUDA_TARGETS, "rocm": ROCM_TARGETS}
+    places: dict[str, None] = {}
+    targets: dict[str, None] = {}
+    for name in platform.split(","):
+        places |= dict.fromkeys(named(classes.get(name, name)).kernels)
+        targets |= dict.fromkeys(known.get(name, CUDA_TARGETS + ROCM_TARGETS))
+    return list(places), list(targets)
 
 
 def _interpret(

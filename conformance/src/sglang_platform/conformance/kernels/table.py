@@ -11,8 +11,8 @@ __all__ = ["page"]
 _HEAD = """# Kernels
 
 What the compiler makes of each kernel on each target, as its launch wrapper launches it there. Generated with
-Triton {triton} by `python -m sglang_platform.conformance.kernels --table docs/kernels.md`; no figure here was
-measured on a device.
+Triton {triton} by `python -m sglang_platform.conformance.kernels --platform cuda,rocm --skip interpret
+--table docs/kernels.md`; no figure here was measured on a device.
 
 Registers are per thread (AMD: accumulation registers included), shared memory and spills in bytes, matrix is the
 instruction that multiplies and how many of it the code holds, wide is the number of 16-byte loads per lane.

@@ -29,7 +29,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
                 rng.choice((1, 16, 33, 256)),
             )
         )
-        kind = rng.choice(("normal", "few values", "wide", "special"))
+        kind = rng.choice(("normal", "few values", "close", "wide", "special"))
 
         def run(a: tuple[Any, ...] = (lengths, topk, kind), tag: str = f"{seed} {number}") -> list[Outcome]:
             return _run(entry, device, tag, *a)
@@ -46,6 +46,9 @@ def _run(
     x = torch.randn((tokens, width), generator=generator)
     if kind == "few values":
         x = (x * 2).round()
+    elif kind == "close":
+        # Only the last bits differ.
+        x = 1.0 + torch.randint(0, 200, x.shape, generator=generator) * 2.0**-23
     elif kind == "wide":
         x = x * torch.exp2(torch.randint(-126, 126, x.shape, generator=generator).float())
     elif kind == "special":
