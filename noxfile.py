@@ -193,6 +193,14 @@ def check_platform(session: nox.Session, *arguments: str, **environment: str) ->
     )
 
 
+def check_kernels(session: nox.Session, platform: str) -> None:
+    """All that can be known about a platform's kernels without its device; compiled code is kept under `.nox/`."""
+    cache = str(ROOT / ".nox" / "triton")
+    module = "sglang_platform.conformance.kernels"
+    run(session, host(session), "-m", module, "--platform", platform, "--cache", cache,
+        "--json", f"reports/{platform}/kernels.json")  # fmt: skip
+
+
 @nox.session(venv_backend="none")
 def conformance(session: nox.Session) -> None:
     """The suite on any installed plugin: `nox -s conformance -- --platform NAME [--host sglang] [--level ...]`."""
@@ -207,14 +215,17 @@ def conformance_example_oot(session: nox.Session) -> None:
 
 @nox.session(name="conformance-cuda", venv_backend="none")
 def conformance_cuda(session: nox.Session) -> None:
-    """The suite on the CUDA package; what needs a GPU is left out where there is none, and said."""
+    """The suite on the CUDA package; what needs a GPU is left out where there is none, and said. Then its kernels:
+    interpreted against float64, compiled for every target, launched under a driver without a device."""
     check_platform(session, "--platform", "cuda", "--report", "reports/cuda")
+    check_kernels(session, "cuda")
 
 
 @nox.session(name="conformance-rocm", venv_backend="none")
 def conformance_rocm(session: nox.Session) -> None:
-    """The suite on the ROCm package; what needs a GPU is left out where there is none, and said."""
+    """The suite on the ROCm package, and its kernels, as `conformance-cuda` does."""
     check_platform(session, "--platform", "rocm", "--report", "reports/rocm")
+    check_kernels(session, "rocm")
 
 
 @nox.session(name="conformance-host", venv_backend="none")

@@ -52,6 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     if "compile" not in options.skip:
         good &= _compile(declared, targets, options, record)
     if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(record, indent=1))
     names = " ".join(targets)
     print(f"\n{'passed' if good else 'FAILED'}; only hardware ({names}) can show: {_LEFT}")

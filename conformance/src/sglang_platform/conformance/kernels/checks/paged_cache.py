@@ -44,7 +44,7 @@ class PagedCache:
 
 
 def _double(cache: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
-    return cache[slots.to(cache.device)].cpu().double()
+    return cache.cpu()[slots].double()
 
 
 def on_some_target(rng: random.Random, device: torch.device) -> AbstractContextManager[Any]:

@@ -14,7 +14,7 @@ Keys are read as a main part of MAIN columns and a rest of REST columns (D = 192
 powers of two. With LATENT the values are the main part of the keys (absorbed MLA, arXiv 2405.04434) and are not read
 twice. Rows of unused slots are never loaded, so what they hold does not matter.
 
-Error: see `sglang_platform.conformance.kernels.checks.attention_bound`. Source: Dao et al., Flash-Decoding (2023).
+Error: see `sglang_platform.conformance.kernels.checks.attention_oracle`. Source: Dao et al., Flash-Decoding (2023).
 """
 
 from __future__ import annotations
