@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sglang_platform.conformance.requirement import Requirement
     from sglang_platform.conformance.subject import Subject
 
-__all__ = ["Blocked", "Check", "CheckFailed", "NotRun", "check", "expect", "registered"]
+__all__ = ["Blocked", "Check", "CheckFailed", "NotRun", "check", "expect", "found_in", "registered"]
 
 HostName = Literal["none", "sglang"]
 Needs = Literal["source", "platform", "device"]
@@ -125,6 +125,14 @@ def expect(holds: Any, what: str, *, case: Any = None, fix: str | None = None) -
     """Raise CheckFailed unless `holds`."""
     if not holds:
         raise CheckFailed(what, case=case, fix=fix)
+
+
+def found_in(module: str, check_id: str) -> Check:
+    """The check of that id, from its own module alone: a process that runs one need not import what others need."""
+    import importlib
+
+    importlib.import_module(module)
+    return _registry[check_id]
 
 
 def registered() -> dict[str, Check]:

@@ -202,7 +202,7 @@ class Worker:
         """Run one check. Raises _WorkerEnded where the process died or had to be stopped."""
         self._case = None
         self._wait_until_ready()
-        self._send({"check": check.id, "seed": seed})
+        self._send({"check": check.id, "module": check.function.__module__, "seed": seed})
         limit = check.seconds * self._patience
         until = time.monotonic() + limit
         while True:

@@ -1,8 +1,8 @@
 """The process in which a plugin's code runs: takes check ids on standard input, answers on a private pipe.
 
-Run by `runner.Worker`. One JSON object a line. In: first the subject, then `{"check": id, "seed": n}`. Out: `ready`,
-then for each check its cases as they begin, and its outcome. What the plugin prints goes to standard error. On SIGUSR1
-the process writes where it is, so that a hang can be told.
+Run by `runner.Worker`. One JSON object a line. In: first the subject, then `{"check": id, "module": its module,
+"seed": n}`. Out: `ready`, then for each check its cases as they begin, and its outcome. What the plugin prints goes to
+standard error. On SIGUSR1 the process writes where it is, so that a hang can be told.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sglang_platform.conformance.check import Blocked, Check, CheckFailed, NotRun, registered
+from sglang_platform.conformance.check import Blocked, Check, CheckFailed, NotRun, found_in
 from sglang_platform.conformance.description import describe
 from sglang_platform.conformance.outcome import case_fields
 from sglang_platform.conformance.subject import DeviceAbsent, PlatformRefused, Subject
@@ -141,14 +141,14 @@ def _serve() -> None:
     fields = json.loads(sys.stdin.readline())
     fields["scratch"] = Path(fields["scratch"])
     subject = Subject(**fields)
-    checks = registered()
     tell({"ready": os.getpid()})
     for line in sys.stdin:
         wanted = json.loads(line)
         if "describe" in wanted:
             tell({"description": describe(subject)})
             continue
-        outcome = run_check(checks[wanted["check"]], subject, wanted["seed"], tell)
+        check = found_in(wanted["module"], wanted["check"])
+        outcome = run_check(check, subject, wanted["seed"], tell)
         tell({"outcome": outcome})
 
 
