@@ -1,11 +1,13 @@
-"""Runs one function of a test file in a fresh process in which the device is open.
+"""Runs tests in a process in which the device is open.
 
-The device can be opened once per process and stays: other tests of the same run must not notice it.
+The device can be opened once per process and stays: other tests of the same run must not notice it. Importing torch
+costs more than all the tests of a file, so one process runs them all.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-_PREAMBLE = """
+PREAMBLE = """
 import torch
 from sglang_platform.example_oot import torch_device
 D = torch_device.open_device()
@@ -23,28 +25,55 @@ assert D == torch_device.NAME, D
 device = torch.get_device_module(D)
 """
 
+_RUN_ALL = """
+import json, traceback
+outcomes = {}
+for name, body in bodies.items():
+    try:
+        body()
+        outcomes[name] = None
+    except Exception:
+        outcomes[name] = traceback.format_exc()
+    print(json.dumps(outcomes), flush=True)
+"""
+
+_bodies: dict[str, str] = {}
+_outcomes: dict[str, str | None] = {}
+
 
 def on_device(body: Callable[[], None]) -> Callable[[], None]:
     """The test `body`, run elsewhere; there `D` is the device type, `device` its module, `torch` torch."""
-    source = textwrap.dedent(inspect.getsource(body)).split("\n", 1)[1]  # without this decorator
+    _bodies[body.__name__] = textwrap.dedent(inspect.getsource(body)).split("\n", 1)[
+        1
+    ]  # without this decorator
 
     def test() -> None:
         from sglang_platform.example_oot.kernels import library
 
         if library.backend() != "native":
             pytest.skip("this machine cannot build the device; the reason is on stderr")
-        done = run_code(f"{_PREAMBLE}\n{source}\n{body.__name__}()")
-        assert done.returncode == 0, done.stderr
+        if not _outcomes:
+            _run_all()
+        assert _outcomes[body.__name__] is None, _outcomes[body.__name__]
 
     test.__name__, test.__doc__ = body.__name__, body.__doc__
     return test
+
+
+def _run_all() -> None:
+    names = "\n".join(f"bodies[{name!r}] = {name}" for name in _bodies)
+    done = run_code("\n".join([PREAMBLE, *_bodies.values(), "bodies = {}", names, _RUN_ALL]))
+    for name in _bodies:
+        _outcomes[name] = f"the process ended before this test, with {done.returncode}:\n{done.stderr}"
+    if done.stdout.strip():
+        _outcomes.update(json.loads(done.stdout.splitlines()[-1]))
 
 
 def run_code(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run Python code in a process of its own."""
     variables = {**os.environ, "OMP_NUM_THREADS": "2", **environment}
     return subprocess.run(
-        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=240
     )
 
 
@@ -58,7 +87,7 @@ def run_ranks(program: Path, **environment: str) -> None:
         for rank in range(2)
     ]
     try:
-        errors = [rank.communicate(timeout=120)[1] for rank in ranks]
+        errors = [rank.communicate(timeout=240)[1] for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()

@@ -1,6 +1,6 @@
 """The device under torch: operators against the CPU, memory, streams, events, generators, graphs, and what it refuses.
 
-Each test runs in a process of its own (`on_device`); `D`, `device` and `torch` are given there.
+The tests run in a process of their own (`on_device`); `D`, `device` and `torch` are given there.
 """
 
 # ruff: noqa: F821, PT017
@@ -223,7 +223,7 @@ def test_the_host_cannot_touch_device_memory() -> None:
     assert library.backend() in ("native", "torch")
     if library.backend() == "native":
         done = _run.run_code(
-            _run._PREAMBLE
+            _run.PREAMBLE
             + "import ctypes\nx = torch.ones(4, device=D)\nassert x.sum().item() == 4\n"
             + "ctypes.string_at(x.data_ptr(), 4)"
         )
@@ -235,7 +235,7 @@ def test_a_forked_child_has_no_device() -> None:
 
     if library.backend() == "native":
         done = _run.run_code(
-            _run._PREAMBLE
+            _run.PREAMBLE
             + "import os\ntorch.ones(1, device=D)\npid = os.fork()\n"
             + "if pid == 0:\n    os._exit(0 if device._is_in_bad_fork() and device.device_count() == 0 else 3)\n"
             + "assert os.waitpid(pid, 0)[1] == 0"
