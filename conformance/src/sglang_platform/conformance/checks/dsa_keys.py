@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from sglang_platform.conformance.check import check, expect
-from sglang_platform.conformance.fixtures.poisoned_pool import INDEXER, PoisonedPool
+from sglang_platform.conformance.fixtures.poisoned_pool import INDEXER, PoisonedPool, page_sizes
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.stored_bytes import raw_bytes
 from sglang_platform.conformance.requirement import kv_kind
@@ -25,7 +25,7 @@ class Keys:
 
 
 def keys(subject: Subject, rng: random.Random) -> Iterator[Keys]:
-    for page_size in subject.declares.page_sizes:
+    for page_size in page_sizes(subject, "dsa"):
         for tokens in (1, 2 * page_size + 1):
             yield Keys(page_size, 128, tokens)
 

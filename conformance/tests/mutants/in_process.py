@@ -1,0 +1,48 @@
+"""Checks on a platform class in this process: no worker, no discovery, for mutants by the hundred."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sglang_platform.conformance.check import CheckFailed, NotRun, registered
+from sglang_platform.conformance.seeds import seed_of
+from sglang_platform.conformance.subject import Subject
+
+__all__ = ["FixedSubject", "first_failure"]
+
+
+class FixedSubject(Subject):
+    """A subject whose platform is the object given."""
+
+    def __init__(self, platform: Any) -> None:
+        super().__init__("in_process")
+        self._fixed = platform
+
+    @property
+    def platform(self) -> Any:
+        return self._fixed
+
+
+def first_failure(platform: type, checks: Sequence[str], seed: int = 0) -> tuple[str | None, str]:
+    """(id, message) of the first of the checks that fails on `platform`, or (None, "")."""
+    subject = FixedSubject(platform())
+    known = registered()
+    for name in checks:
+        check = known[name]
+        subject.seed = seed_of(seed, name)
+        if any(requirement.why_not(subject) is not None for requirement in check.requires):
+            continue
+        try:
+            if check.cases is None:
+                check.function(subject)
+            else:
+                for case in check.cases(subject, subject.rng()):
+                    check.function(subject, case)
+        except NotRun:
+            continue
+        except CheckFailed as failure:
+            return name, failure.what
+        except Exception as error:  # noqa: BLE001 - what the platform raises is a failure as well
+            return name, f"{type(error).__name__}: {error}"
+    return None, ""
