@@ -64,6 +64,21 @@ def test_what_older_hosts_ask_only_out_of_tree_platforms_is_a_limit_of_the_other
     assert names(InTree(), "0.5.22") == set()
 
 
+def test_the_adapters_own_class_before_the_vendors_hides_no_limit() -> None:
+    from sglang_platform.core.hosts.sglang.limits import overridden
+    from sglang_platform.core.hosts.sglang.platform import _HostFacing
+
+    class InTree(Device):
+        _enum = PlatformEnum.CUDA
+
+        def get_graph_runner_cls(self) -> type | None:
+            return None
+
+    rebased = type("InTree", (_HostFacing, InTree), {"_rebased_by_host": True})
+    assert overridden(rebased, "get_graph_runner_cls")
+    assert not overridden(rebased, "get_kv_pool_cls")
+
+
 def _target(x: int) -> int:
     return x + 1
 

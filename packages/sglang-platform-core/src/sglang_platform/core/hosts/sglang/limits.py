@@ -34,6 +34,8 @@ _NOT_CARRIED = (
     ("get_speculative_graph_runner_cls", "asks_speculative_worker", "0.5.23"),
 )
 
+_ADAPTER, _CONTRACT = "sglang_platform.core.hosts.", "sglang_platform.core.contract."
+
 _READ_SINCE = {"supports_triton": "0.5.22", "hicache_device_kernels": "0.5.22", "supports_pynccl": "0.5.23"}
 # Carried by a hook where the host does not read it.
 _CARRIED_CAPABILITIES = frozenset({"supports_triton"})
@@ -95,12 +97,11 @@ def _capability_limits(platform: Any, host: HostFacts) -> list[Limit]:
 
 
 def overridden(cls: type, name: str) -> bool:
-    """Whether a vendor's class answers `name`, and not the contract, the host or the adapter."""
+    """Whether a vendor's class answers `name`; the adapter's own classes stand before it and pass the question on."""
     for klass in cls.__mro__:
-        if name in vars(klass) and REBASED_MARK not in vars(klass):
-            return klass.__module__.partition(".")[0] != "sglang" and not klass.__module__.startswith(
-                ("sglang_platform.core.contract", "sglang_platform.core.hosts")
-            )
+        if name not in vars(klass) or REBASED_MARK in vars(klass) or klass.__module__.startswith(_ADAPTER):
+            continue
+        return klass.__module__.partition(".")[0] != "sglang" and not klass.__module__.startswith(_CONTRACT)
     return False
 
 
