@@ -214,3 +214,53 @@ def test_no_command_that_only_looks_imports_torch_or_sglang(arguments) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
     assert run.returncode == 0, run.stderr
+
+
+# The diffusion runtime
+
+
+def _for_pictures(command, name: str, activate: str, identity: str = "OOT") -> None:
+    (command.folder / f"{name}_mm.py").write_text(
+        "from sglang_platform.core import MMPlatform, PlatformEnum\n"
+        f"class Platform(MMPlatform):\n    _enum = PlatformEnum.{identity}\n    device_name = {name!r}\n"
+        f"def activate():\n    {activate}\n"
+    )
+    info = command.folder / f"{name}_mm-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-mm\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        f"[sglang.multimodal_gen.platforms]\n{name} = {name}_mm:activate\n"
+    )
+
+
+def test_list_and_info_tell_both_runtimes(command) -> None:
+    command.platform("here", HERE)
+    _for_pictures(command, "pictures", "return 'pictures_mm:Platform'")
+    document = command.json("list", "--explain")
+    assert [(one["kind"], one["name"]) for one in document["plugins"] if one["name"] == "pictures"] == [
+        ("diffusion platform", "pictures")
+    ]
+    assert document["diffusion_decision"]["outcome"].startswith("pictures (pictures-mm 1.0) is the platform")
+    assert document["decision"]["outcome"].startswith("here (here-dist 1.0) is the platform")
+    assert "the diffusion runtime:" in command("list", "--explain").stdout
+
+
+def test_info_tells_why_the_diffusion_platform_is_refused(command) -> None:
+    _for_pictures(command, "pictures", "return 'pictures_mm:Platform'", identity="CUDA")
+    document = command.json("info")
+    assert document["platform"]["plugin"] is None
+    assert "_enum CUDA" in document["diffusion_platform"]["refused"]
+
+
+def test_doctor_counts_a_refused_diffusion_platform_as_a_problem(command) -> None:
+    _for_pictures(command, "npu", "return 'npu_mm:Platform'")
+    run = command("doctor", "--json")
+    assert run.returncode == 1
+    assert "named 'npu', as a platform of the host's own" in run.stdout
+
+
+def test_doctor_tells_what_a_diffusion_plugin_declined_with(command) -> None:
+    _for_pictures(command, "pictures", ABSENT)
+    run = command("doctor")
+    assert "pictures declined, for the diffusion runtime" in run.stdout
+    assert "no /dev/absent" in run.stdout

@@ -17,7 +17,7 @@ import rich.table  # noqa: F401
 
 import sglang_platform.core
 from sglang_platform.core import plugins
-from sglang_platform.core.discovery import current
+from sglang_platform.core.discovery import current, current_mm
 
 PLATFORMS = "sglang.srt.platforms"
 GENERAL = "sglang.srt.plugins"
@@ -122,13 +122,16 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         monkeypatch.delenv(name)
     others = [entry for entry in sys.path if not _holds_metadata(entry)]
     monkeypatch.setattr(sys, "path", [str(made.folder), *others])
-    monkeypatch.delitem(sys.modules, "sglang.srt.platforms", raising=False)
+    for host in ("sglang.srt.platforms", "sglang.multimodal_gen.runtime.platforms"):
+        monkeypatch.delitem(sys.modules, host, raising=False)
     before = set(sys.modules)
     current.reset()
+    current_mm.process.reset()
     plugins.reset()
     yield made
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
             del sys.modules[name]
     current.reset()
+    current_mm.process.reset()
     plugins.reset()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sglang_platform.conformance import diffusion_subject
-from sglang_platform.conformance.check import Blocked, CheckFailed, check, expect
+from sglang_platform.conformance.check import Blocked, CheckFailed, NotRun, check, expect
 from sglang_platform.conformance.diffusion_subject import diffusion
 from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.requirement import engine
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.errors import PlatformError
 
@@ -167,3 +168,52 @@ def diffusion_attention_is_named(subject: Subject) -> None:
         f"asked for a backend that nobody has, get_attn_backend_cls_str() answered {place!r}",
         case={"selected_backend": unheard_of.name},
     )
+
+
+@check(
+    level=Level.HOST,
+    requires=[diffusion(), engine()],
+    hosts=("sglang",),
+    needs="device",
+    seconds=900,
+    fix="compare the platform's attention with float64 first (kernels.diffusion_attention_agrees_with_float64); both "
+    "pictures are kept in the folder that the message names",
+)
+def diffusion_makes_the_same_picture(subject: Subject) -> None:
+    """The diffusion runtime serves a small pipeline in float32 on the platform and on the host's own CPU platform: with
+    one seed the pictures agree within 2 of 255, and where the platform names its own attention, none of the host's
+    ran."""
+    from importlib.util import find_spec
+
+    if find_spec("diffusers") is None:
+        raise NotRun("diffusers is not installed: pip install 'sglang[diffusion]'")
+    from sglang_platform.conformance.host.diffusion import GenerationFailed, difference, generate
+    from sglang_platform.conformance.host.diffusion_pipeline import make_pipeline
+
+    folder = subject.scratch / "pictures"
+    folder.mkdir(parents=True, exist_ok=True)
+    pipeline = make_pipeline(folder / "pipeline")
+    try:
+        reference = generate("cpu", pipeline, folder / "host_cpu.png")
+    except GenerationFailed as failed:
+        raise NotRun(f"the host's own CPU platform makes no picture here: {failed}") from failed
+    try:
+        picture = generate(subject.name, pipeline, folder / f"{subject.name}.png", llm_platform=subject.name)
+    except GenerationFailed as failed:
+        raise CheckFailed(f"no picture was made: {failed}") from failed
+    workers = picture.counters.get("host.diffusion.worker", 0)
+    expect(workers == 1, f"{workers} workers of the diffusion runtime were counted, and one was started")
+    device = {name: picture.identity[name] for name in ("device_name", "device_type")}
+    expect(
+        device == picture.llm_device,
+        f"in one process the diffusion runtime is on {device}, the LLM runtime on {picture.llm_device}",
+        fix="name the platform in both variables, and derive both classes from one device mixin",
+    )
+    from sglang_platform.core.attention.diffusion import DiffusionAttention
+
+    own = diffusion_subject.attention_class(subject)
+    if issubclass(own, DiffusionAttention):
+        others = picture.counters.get("host.diffusion.attention_calls", 0)
+        expect(others == 0, f"the host's own attention ran {others} times beside {own.__qualname__}")
+    apart = difference(reference.path, picture.path)
+    expect(apart <= 2, f"the pictures differ by up to {apart} of 255: {reference.path} and {picture.path}")

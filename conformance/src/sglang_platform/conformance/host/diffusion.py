@@ -62,7 +62,7 @@ def generate(
     guidance: float = 0.0,
     seed: int = 7,
     environment: dict[str, str] | None = None,
-    timeout: float = 300,
+    timeout: float = 600,
     **server: Any,
 ) -> Picture:
     """Serve `pipeline` in float32 on the diffusion platform `platform` and save one PNG at `to`.

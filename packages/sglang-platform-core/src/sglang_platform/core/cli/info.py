@@ -16,7 +16,9 @@ from sglang_platform.core.cli.output import (
     quiet_plugins,
 )
 from sglang_platform.core.contract.version import CONTRACT_VERSION
-from sglang_platform.core.discovery import current
+from sglang_platform.core.discovery import scan
+from sglang_platform.core.discovery.kind import DIFFUSION, SRT, PlatformKind
+from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.versions import installed_version
 from sglang_platform.core.errors import PlatformError
 
@@ -41,35 +43,44 @@ def info(as_json: JsonOption = False) -> None:
     from rich.text import Text
 
     table = Table(show_header=False, box=None)
-    for part in ("platform", "versions"):
-        for name, value in document[part].items():
+    for part in ("platform", "diffusion_platform", "versions"):
+        for name, value in document.get(part, {}).items():
+            label = f"diffusion {name}" if part == "diffusion_platform" else name
             table.add_row(
-                Text(name.replace("_", " "), style="bold"), Text("-" if value is None else str(value))
+                Text(label.replace("_", " "), style="bold"), Text("-" if value is None else str(value))
             )
     console().print(table)
 
 
 def _document() -> dict[str, Any]:
-    platform: Any = current.current_platform
+    document: dict[str, Any] = {"platform": _platform(SRT)}
+    if scan.records(DIFFUSION.group):
+        try:
+            document["diffusion_platform"] = _platform(DIFFUSION)
+        except PlatformError as error:  # it concerns one runtime; doctor counts it as a problem
+            document["diffusion_platform"] = {"refused": str(error)}
+    document["versions"] = {
+        "core": installed_version("sglang-platform-core"),
+        "contract": CONTRACT_VERSION,
+        "sglang": installed_version("sglang"),
+        "torch": installed_version("torch"),
+        "python": python_platform.python_version(),
+    }
+    return document
+
+
+def _platform(kind: PlatformKind) -> dict[str, Any]:
+    platform, process = lazy_platform(kind)
     device_name, device_type = platform.device_name, platform.device_type
-    decision = current.decide()
+    decision = process.decide()
     origin = decision.origin
     cls = type(platform)
     return {
-        "platform": {
-            "plugin": origin.name if origin else None,
-            "distribution": origin.distribution if origin else None,
-            "distribution_version": origin.version if origin else None,
-            "class": f"{cls.__module__}.{cls.__qualname__}",
-            "device_name": device_name,
-            "device_type": device_type,
-            "why": decision.trace.outcome,
-        },
-        "versions": {
-            "core": installed_version("sglang-platform-core"),
-            "contract": CONTRACT_VERSION,
-            "sglang": installed_version("sglang"),
-            "torch": installed_version("torch"),
-            "python": python_platform.python_version(),
-        },
+        "plugin": origin.name if origin else None,
+        "distribution": origin.distribution if origin else None,
+        "distribution_version": origin.version if origin else None,
+        "class": f"{cls.__module__}.{cls.__qualname__}",
+        "device_name": device_name,
+        "device_type": device_type,
+        "why": decision.trace.outcome,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -14,14 +15,14 @@ from sglang_platform.core.cli.output import (
     print_refusal,
     quiet_plugins,
 )
-from sglang_platform.core.discovery import current, scan
+from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.contract_version import stated_versions
-from sglang_platform.core.discovery.groups import GENERAL_GROUP, PLATFORM_GROUP
+from sglang_platform.core.discovery.kind import KINDS, PLUGIN_GROUPS, SRT, PlatformKind
+from sglang_platform.core.discovery.lazy import lazy_platform
+from sglang_platform.core.discovery.trace import Trace
 from sglang_platform.core.errors import PlatformError
 
 __all__ = ["list_plugins"]
-
-_KINDS = {PLATFORM_GROUP: "platform", GENERAL_GROUP: "general"}
 
 
 def list_plugins(
@@ -33,30 +34,41 @@ def list_plugins(
 ) -> None:
     """The installed plugins, from metadata alone: nothing of them is imported, unless --explain asks them.
 
-    Exit status 1: --explain found that the platform is refused.
+    Exit status 1: --explain found that a platform is refused.
     """
-    plugins = [_describe(record) for group in _KINDS for record in scan.records(group)]
-    error = _ask() if explain else None
-    trace = current.trace()
+    plugins = [_describe(record) for group in PLUGIN_GROUPS for record in scan.records(group)]
+    # Where nothing is installed for the diffusion runtime, and none is named, there is nothing to explain.
+    asked = [kind for kind in KINDS if explain and (kind is SRT or _is_concerned(kind))]
+    errors = {kind.runtime: error for kind in asked if (error := _ask(kind)) is not None}
+    traces: dict[str, Trace | None] = {kind.runtime: lazy_platform(kind)[1].trace for kind in asked}
     if as_json:
         document: dict[str, Any] = {"plugins": plugins}
         document["unreadable"] = [found._asdict() for found in scan.scan().unreadable]
-        if explain:
-            document["decision"] = trace.as_dict() if trace else None
+        for kind in asked:
+            trace = traces[kind.runtime]
+            name = "decision" if kind is SRT else f"{kind.runtime}_decision"
+            document[name] = trace.as_dict() if trace else None
         print_json(document)
     else:
         _print_table(plugins)
-        if explain and trace:
-            console().print(trace)
-        if error is not None:
-            print_refusal(error, as_json=False)
-    if error is not None:
+        for kind in asked:
+            if kind is not SRT:
+                console().print(f"the {kind.runtime} runtime:", style="bold")
+            if (trace := traces[kind.runtime]) is not None:
+                console().print(trace)
+            if kind.runtime in errors:
+                print_refusal(errors[kind.runtime], as_json=False)
+    if errors:
         raise typer.Exit(FOUND_A_PROBLEM)
+
+
+def _is_concerned(kind: PlatformKind) -> bool:
+    return bool(scan.records(kind.group)) or kind.variable in os.environ
 
 
 def _describe(record: scan.EntryPointRecord) -> dict[str, Any]:
     return {
-        "kind": _KINDS[record.group],
+        "kind": PLUGIN_GROUPS[record.group],
         "name": record.name,
         "distribution": record.origin.distribution,
         "version": record.origin.version,
@@ -65,10 +77,10 @@ def _describe(record: scan.EntryPointRecord) -> dict[str, Any]:
     }
 
 
-def _ask() -> PlatformError | None:
+def _ask(kind: PlatformKind) -> PlatformError | None:
     try:
         with quiet_plugins():
-            current.choice()
+            lazy_platform(kind)[1].choose()
     except PlatformError as error:
         return error
     return None

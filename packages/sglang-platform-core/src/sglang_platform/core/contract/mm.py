@@ -63,8 +63,9 @@ class MMPlatform(DeviceMixin):
     # Attention
 
     def get_attn_backend_cls_str(self, selected_backend: Any, head_size: int, dtype: torch.dtype) -> str:
-        """The attention backend class for heads of `head_size` elements of `dtype`.
+        """The attention class for heads of `head_size` elements of `dtype`: `"pkg.mod.Class"`.
 
+        The class derives from core's `DiffusionAttention`, or from the host's `AttentionBackend`.
         `selected_backend` is a member of the host's `AttentionBackendEnum`, or None for the platform's
         choice. The host's selector calls it once per combination. The default serves torch's scaled
         dot-product attention, which runs on every torch device, and raises ValueError for any other backend
@@ -95,7 +96,9 @@ class MMPlatform(DeviceMixin):
         """The class whose `all_to_all_4D` exchanges sequence and heads in sequence parallelism.
 
         By default the platform's communicator. An out-of-tree platform that named none raises
-        NotImplementedError: the host's base class has no all-to-all of its own.
+        NotImplementedError, as the host's class does: it asks for every group of two or more ranks, and which
+        transport serves a device of one's own is not for a default to guess. The host's own base class, which goes
+        through `torch.distributed`, may be named here.
         """
         cls = self.get_device_communicator_cls()
         if cls == _BASE_COMMUNICATOR and self.is_out_of_tree():

@@ -15,7 +15,8 @@ from sglang_platform.core.diagnosis.module_source import (
     package_files,
 )
 from sglang_platform.core.discovery import scan
-from sglang_platform.core.discovery.groups import GENERAL_GROUP, OWN_PLUGIN, PLATFORM_GROUP
+from sglang_platform.core.discovery.groups import OWN_PLUGIN
+from sglang_platform.core.discovery.kind import PLUGIN_GROUPS
 from sglang_platform.core.discovery.module_search import find
 from sglang_platform.core.errors import HookTargetError, PluginOrigin
 from sglang_platform.core.hooks import existence
@@ -80,7 +81,10 @@ def registered_hooks(source: ModuleSource) -> Iterator[RegisteredHook]:
 def _by_plugin(reader: SourceReader) -> Iterator[tuple[PluginOrigin, list[RegisteredHook]]]:
     """The registrations of each plugin's package; one that two plugins share counts for the first."""
     seen: set[Path] = set()
-    for record in (*scan.records(GENERAL_GROUP), *scan.records(PLATFORM_GROUP)):
+    groups = sorted(
+        PLUGIN_GROUPS, key=lambda group: group.endswith(".platforms")
+    )  # hooks are registered by plugins
+    for record in (record for group in groups for record in scan.records(group)):
         hooks: list[RegisteredHook] = []
         module = record.value.partition("[")[0].partition(":")[0].strip()
         for name, path in package_files(module) if module and record.name != OWN_PLUGIN else ():

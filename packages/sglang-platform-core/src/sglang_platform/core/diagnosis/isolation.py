@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sglang_platform.core.diagnosis.finding import Finding
 from sglang_platform.core.discovery import scan
-from sglang_platform.core.discovery.groups import GENERAL_GROUP, PLATFORM_GROUP
+from sglang_platform.core.discovery.kind import PLUGIN_GROUPS
 from sglang_platform.core.discovery.module_search import find, found_by_a_fresh_interpreter
 from sglang_platform.core.discovery.scan import EntryPointRecord
 
@@ -24,7 +24,7 @@ __all__ = ["examine_isolation"]
 def examine_isolation() -> Iterator[Finding]:
     """A warning for each plugin whose metadata is found everywhere and whose module is not."""
     here: dict[EntryPointRecord, tuple[str, ModuleSpec]] = {}
-    for record in (*scan.records(PLATFORM_GROUP), *scan.records(GENERAL_GROUP)):
+    for record in (record for group in PLUGIN_GROUPS for record in scan.records(group)):
         module = record.value.partition("[")[0].partition(":")[0].strip()
         spec = find(module)[0] if module else None
         if spec is not None and record.origin.distribution:

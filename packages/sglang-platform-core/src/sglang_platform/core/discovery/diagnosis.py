@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from sglang_platform.core.diagnosis.finding import Finding, as_finding, worst_first
-from sglang_platform.core.discovery import current, scan
+from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.contract_version import check_contract_version
 from sglang_platform.core.discovery.entry_target import only_importable_from_here, target_problem
 from sglang_platform.core.discovery.groups import (
@@ -17,6 +17,8 @@ from sglang_platform.core.discovery.groups import (
     PLATFORM_GROUP,
     RETIRED_GROUPS,
 )
+from sglang_platform.core.discovery.kind import KINDS, PLUGIN_GROUPS, SRT, PlatformKind
+from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.resolve import refuse_duplicates
 from sglang_platform.core.discovery.settings import PLUGINS_VARIABLE, plugin_filter, stop_on_error
 from sglang_platform.core.discovery.spelling import nearest
@@ -73,8 +75,12 @@ def _groups() -> Iterator[Finding]:
         )
 
 
+def _plugins() -> list[scan.EntryPointRecord]:
+    return [record for group in PLUGIN_GROUPS for record in scan.records(group)]
+
+
 def _targets() -> Iterator[Finding]:
-    for record in (*scan.records(PLATFORM_GROUP), *scan.records(GENERAL_GROUP)):
+    for record in _plugins():
         problem = target_problem(record.value)
         if problem is not None:
             yield Finding(
@@ -97,7 +103,7 @@ def _targets() -> Iterator[Finding]:
 
 
 def _duplicates() -> Iterator[Finding]:
-    for group in (PLATFORM_GROUP, GENERAL_GROUP):
+    for group in PLUGIN_GROUPS:
         try:
             refuse_duplicates(scan.records(group))
         except PlatformError as error:
@@ -105,7 +111,7 @@ def _duplicates() -> Iterator[Finding]:
 
 
 def _contracts() -> Iterator[Finding]:
-    plugins = (*scan.records(PLATFORM_GROUP), *scan.records(GENERAL_GROUP))
+    plugins = _plugins()
     for record in plugins:
         try:
             check_contract_version(record)
@@ -124,24 +130,32 @@ def _contracts() -> Iterator[Finding]:
 
 
 def _decision() -> Iterator[Finding]:
+    for kind in KINDS:
+        # Most machines have nothing for the diffusion runtime, and need not read of it.
+        if kind is SRT or scan.records(kind.group) or kind.variable in os.environ:
+            yield from _decision_of(kind)
+
+
+def _decision_of(kind: PlatformKind) -> Iterator[Finding]:
+    process = lazy_platform(kind)[1]
+    where = "" if kind is SRT else f", for the {kind.runtime} runtime"
     try:
         stop_on_error()
-        choice = current.choice()
+        choice = process.choose()
     except PlatformError as error:
         yield as_finding(error)
     else:
-        yield Finding(
-            "platform-decided", "note", choice.trace.outcome or "no platform plugin is active", choice.origin
-        )
-    trace = current.trace()
+        outcome = choice.trace.outcome or "no platform plugin is active"
+        yield Finding("platform-decided", "note", f"{outcome}{where}", choice.origin)
+    trace = process.trace
     for candidate in trace.candidates if trace else ():
         if candidate.outcome == "declined":
-            what = f"{candidate.origin.name} declined"
+            what = f"{candidate.origin.name} declined{where}"
             yield Finding("platform-declined", "note", what, candidate.origin, candidate.reason)
         elif candidate.outcome == "failed":
             fix = "see the reason; to go on without it: SGLANG_PLATFORM_ON_ERROR=warn"
             if trace is None or trace.error is None:
-                what = f"{candidate.origin.name} failed"
+                what = f"{candidate.origin.name} failed{where}"
                 yield Finding("plugin-failed", "problem", what, candidate.origin, candidate.reason, fix)
 
 
@@ -155,7 +169,7 @@ def _filters() -> Iterator[Finding]:
         return
     general = [record for record in scan.records(GENERAL_GROUP) if record.name != OWN_PLUGIN]
     platforms = scan.records(PLATFORM_GROUP)
-    known = {OWN_PLUGIN, *(record.name for record in (*general, *platforms))}
+    known = {OWN_PLUGIN, *(record.name for record in _plugins())}
     variable = f"{PLUGINS_VARIABLE}={','.join(names)}"
     for name in names:
         if name not in known:
@@ -203,7 +217,7 @@ def _filters() -> Iterator[Finding]:
 
 def _active() -> PluginOrigin | None:
     try:
-        return current.choice().origin
+        return lazy_platform(SRT)[1].choose().origin
     except PlatformError:
         return None  # told by _decision
 

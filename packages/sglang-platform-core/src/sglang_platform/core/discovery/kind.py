@@ -13,7 +13,7 @@ from sglang_platform.core.discovery.groups import (
 )
 from sglang_platform.core.hosts import HostAdapter, active_diffusion_host, active_host
 
-__all__ = ["DIFFUSION", "KINDS", "SRT", "PlatformKind"]
+__all__ = ["DIFFUSION", "KINDS", "PLUGIN_GROUPS", "SRT", "PlatformKind"]
 
 
 @dataclass(frozen=True)
@@ -96,3 +96,11 @@ DIFFUSION = PlatformKind(
 """The diffusion runtime's platforms."""
 
 KINDS = (SRT, DIFFUSION)
+
+PLUGIN_GROUPS = {
+    SRT.group: "platform",
+    SRT.general_group: "general",
+    DIFFUSION.group: "diffusion platform",
+    DIFFUSION.general_group: "diffusion general",
+}
+"""Every group whose entry points are plugins, with what they are called in tables."""
