@@ -39,9 +39,8 @@ class Built:
 
 @dataclass(frozen=True)
 class Row:
-    """One row. `case`: its parameters, for the report. `needs`: bytes on the device.
-
-    bound: "memory", "compute", or "host", which is timed by the CPU's clock: launches and replays."""
+    """One row. `case`: its parameters, for the report. `needs`: bytes on the device. `bound`: "memory", "compute", or
+    "host", which is timed by the host's clock."""
 
     name: str
     case: Mapping[str, Any]

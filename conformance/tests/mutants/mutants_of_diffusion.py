@@ -77,7 +77,9 @@ _APART = "kernels.diffusion_packed_sequences_are_apart"
 
 
 @mutant(
-    check=_CREATED, defect="the platform says it is CUDA, which this host takes from itself only", says="_enum CUDA"
+    check=_CREATED,
+    defect="the platform says it is CUDA, which this host takes from itself only",
+    says="_enum CUDA",
 )
 def diffusion_platform_in_tree(folder: Path) -> Installed:
     return plugin(

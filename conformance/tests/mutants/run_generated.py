@@ -28,17 +28,20 @@ from sglang_platform.conformance.check import registered
 
 SECONDS = 60
 
+POOLS, ALLOCATORS, ATTENTION = (
+    "sglang_platform.conformance.checks." + name for name in ("pool", "allocators", "attention")
+)
 CHECKED = {
-    "pools.py": ("memory.",),
-    "rows.py": ("memory.",),
-    "dsa_pool.py": ("memory.",),
-    "allocator.py": ("memory.",),
-    "attention.py": ("kernels.",),
+    "pools.py": (POOLS, "sglang_platform.conformance.checks.dsa"),
+    "rows.py": (POOLS,),
+    "dsa_pool.py": (POOLS, "sglang_platform.conformance.checks.dsa"),
+    "allocator.py": (ALLOCATORS,),
+    "attention.py": (ATTENTION,),
 }
-"""The levels that must notice a change of a file."""
+"""The modules of checks that must notice a change of a file, by how their names begin."""
 
-_LAST = ("memory.state_machine_adds_up",)
-"""Slow: only for what survives all others."""
+_SLOW = ("memory.state_machine_adds_up",)
+"""Only for what survives all others."""
 
 
 @dataclass(frozen=True)
@@ -50,28 +53,9 @@ class Result:
 
 
 def checks_for(file: str) -> list[str]:
-    """The checks that judge a file: of its own parts first, slow ones last."""
-    prefixes = CHECKED[file]
-    ids = [
-        one.id
-        for one in registered().values()
-        if one.id.startswith(prefixes) and "none" in one.hosts and one.needs == "device"
-    ]
-    about_allocators = (
-        "allocator",
-        "extend_",
-        "exhaustion",
-        "double_free",
-        "free_group",
-        "random_h",
-        "state_machine",
-    )
-    own = [
-        name
-        for name in ids
-        if name.partition(".")[2].startswith(about_allocators) == (file == "allocator.py")
-    ]
-    return sorted(own, key=lambda name: name in _LAST)
+    """The checks that judge a file, slow ones last."""
+    ids = [one.id for one in registered().values() if one.function.__module__.startswith(CHECKED[file])]
+    return sorted(ids, key=lambda name: name in _SLOW)
 
 
 def run_one(mutation: Mutation) -> Result:
@@ -97,8 +81,14 @@ def run_all(files: Sequence[str], jobs: int) -> list[Result]:
     registered()  # imported once, before the processes are made
     found = [one for file in files for one in mutations(file, (SOURCE / file).read_text())]
     context = multiprocessing.get_context("fork")
+    results = []
     with context.Pool(jobs, maxtasksperchild=1) as pool:
-        return list(pool.imap(run_one, found, chunksize=1))
+        for result in pool.imap(run_one, found, chunksize=1):
+            results.append(result)
+            one = result.mutation
+            if result.killer is None and explanation(one) is None:
+                print(f"SURVIVES {one.kind} line {one.line}: {one.name}", flush=True)
+    return results
 
 
 _HEAD = """# Generated mutations
@@ -141,8 +131,6 @@ def main() -> int:
     results = run_all(given.files or list(CHECKED), given.jobs)
     alive = [one for one in results if one.killer is None]
     unexplained = [one for one in alive if explanation(one.mutation) is None]
-    for one in unexplained:
-        print(f"SURVIVES {one.mutation.kind} line {one.mutation.line}: {one.mutation.name}")
     killed = len(results) - len(alive)
     print(f"{killed} of {len(results)} killed; {len(unexplained)} of {len(alive)} survivors unexplained")
     if given.write is not None:

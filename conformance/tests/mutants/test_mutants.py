@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -10,11 +12,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mutant import all_mutants
+from mutant import HERE, all_mutants
 from run_mutants import Verdict, run_mutant, table
 
 from sglang_platform.conformance.check import registered
 from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.runner import Runner, Selection
 
 ONE_OF_EACH_KIND = ("no_contract_version", "TotalAndFreeSwapped", "imports_a_lost_name")
 
@@ -32,6 +35,30 @@ def test_every_level_has_mutants_and_each_names_a_check() -> None:
 def test_a_mutant_is_killed_by_its_check(name: str) -> None:
     (mutant,) = [one for one in all_mutants() if one.name == name]
     assert run_mutant(mutant).problem is None
+
+
+def test_a_failure_is_the_same_when_the_printed_command_runs_it_alone() -> None:
+    """Among other checks, and then with the options of the command that the report prints."""
+    searches = "memory.random_histories_add_up"
+    mutant = next(one for one in all_mutants() if one.check == searches)
+    path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
+    environment = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    checks = ("memory.allocator_lends_every_page_once", searches)
+    selection = Selection(f"mutant={mutant.location}", checks=checks, seed=5, environment=environment)
+    among = next(one for one in Runner(selection).run() if one.id == searches)
+    assert among.status == "failed"
+    assert among.rerun is not None
+    words = shlex.split(among.rerun)
+    options = {name: words[words.index(name) + 1] for name in ("--platform", "--check", "--seed")}
+    (alone,) = Runner(
+        Selection(
+            options["--platform"],
+            checks=(options["--check"],),
+            seed=int(options["--seed"]),
+            environment=environment,
+        )
+    ).run()
+    assert (alone.what, alone.case, alone.seed) == (among.what, among.case, among.seed)
 
 
 def test_the_table_shows_a_survivor() -> None:

@@ -136,6 +136,13 @@ def mla_parts_make_one_row(subject: Subject, case: Pool) -> None:
             got is not None and got.reshape(3, -1).cpu().equal(wanted.reshape(3, -1).cpu()),
             f"get_mla_kv_buffer() gives another {part} part than was stored",
         )
+    wider, _ = pool.pool.get_mla_kv_buffer(layer, loc, torch.float64)
+    expect(
+        wider.dtype == torch.float64
+        and wider.reshape(3, -1).cpu().equal(rows[..., :rank].reshape(3, -1).cpu().double()),
+        f"get_mla_kv_buffer() for float64 gives {wider.dtype}",
+        fix="give the rows in dst_dtype where it is named, else in the pool's dtype",
+    )
     values = pool.pool.get_value_buffer(layer.layer_id)[loc]
     expect(
         tuple(values.shape) == (3, 1, rank) and torch.equal(values.cpu(), rows[..., :rank].cpu()),

@@ -13,4 +13,7 @@ Every check must pass on it, and the suite is tested by breaking it one line at 
     ops.py          the fused ops
     graph_runner.py decode graphs that run the model again
     communicator.py collectives of a group
+    on_sglang.py    another platform, written on SGLang's classes directly; on_sglang_parts.py holds its parts
+
+Nothing of it is shared with the oracles.
 """

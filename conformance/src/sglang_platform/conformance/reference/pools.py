@@ -12,8 +12,6 @@ from sglang_platform.core.errors import PlatformError
 
 __all__ = ["ReferenceMHAPool", "ReferenceMLAPool"]
 
-GIB = 1 << 30
-
 
 class _Rows:
     """What both pools do with their buffers, whatever is in a row."""

@@ -5,11 +5,13 @@ A vendor changes: the layout in `_create_buffers` and the kernels that store and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from sglang_platform.core import DSATokenToKVPool, MHATokenToKVPool, MLATokenToKVPool, counter
+from sglang_platform.core.memory.rows import cast_rows
 from sglang_platform.example_oot.kernels import store_kv
 
 _stores = counter("example_oot.kv_pool.stores")
@@ -49,7 +51,7 @@ class _LatentRows:
     kv_lora_rank: int
     dtype: torch.dtype
     store_dtype: torch.dtype
-    start_layer: int
+    _layer_to_write: Callable[..., int]
 
     def set_kv_buffer(
         self,
@@ -63,11 +65,12 @@ class _LatentRows:
         slots = (
             loc if isinstance(loc, torch.Tensor) else loc.loc
         )  # the host may wrap it, with other pools' slots
-        layer_id = layer.layer_id if layer_id_override is None else layer_id_override
-        rows = cache_k.view(slots.numel(), 1, -1).to(self.dtype)
+        buffer = self.kv_buffer[self._layer_to_write(layer, layer_id_override)]
+        if slots.numel() == 0:
+            return
+        rows = cast_rows(cache_k.reshape(slots.numel(), 1, buffer.shape[-1]), self.dtype)
         rows = rows if self.store_dtype == self.dtype else rows.view(self.store_dtype)
-        latent, rotated = rows[..., : self.kv_lora_rank], rows[..., self.kv_lora_rank :]
-        self._scatter_mla_rows(self.kv_buffer[layer_id - self.start_layer], slots, latent, rotated)
+        self._scatter_mla_rows(buffer, slots, *rows.tensor_split([self.kv_lora_rank], dim=-1))
 
     def _scatter_mla_rows(
         self,
@@ -92,6 +95,8 @@ class ExampleOOTMLAPool(_LatentRows, MLATokenToKVPool):
 
 class ExampleOOTDSAPool(DSATokenToKVPool):
     """DeepSeek sparse attention pool: latent rows, packed in fp8 or plain, and the indexer's keys; core's own."""
+
+    supported_dtypes = _DTYPES
 
 
 def _store(

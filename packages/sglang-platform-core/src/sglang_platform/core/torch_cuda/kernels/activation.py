@@ -16,7 +16,7 @@ from sglang_platform.core.torch_cuda.kernels.launch import Launch, tuned
 __all__ = ["silu_and_mul", "silu_and_mul_kernel"]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def silu_and_mul_kernel(
     x_ptr, out_ptr, rows, x_stride, WIDTH: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK: tl.constexpr
 ):

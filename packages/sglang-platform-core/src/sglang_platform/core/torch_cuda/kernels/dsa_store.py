@@ -20,7 +20,7 @@ from sglang_platform.core.torch_cuda.kernels.launch import Launch, converts_fp8,
 __all__ = ["store_index_keys", "store_index_keys_kernel", "store_packed", "store_packed_kernel"]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def store_packed_kernel(
     nope_ptr, rope_ptr, values_ptr, scales_ptr, rope_out_ptr, loc_ptr, n,
     nope_stride, rope_stride, row_bytes,
@@ -93,7 +93,7 @@ def store_packed(
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def store_index_keys_kernel(
     keys_ptr, scales_ptr, out_ptr, scales_out_ptr, loc_ptr, n,
     keys_stride, scales_stride, page_bytes,

@@ -24,7 +24,7 @@ MOST_ROWS = 512
 """Rows that one program can hold in registers beside a useful width; above it a copy through memory is as fast."""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def move_rows_kernel(
     table_ptr, tgt_ptr, src_ptr, n,
     PER_PAGE: tl.constexpr, ALIGNED: tl.constexpr, WORD: tl.constexpr,

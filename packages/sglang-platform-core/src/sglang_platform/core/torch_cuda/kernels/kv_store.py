@@ -46,7 +46,7 @@ def _store_columns(
     tl.store(out_ptr + slots[:, None] * out_stride + column[None, :], stored, mask=mask)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def store_pair_kernel(
     a_ptr, b_ptr, a_out_ptr, b_out_ptr, loc_ptr, a_scale, b_scale, n,
     a_stride_token, a_stride_head, a_out_stride, b_stride_token, b_stride_head, b_out_stride,

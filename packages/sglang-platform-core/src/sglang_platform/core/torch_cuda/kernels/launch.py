@@ -1,4 +1,8 @@
-"""Where kernels run, and the shapes they are launched with, by architecture."""
+"""Where kernels run, and the shapes they are launched with, by architecture.
+
+Kernels do not specialise on the number of tokens or rows (`do_not_specialize`): it changes with every batch, and a new
+specialisation is a compilation while somebody waits.
+"""
 
 from __future__ import annotations
 

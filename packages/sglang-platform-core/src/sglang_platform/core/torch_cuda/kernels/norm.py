@@ -17,7 +17,7 @@ from sglang_platform.core.torch_cuda.kernels.launch import Launch, tuned
 __all__ = ["fused_add_rms_norm", "rms_norm", "rms_norm_kernel"]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def rms_norm_kernel(
     x_ptr, residual_ptr, weight_ptr, out_ptr, rows, eps,
     x_stride, residual_stride, out_stride,

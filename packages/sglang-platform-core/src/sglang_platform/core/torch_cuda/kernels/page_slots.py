@@ -21,7 +21,7 @@ __all__ = ["decode_slots", "decode_slots_kernel", "extend_slots", "extend_slots_
 _PROGRAMS_PER_REQUEST = 32
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["programs"])
 def extend_slots_kernel(
     prefix_ptr, seq_ptr, last_loc_ptr, pages_ptr, out_ptr, programs,
     PAGE: tl.constexpr, BLOCK_B: tl.constexpr, BLOCK: tl.constexpr,
@@ -76,7 +76,7 @@ def extend_slots(
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["batch"])
 def decode_slots_kernel(
     seq_ptr, last_loc_ptr, pages_ptr, out_ptr, batch,
     PAGE: tl.constexpr, BLOCK: tl.constexpr,

@@ -19,7 +19,7 @@ from sglang_platform.core.torch_cuda.kernels.norm import warps
 __all__ = ["quantise_kernel", "quantise_per_token"]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def quantise_kernel(
     x_ptr, codes_ptr, scales_ptr, rows, x_stride,
     WIDTH: tl.constexpr, PER_ROW: tl.constexpr, LARGEST: tl.constexpr,
