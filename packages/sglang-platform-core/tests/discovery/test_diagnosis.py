@@ -64,8 +64,7 @@ def test_a_group_that_nobody_reads(site, group, level, fix) -> None:
 
 
 def test_the_groups_of_sglang_itself_are_known(site) -> None:
-    groups = ["sglang.multimodal_gen.platforms", "sglang.multimodal_gen.plugins", "sglang.serve_backends"]
-    site.distribution("dev-dist", {group: {"x": "x:f"} for group in [*groups, "sglangish"]})
+    site.distribution("dev-dist", {group: {"x": "x:f"} for group in ["sglang.serve_backends", "sglangish"]})
     assert _problems() == _problems("warning") == []
 
 

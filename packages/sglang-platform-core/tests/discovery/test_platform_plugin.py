@@ -25,7 +25,9 @@ def activate():
 """
 
 
-def test_outside_a_host_it_is_the_plain_function() -> None:
+def test_outside_a_host_it_is_the_plain_function(monkeypatch) -> None:
+    monkeypatch.delitem(sys.modules, "sglang.srt.platforms", raising=False)
+
     def activate() -> str | None:
         """Probe."""
         return "pkg:Class"

@@ -94,7 +94,7 @@ def _messages() -> dict[str, str]:
         from sglang_platform.core.hooks.report import as_text
 
         kept["report"] = as_text(HookRegistry.report())
-    if "sglang_platform.core.discovery.current" in sys.modules:
+    if "sglang_platform.core.discovery.lazy" in sys.modules:
         from sglang_platform.core.discovery import current
         from sglang_platform.core.plugins import loaded_plugins
 

@@ -122,7 +122,7 @@ def modelled(target, layers):
     return target
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_random_hooks_on_random_signatures_see_what_a_plain_onion_shows_them(host, data):
     signature = data.draw(st.sampled_from(SIGNATURES), "signature")

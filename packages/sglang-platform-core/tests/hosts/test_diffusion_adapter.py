@@ -164,6 +164,7 @@ class Platform(MMPlatform):
     _enum = PlatformEnum.OOT
     device_name = "hooked"
     device_type = "cpu"
+    dispatch_key = "CPU"
     answer = None
     extra_public_names = frozenset({"answer"})
 
@@ -172,7 +173,7 @@ class Platform(MMPlatform):
 
 def hooks():
     import os
-    target = "sglang.multimodal_gen.runtime.platforms:" + os.environ["TARGET"]
+    target = "sglang.multimodal_gen.runtime." + os.environ["TARGET"]
     HookRegistry.register(target, lambda result, *args: 42)
 """
 _HOOK_POINT = "[sglang.multimodal_gen.plugins]\nhooked = hooked:hooks\n"
@@ -186,7 +187,9 @@ def test_hooks_are_applied_and_answers_that_cannot_be_used_are_refused(tmp_path:
         apply_plugin_hooks()
         assert host.get_selected_platform_dist() == 42
         from sglang_platform.core.hooks.registry import HookRegistry
-        assert [one["plugin"]["name"] for one in HookRegistry.report()] == ["hooked"]
+        from sglang_platform.core.plugins import loaded_plugins
+        assert [one["plugin"] for one in HookRegistry.report()] == ["sglang_platform_core", "hooked"]
+        assert [(one.origin.name, one.state) for one in loaded_plugins()] == [("hooked", "run")]
 
         from sglang_platform.core.errors import HostError
         platform = host.current_platform
@@ -201,7 +204,7 @@ def test_hooks_are_applied_and_answers_that_cannot_be_used_are_refused(tmp_path:
                 raise AssertionError(answer)
         """,
         **_plugin(tmp_path, "hooked", _HOOKED, _HOOK_POINT),
-        TARGET="get_selected_platform_dist",
+        TARGET="platforms:get_selected_platform_dist",
     )
     assert run.returncode == 0, run.stderr[-3000:]
 
@@ -210,7 +213,7 @@ def test_a_hook_without_a_target_stops_the_launch(tmp_path: Path) -> None:
     run = _run(
         "from sglang.multimodal_gen.runtime.platforms.plugins import apply_plugin_hooks\napply_plugin_hooks()\n",
         **_plugin(tmp_path, "hooked", _HOOKED, _HOOK_POINT),
-        TARGET="get_selected_platform_dost",
+        TARGET="platforms.interface:Platform.get_device_nam",
     )
     assert run.returncode == 1
-    assert "get_selected_platform_dost" in run.stderr
+    assert "Platform.get_device_nam" in run.stderr

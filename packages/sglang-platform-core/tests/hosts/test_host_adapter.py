@@ -47,7 +47,7 @@ def test_platform_and_parts_are_the_hosts_and_the_vendors() -> None:
         from sglang_platform.example_oot.platform import ExampleOOTPlatform
         assert isinstance(ours, SRTPlatform) and isinstance(ours, ExampleOOTPlatform)
         assert isinstance(ours.capabilities, PlatformCapabilities) and ours.capabilities.graph_capture
-        assert ours.capabilities.fp8 is False  # core's own field, kept beside the host's
+        assert ours.capabilities.fp8 is True  # core's own field, kept beside the host's
         assert ours.is_out_of_tree() and not ours.is_cuda_alike()
         assert ours.get_device(None) == ours.device_type
 

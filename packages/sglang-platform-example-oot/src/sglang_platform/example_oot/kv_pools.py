@@ -5,13 +5,9 @@ A vendor changes: the layout in `_create_buffers` and the kernels that store and
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 
 from sglang_platform.core import DSATokenToKVPool, MHATokenToKVPool, MLATokenToKVPool, counter
-from sglang_platform.core.memory.rows import cast_rows
 from sglang_platform.example_oot.kernels import store_kv
 
 _stores = counter("example_oot.kv_pool.stores")
@@ -44,33 +40,10 @@ class ExampleOOTMHAPool(MHATokenToKVPool):
         _moves.add()
 
 
-class _LatentRows:
-    """What the pools with latent rows share: per layer [slots, 1, rank + rotated], the values within the keys."""
+class ExampleOOTMLAPool(MLATokenToKVPool):
+    """Multi-head latent attention pool: per layer the latent and the rotated key part, [slots, 1, rank + rotated]."""
 
-    kv_buffer: list[torch.Tensor]
-    kv_lora_rank: int
-    dtype: torch.dtype
-    store_dtype: torch.dtype
-    _layer_to_write: Callable[..., int]
-
-    def set_kv_buffer(
-        self,
-        layer: Any,
-        loc: Any,
-        cache_k: torch.Tensor,
-        cache_v: torch.Tensor | None,
-        layer_id_override: int | None = None,
-    ) -> None:
-        """Store whole rows, `cache_k` [n, 1, rank + rotated]; called by the model and by the attention backend."""
-        slots = (
-            loc if isinstance(loc, torch.Tensor) else loc.loc
-        )  # the host may wrap it, with other pools' slots
-        buffer = self.kv_buffer[self._layer_to_write(layer, layer_id_override)]
-        if slots.numel() == 0:
-            return
-        rows = cast_rows(cache_k.reshape(slots.numel(), 1, buffer.shape[-1]), self.dtype)
-        rows = rows if self.store_dtype == self.dtype else rows.view(self.store_dtype)
-        self._scatter_mla_rows(buffer, slots, *rows.tensor_split([self.kv_lora_rank], dim=-1))
+    supported_dtypes = _DTYPES
 
     def _scatter_mla_rows(
         self,
@@ -83,14 +56,8 @@ class _LatentRows:
         _store(cache_k_nope, cache_k_rope, dst_buffer[..., :width], dst_buffer[..., width:], loc)
 
     def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
-        super()._move_kv_cache_impl(tgt_loc, src_loc)  # type: ignore[misc]
+        super()._move_kv_cache_impl(tgt_loc, src_loc)
         _moves.add()
-
-
-class ExampleOOTMLAPool(_LatentRows, MLATokenToKVPool):
-    """Multi-head latent attention pool: per layer the latent and the rotated key part, [slots, 1, rank + rotated]."""
-
-    supported_dtypes = _DTYPES
 
 
 class ExampleOOTDSAPool(DSATokenToKVPool):

@@ -22,6 +22,7 @@ from sglang_platform.core.hooks.engine import HookEngine
 from sglang_platform.core.hooks.registration import RETURN_NONE, HookSource, HookType, Registration
 from sglang_platform.core.hooks.report import HookRecord, record
 from sglang_platform.core.hooks.targets import parse
+from sglang_platform.core.hosts import plugin_run_by_host
 
 __all__ = [
     "RETURN_NONE",
@@ -50,8 +51,8 @@ def plugin_source(origin: PluginOrigin) -> Iterator[None]:
 
 
 def current_source() -> PluginOrigin | None:
-    """The plugin that is being run, or None outside `plugin_source`."""
-    return _source.get()
+    """The plugin that is being run, by core or by a host's own loader; None outside of both."""
+    return _source.get() or plugin_run_by_host()
 
 
 class HookRegistry:
@@ -81,7 +82,7 @@ class HookRegistry:
         or a class without REPLACE. After `apply_hooks()` it also raises what that would.
         """
         parsed = parse(target)
-        origin = PluginOrigin(*source[:2]) if isinstance(source, HookSource) else source or _source.get()
+        origin = PluginOrigin(*source[:2]) if isinstance(source, HookSource) else source or current_source()
         _engine.add(parsed, Registration(parsed.key, target, hook, hook_type, origin, required, order))
 
     @classmethod

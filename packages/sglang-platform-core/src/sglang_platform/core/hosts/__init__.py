@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from sglang_platform.core.errors import PluginOrigin
 
-__all__ = ["HostAdapter", "active_diffusion_host", "active_host"]
+__all__ = ["HostAdapter", "active_diffusion_host", "active_host", "plugin_run_by_host"]
 
 
 class HostAdapter(Protocol):
@@ -49,3 +49,15 @@ def active_diffusion_host() -> HostAdapter | None:
 
         return ADAPTER
     return None
+
+
+def plugin_run_by_host() -> PluginOrigin | None:
+    """The general plugin that a host's own loader is running now, if there is one."""
+    module = sys.modules.get("sglang.srt.plugins.hook_registry")
+    variable = getattr(module, "_current_plugin_source", None)
+    source = variable.get() if variable is not None else None
+    if source is None:
+        return None
+    from sglang_platform.core.errors import PluginOrigin
+
+    return PluginOrigin(*source[:2])

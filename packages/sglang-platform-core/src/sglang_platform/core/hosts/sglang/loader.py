@@ -8,15 +8,18 @@ calls that are still to come.
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 from sglang_platform.core.discovery.groups import GENERAL_GROUP, OWN_PLUGIN
-from sglang_platform.core.errors import HostError
+from sglang_platform.core.errors import HostError, PluginOrigin
 
-__all__ = ["become_the_only_plugin", "take_over"]
+__all__ = ["become_the_only_plugin", "core_origin", "take_over"]
+
+_DISTRIBUTION = "sglang-platform-core"
 
 
 def become_the_only_plugin() -> None:
@@ -33,10 +36,19 @@ def become_the_only_plugin() -> None:
             return collect(group, *args, **kwargs)  # type: ignore[no-any-return]
         from sglang_platform.core.hosts.sglang.plugin import load
 
-        return {OWN_PLUGIN: (load, "sglang-platform-core")}
+        return {OWN_PLUGIN: (load, _DISTRIBUTION)}
 
     load_plugins_by_group._collects_for_core = True  # type: ignore[attr-defined]
     host.load_plugins_by_group = load_plugins_by_group
+
+
+def core_origin() -> PluginOrigin:
+    """Core itself, as the plugin that it is to the host."""
+    try:
+        version = importlib.metadata.version(_DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:  # run from its source folder
+        version = None
+    return PluginOrigin(OWN_PLUGIN, _DISTRIBUTION, version)
 
 
 def take_over() -> set[str]:

@@ -9,7 +9,10 @@ __all__: list[str] = []
 
 def __getattr__(name: str) -> Any:
     from sglang_platform.core.discovery.current_mm import process
+    from sglang_platform.core.hosts.sglang.mm_loader import become_the_only_plugin
 
     if name.startswith("__"):
         raise AttributeError(name)
-    return process.host_platform_class(name)
+    cls = process.host_platform_class(name)
+    become_the_only_plugin()
+    return cls

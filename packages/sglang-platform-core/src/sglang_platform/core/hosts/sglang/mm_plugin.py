@@ -7,10 +7,10 @@ import sys
 from typing import Any
 
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
-from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.discovery.kind import DIFFUSION
-from sglang_platform.core.errors import HostError, LaunchRefused, PlatformError
+from sglang_platform.core.errors import LaunchRefused, PlatformError
 from sglang_platform.core.hosts.sglang.mm import PLATFORMS
+from sglang_platform.core.hosts.sglang.mm_loader import take_over
 
 __all__ = ["check_platform", "load"]
 
@@ -35,7 +35,7 @@ def _load() -> None:
         from sglang_platform.core.hosts.sglang import mm_proof
 
         mm_proof.register_hooks()
-    load_plugins(already_run=_take_over(), kind=DIFFUSION)
+    load_plugins(already_run=take_over(), kind=DIFFUSION)
 
 
 def check_platform() -> None:
@@ -60,30 +60,3 @@ def check_platform() -> None:
         if name
         else "see `sglang-platform list --explain` and `sglang-platform doctor`",
     )
-
-
-def _take_over() -> set[str]:
-    """Keep the host from calling the plugins that follow; the names of those it has called already."""
-    frame = sys._getframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__") == f"{PLATFORMS}.plugins" and "plugins" in frame.f_locals:
-            break
-        frame = frame.f_back  # type: ignore[assignment]
-    else:
-        return set()  # called by ourselves, not by the host's loop
-    plugins = frame.f_locals["plugins"]
-    if not isinstance(plugins, dict) or OWN_PLUGIN not in plugins:
-        raise HostError(
-            "the diffusion runtime's plugin loader is not the one this adapter knows",
-            why=f"{frame.f_code.co_filename}:{frame.f_lineno} has no table of plugins with {OWN_PLUGIN!r} in it",
-            fix="use a supported SGLang, or report this version",
-        )
-    names = list(plugins)
-    place = names.index(OWN_PLUGIN)
-    for name in names[place + 1 :]:
-        plugins[name] = (_left_to_core, plugins[name][1])
-    return set(names[:place])
-
-
-def _left_to_core() -> None:
-    """Stands in the host's table for a plugin that core runs."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import multiprocessing
 import os
 
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
-from sglang_platform.core.discovery.groups import OWN_PLUGIN
-from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginOrigin
+from sglang_platform.core.errors import LaunchRefused, PlatformError
 
 __all__ = ["load"]
 
@@ -44,7 +42,7 @@ def _load() -> None:
     guard.check_platform()
     guard.offer_attention_backends()
     platform = current.current_platform
-    with plugin_source(_origin()):
+    with plugin_source(loader.core_origin()):
         if multiprocessing.parent_process() is None:
             build_locks.sweep()
         processes.register_hooks()
@@ -58,12 +56,3 @@ def _load() -> None:
             proof.register_hooks()
     load_plugins(already_run=loader.take_over())
     report.keep()
-
-
-def _origin() -> PluginOrigin:
-    distribution = "sglang-platform-core"
-    try:
-        version = importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:  # run from its source folder
-        version = None
-    return PluginOrigin(OWN_PLUGIN, distribution, version)
