@@ -30,6 +30,8 @@ PACKAGES = [
     "conformance",
 ]
 TESTS = [f"{package}/tests" for package in PACKAGES]
+TWO_FILES = ["-n", "2", "--dist", "loadfile"]
+"""Two test files at a time: SGLang's start and most checks keep one core busy."""
 
 
 def host(session: nox.Session) -> str:
@@ -79,8 +81,9 @@ def generate(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def tests(session: nox.Session) -> None:
-    """All that CI runs: lint, types, unit tests, SGLang end to end, and the built wheels in a fresh environment."""
-    for name in ("lint", "unit", "end_to_end", "wheels"):
+    """All that CI runs: lint, types, unit tests, SGLang end to end, the example through the conformance suite, the
+    documentation, and the built wheels in a fresh environment."""
+    for name in ("lint", "unit", "end_to_end", "conformance-example-oot", "docs", "wheels"):
         session.notify(name)
 
 
@@ -97,14 +100,14 @@ def lint(session: nox.Session) -> None:
 def unit(session: nox.Session) -> None:
     """The tests that start no engine. Arguments go to pytest."""
     python = host(session)
-    run(session, python, "-m", "pytest", "-q", "-m", "not engine", *(session.posargs or TESTS))
+    run(session, python, "-m", "pytest", "-q", "-m", "not engine", *TWO_FILES, *(session.posargs or TESTS))
 
 
 @nox.session(name="end_to_end", venv_backend="none")
 def end_to_end(session: nox.Session) -> None:
     """The tests that start SGLang: token equality on a pairwise subset, serving, faults. Arguments go to pytest."""
     python = host(session)
-    run(session, python, "-m", "pytest", "-v", "-m", "engine", *(session.posargs or TESTS))
+    run(session, python, "-m", "pytest", "-v", "-m", "engine", *TWO_FILES, *(session.posargs or TESTS))
 
 
 @nox.session(venv_backend="none")

@@ -27,7 +27,7 @@ def activate():
 
 class Attention(ExampleOOTDiffusionAttention):
     def forward(self, query, key, value, attn_metadata):
-        return super().forward(query * 1.25, key, value, attn_metadata)
+        return super().forward(query * 2, key, value, attn_metadata)
 
 
 class Platform(ExampleOOTMMPlatform):

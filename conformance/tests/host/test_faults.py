@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from sglang_platform.conformance.host.checkpoints import make_checkpoint
+
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 _METADATA = "Metadata-Version: 2.1\nName: sglang-platform-example-oot\nVersion: 0.1.0\n"
@@ -101,3 +103,18 @@ def test_sglang_itself_refuses_a_platform_of_ours_that_fails(tmp_path: Path, mod
     assert "GOT" not in run.stdout
     for part in ("example_oot (sglang-platform-example-oot 0.1.0)", "the driver does not answer", "fix:"):
         assert part in run.stderr, run.stderr
+
+
+def test_a_device_that_is_not_the_platforms_is_refused(models: Path) -> None:
+    checkpoint = make_checkpoint(models / "llama", "llama")
+    run = subprocess.run(
+        [Path(sys.executable).with_name("sglang"), "serve", "--model-path", checkpoint, "--device", "cpu"],
+        env={**os.environ, "SGLANG_PLATFORM": "example_oot"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=170,
+    )
+    assert run.returncode == 1
+    for part in ("device 'cpu'", "example_oot (sglang-platform-example-oot", "leave out --device"):
+        assert part in run.stderr, run.stderr[-3000:]

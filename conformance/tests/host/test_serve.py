@@ -47,8 +47,6 @@ def server(checkpoint: Path, report_dir: Path, tmp_path_factory: pytest.TempPath
         "serve",
         "--model-path",
         checkpoint,
-        "--device",
-        "cpu",
     ]
     command += [
         "--host",

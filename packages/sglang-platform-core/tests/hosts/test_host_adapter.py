@@ -116,6 +116,30 @@ def test_a_host_pool_built_with_the_hosts_keywords_stores_through_the_vendor() -
     )
 
 
+def test_a_kind_of_pool_that_a_platform_lacks_is_refused_only_when_it_is_built() -> None:
+    _check(
+        """
+        from sglang.srt.mem_cache.memory_pool import MLATokenToKVPool
+        from sglang_platform.core.errors import HostError
+        from sglang_platform.example_oot.platform import ExampleOOTPlatform
+
+        def lacking(self, *, kind):
+            raise NotImplementedError("no MLA on this device")
+
+        ExampleOOTPlatform.get_kv_pool_cls = lacking
+        pool = ours.get_kv_pool_cls(kind="mla")
+        assert issubclass(pool, MLATokenToKVPool)
+        try:
+            pool(size=64, page_size=16)
+        except HostError as error:
+            assert "kind 'mla'" in str(error) and "no MLA on this device" in str(error), error
+            assert error.plugin.name == "example_oot"
+        else:
+            raise AssertionError("built")
+        """
+    )
+
+
 def test_other_kinds_of_pool_are_rebased_and_what_is_no_pool_is_refused_by_name() -> None:
     _check(
         """

@@ -74,7 +74,10 @@ class _HostFacing:
         found = resolve_kv_pool_factory(model.model_config, model.server_args) if model.model_config else None
         cls = found[1](kind) if found else None
         if cls is None:
-            cls = super().get_kv_pool_cls(kind=kind)  # type: ignore[misc]
+            try:
+                cls = super().get_kv_pool_cls(kind=kind)  # type: ignore[misc]
+            except NotImplementedError as error:
+                return pools.refusing_pool(kind, error, self._plugin_origin)
         if cls is not None:
             triton = bool(self.capabilities.supports_triton)
             return parts.rebase_pool(cls, kind, self._plugin_origin, triton=triton)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.core.errors import PluginOrigin
+from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.hosts.sglang.checked import check_part, load
 from sglang_platform.core.hosts.sglang.rebase import host_first, rebase
 from sglang_platform.core.hosts.sglang.versions import HostFacts, facts
 
-__all__ = ["host_pool", "rebase_pool", "without_stray_keywords"]
+__all__ = ["host_pool", "rebase_pool", "refusing_pool", "without_stray_keywords"]
 
 _CORE = {
     "mha": "sglang_platform.core.memory.mha:MHATokenToKVPool",
@@ -42,6 +42,21 @@ def host_pool(kind: str) -> type:
     """The host's own pool class of a kind."""
     names = {"mha": "MHATokenToKVPool", "mla": "MLATokenToKVPool", "dsa": facts().dsa_pool}
     return load(f"sglang.srt.mem_cache.memory_pool:{names[kind]}")  # type: ignore[no-any-return]
+
+
+def refusing_pool(kind: str, error: NotImplementedError, origin: PluginOrigin | None) -> type:
+    """For a platform that has no pool of a kind: the host asks for every kind before it knows what a model needs, so
+    only building one raises."""
+
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> None:
+        raise HostError(
+            f"this model needs a KV pool of kind {kind!r}, and the platform has none",
+            plugin=origin,
+            why=str(error) or f"get_kv_pool_cls(kind={kind!r}) raises NotImplementedError",
+            fix="serve another model, or answer None there to take the host's own pool",
+        ) from error
+
+    return type(f"No{kind.upper()}Pool", (host_pool(kind),), {"__init__": refuse, "__module__": __name__})
 
 
 def rebase_pool(cls: Any, kind: str, origin: PluginOrigin | None, *, triton: bool = False) -> type:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.versions import facts
 
@@ -47,12 +48,27 @@ def register_hooks(platform: Any) -> None:
     def finalize(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
         if str(getattr(server_args, "model_path", "")).lower() in ("none", "dummy"):
             return  # the host resolves nothing for these
+        _check_device(server_args, platform)
         if facts().keeps_raw_arguments:
             _declare(server_args, f"platform:{platform.device_name}", platform.finalize_server_args)
         else:
             platform.finalize_server_args(server_args)
 
     HookRegistry.register(target, finalize, HookType.AFTER)
+
+
+def _check_device(server_args: Any, platform: Any) -> None:
+    """Raise LaunchRefused for `--device` of another type: the host would serve there, without the platform's parts."""
+    device = getattr(server_args, "device", None)
+    if not device or str(device).partition(":")[0] == platform.device_type:
+        return
+    name = platform.device_name
+    raise LaunchRefused(
+        f"the engine is to run on device {str(device)!r}, and the platform {name!r} is of {platform.device_type!r}",
+        plugin=getattr(platform, "_plugin_origin", None),
+        why=f"server_args.device is {str(device)!r}: with it SGLang would leave the platform's parts aside",
+        fix=f"leave out --device, or give --device {platform.device_type}; or do not choose the platform {name!r}",
+    )
 
 
 def _keep_input(server_args: Any, *args: Any, **kwargs: Any) -> None:
