@@ -42,7 +42,8 @@ def stored_bytes(rows: torch.Tensor, dtype: torch.dtype, scale: float = 1.0) -> 
     if dtype == torch.float32:
         converted: npt.NDArray[np.generic] = exact.astype(np.float32)
     elif dtype == torch.float16:
-        converted = exact.astype(np.float16)
+        with np.errstate(over="ignore"):  # too large is infinite, as it should be
+            converted = exact.astype(np.float16)
     elif dtype == torch.bfloat16:
         converted = _bfloat16_bits(exact.astype(np.float32))
     else:

@@ -52,7 +52,7 @@ def _run(
     elif kind == "wide":
         x = x * torch.exp2(torch.randint(-126, 126, x.shape, generator=generator).float())
     elif kind == "special":
-        values = torch.tensor([0.0, float("inf"), float("-inf"), 1e-45, -1e-45, 1.0, 1.0 + 2**-23])
+        values = torch.tensor([0.0, -0.0, float("inf"), float("-inf"), 1e-45, -1e-45, 1.0, 1.0 + 2**-23])
         x = values[torch.randint(0, len(values), x.shape, generator=generator)]
     for t, n in enumerate(lengths):
         x[t, n:] = float("nan")

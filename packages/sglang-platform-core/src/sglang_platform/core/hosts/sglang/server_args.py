@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from sglang_platform.core.errors import LaunchRefused
@@ -52,7 +54,8 @@ def register_hooks(platform: Any) -> None:
         if facts().keeps_raw_arguments:
             _declare(server_args, f"platform:{platform.device_name}", platform.finalize_server_args)
         else:
-            platform.finalize_server_args(server_args)
+            with _writable(server_args):
+                platform.finalize_server_args(server_args)
 
     HookRegistry.register(target, finalize, HookType.AFTER)
 
@@ -73,6 +76,19 @@ def _check_device(server_args: Any, platform: Any) -> None:
 
 def _keep_input(server_args: Any, *args: Any, **kwargs: Any) -> None:
     setattr(server_args, _KEPT, {field: getattr(server_args, field, None) for field in _ATTENTION})
+
+
+@contextlib.contextmanager
+def _writable(server_args: Any) -> Iterator[None]:
+    """Releases before 0.5.19 that make the resolved record read-only (0.5.18) have a switch for their own writes."""
+    locked = getattr(server_args, "_declarations_materialized", False)
+    if locked:
+        object.__setattr__(server_args, "_internal_write", True)
+    try:
+        yield
+    finally:
+        if locked:
+            object.__setattr__(server_args, "_internal_write", False)
 
 
 def _declare(server_args: Any, rule: str, assign: Any) -> None:

@@ -115,8 +115,8 @@ def decode_tuning(
         # Twice the bytes per element, and no matrix unit to feed.
         return DecodeTuning(16, 16, chosen.warps, 1, chosen.waves)
     if latent and eight_bit and target.is_hip:
-        # The widened row and the codes of the next one do not both fit the registers.
-        return replace(chosen, stages=1)
+        # Widened rows and the codes of the next ones do not both fit the registers, nor do 32 widened packed rows.
+        return replace(chosen, stages=1, block_n=16)
     return chosen
 
 

@@ -21,10 +21,9 @@ __all__ = ["top_slots", "top_slots_kernel"]
 
 @triton.jit
 def _ordered(x):
-    """float32 -> int64 in [0, 2^32), in the same order."""
-    bits = x.to(tl.int32, bitcast=True)
-    flipped = tl.where(bits < 0, ~bits, bits ^ -2147483648)
-    return flipped.to(tl.int64) & 0xFFFFFFFF
+    """float32 -> uint32 in the same order; both zeros are one."""
+    bits = tl.where(x == 0, 0.0, x).to(tl.int32, bitcast=True)
+    return tl.where(bits < 0, ~bits, bits ^ -2147483648).to(tl.uint32, bitcast=True)
 
 
 @triton.jit
@@ -39,7 +38,7 @@ def top_slots_kernel(
     logits = logits_ptr + token * logits_stride
     out = out_ptr + token * out_stride
     lane = tl.arange(0, BLOCK)
-    threshold = tl.zeros((), tl.int64)
+    threshold = tl.zeros((), tl.uint32)
     # How many of those equal to the threshold belong to the K largest.
     wanted = tl.zeros((), tl.int32) + K
     if length > K:
@@ -49,14 +48,16 @@ def top_slots_kernel(
             for start in range(0, length, BLOCK):
                 live = start + lane < length
                 key = _ordered(tl.load(logits + start + lane, mask=live, other=0.0))
-                candidate = live & ((key >> (32 - 8 * byte)) == (threshold >> (32 - 8 * byte)))
+                candidate = live
+                if byte > 0:
+                    candidate &= (key >> (32 - 8 * byte)) == (threshold >> (32 - 8 * byte))
                 digit = ((key >> (24 - 8 * byte)) & 0xFF).to(tl.int32)
                 counts += tl.histogram(digit, 256, mask=candidate)
             # at_least[d]: candidates whose digit is d or more. The k-th largest has the greatest d with enough.
             at_least = tl.sum(counts, 0) - tl.cumsum(counts, 0) + counts
             chosen = tl.max(tl.where(at_least >= wanted, bins, 0), 0)
             wanted -= tl.sum(tl.where(bins > chosen, counts, 0), 0)
-            threshold |= chosen.to(tl.int64) << (24 - 8 * byte)
+            threshold |= chosen.to(tl.uint32) << (24 - 8 * byte)
     larger_seen = tl.zeros((), tl.int32)
     equal_seen = tl.zeros((), tl.int32)
     for start in range(0, length, BLOCK):
