@@ -248,6 +248,14 @@ def mutants(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def mutants_generated(session: nox.Session) -> None:
+    """Every small change of the reference's pools, allocator and attention, made by a tool, against the checks; writes
+    `docs/mutants_generated.md`."""
+    script = "conformance/tests/mutants/run_generated.py"
+    run(session, host(session), script, "--write", "docs/mutants_generated.md", *session.posargs)
+
+
+@nox.session(venv_backend="none")
 def hardware(session: nox.Session) -> None:
     """Write `docs/hardware_support.md` from the reports in `reports/`, or from the folders given."""
     table = ["-m", "sglang_platform.conformance", "table", "--output", "docs/hardware_support.md"]

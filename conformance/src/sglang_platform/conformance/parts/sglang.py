@@ -57,7 +57,7 @@ class SGLangParts:
 
         get_parallel = getattr(runtime_context, "get_parallel", None)
         if get_parallel is not None:
-            get_parallel().override_permanently(dcp_enabled=False, attn_dcp_size=1)
+            get_parallel().override_permanently(dcp_enabled=False, attn_dcp_size=1, attn_dcp_rank=0)
 
     def request_table(self, size: int, max_context_len: int) -> Any:
         from sglang.srt.mem_cache.memory_pool import ReqToTokenPool

@@ -41,6 +41,10 @@ class IndexKeyCache:
             for present in layers
         ]
 
+    def clear(self) -> None:
+        """Let go of the memory."""
+        self.buffer = []
+
     def keys(self, layer_index: int) -> torch.Tensor:
         """View of a layer's keys, uint8 [pages, P, head_dim]."""
         keys = self.buffer[layer_index][:, : self.page_size * self.head_dim]

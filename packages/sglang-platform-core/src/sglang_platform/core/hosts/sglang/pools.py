@@ -34,6 +34,8 @@ _THROUGH["dsa"] = {
         "get_index_k_continuous",
         "get_index_k_scale_continuous",
         "get_state_buf_infos",
+        "get_cpu_copy",
+        "load_cpu_copy",
     ),
 }
 
@@ -62,18 +64,20 @@ def refusing_pool(kind: str, error: NotImplementedError, origin: PluginOrigin | 
 def rebase_pool(cls: Any, kind: str, origin: PluginOrigin | None, *, triton: bool = False) -> type:
     """A KV pool class of ours on the host's pool of that kind, constructed with exactly the host's keywords.
 
-    `triton`: the platform can launch the host's Triton kernels, with which its MLA pools write their rows.
+    `triton`: the platform can launch the host's Triton kernels, with which its MLA and DSA pools write and read rows.
     """
     core_base, host_base = load(_CORE[kind]), host_pool(kind)
     check_part(cls, (core_base, host_base), f"get_kv_pool_cls(kind={kind!r})", origin)
     bridge = host_first(core_base, host_base)
-    bridge.update(_served_by_core(core_base, host_base, kind, facts()))
-    scatter = "_scatter_mla_rows"
+    keys, scatter = "_create_index_key_cache", "_scatter_mla_rows"
+    own_keys = kind == "dsa" and (not triton or _overrides(cls, core_base, keys))
+    bridge.update(_served_by_core(core_base, host_base, kind, facts(), frozenset({keys} if own_keys else ())))
     if kind != "mha" and (not triton or _overrides(cls, core_base, scatter)):
         # No release's set_kv_buffer goes through the point: it indexes the buffer itself. Core's does.
         bridge["set_kv_buffer"] = _with_plain_slots(core_base, "set_kv_buffer")
     if kind != "mha" and not triton:
         bridge[scatter] = getattr(core_base, scatter)
+        bridge["get_mla_kv_buffer"] = _after_waiting(core_base, "get_mla_kv_buffer")
     return rebase(cls, core_base, host_base, bridge=bridge, outer=_PoolCompletion)
 
 
@@ -92,15 +96,20 @@ def without_stray_keywords(cls: type, kind: str) -> type:
     return _tolerant(cls)
 
 
-def _served_by_core(core_base: type, host_base: type, kind: str, host: HostFacts) -> dict[str, Any]:
-    """The writing methods that core serves, where the host's own go past a point that a vendor may override."""
-    served = {}
+def _served_by_core(
+    core_base: type, host_base: type, kind: str, host: HostFacts, own: frozenset[str]
+) -> dict[str, Any]:
+    """The methods that core serves, where the host's own go past a point that a vendor may override, and for the
+    points in `own`."""
+    served: dict[str, Any] = {}
     for point, methods in _THROUGH[kind].items():
         # A kind whose host class never had the point is served by core on every version.
-        if point in host.pool_points and hasattr(host_base, point):
+        if point in host.pool_points and hasattr(host_base, point) and point not in own:
             continue
         if point == "_create_index_key_cache":
             served["index_k_with_scale_buffer"] = _index_keys()
+            served["_torch_device"] = property(_torch_device)
+            served[point] = getattr(core_base, point)
         for name in methods:
             plain = name in ("set_kv_buffer", "set_mla_kv_buffer")
             served[name] = _with_plain_slots(core_base, name) if plain else getattr(core_base, name)
@@ -121,20 +130,36 @@ def _with_plain_slots(core_base: type, name: str) -> Any:
     return method
 
 
-def _index_keys() -> property:
-    """The indexer's keys of a DSA pool on a host (up to 0.5.17) that allocates them itself, past the vendor.
+def _after_waiting(core_base: type, name: str) -> Any:
+    """Core's method, after the host's wait for a layer that is being loaded back from host memory."""
+    read = getattr(core_base, name)
 
-    They are the vendor's, made when the host's constructor has set their sizes; what the host allocates is dropped.
+    def method(self: Any, layer: Any, *args: Any, **kwargs: Any) -> Any:
+        self.get_key_buffer(layer.layer_id)
+        return read(self, layer, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _torch_device(pool: Any) -> Any:
+    import torch
+
+    return torch.device(pool.device)
+
+
+def _index_keys() -> property:
+    """The indexer's keys of a DSA pool, the vendor's or core's.
+
+    A host up to 0.5.17 allocates its own, past the vendor: they are made when its constructor has set their sizes, and
+    what it allocates is dropped.
     """
 
     def keys(pool: Any) -> Any:
         if "index_key_cache" not in pool.__dict__:
-            import torch
-
             pool.index_buf_size = pool.__dict__.get("index_buf_size", pool.size)
             pool.index_page_size = pool.page_size
             pool.skip_topk_layers = pool.__dict__.get("skip_topk_layers") or [False] * pool.layer_num
-            pool._torch_device = torch.device(pool.device)
             pool.index_key_cache = pool._create_index_key_cache()
         return pool.index_key_cache.buffer
 
