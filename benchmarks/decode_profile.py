@@ -105,7 +105,7 @@ def steps(batch: int, context: int, checkpoint: Path, *, operators: bool) -> lis
             "page_size": 16,
             "max_total_tokens": 2 * batch * (context + 128),
             "max_running_requests": batch,
-            "cuda_graph_bs": [batch],
+            "cuda_graph_bs_decode": [batch],
             "disable_cuda_graph": operators,
             "disable_overlap_schedule": True,  # the steps' parts one after the other
             "mem_fraction_static": 0.7,

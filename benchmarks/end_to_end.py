@@ -59,13 +59,13 @@ def serve(
         "max_total_tokens": largest + 4096,
         "chunked_prefill_size": 2048,
         "max_running_requests": max(batch for batch, _ in cases),
-        "cuda_graph_bs": sorted({batch for batch, _ in cases}),
+        "cuda_graph_bs_decode": sorted({batch for batch, _ in cases}),
         "mem_fraction_static": 0.7,
     }
     if name == NATIVE:
         arguments |= {"device": "cpu", "attention_backend": "torch_native", "disable_cuda_graph": True}
         arguments["page_size"] = 1
-        arguments.pop("cuda_graph_bs")
+        arguments.pop("cuda_graph_bs_decode")
     with EngineProcess("example_oot" if name == OURS else "", arguments) as engine:
 
         def seconds(asked: list[list[int]], tokens: int) -> float:

@@ -7,8 +7,10 @@ Read from SGLang 0.5.23: `platforms/__init__.py`, `plugins/__init__.py`, `mem_ca
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +37,7 @@ class SGLangParts:
             raise DeviceAbsent(f"SGLang would not take the platform: {subject.availability}")
         os.environ["SGLANG_PLATFORM"] = subject.name
         if subject.location is not None:
-            os.environ["SGLANG_PLATFORM_PLUGIN"] = f"{subject.name}={subject.location}"
+            _install(subject.name, subject.location, subject.scratch / "installed")
         import sglang.srt.platforms as host
         from sglang.srt.plugins import load_plugins
 
@@ -162,3 +164,24 @@ class SGLangParts:
         for name, value in extra.items():
             setattr(batch, name, value)
         return batch
+
+
+def _install(name: str, location: str, folder: Path) -> None:
+    """Give a platform without a package an entry point, which is all that SGLang looks at: here and in children."""
+    from sglang_platform.core.discovery import scan
+
+    info = folder / "sglang_platform_checked-1.0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sglang-platform-checked\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        f"[sglang.srt.platforms]\n{name} = sglang_platform_checked:activate\n"
+        f"[sglang_platform.contract]\n{name} = v1\n"
+    )
+    (folder / "sglang_platform_checked.py").write_text(
+        "from sglang_platform.core import platform_plugin\n\n\n"
+        f"@platform_plugin\ndef activate():\n    return {location!r}\n"
+    )
+    sys.path.insert(0, str(folder))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    os.environ.pop("SGLANG_PLATFORM_PLUGIN", None)
+    scan.invalidate()

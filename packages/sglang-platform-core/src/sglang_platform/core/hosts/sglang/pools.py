@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from sglang_platform.core.errors import HostError, PluginOrigin
@@ -107,9 +109,11 @@ def _served_by_core(
         if point in host.pool_points and hasattr(host_base, point) and point not in own:
             continue
         if point == "_create_index_key_cache":
-            served["index_k_with_scale_buffer"] = _index_keys()
-            served["_torch_device"] = property(_torch_device)
             served[point] = getattr(core_base, point)
+            served["index_k_with_scale_buffer"] = _index_keys()
+            # What core's keys are made of, where the host has set no such attribute by then.
+            for name, value in _KEY_ATTRIBUTES.items():
+                served[name] = functools.cached_property(value)
         for name in methods:
             plain = name in ("set_kv_buffer", "set_mla_kv_buffer")
             served[name] = _with_plain_slots(core_base, name) if plain else getattr(core_base, name)
@@ -148,6 +152,14 @@ def _torch_device(pool: Any) -> Any:
     return torch.device(pool.device)
 
 
+_KEY_ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
+    "_torch_device": _torch_device,
+    "index_buf_size": lambda pool: pool.size,
+    "index_page_size": lambda pool: pool.page_size,
+    "skip_topk_layers": lambda pool: [False] * pool.layer_num,
+}
+
+
 def _index_keys() -> property:
     """The indexer's keys of a DSA pool, the vendor's or core's.
 
@@ -157,9 +169,8 @@ def _index_keys() -> property:
 
     def keys(pool: Any) -> Any:
         if "index_key_cache" not in pool.__dict__:
-            pool.index_buf_size = pool.__dict__.get("index_buf_size", pool.size)
-            pool.index_page_size = pool.page_size
-            pool.skip_topk_layers = pool.__dict__.get("skip_topk_layers") or [False] * pool.layer_num
+            if not pool.__dict__.get("skip_topk_layers"):
+                pool.skip_topk_layers = _KEY_ATTRIBUTES["skip_topk_layers"](pool)
             pool.index_key_cache = pool._create_index_key_cache()
         return pool.index_key_cache.buffer
 
