@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from mutant import mutant
 
+from sglang_platform.core import PlatformCapabilities
 from sglang_platform.example_oot.allocator import ExampleOOTPagedAllocator
 from sglang_platform.example_oot.kv_pools import ExampleOOTMHAPool
 from sglang_platform.example_oot.platform import ExampleOOTPlatform
@@ -49,13 +50,14 @@ class PoolWithoutHostKeywords(ExampleOOTPlatform):
 
 
 class _LosesAPage(ExampleOOTPagedAllocator):
-    def free(self, free_index: torch.Tensor) -> None:
-        super().free(free_index[: -self.page_size] if free_index.numel() > self.page_size else free_index)
+    def free_segment(self, free_index: torch.Tensor, *, start_pos: int) -> None:
+        whole = free_index.numel() // self.page_size * self.page_size
+        super().free_segment(free_index[:whole], start_pos=start_pos)
 
 
 @mutant(
     check="host.aborted_requests_return_their_slots",
-    defect="the last page of a request is not freed: the cache shrinks until nothing fits",
+    defect="a page that is not full is not freed: the cache shrinks until nothing fits",
     says="slots are available",
     host="sglang",
 )
@@ -71,6 +73,8 @@ class LeaksPages(ExampleOOTPlatform):
     host="sglang",
 )
 class BackendNeverChosen(ExampleOOTPlatform):
+    capabilities = PlatformCapabilities(fp8=True)  # the other backend captures no graphs
+
     def finalize_server_args(self, server_args: Any) -> None:
         super().finalize_server_args(server_args)
         server_args.attention_backend = "torch_native"
