@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 __all__ = ["EngineFailed", "EngineProcess"]
 
 _LAST_LINES = 40
+_GAUGES_SECONDS = 30.0
 
 
 class EngineFailed(RuntimeError):
@@ -81,8 +83,12 @@ class EngineProcess:
         return total
 
     def gauges(self) -> dict[str, int]:
-        """Token slots of the KV cache in the scheduler: `size`, `available`, `evictable`."""
-        self.call("gauges")
+        """Token slots of the KV cache in the scheduler: `size`, `available`, `evictable`.
+
+        Raises EngineFailed where the scheduler does not answer: SGLang's own check for leaks ends it.
+        """
+        self._send({"call": "gauges", "arguments": {}})
+        self._receive("gauges", within=_GAUGES_SECONDS)
         return {
             k.removeprefix("gauge.kv."): v for k, v in self.counters().items() if k.startswith("gauge.kv.")
         }
@@ -118,8 +124,10 @@ class EngineProcess:
         except BrokenPipeError:
             raise self._failed("is gone") from None
 
-    def _receive(self, name: str) -> Any:
+    def _receive(self, name: str, within: float | None = None) -> Any:
         assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], within)[0]:
+            raise self._failed(f"did not answer {name!r} within {within:.0f} s")
         line = self._process.stdout.readline()
         if not line:
             raise self._failed(f"died during {name!r}")
