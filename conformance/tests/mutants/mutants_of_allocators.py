@@ -229,3 +229,12 @@ allocator(
     defect="slots are answered as int32",
     says="int32",
 )
+allocator(
+    "PagesByNumberStayLent",
+    "allocator.py",
+    "self._give_back_pages(page_ids.tolist())",
+    "self._give_back_pages([])",
+    check="memory.page_ids_are_given_back",
+    defect="pages that are freed by their numbers stay lent",
+    says="after free_page_ids() available_size()",
+)

@@ -219,6 +219,30 @@ def free_group_holds_frees_back(subject: Subject, case: Paging) -> None:
     _adds_up(allocator, model, "free_group_end()")
 
 
+@check(
+    level=Level.MEMORY,
+    requires=PAGED,
+    cases=pagings,
+    fix="free_page_ids(ids) gives pages back by their numbers, slot // page_size; a free group holds them back",
+)
+def page_ids_are_given_back(subject: Subject, case: Paging) -> None:
+    """Pages freed by number, as SGLang's composite allocators do, are free at once, or at the end of a free group."""
+    size = case.page_size
+    allocator, model = _build(subject, case), AllocatorModel(case.pages, size)
+    for grouped in (False, True):
+        slots = allocator.alloc(case.pages * size)
+        expect(slots is not None, f"{case.pages} pages cannot be had at once")
+        ids = slots[::size] // size
+        if grouped:
+            allocator.free_group_begin()
+        allocator.free_page_ids(ids)
+        if grouped:
+            held = allocator.available_size()
+            expect(held == 0, f"available_size() is {held} while an open free group holds all pages")
+            allocator.free_group_end()
+        _adds_up(allocator, model, "free_page_ids()" + " in a free group" * grouped)
+
+
 @dataclass(frozen=True)
 class Search:
     page_size: int
