@@ -20,10 +20,11 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import Outcome
 from sglang_platform.conformance.runner import Runner, Selection
 
-PLATFORMS = ("reference", "example_oot", "cuda", "rocm", "plain", "direct")
+PLATFORMS = ("reference", "example_oot", "cuda", "rocm", "plain", "direct", "direct_reference")
 """The suite's own; the example; the two GPU packages, as far as this machine can tell; a plugin of 30 lines on core's
-contract; one that is written on SGLang's classes (with a host only)."""
+contract; a small one that is written on SGLang's classes, and one with parts (both with a host only)."""
 
+_DIRECT_REFERENCE = "direct_reference=sglang_platform.conformance.reference.on_sglang:DirectPlatform"
 _REFERENCE = "reference=sglang_platform.conformance.reference.platform:ReferencePlatform"
 
 
@@ -32,6 +33,8 @@ def selection(name: str, folder: Path, *, host: str, seed: int, levels: tuple[Le
     fields = {"host": host, "seed": seed, "levels": levels}
     if name == "reference":
         return Selection(_REFERENCE, **fields)  # type: ignore[arg-type]
+    if name == "direct_reference":
+        return Selection(_DIRECT_REFERENCE, **fields)  # type: ignore[arg-type]
     if name not in ("plain", "direct"):
         return Selection(name, **fields)  # type: ignore[arg-type]
     if name == "plain":
@@ -59,7 +62,7 @@ def main() -> int:
     parser.add_argument("--host", default="none")
     parser.add_argument("--level", action="append", default=[])
     given = parser.parse_args()
-    names = given.names or [name for name in PLATFORMS if name != "direct" or given.host == "sglang"]
+    names = given.names or [name for name in PLATFORMS if "direct" not in name or given.host == "sglang"]
     levels = tuple(map(Level.parse, given.level))
     total = 0
     for name in names:
