@@ -109,6 +109,7 @@ def extends(subject: Subject, rng: random.Random) -> Iterator[Extend]:
     level=Level.MEMORY,
     requires=PAGED,
     cases=extends,
+    seconds=240,
     fix="a request's tokens fill the tail of its last page (last_loc + 1 on) before they start on a new page, from its"
     " first slot on",
 )
