@@ -53,8 +53,9 @@ def end_of_step(result, scheduler, batch, *args, **kwargs):
     if batch.forward_mode.is_decode():
         steps.append(dict(step))
         if len(steps) % 16 == 0:
-            with open(OUT, "w") as file:
+            with open(OUT + ".new", "w") as file:
                 json.dump(steps, file)
+            os.replace(OUT + ".new", OUT)
     step.clear()
 
 
