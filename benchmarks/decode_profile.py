@@ -82,19 +82,16 @@ def register():
 
 def steps(batch: int, context: int, checkpoint: Path, *, operators: bool) -> list[dict[str, float]]:
     """Seconds by name of each decode step."""
+    from sglang_platform.conformance.host.distribution import path_with, write_distribution
     from sglang_platform.conformance.host.engine import EngineProcess
 
     with tempfile.TemporaryDirectory(prefix="decode-profile-") as name:
         folder = Path(name)
         (folder / "decode_profile_plugin.py").write_text(PLUGIN)
-        info = folder / "decode_profile-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: decode-profile\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(
-            "[sglang.srt.plugins]\ndecode_profile = decode_profile_plugin:register\n"
-        )
+        entry_point = "decode_profile = decode_profile_plugin:register"
+        write_distribution(folder, "decode-profile", {"sglang.srt.plugins": entry_point})
         environment = {
-            "PYTHONPATH": os.pathsep.join(filter(None, [name, os.environ.get("PYTHONPATH")])),
+            "PYTHONPATH": path_with(folder),
             "DECODE_PROFILE": str(folder / "steps.json"),
             "DECODE_PROFILE_OPERATORS": str(int(operators)),
         }

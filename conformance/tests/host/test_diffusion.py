@@ -11,6 +11,7 @@ from PIL import Image
 
 from sglang_platform.conformance.host.diffusion import GenerationFailed, Picture, difference, generate
 from sglang_platform.conformance.host.diffusion_pipeline import make_pipeline
+from sglang_platform.conformance.host.distribution import path_with, write_distribution
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
@@ -96,15 +97,10 @@ def test_a_wrong_softmax_scale_is_another_picture(
     pipeline: Path, pictures: Path, in_tree: Picture, tmp_path: Path
 ) -> None:
     (tmp_path / "wrong_scale.py").write_text(_WRONG_SCALE)
-    info = tmp_path / "wrong_scale-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: wrong-scale\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[sglang.multimodal_gen.platforms]\nwrong_scale = wrong_scale:activate\n"
-    )
-    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    entry_point = "wrong_scale = wrong_scale:activate"
+    write_distribution(tmp_path, "wrong-scale", {"sglang.multimodal_gen.platforms": entry_point})
     picture = generate(
-        "wrong_scale", pipeline, pictures / "wrong_scale.png", environment={"PYTHONPATH": path}
+        "wrong_scale", pipeline, pictures / "wrong_scale.png", environment={"PYTHONPATH": path_with(tmp_path)}
     )
     assert picture.counters["example_oot.mm.attention.calls"] > 0
     assert difference(in_tree.path, picture.path) > 20

@@ -15,6 +15,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from sglang_platform.conformance.host.distribution import path_with, write_distribution
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE, counter
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 
@@ -34,12 +35,8 @@ COUNTED: dict[str, tuple[str, ...]] = {
 
 def install(folder: Path) -> dict[str, str]:
     """Write the distribution into `folder`; the variables with which a process finds it."""
-    info = folder / "sglang_platform_witness-1.0.dist-info"
-    info.mkdir(parents=True, exist_ok=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sglang-platform-witness\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[sglang.srt.plugins]\n{NAME} = {__name__}:load\n")
-    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
-    variables = {"PYTHONPATH": path}
+    write_distribution(folder, "sglang-platform-witness", {"sglang.srt.plugins": f"{NAME} = {__name__}:load"})
+    variables = {"PYTHONPATH": path_with(folder)}
     allowed = os.environ.get("SGLANG_PLUGINS")
     if allowed:
         variables["SGLANG_PLUGINS"] = f"{allowed},{NAME}"

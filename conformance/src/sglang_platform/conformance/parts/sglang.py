@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from sglang_platform.conformance.host.distribution import path_with, write_distribution
 from sglang_platform.conformance.parts.core import on_device
 from sglang_platform.core.errors import HostError
 
@@ -170,18 +171,19 @@ def _install(name: str, location: str, folder: Path) -> None:
     """Give a platform without a package an entry point, which is all that SGLang looks at: here and in children."""
     from sglang_platform.core.discovery import scan
 
-    info = folder / "sglang_platform_checked-1.0.dist-info"
-    info.mkdir(parents=True, exist_ok=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sglang-platform-checked\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        f"[sglang.srt.platforms]\n{name} = sglang_platform_checked:activate\n"
-        f"[sglang_platform.contract]\n{name} = v1\n"
+    write_distribution(
+        folder,
+        "sglang-platform-checked",
+        {
+            "sglang.srt.platforms": f"{name} = sglang_platform_checked:activate",
+            "sglang_platform.contract": f"{name} = v1",
+        },
     )
     (folder / "sglang_platform_checked.py").write_text(
         "from sglang_platform.core import platform_plugin\n\n\n"
         f"@platform_plugin\ndef activate():\n    return {location!r}\n"
     )
     sys.path.insert(0, str(folder))
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    os.environ["PYTHONPATH"] = path_with(folder)
     os.environ.pop("SGLANG_PLATFORM_PLUGIN", None)
     scan.invalidate()
