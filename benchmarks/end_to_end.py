@@ -15,8 +15,10 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +51,14 @@ def serve(
     name: str, checkpoint: Path, cases: list[tuple[int, int]], new_tokens: int, dtype: str
 ) -> Iterator[Row]:
     """SGLang on the example device, or on its own CPU platform."""
+    from sglang_platform.conformance.host.distribution import path_with, write_distribution
     from sglang_platform.conformance.host.engine import EngineProcess
 
     largest = max(batch * (context + 2 * new_tokens) for batch, context in cases)
     arguments: dict[str, Any] = {
         "model_path": str(checkpoint),
         "dtype": dtype,
-        "page_size": 16,
+        "page_size": 1 if name == NATIVE else 16,
         "max_total_tokens": largest + 4096,
         "chunked_prefill_size": 2048,
         "max_running_requests": max(batch for batch, _ in cases),
@@ -64,9 +67,16 @@ def serve(
     }
     if name == NATIVE:
         arguments |= {"device": "cpu", "attention_backend": "torch_native", "disable_cuda_graph": True}
-        arguments["page_size"] = 1
-        arguments.pop("cuda_graph_bs_decode")
-    with EngineProcess("example_oot" if name == OURS else "", arguments) as engine:
+        del arguments["cuda_graph_bs_decode"]
+    with ExitStack() as stack:
+        variables = {}
+        if name == NATIVE:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            plugin = {"sglang.srt.platforms": "torch_native = native_platform:activate"}
+            write_distribution(folder, "native-platform", plugin)
+            variables["PYTHONPATH"] = os.pathsep.join([path_with(folder), str(Path(__file__).parent)])
+        platform_name = "torch_native" if name == NATIVE else "example_oot"
+        engine = stack.enter_context(EngineProcess(platform_name, arguments, environment=variables))
 
         def seconds(asked: list[list[int]], tokens: int) -> float:
             start = time.perf_counter()
@@ -91,29 +101,40 @@ def transformers(
     checkpoint: Path, cases: list[tuple[int, int]], new_tokens: int, dtype: str
 ) -> Iterator[Row]:
     import torch
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, StoppingCriteria
+
+    class Clock(StoppingCriteria):
+        """Notes when each token was there; stops nothing."""
+
+        def __init__(self, batch: int) -> None:
+            self.times = [time.perf_counter()]
+            self.go_on = torch.zeros(batch, dtype=torch.bool)
+
+        def __call__(self, *_: Any, **__: Any) -> torch.Tensor:
+            self.times.append(time.perf_counter())
+            return self.go_on
 
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=getattr(torch, dtype)).eval()
+
+    def times(asked: list[list[int]], tokens: int) -> list[float]:
+        ids, clock = torch.tensor(asked), Clock(len(asked))
+        with torch.no_grad():
+            model.generate(
+                ids,
+                attention_mask=torch.ones_like(ids),
+                do_sample=False,
+                max_new_tokens=tokens,
+                min_new_tokens=tokens,
+                cache_implementation="static",
+                stopping_criteria=[clock],
+            )
+        return clock.times
+
+    times(prompts(1, 64, 999), 8)  # what is done once
     for number, (batch, context) in enumerate(cases):
-        asked = torch.tensor(prompts(batch, context, number))
-
-        def seconds(tokens: int, asked: Any = asked) -> float:
-            start = time.perf_counter()
-            with torch.no_grad():
-                model.generate(
-                    asked,
-                    attention_mask=torch.ones_like(asked),
-                    do_sample=False,
-                    max_new_tokens=tokens,
-                    min_new_tokens=tokens,
-                    cache_implementation="static",
-                )
-            return time.perf_counter() - start
-
-        seconds(2)
-        prefill = seconds(1)
-        decode = seconds(1 + new_tokens) - prefill
-        yield row(TRANSFORMERS, batch, context, batch * context / prefill, batch * new_tokens / decode)
+        start, first, *rest = times(prompts(batch, context, number), 1 + new_tokens)
+        decode = batch * new_tokens / (rest[-1] - first)
+        yield row(TRANSFORMERS, batch, context, batch * context / (first - start), decode)
 
 
 def bound(checkpoint: Path, cases: list[tuple[int, int]], dtype: str) -> Iterator[Row]:
@@ -221,7 +242,7 @@ def print_table(rows: list[Row]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--cases", default="1x512,8x512,32x512,1x4096,8x4096", help="requests x context, with commas"
+        "--cases", default="1x512,8x512,32x512,1x4096,8x4096,32x4096", help="requests x context, with commas"
     )
     parser.add_argument("--new-tokens", type=int, default=32)
     parser.add_argument("--dtype", default="float32")

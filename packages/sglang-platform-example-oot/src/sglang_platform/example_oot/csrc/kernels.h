@@ -69,6 +69,16 @@ struct Rotary {
 };
 void rotate(const Rotary& rotary, const Rows& x, int64_t heads);
 
+// y = x W^T + b: every row of W is read from memory once for all rows of x.
+struct Linear {
+  Rows x;            // [m, k]
+  Rows w;            // [n, k]
+  const void* bias;  // [n], or null
+  Rows out;          // [m, n]
+  int64_t m, n, k;
+};
+void linear(const Linear& product);
+
 // SwiGLU experts for few tokens: every chosen expert's weights are read once.
 struct Experts {
   Rows x;    // [tokens, hidden]

@@ -69,15 +69,19 @@ inline void transpose(VecF (&v)[W]) {
 }
 
 // Dot products of W / Q rows with Q float vectors: lane r * Q + j is rows[r] . x[j]. Each x is padded with zeros to
-// round_up(d, W). Every row is read once for all Q vectors, and a lane's value does not depend on Q.
+// round_up(d, W). Every row is read once for all Q vectors, and a lane's value does not depend on Q. With `ahead`, what
+// lies so many elements further is fetched meanwhile.
 template <int Q, typename T>
-inline VecF dot_products(const T* const* rows, const float* const* x, int64_t d) {
+inline VecF dot_products(const T* const* rows, const float* const* x, int64_t d, int64_t ahead = 0) {
   constexpr int R = W / Q;
   VecF acc[W] = {};
   const auto step = [&](int64_t i, int64_t count) {
     VecF row[R];
 #pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) row[r] = load(rows[r] + i, count);
+    for (int r = 0; r < R; ++r) {
+      row[r] = load(rows[r] + i, count);
+      if (ahead) __builtin_prefetch(rows[r] + i + ahead);
+    }
 #pragma GCC unroll 16
     for (int j = 0; j < Q; ++j) {
       const VecF xj = load(x[j] + i);

@@ -8,14 +8,12 @@
 
 #include "dispatch.h"
 #include "kernels.h"
-#include "lanes.h"
-#include "vec.h"
+#include "products.h"
 
 namespace sglang_example_oot {
 namespace {
 
 constexpr int64_t kRowsPerItem = 16;
-constexpr int kTokensAtOnce = W < 8 ? W : 8;
 
 // The (token, k) pairs by expert: pair numbers in `order`, expert e's from start[e] to start[e + 1].
 struct Routing {
@@ -36,30 +34,6 @@ struct Routing {
   }
 };
 
-// Calls use(row, j, value) with value = (row of `matrix`) . x[j] for `rows` rows and `n` <= Q vectors.
-template <int Q, typename T, typename F>
-inline void multiply(
-    const T* matrix, int64_t stride, int64_t rows, const float* const* x, int64_t n, int64_t d, const F& use) {
-  constexpr int64_t R = W / Q;
-  for (int64_t row = 0; row < rows; row += R) {
-    const T* pointers[R];
-    for (int64_t r = 0; r < R; ++r) pointers[r] = matrix + std::min(row + r, rows - 1) * stride;
-    const VecF dots = dot_products<Q>(pointers, x, d);
-    for (int64_t r = 0; r < R && row + r < rows; ++r)
-      for (int64_t j = 0; j < n; ++j) use(row + r, j, dots[r * Q + j]);
-  }
-}
-
-template <typename T, typename F>
-void multiply_any(
-    const T* matrix, int64_t stride, int64_t rows, const float** x, int64_t n, int64_t d, const F& use) {
-  for (int64_t j = n; j < kTokensAtOnce; ++j) x[j] = x[n - 1];
-  if (n == 1) multiply<1>(matrix, stride, rows, x, n, d, use);
-  else if (n == 2) multiply<2>(matrix, stride, rows, x, n, d, use);
-  else if (n <= 4) multiply<4>(matrix, stride, rows, x, n, d, use);
-  else multiply<kTokensAtOnce>(matrix, stride, rows, x, n, d, use);
-}
-
 template <typename T>
 void run(const Experts& b) {
   const Routing routing(b);
@@ -76,11 +50,11 @@ void run(const Experts& b) {
       const int64_t rows = std::min(kRowsPerItem, b.inter - first);
       const T* gate_rows = b.w13.at<const T>(e, first);
       const T* up_rows = b.w13.at<const T>(e, b.inter + first);
-      for (int64_t i = routing.start[e]; i < routing.start[e + 1]; i += kTokensAtOnce) {
-        const int64_t n = std::min<int64_t>(kTokensAtOnce, routing.start[e + 1] - i);
-        const float* vectors[kTokensAtOnce];
+      for (int64_t i = routing.start[e]; i < routing.start[e + 1]; i += kFewRows) {
+        const int64_t n = std::min<int64_t>(kFewRows, routing.start[e + 1] - i);
+        const float* vectors[kFewRows];
         for (int64_t j = 0; j < n; ++j) vectors[j] = x.data() + routing.order[i + j] / b.top_k * hidden;
-        float gate[kRowsPerItem][kTokensAtOnce], up[kRowsPerItem][kTokensAtOnce];
+        float gate[kRowsPerItem][kFewRows], up[kRowsPerItem][kFewRows];
         const auto to_gate = [&](int64_t r, int64_t j, float y) { gate[r][j] = y; };
         const auto to_up = [&](int64_t r, int64_t j, float y) { up[r][j] = y; };
         multiply_any(gate_rows, b.w13.inner, rows, vectors, n, b.hidden, to_gate);
@@ -104,9 +78,9 @@ void run(const Experts& b) {
       const int64_t first = item * kRowsPerItem, rows = std::min(kRowsPerItem, b.hidden - first);
       std::fill(sums, sums + b.tokens * kRowsPerItem, 0.0f);
       for (const int64_t e : routing.active) {
-        for (int64_t i = routing.start[e]; i < routing.start[e + 1]; i += kTokensAtOnce) {
-          const int64_t n = std::min<int64_t>(kTokensAtOnce, routing.start[e + 1] - i);
-          const float* vectors[kTokensAtOnce];
+        for (int64_t i = routing.start[e]; i < routing.start[e + 1]; i += kFewRows) {
+          const int64_t n = std::min<int64_t>(kFewRows, routing.start[e + 1] - i);
+          const float* vectors[kFewRows];
           for (int64_t j = 0; j < n; ++j) vectors[j] = gated.data() + (i + j) * inter;
           const auto to_sums = [&](int64_t r, int64_t j, float y) {
             const int64_t pair = routing.order[i + j];

@@ -183,6 +183,20 @@ void silu_and_mul_op(const at::Tensor& x, at::Tensor& out) {
   silu_and_mul(rows(x, "x"), rows(out, "out"), x.size(0), out.size(1));
 }
 
+void linear_op(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias, at::Tensor& out) {
+  TORCH_CHECK(
+      x.dim() == 2 && weight.dim() == 2 && out.dim() == 2 && weight.size(1) == x.size(1) && out.size(0) == x.size(0) &&
+          out.size(1) == weight.size(0) && (!bias || (bias->dim() == 1 && bias->size(0) == weight.size(0))),
+      "shapes do not fit: x ", x.sizes(), ", weight ", weight.sizes(), ", out ", out.sizes());
+  TORCH_CHECK(
+      x.scalar_type() == weight.scalar_type() && x.scalar_type() == out.scalar_type() &&
+          (!bias || bias->scalar_type() == x.scalar_type()),
+      "x, weight, bias and out must have one type");
+  linear(
+      {rows(x, "x"), rows(weight, "weight"), bias ? rows(*bias, "bias").data : nullptr, rows(out, "out"), x.size(0),
+       weight.size(0), x.size(1)});
+}
+
 void rotate_heads(const Rotary& rotary, const at::Tensor& x, int64_t head_size, const char* name) {
   TORCH_CHECK(
       x.size(0) == rotary.tokens &&
@@ -221,5 +235,6 @@ TORCH_LIBRARY_IMPL(sglang_example_oot, CPU, m) {
   m.impl("fused_add_rms_norm", fused_add_rms_norm_op);
   m.impl("silu_and_mul", silu_and_mul_op);
   m.impl("rotary_embedding", rotary_embedding_op);
+  m.impl("linear", linear_op);
   m.impl("moe_experts", moe_experts);
 }

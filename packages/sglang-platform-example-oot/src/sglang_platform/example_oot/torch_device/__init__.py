@@ -61,13 +61,20 @@ def _open() -> str:
     torch.utils.rename_privateuse1_backend(NAME)
     torch._register_device_module(NAME, module)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-    torch.ops.sglang_example_oot._open_device(devices, memory_limit())
+    cores = _integer("SGLANG_EXAMPLE_OOT_CORES", torch.get_num_threads())
+    torch.ops.sglang_example_oot._open_device(devices, memory_limit(), cores)
     atexit.register(module.finish)
     if torch.distributed.is_available():
         from sglang_platform.example_oot.torch_device import process_group
 
         process_group.register()
     return NAME
+
+
+def share_cores(ranks: int) -> None:
+    """Let each of `ranks` processes, started by this one, have its share of the machine's cores."""
+    if ranks > 1:
+        os.environ.setdefault("SGLANG_EXAMPLE_OOT_CORES", str(max(1, (os.cpu_count() or 1) // ranks)))
 
 
 def memory_limit() -> int:

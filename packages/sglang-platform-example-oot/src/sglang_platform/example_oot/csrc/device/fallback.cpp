@@ -14,6 +14,7 @@
 #include <unordered_set>
 
 #include "alias.h"
+#include "fallback.h"
 #include "generator.h"
 #include "memory.h"
 #include "stream.h"
@@ -325,6 +326,14 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) 
 }
 
 }  // namespace
+
+at::Tensor fall_back(const char* name, std::vector<c10::IValue> arguments) {
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  Call(op, &arguments).run();
+  return arguments.back().toTensor();
+}
+
 }  // namespace sglang_example_oot::device
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {

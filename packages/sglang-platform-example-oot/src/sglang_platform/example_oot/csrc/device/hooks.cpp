@@ -119,7 +119,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   }
 };
 
-void open_device(int64_t devices, int64_t bytes_per_device) {
+void open_device(int64_t devices, int64_t bytes_per_device, int64_t cores) {
+  set_cores(cores);
   open_memory(static_cast<c10::DeviceIndex>(devices), static_cast<size_t>(bytes_per_device));
   pinned_allocator();
   at::RegisterPrivateUse1HooksInterface(new Hooks);
@@ -150,7 +151,7 @@ at::Generator kernel_generator(const at::Generator& generator) {
 
 TORCH_LIBRARY_FRAGMENT(sglang_example_oot, m) {
   using namespace sglang_example_oot::device;
-  m.def("_open_device(int devices, int bytes_per_device) -> ()", open_device);
+  m.def("_open_device(int devices, int bytes_per_device, int cores) -> ()", open_device);
   m.def("_default_generator(int device) -> Generator?", [](int64_t device) {
     return default_generator(static_cast<c10::DeviceIndex>(device));
   });

@@ -2,8 +2,10 @@
 #include "stream.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/Parallel.h>
 #include <Python.h>
 #include <c10/util/Exception.h>
+#include <omp.h>
 #include <pthread.h>
 
 #include <atomic>
@@ -11,6 +13,9 @@
 #include <thread>
 
 #include "memory.h"
+
+// Of the math library that some builds of torch contain.
+extern "C" __attribute__((weak)) int MKL_Set_Num_Threads_Local(int);
 
 namespace sglang_example_oot::device {
 namespace {
@@ -50,7 +55,23 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
+int64_t cores = 1;
+
+// The kernels of the calling thread run on the device's cores, however many threads the host allows itself: SGLang
+// allows one where the device is not the CPU.
+void take_cores() {
+  // Torch gives a thread the host's number when it first asks: torch's library once, and this one once.
+  at::get_num_threads();
+  at::internal::lazy_init_num_threads();
+  omp_set_num_threads(static_cast<int>(cores));
+  if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(static_cast<int>(cores));
+}
+
 }  // namespace
+
+void set_cores(int64_t count) {
+  cores = count;
+}
 
 uint64_t Queue::push(Task task) {
   TORCH_CHECK(!forked, "the device cannot be used in a forked process; start processes with the spawn method");
@@ -77,6 +98,7 @@ void Queue::start_thread() {
 
 void Queue::run() {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  take_cores();
   set_current_device(stream_.device_index());
   std::unique_lock lock(mutex_);
   for (;;) {

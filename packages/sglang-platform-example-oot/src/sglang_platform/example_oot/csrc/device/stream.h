@@ -72,6 +72,9 @@ inline Queue& current_queue(c10::DeviceIndex device) {
   return queue_of(current_stream(device));
 }
 
+// How many of the machine's cores the kernels of a stream run on; before the first stream.
+void set_cores(int64_t count);
+
 c10::DeviceIndex current_device();
 void set_current_device(c10::DeviceIndex device);
 // True in a forked child, which has none of its parent's threads.
