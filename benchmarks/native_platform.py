@@ -1,4 +1,4 @@
-"""The plainest platform that SGLang 0.5.23 runs on the processor with: every part, kernel and attention is SGLang's own.
+"""The plainest platform with which SGLang 0.5.23 runs on the processor: all parts and kernels are SGLang's own.
 
 SGLang's own CPU platform needs a native package that is not published; without it an out-of-tree platform of device
 type `cpu` is the way to SGLang's `torch_native` path.
@@ -7,6 +7,7 @@ type `cpu` is the way to SGLang's `torch_native` path.
 from __future__ import annotations
 
 from sglang.srt.platforms.interface import SRTPlatform
+
 from sglang_platform.conformance.reference.on_sglang import DirectDevice
 
 NAME = "torch_native"

@@ -29,7 +29,7 @@ def test_operators_give_what_the_cpu_gives() -> None:
 
     cases = {
         "out variant": lambda a: a + 1,
-        "matrix product": lambda a: a @ a.T,
+        "matrix product": lambda a: a.double() @ a.T.double(),
         "in place": lambda a: a.clone().mul_(2),
         "list of tensors": lambda a: torch.cat([a, a[:2], a[:0]]),
         "several results": lambda a: a.sort(-1),
@@ -46,7 +46,7 @@ def test_operators_give_what_the_cpu_gives() -> None:
         "no tensor as result": lambda a: torch.equal(a, a),
         "value": lambda a: a.sum().item(),
         "resize": lambda a: torch.add(a, a, out=torch.empty(0, device=a.device)),
-        "bfloat16": lambda a: a.bfloat16() @ a.bfloat16().T,
+        "bfloat16": lambda a: a.bfloat16().T.contiguous() @ a.bfloat16(),
         "convolution": lambda a: F.conv1d(a[None], torch.ones(2, 4, 3, device=a.device)),
         "top k": lambda a: a.topk(2, -1),
     }
@@ -63,6 +63,38 @@ def test_operators_give_what_the_cpu_gives() -> None:
                 assert g == e, name
     close = F.scaled_dot_product_attention(*[x.to(D)[None, None]] * 3, is_causal=True).cpu()
     torch.testing.assert_close(close, F.scaled_dot_product_attention(*[x[None, None]] * 3, is_causal=True))
+
+
+@on_device
+def test_products_of_a_linear_layer_and_all_others() -> None:
+    """Few rows times a weight is the device's kernel, every other product the CPU's: both give what torch gives."""
+    F = torch.nn.functional
+    for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 2e-2), (torch.float64, 1e-12)):
+        for rows in (0, 1, 2, 3, 9, 64, 65):
+            x, weight = torch.randn(rows, 100, dtype=dtype), torch.randn(33, 100, dtype=dtype) / 10
+            for bias in (None, torch.randn(33, dtype=dtype)):
+                got = F.linear(x.to(D), weight.to(D), None if bias is None else bias.to(D))
+                assert got.is_contiguous()
+                assert got.dtype == dtype
+                torch.testing.assert_close(
+                    got.cpu(), F.linear(x, weight, bias), rtol=tolerance, atol=tolerance
+                )
+    x, weight = torch.randn(4, 6), torch.randn(5, 6)
+    a, w = x.to(D), weight.to(D)
+    torch.testing.assert_close((a[:, ::2] @ w[:, ::2].T).cpu(), x[:, ::2] @ weight[:, ::2].T)
+    torch.testing.assert_close((a.T @ a).cpu(), x.T @ x)
+    torch.testing.assert_close(
+        torch.addmm(a[:, :5], a, w.T, beta=0.5, alpha=2).cpu(),
+        torch.addmm(x[:, :5], x, weight.T, beta=0.5, alpha=2),
+    )
+    assert (a @ w[:0].T).shape == (4, 0)
+    assert torch.equal((a[:, :0] @ w[:, :0].T).cpu(), torch.zeros(4, 5))
+    try:
+        torch.mm(a, w)
+    except RuntimeError as error:
+        assert "cannot be multiplied" in str(error)
+    else:
+        raise AssertionError("a product of shapes that do not fit was computed")
 
 
 @on_device
@@ -248,3 +280,41 @@ def test_without_the_device_the_cpu_serves_and_says_so() -> None:
     done = _run.run_code(code, SGLANG_EXAMPLE_OOT_NATIVE="0")
     assert done.stdout.strip() == "cpu"
     assert "serving on 'cpu'" in done.stderr
+
+
+def test_kernels_run_on_the_devices_cores_whatever_the_host_allows_itself() -> None:
+    """More cores than the machine has: some threads are always late, and the results are those of one thread."""
+    done = _run.run_code(
+        _run.PREAMBLE
+        + """
+import os
+from sglang_platform.example_oot import kernels
+
+def linear(x, weight):
+    out = torch.empty(x.shape[0], weight.shape[0], device=x.device)
+    kernels.linear(x, weight, None, out)
+    return out
+
+torch.set_num_threads(1)  # as SGLang does where the device is not the CPU
+x, weights = torch.randn(20, 512), [torch.randn(512, 512) / 20 for _ in range(4)]
+linear(x, weights[0])
+before = len(os.listdir("/proc/self/task"))
+torch.ones(2).to(D).cpu()
+assert len(os.listdir("/proc/self/task")) == before + 1 + 4, "one stream, and four that help it"
+on_device = [w.to(D) for w in weights]
+for rows in (1, 8, 20):
+    expected = y = x[:rows]
+    for _ in range(10):
+        for w in weights:
+            expected = linear(expected, w)
+    for _ in range(5):
+        y = x[:rows].to(D)
+        for _ in range(10):
+            for w in on_device:
+                y = linear(y, w)
+        assert torch.equal(y.cpu(), expected), rows
+assert torch.get_num_threads() == 1
+""",
+        SGLANG_EXAMPLE_OOT_CORES="5",
+    )
+    assert done.returncode == 0, done.stderr

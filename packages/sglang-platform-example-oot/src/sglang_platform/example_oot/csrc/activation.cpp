@@ -13,7 +13,7 @@ void silu_and_mul(const Rows& x, const Rows& out, int64_t tokens, int64_t size) 
     // Cut rows too, so that one long row uses all threads.
     constexpr int64_t kPiece = 4096;
     const int64_t pieces = (size + kPiece - 1) / kPiece;
-    at::parallel_for(0, tokens * pieces, grain(std::min(size, kPiece) * 2), [&](int64_t begin, int64_t end) {
+    parallel_for(0, tokens * pieces, grain(std::min(size, kPiece) * 2), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t first = i % pieces * kPiece;
         const T* gate = x.at<const T>(i / pieces, 0) + first;

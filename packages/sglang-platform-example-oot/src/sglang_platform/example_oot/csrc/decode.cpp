@@ -5,6 +5,9 @@
 //   s_t = scaling * q_h . k_t,   m = max s_t,   l = sum exp(s_t - m),   a = sum exp(s_t - m) v_t
 // and the chunks of a head merge as  out_h = sum_c exp(m_c - M) a_c / sum_c exp(m_c - M) l_c,  M = max m_c.
 // Chunks do not depend on the batch or on the thread count, so neither does a row's result.
+//
+// The work is bound by reading the cache. A token's kv heads lie next to each other, so a few tokens are taken at a time
+// for all heads, while the next ones are fetched.
 #include <algorithm>
 
 #include "dispatch.h"
@@ -17,13 +20,20 @@ namespace sglang_example_oot {
 namespace {
 
 constexpr int64_t kChunk = 128;
-constexpr int64_t kValueTokens = 32;
+constexpr int64_t kBlock = 32;    // tokens that are taken at a time; a multiple of W
 constexpr int64_t kMaxHeads = 8;  // query heads that share one pass over the rows
-constexpr int64_t kPrefetchTokens = 8;
 
 struct Chunk {
   int64_t request, begin, end;
   int64_t partial;  // index of the chunk's partial results; -1: the request has no other chunk
+};
+
+// Query heads [head, head + live) of one kv head, computed as `width` heads of which the last may be zeros, and where
+// their numbers lie in the scratch memory, sizes padded to W: queries [width][dim], scores [kChunk + W][width], sums
+// [width][v_dim], then m and l [width].
+struct Group {
+  int64_t kv_head, head, live, width;
+  int64_t queries, scores, sums, m, l;
 };
 
 // One head's partial result: v_dim floats of `a` (padded to W), then m and l.
@@ -36,76 +46,53 @@ struct Partials {
   }
 };
 
-template <typename T>
-inline void prefetch_row(const T* row, int64_t n) {
-  const char* p = reinterpret_cast<const char*>(row);
-  for (int64_t i = 0; i < n * static_cast<int64_t>(sizeof(T)); i += 64) __builtin_prefetch(p + i);
-}
+// Fetches rows into the cache, a few lines with each call.
+struct Fetcher {
+  const char* const* rows;
+  int64_t count, bytes;  // of a row
+  int64_t row = 0, byte = 0;
 
-// acc[j][0, v_dim) = sum_t p[t * Q + j] * rows[t], C vectors of columns at a time over a few tokens that stay in L1.
-template <int Q, typename T>
-void weighted_sum(const T* const* rows, const float* p, int64_t n, int64_t v_dim, float* acc, int64_t stride) {
-  constexpr int C = Q == 1 ? 8 : W / Q;
-  const int64_t wide = v_dim / (C * W) * (C * W);
-  for (int64_t first = 0; first < n; first += kValueTokens) {
-    const int64_t last = std::min(first + kValueTokens, n);
-    for (int64_t e = 0; e < wide; e += C * W) {
-      VecF sum[Q][C];
-#pragma GCC unroll 16
-      for (int j = 0; j < Q; ++j)
-#pragma GCC unroll 16
-        for (int c = 0; c < C; ++c) sum[j][c] = first == 0 ? VecF{} : load(acc + j * stride + e + c * W);
-      for (int64_t t = first; t < last; ++t) {
-        if (e == 0 && t + kPrefetchTokens < n) prefetch_row(rows[t + kPrefetchTokens], v_dim);
-        VecF v[C];
-#pragma GCC unroll 16
-        for (int c = 0; c < C; ++c) v[c] = load(rows[t] + e + c * W);
-#pragma GCC unroll 16
-        for (int j = 0; j < Q; ++j) {
-          const VecF weight = splat(p[t * Q + j]);
-#pragma GCC unroll 16
-          for (int c = 0; c < C; ++c) sum[j][c] += weight * v[c];
-        }
-      }
-#pragma GCC unroll 16
-      for (int j = 0; j < Q; ++j)
-#pragma GCC unroll 16
-        for (int c = 0; c < C; ++c) store(acc + j * stride + e + c * W, sum[j][c]);
+  void operator()(int64_t lines) {
+    for (; lines > 0 && row < count; --lines) {
+      __builtin_prefetch(rows[row] + byte, 0, 2);
+      byte += 64;
+      if (byte >= bytes) byte = 0, ++row;
     }
   }
-  for (int64_t e = wide; e < v_dim; e += W) {
-    const int64_t count = std::min<int64_t>(v_dim - e, W);
-    VecF sum[Q] = {};
-    for (int64_t t = 0; t < n; ++t) {
-      const VecF v = load(rows[t] + e, count);
-#pragma GCC unroll 16
-      for (int j = 0; j < Q; ++j) sum[j] += p[t * Q + j] * v;
-    }
-    for (int j = 0; j < Q; ++j) store(acc + j * stride + e, sum[j]);
-  }
+};
+
+template <typename F>
+inline void with_width(int64_t width, const F& f) {
+  if (width == 1) f(std::integral_constant<int, 1>{});
+  else if (width == 2) f(std::integral_constant<int, 2>{});
+  else if (width == 4) f(std::integral_constant<int, 4>{});
+  else f(std::integral_constant<int, 8>{});
 }
 
-// One chunk for Q query heads of one kv head. `q` holds Q padded rows; `scores` has room for (kChunk + W) * Q floats.
-// Writes `a`, m and l of the first `live` heads to `result`, `stride` floats apart.
+// scores[t * Q + j] = q_j . rows[t], the elements of a row from `offset` on, for t in [first, last). Whole vectors are
+// written: what lies behind `last` means nothing.
 template <int Q, typename T>
-void attend(
-    const PagedAttention& b, const T** k_rows, const T* const* v_rows, int64_t n, const float* q, float* scores,
-    float* result, int64_t stride, int64_t padded_v, int live) {
+void score(
+    const T* const* rows, int64_t offset, int64_t first, int64_t last, const float* q, int64_t dim, float* scores,
+    Fetcher& fetch, int64_t lines_per_token) {
   constexpr int R = W / Q;
-  const int64_t padded = round_up(n, R);
-  for (int64_t t = n; t < padded; ++t) k_rows[t] = k_rows[n - 1];
   const float* x[Q];
-  for (int j = 0; j < Q; ++j) x[j] = q + j * round_up(b.dim, W);
-
-  for (int64_t t = 0; t < padded; t += R) {
-    for (int64_t ahead = t + kPrefetchTokens; ahead < t + kPrefetchTokens + R && ahead < n; ++ahead)
-      prefetch_row(k_rows[ahead], b.dim);
-    store(scores + t * Q, dot_products<Q>(k_rows + t, x, b.dim));
+  for (int j = 0; j < Q; ++j) x[j] = q + j * round_up(dim, W);
+  for (int64_t t = first; t < last; t += R) {
+    const T* pointers[R];
+    for (int64_t r = 0; r < R; ++r) pointers[r] = rows[std::min(t + r, last - 1)] + offset;
+    fetch(R * lines_per_token);
+    store(scores + t * Q, dot_products<Q>(pointers, x, dim));
   }
+}
+
+// The scores of n tokens become exp(s - m); m and l of each head are written.
+template <int Q>
+void softmax(float logit_cap, float* scores, int64_t n, float* m, float* l) {
   VecF top = splat(-kInf);
-  for (int64_t i = 0; i < padded * Q; i += W) {
+  for (int64_t i = 0; i < n * Q; i += W) {
     VecF s = load(scores + i);
-    if (b.logit_cap > 0) s = soft_cap(s, b.logit_cap);
+    if (logit_cap > 0) s = soft_cap(s, logit_cap);
     if (i + W > n * Q) {
       for (int lane = 0; lane < W; ++lane)
         if (i + lane >= n * Q) s[lane] = -kInf;
@@ -114,31 +101,58 @@ void attend(
     top = max(top, s);
   }
   // Lane i of a vector belongs to head i % Q.
-  float m[Q], l[Q] = {};
   for (int j = 0; j < Q; ++j) {
-    m[j] = top[j];
+    m[j] = top[j], l[j] = 0.0f;
     for (int lane = j + Q; lane < W; lane += Q) m[j] = top[lane] > m[j] ? top[lane] : m[j];
   }
   VecF shift, total = {};
   for (int lane = 0; lane < W; ++lane) shift[lane] = m[lane % Q];
-  for (int64_t i = 0; i < padded * Q; i += W) {
+  for (int64_t i = 0; i < n * Q; i += W) {
     const VecF p = exp(load(scores + i) - shift);
     store(scores + i, p);
     total += p;
   }
   for (int lane = 0; lane < W; ++lane) l[lane % Q] += total[lane];
+}
 
-  if (live == Q) {
-    weighted_sum<Q>(v_rows, scores, n, b.v_dim, result, stride);
-  } else {
-    float* all = scores + (kChunk + W) * Q;
-    weighted_sum<Q>(v_rows, scores, n, b.v_dim, all, padded_v);
-    for (int j = 0; j < live; ++j) __builtin_memcpy(result + j * stride, all + j * padded_v, padded_v * sizeof(float));
-  }
-  for (int j = 0; j < live; ++j) {
-    result[j * stride + padded_v] = m[j];
-    result[j * stride + padded_v + 1] = l[j];
-  }
+// sums[j][0, v_dim) = or += the sum of p[t * Q + j] * rows[t], from `offset` on, over t in [first, last). C vectors of
+// columns at a time.
+template <int Q, typename T>
+void add_values(
+    const T* const* rows, int64_t offset, int64_t first, int64_t last, const float* p, int64_t v_dim, float* sums,
+    Fetcher& fetch, int64_t lines_per_token) {
+  const int64_t stride = round_up(v_dim, W);
+  const auto columns = [&](auto width, int64_t e, int64_t count) {
+    constexpr int C = decltype(width)::value;
+    VecF sum[Q][C];
+#pragma GCC unroll 16
+    for (int j = 0; j < Q; ++j)
+#pragma GCC unroll 16
+      for (int c = 0; c < C; ++c) sum[j][c] = first == 0 ? VecF{} : load(sums + j * stride + e + c * W);
+    for (int64_t t = first; t < last; ++t) {
+      if (e == 0) fetch(lines_per_token);
+      VecF v[C];
+#pragma GCC unroll 16
+      for (int c = 0; c < C; ++c) v[c] = C > 1 ? load(rows[t] + offset + e + c * W) : load(rows[t] + offset + e, count);
+#pragma GCC unroll 16
+      for (int j = 0; j < Q; ++j) {
+        const VecF weight = splat(p[t * Q + j]);
+#pragma GCC unroll 16
+        for (int c = 0; c < C; ++c) sum[j][c] += weight * v[c];
+      }
+    }
+#pragma GCC unroll 16
+    for (int j = 0; j < Q; ++j)
+#pragma GCC unroll 16
+      for (int c = 0; c < C; ++c) store(sums + j * stride + e + c * W, sum[j][c]);
+  };
+  // As many columns as the registers hold sums of; fewer where the row ends.
+  constexpr int C = Q == 1 ? 8 : W / Q;
+  int64_t e = 0;
+  for (; e + C * W <= v_dim; e += C * W) columns(std::integral_constant<int, C>{}, e, W);
+  if constexpr (C > 4)
+    for (; e + 4 * W <= v_dim; e += 4 * W) columns(std::integral_constant<int, 4>{}, e, W);
+  for (; e < v_dim; e += W) columns(std::integral_constant<int, 1>{}, e, std::min<int64_t>(v_dim - e, W));
 }
 
 // out row = merge of `count` partials, `step` floats apart. Overwrites each m by its factor exp(m - M).
@@ -173,38 +187,83 @@ void pack_queries(const PagedAttention& b, int64_t request, int64_t head, int64_
   std::fill(q + live * padded, q + width * padded, 0.0f);
 }
 
-template <typename T>
-void run_chunk(const PagedAttention& b, const Chunk& chunk, int64_t kv_head, const Partials& partials) {
-  const int64_t group = b.heads / b.kv_heads, n = chunk.end - chunk.begin;
-  const int64_t padded_v = round_up(b.v_dim, W), step = padded_v + W;
-  const int64_t score_floats = (kChunk + W) * kMaxHeads + kMaxHeads * padded_v;
-  float* scores = static_cast<float*>(
-      scratch((score_floats + group * step + kMaxHeads * round_up(b.dim, W)) * sizeof(float)));
-  float* own = scores + score_floats;
-  float* q = own + group * step;
+// The groups of all heads, kv head by kv head, and where each kv head's begin; `floats` is the scratch memory they need.
+struct Groups {
+  std::vector<Group> all;
+  std::vector<int64_t> start;
+  int64_t floats = 0;
 
-  const T *k_rows[kChunk + W], *v_rows[kChunk];
+  explicit Groups(const PagedAttention& b) {
+    const int64_t size = b.heads / b.kv_heads;
+    for (int64_t kv_head = 0; kv_head < b.kv_heads; ++kv_head) {
+      start.push_back(static_cast<int64_t>(all.size()));
+      for (int64_t done = 0; done < size; done += kMaxHeads) {
+        const int64_t live = std::min(size - done, kMaxHeads), width = live <= 2 ? live : (live <= 4 ? 4 : 8);
+        const auto next = [&](int64_t count) {
+          floats += round_up(count, W);
+          return floats - round_up(count, W);
+        };
+        all.push_back(
+            {kv_head, kv_head * size + done, live, width, next(width * round_up(b.dim, W)), next((kChunk + W) * width),
+             next(width * round_up(b.v_dim, W)), next(width), next(width)});
+      }
+    }
+    start.push_back(static_cast<int64_t>(all.size()));
+  }
+};
+
+// One chunk for the kv heads [kv_begin, kv_end).
+template <typename T>
+void run_chunk(
+    const PagedAttention& b, const Chunk& chunk, const Groups& groups, int64_t kv_begin, int64_t kv_end,
+    const Partials& partials) {
+  const int64_t n = chunk.end - chunk.begin, padded_v = round_up(b.v_dim, W), step = padded_v + W;
+  float* memory = static_cast<float*>(scratch((groups.floats + step) * sizeof(float)));
+  float* own = memory + groups.floats;
+  const Group* const begin = groups.all.data() + groups.start[kv_begin];
+  const Group* const end = groups.all.data() + groups.start[kv_end];
+
+  // The chunk's keys and behind them its values, each row from the first of these heads on.
+  const T* rows[2 * kChunk];
   const int32_t* slots = b.slot_of[chunk.request] + chunk.begin;
   for (int64_t t = 0; t < n; ++t) {
-    k_rows[t] = b.k.at<const T>(slots[t], kv_head);
-    v_rows[t] = b.v.at<const T>(slots[t], kv_head);
+    rows[t] = b.k.at<const T>(slots[t], kv_begin);
+    rows[n + t] = b.v.at<const T>(slots[t], kv_begin);
   }
-  for (int64_t done = 0; done < group;) {
-    const int64_t head = kv_head * group + done, live = std::min<int64_t>(group - done, kMaxHeads);
-    const int64_t width = live <= 2 ? live : (live <= 4 ? 4 : 8);
-    pack_queries(b, chunk.request, head, live, width, q);
-    float* result = chunk.partial < 0 ? own + done * step : partials.at(chunk.partial, head);
-    const auto run = [&](auto q_heads) {
-      attend<decltype(q_heads)::value>(b, k_rows, v_rows, n, q, scores, result, step, padded_v, static_cast<int>(live));
-    };
-    if (width == 1) run(std::integral_constant<int, 1>{});
-    else if (width == 2) run(std::integral_constant<int, 2>{});
-    else if (width == 4) run(std::integral_constant<int, 4>{});
-    else run(std::integral_constant<int, 8>{});
-    done += live;
-  }
-  if (chunk.partial < 0)
-    for (int64_t j = 0; j < group; ++j) merge(b, chunk.request, kv_head * group + j, own + j * step, 1, step);
+  const int64_t bytes = ((kv_end - kv_begin - 1) * b.k.inner + b.dim) * static_cast<int64_t>(sizeof(T));
+  const int64_t lines = (bytes / 64 + 1 + (end - begin) - 1) / (end - begin);  // of a row, for each group to fetch
+  Fetcher fetch{reinterpret_cast<const char* const*>(rows), 2 * n, bytes};
+  fetch(std::min(n, kBlock) * (bytes / 64 + 1));
+
+  for (const Group* g = begin; g < end; ++g)
+    pack_queries(b, chunk.request, g->head, g->live, g->width, memory + g->queries);
+  const auto for_blocks = [&](const auto& f) {
+    for (int64_t first = 0; first < n; first += kBlock)
+      for (const Group* g = begin; g < end; ++g)
+        with_width(g->width, [&](auto width) { f(width, *g, first, std::min(first + kBlock, n)); });
+  };
+  for_blocks([&](auto width, const Group& g, int64_t first, int64_t last) {
+    score<decltype(width)::value>(
+        rows, (g.kv_head - kv_begin) * b.k.inner, first, last, memory + g.queries, b.dim, memory + g.scores, fetch,
+        lines);
+  });
+  for (const Group* g = begin; g < end; ++g)
+    with_width(g->width, [&](auto width) {
+      softmax<decltype(width)::value>(b.logit_cap, memory + g->scores, n, memory + g->m, memory + g->l);
+    });
+  for_blocks([&](auto width, const Group& g, int64_t first, int64_t last) {
+    add_values<decltype(width)::value>(
+        rows + n, (g.kv_head - kv_begin) * b.v.inner, first, last, memory + g.scores, b.v_dim, memory + g.sums, fetch,
+        lines);
+  });
+
+  for (const Group* g = begin; g < end; ++g)
+    for (int64_t j = 0; j < g->live; ++j) {
+      float* result = chunk.partial < 0 ? own : partials.at(chunk.partial, g->head + j);
+      std::copy_n(memory + g->sums + j * padded_v, padded_v, result);
+      result[padded_v] = memory[g->m + j], result[padded_v + 1] = memory[g->l + j];
+      if (chunk.partial < 0) merge(b, chunk.request, g->head + j, own, 1, step);
+    }
 }
 
 }  // namespace
@@ -236,17 +295,25 @@ void paged_decode(const PagedAttention& b) {
   std::unique_ptr<float[]> memory(partial_count > 0 ? new float[partial_count * b.heads * step] : nullptr);
   const Partials partials{memory.get(), b.heads, padded_v};
 
-  const int64_t items = static_cast<int64_t>(chunks.size()) * b.kv_heads;
+  // Few chunks are divided by kv heads, so that every thread has some.
+  const Groups groups(b);
+  const int64_t chunk_count = static_cast<int64_t>(chunks.size());
+  const int64_t parts = std::min(b.kv_heads, (4 * thread_count() + chunk_count - 1) / chunk_count);
+  const int64_t items = chunk_count * parts;
   const int64_t cost = tokens * b.kv_heads * (b.dim + b.v_dim) / items;
   with_cache_type(b.k.type, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    at::parallel_for(0, items, grain(cost), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) run_chunk<T>(b, chunks[i / b.kv_heads], i % b.kv_heads, partials);
+    parallel_for(0, items, grain(cost), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t part = i % parts;
+        run_chunk<T>(
+            b, chunks[i / parts], groups, part * b.kv_heads / parts, (part + 1) * b.kv_heads / parts, partials);
+      }
     });
   });
   const int64_t rows = static_cast<int64_t>(split.size()) * b.heads;
   if (rows == 0) return;
-  at::parallel_for(0, rows, grain(partial_count * b.heads * step / rows), [&](int64_t begin, int64_t end) {
+  parallel_for(0, rows, grain(partial_count * b.heads * step / rows), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const auto& [request, first] = split[i / b.heads];
       const size_t next = i / b.heads + 1;

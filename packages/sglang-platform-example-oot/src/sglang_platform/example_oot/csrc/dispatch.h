@@ -9,9 +9,12 @@
 #include <c10/util/Float8_e4m3fn.h>
 #include <c10/util/Half.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+
+#include "team.h"
 
 namespace sglang_example_oot {
 
@@ -44,6 +47,20 @@ inline int64_t grain(int64_t elements_per_item) {
   return elements_per_item >= kGrainElements ? 1 : kGrainElements / (elements_per_item > 0 ? elements_per_item : 1);
 }
 
+inline int64_t thread_count() {
+  return this_team() ? this_team()->size() : at::get_num_threads();
+}
+
+// As at::parallel_for, on the threads of the team where the calling thread has one. A thread may get several ranges.
+template <typename F>
+inline void parallel_for(int64_t begin, int64_t end, int64_t grain, const F& f) {
+  Team* team = this_team();
+  if (!team) return at::parallel_for(begin, end, grain, f);
+  const int64_t n = end - begin, parts = std::min<int64_t>((n + grain - 1) / grain, 4 * team->size());
+  if (parts > 1) team->run(parts, [&](int64_t i) { f(begin + n * i / parts, begin + n * (i + 1) / parts); });
+  else if (n > 0) f(begin, end);
+}
+
 // Hands items 0..n-1 out one by one, for items of unequal cost; each thread calls finish() when none is left.
 template <typename F, typename G>
 inline void parallel_dynamic(int64_t n, bool worth_threads, const F& f, const G& finish) {
@@ -55,7 +72,7 @@ inline void parallel_dynamic(int64_t n, bool worth_threads, const F& f, const G&
   if (!worth_threads || n <= 1) {
     drain(0, 1);
   } else {
-    at::parallel_for(0, at::get_num_threads(), 1, drain);
+    parallel_for(0, thread_count(), 1, drain);
   }
 }
 

@@ -178,7 +178,7 @@ void run_block(const PagedAttention& b, const Block& block) {
 // New tokens per block: as many as make kRows rows, fewer where some threads would get no block.
 template <typename Tiles>
 int64_t tokens_per_block(const PagedAttention& b) {
-  const int64_t group = b.heads / b.kv_heads, enough = 2 * at::get_num_threads();
+  const int64_t group = b.heads / b.kv_heads, enough = 2 * thread_count();
   int64_t step = std::max<int64_t>(1, Tiles::kRows / group);
   const auto blocks = [&] {
     int64_t count = 0;

@@ -26,7 +26,7 @@ void few_rows(const Linear& l) {
   for (int64_t j = 0; j < l.m; ++j) widen_row(l.x.at<const T>(j, 0), x.data() + j * padded, l.k, padded);
   const T* bias = static_cast<const T*>(l.bias);
   const int64_t items = (l.n + kWeightRows - 1) / kWeightRows;
-  at::parallel_for(0, items, grain(kWeightRows * l.k), [&](int64_t begin, int64_t end) {
+  parallel_for(0, items, grain(kWeightRows * l.k), [&](int64_t begin, int64_t end) {
     const int64_t first = begin * kWeightRows, rows = std::min(end * kWeightRows, l.n) - first;
     const float* vectors[kFewRows];
     for (int64_t j = 0; j < l.m; ++j) vectors[j] = x.data() + j * padded;
@@ -40,7 +40,7 @@ void few_rows(const Linear& l) {
 template <typename T>
 void pack_x(const Linear& l, float* packed) {
   const int64_t depth_blocks = (l.k + W - 1) / W;
-  at::parallel_for(0, depth_blocks, grain(l.m * W), [&](int64_t begin, int64_t end) {
+  parallel_for(0, depth_blocks, grain(l.m * W), [&](int64_t begin, int64_t end) {
     for (int64_t first = 0; first < l.m; first += kPanel) {
       const int64_t width = round_up(std::min(kPanel, l.m - first), W);
       float* panel = packed + first * l.k;
@@ -75,7 +75,7 @@ void many_rows(const Linear& l) {
   pack_x<T>(l, x.data());
   const T* bias = static_cast<const T*>(l.bias);
   const int64_t tiles = (l.n + kTileRows - 1) / kTileRows;
-  at::parallel_for(0, tiles, grain(kTileRows * l.k), [&](int64_t begin, int64_t end) {
+  parallel_for(0, tiles, grain(kTileRows * l.k), [&](int64_t begin, int64_t end) {
     float* tile = static_cast<float*>(scratch((kTileRows * (kTileStride + padded)) * sizeof(float)));
     float* sums = tile + kTileRows * kTileStride;  // [panel][row][width]
     for (int64_t t = begin; t < end; ++t) {

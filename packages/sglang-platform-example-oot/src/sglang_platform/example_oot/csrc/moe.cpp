@@ -44,7 +44,7 @@ void run(const Experts& b) {
 
   const int64_t blocks = (b.inter + kRowsPerItem - 1) / kRowsPerItem;
   const int64_t up_items = static_cast<int64_t>(routing.active.size()) * blocks;
-  at::parallel_for(0, up_items, grain(2 * kRowsPerItem * b.hidden), [&](int64_t begin, int64_t end) {
+  parallel_for(0, up_items, grain(2 * kRowsPerItem * b.hidden), [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t e = routing.active[item / blocks], first = item % blocks * kRowsPerItem;
       const int64_t rows = std::min(kRowsPerItem, b.inter - first);
@@ -72,7 +72,7 @@ void run(const Experts& b) {
 
   const int64_t down_items = (b.hidden + kRowsPerItem - 1) / kRowsPerItem;
   const int64_t down_cost = kRowsPerItem * b.inter * static_cast<int64_t>(routing.active.size());
-  at::parallel_for(0, down_items, grain(down_cost), [&](int64_t begin, int64_t end) {
+  parallel_for(0, down_items, grain(down_cost), [&](int64_t begin, int64_t end) {
     float* sums = static_cast<float*>(scratch(b.tokens * kRowsPerItem * sizeof(float)));
     for (int64_t item = begin; item < end; ++item) {
       const int64_t first = item * kRowsPerItem, rows = std::min(kRowsPerItem, b.hidden - first);

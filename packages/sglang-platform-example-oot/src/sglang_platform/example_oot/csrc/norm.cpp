@@ -30,7 +30,7 @@ void rms_norm(
   with_type(x.type, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     with_weight<T>(weight, weight_type, [&](auto* w) {
-      at::parallel_for(0, outer * inner, grain(size), [&](int64_t begin, int64_t end) {
+      parallel_for(0, outer * inner, grain(size), [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
           const T* in = x.at<const T>(row / inner, row % inner);
           T* to = out.at<T>(row / inner, row % inner);
@@ -55,7 +55,7 @@ void fused_add_rms_norm(
   with_type(x.type, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     with_weight<T>(weight, weight_type, [&](auto* w) {
-      at::parallel_for(0, tokens, grain(size), [&](int64_t begin, int64_t end) {
+      parallel_for(0, tokens, grain(size), [&](int64_t begin, int64_t end) {
         float* sum = static_cast<float*>(scratch(round_up(size, W) * sizeof(float)));
         for (int64_t t = begin; t < end; ++t) {
           T* in = x.at<T>(t, 0);

@@ -32,7 +32,7 @@ void rotate(const Rotary& rotary, const Rows& x, int64_t heads) {
   const int64_t half = rotary.rotary_dim / 2;
   with_type(x.type, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    at::parallel_for(0, rotary.tokens, grain(heads * rotary.rotary_dim), [&](int64_t begin, int64_t end) {
+    parallel_for(0, rotary.tokens, grain(heads * rotary.rotary_dim), [&](int64_t begin, int64_t end) {
       float* angles = static_cast<float*>(scratch(2 * round_up(half, W) * sizeof(float)));
       float* sines = angles + round_up(half, W);
       for (int64_t t = begin; t < end; ++t) {

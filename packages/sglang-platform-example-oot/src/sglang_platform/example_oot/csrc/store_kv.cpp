@@ -23,7 +23,7 @@ void copy_token(const Rows& from, int64_t token, const Rows& to, int64_t slot, i
 void store_kv(
     const Rows& k, const Rows& v, const Rows& k_buffer, const Rows& v_buffer, const int64_t* loc, int64_t tokens,
     int64_t heads, int64_t dim, int64_t v_dim) {
-  at::parallel_for(0, tokens, grain(heads * (dim + v_dim)), [&](int64_t begin, int64_t end) {
+  parallel_for(0, tokens, grain(heads * (dim + v_dim)), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       copy_token(k, t, k_buffer, loc[t], heads, dim);
       copy_token(v, t, v_buffer, loc[t], heads, v_dim);

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from sglang_platform.example_oot.kernels.attention import paged_decode, paged_extend
     from sglang_platform.example_oot.kernels.kv_store import store_kv
     from sglang_platform.example_oot.kernels.library import backend
-    from sglang_platform.example_oot.kernels.linear import linear
     from sglang_platform.example_oot.kernels.moe import moe_experts
     from sglang_platform.example_oot.kernels.norm import fused_add_rms_norm, rms_norm
+    from sglang_platform.example_oot.kernels.product import linear
     from sglang_platform.example_oot.kernels.rotary import rotary_embedding
 
 __all__ = [

@@ -14,13 +14,22 @@ from typing import Any, Literal
 
 import torch
 
-from sglang_platform.example_oot.kernels import activation, attention, kv_store, linear, moe, native, norm, rotary
+from sglang_platform.example_oot.kernels import (
+    activation,
+    attention,
+    kv_store,
+    moe,
+    native,
+    norm,
+    product,
+    rotary,
+)
 
 __all__ = ["FALLBACKS", "NAMESPACE", "backend", "operator"]
 
 NAMESPACE = "sglang_example_oot"
 
-_FAMILIES = (activation, attention, kv_store, linear, moe, norm, rotary)
+_FAMILIES = (activation, attention, kv_store, moe, norm, product, rotary)
 SCHEMAS: dict[str, str] = {name: text for family in _FAMILIES for name, text in family.SCHEMAS.items()}
 FALLBACKS: dict[str, Callable[..., None]] = {
     name: getattr(family, name) for family in _FAMILIES for name in family.SCHEMAS

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "../team.h"
 #include "memory.h"
 
 // Of the math library that some builds of torch contain.
@@ -57,14 +58,15 @@ class WithoutGil {
 
 int64_t cores = 1;
 
-// The kernels of the calling thread run on the device's cores, however many threads the host allows itself: SGLang
-// allows one where the device is not the CPU.
+// The calling thread's kernels run on the device's cores, its own and torch's, however many threads the host allows
+// itself: SGLang allows one where the device is not the CPU.
 void take_cores() {
   // Torch gives a thread the host's number when it first asks: torch's library once, and this one once.
   at::get_num_threads();
   at::internal::lazy_init_num_threads();
   omp_set_num_threads(static_cast<int>(cores));
   if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(static_cast<int>(cores));
+  this_team() = new Team(static_cast<int>(cores));
 }
 
 }  // namespace
