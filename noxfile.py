@@ -134,6 +134,16 @@ MATRIX_WHEELS = [
 ]
 
 
+def matrix_wheels(session: nox.Session, python: str) -> Path:
+    """The wheels that go into every environment of the matrix, built anew."""
+    wheels = ROOT / ".nox" / "host-matrix" / "wheels"
+    shutil.rmtree(wheels, ignore_errors=True)
+    for package in MATRIX_WHEELS:
+        with session.chdir(package):
+            run(session, python, "-m", "hatch", "-q", "build", "-t", "wheel", str(wheels))
+    return wheels
+
+
 def matrix_environment(session: nox.Session, version: str, wheels: Path) -> str:
     """A light environment of one SGLang: its own packages first, torch and the rest shared with `host`."""
     folder = ROOT / ".nox" / "host-matrix" / version
@@ -164,11 +174,7 @@ def host_matrix(session: nox.Session) -> None:
     Arguments are versions, by default all. Half an hour on two cores, the first time longer.
     """
     python = host(session)
-    reports, wheels = ROOT / "reports" / "host-matrix", ROOT / ".nox" / "host-matrix" / "wheels"
-    shutil.rmtree(wheels, ignore_errors=True)
-    for package in MATRIX_WHEELS:
-        with session.chdir(package):
-            run(session, python, "-m", "hatch", "-q", "build", "-t", "wheel", str(wheels))
+    reports, wheels = ROOT / "reports" / "host-matrix", matrix_wheels(session, python)
     modules = "sglang_platform.conformance.versions"
     for version in session.posargs or MATRIX:
         inside = matrix_environment(session, version, wheels)
@@ -180,6 +186,15 @@ def host_matrix(session: nox.Session) -> None:
         )
     run(session, python, "-m", f"{modules}.report", str(reports), "--wanted", json.dumps(MATRIX),
         "--page", "docs/support_matrix.md")  # fmt: skip
+
+
+@nox.session(venv_backend="none")
+def piecewise(session: nox.Session) -> None:
+    """Prefill in compiled pieces, in releases that serve so. Arguments are versions, by default 0.5.20."""
+    wheels = matrix_wheels(session, host(session))
+    for version in session.posargs or ["0.5.20"]:
+        inside = matrix_environment(session, version, wheels)
+        session.run(inside, "-m", "pytest", "-v", "conformance/tests/host/test_piecewise.py", external=True)
 
 
 def check_platform(session: nox.Session, *arguments: str, **environment: str) -> None:

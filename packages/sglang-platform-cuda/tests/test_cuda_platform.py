@@ -13,6 +13,7 @@ from sglang_platform.core.contract import DeviceMixin, MMPlatform, SRTPlatform
 from sglang_platform.core.contract.capabilities import PlatformCapabilities
 from sglang_platform.core.distributed.communicator import DeviceCommunicator
 from sglang_platform.core.torch_cuda import ops, parts
+from sglang_platform.core.torch_cuda.piecewise import TorchCudaPiecewiseBackend
 from sglang_platform.cuda import probe
 from sglang_platform.cuda.device import CudaDeviceMixin
 from sglang_platform.cuda.platform import CudaMMPlatform, CudaSRTPlatform
@@ -95,6 +96,7 @@ def test_outside_a_host_every_part_is_its_own(monkeypatch):
     assert platform.get_kv_pool_cls(kind="nsa") is platform.get_kv_pool_cls(kind="dsa")
     assert issubclass(platform.get_paged_allocator_cls(), PagedTokenToKVPoolAllocator)
     assert issubclass(platform.get_graph_runner_cls(), GraphRunner)
+    assert issubclass(platform.get_piecewise_backend_cls(), TorchCudaPiecewiseBackend)
     assert issubclass(platform.get_communicator_class(), DeviceCommunicator)
     name = platform.get_default_attention_backend()
     assert issubclass(platform.get_attention_backends()[name], AttentionBackend)
@@ -108,6 +110,7 @@ def test_its_part_in_a_host(monkeypatch):
     assert platform.get_kv_pool_cls(kind="mha").plain_stores_by_host
     assert platform.get_paged_allocator_cls() is not None
     assert platform.get_graph_runner_cls() is None
+    assert platform.get_piecewise_backend_cls() is None
     assert platform.get_communicator_class() is None
     assert platform.get_default_attention_backend() == "sglang_platform_cuda"
     monkeypatch.setattr(parts, "find_spec", lambda name: name == "flashinfer" or None)
@@ -118,6 +121,7 @@ def test_its_part_in_a_host(monkeypatch):
     assert platform.get_default_attention_backend() == "sglang_platform_cuda"
     assert platform.get_kv_pool_cls(kind="mla") is None
     assert platform.get_graph_runner_cls() is not None
+    assert platform.get_piecewise_backend_cls() is not None
 
 
 def test_the_ops_are_registered_where_they_serve(monkeypatch):

@@ -64,6 +64,17 @@ def test_what_older_hosts_ask_only_out_of_tree_platforms_is_a_limit_of_the_other
     assert names(InTree(), "0.5.22") == set()
 
 
+def test_pieces_of_prefill_are_a_limit_where_the_host_has_no_argument_for_them() -> None:
+    class Piecewise(Device):
+        def get_piecewise_backend_cls(self) -> type | None:
+            return None
+
+    for version in ("0.5.11", "0.5.21"):
+        assert names(Piecewise(), version) == set()
+    for version in ("0.5.22", "0.5.23"):
+        assert names(Piecewise(), version) == {"get_piecewise_backend_cls()"}
+
+
 def test_the_adapters_own_class_before_the_vendors_hides_no_limit() -> None:
     from sglang_platform.core.hosts.sglang.limits import overridden
     from sglang_platform.core.hosts.sglang.platform import _HostFacing

@@ -45,6 +45,9 @@ class Counter:
         """Add `n` to the count."""
         _counts[self._index] += n  # type: ignore[index]
 
+    # torch.compile calls it while it traces and leaves it out of what it compiles.
+    add._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
     def set(self, n: int) -> None:
         """Make the count `n`, for a gauge."""
         _counts[self._index] = n  # type: ignore[index]

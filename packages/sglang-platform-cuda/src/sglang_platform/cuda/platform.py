@@ -126,6 +126,14 @@ class CudaSRTPlatform(SRTPlatform, CudaDeviceMixin):
 
         return CudaGraphRunner
 
+    def get_piecewise_backend_cls(self) -> type | None:
+        """CUDA graphs of pieces of prefill, or None where the host's own are to serve: as the graph runner."""
+        if not self._parts.own("graph_runner"):
+            return None
+        from sglang_platform.cuda.graph_runner import CudaPiecewiseBackend
+
+        return CudaPiecewiseBackend
+
     def get_communicator_class(self) -> type | None:
         """NCCL through torch, or None where the host's own communicators are to serve."""
         if not self._parts.own("communicator"):

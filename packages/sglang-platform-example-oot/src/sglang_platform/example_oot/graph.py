@@ -29,6 +29,8 @@ class GraphCaptureError(RuntimeError):
 class TapeGraph:
     """The recorded operators of one run, in order. `replay()` runs them again in place."""
 
+    computes_at_capture = True
+
     def __init__(self) -> None:
         self._steps: list[Callable[[], Any]] = []
 

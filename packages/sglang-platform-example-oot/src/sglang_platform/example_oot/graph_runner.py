@@ -1,4 +1,4 @@
-"""The decode graph runner: a decode step captured once per batch size and replayed.
+"""Graphs: a decode step captured once per batch size, and pieces of prefill captured once per token count.
 
 A vendor changes: `record`, to capture with the device's own graphs.
 """
@@ -11,8 +11,10 @@ from typing import Any
 import torch
 
 from sglang_platform.core import GraphRunner, counter
+from sglang_platform.core.graph.piecewise import PiecewiseBackend
 from sglang_platform.core.graph.runner import Graph
-from sglang_platform.example_oot.graph import GraphCaptureError, TapeGraph
+from sglang_platform.example_oot.graph import GraphCaptureError
+from sglang_platform.example_oot.torch_device.graph import new_graph
 
 _captures = counter("example_oot.graph.captures")
 _replays = counter("example_oot.graph.replays")
@@ -26,19 +28,12 @@ class ExampleOOTGraphRunner(GraphRunner):
     """
 
     def record(self, run: Callable[[], Any]) -> tuple[Graph, Any]:
-        graph = self._new_graph()
+        # All sizes share the memory of the first and largest: one is replayed at a time.
+        largest = next(iter(self.captured.values()), None)
+        graph = new_graph(self.device, memory_of=largest.graph if largest is not None else None)
         output = graph.capture(run)
         _captures.add()
         return graph, output
-
-    def _new_graph(self) -> Any:
-        if torch.device(self.device).type == "cpu":
-            return TapeGraph()
-        from sglang_platform.example_oot.torch_device.graph import DeviceGraph
-
-        # All sizes share the memory of the first and largest: one is replayed at a time.
-        largest = next(iter(self.captured.values()), None)
-        return DeviceGraph(memory_of=largest.graph if largest is not None else None)
 
     def capture(self) -> None:
         try:
@@ -74,3 +69,14 @@ class ExampleOOTGraphRunner(GraphRunner):
     @staticmethod
     def _logits(output: Any) -> torch.Tensor:
         return output if isinstance(output, torch.Tensor) else output.next_token_logits  # type: ignore[no-any-return]
+
+
+class ExampleOOTPiecewiseBackend(PiecewiseBackend):
+    """All pieces share the memory of `graph_pool_handle()`: one is replayed at a time."""
+
+    def record(self, run: Callable[[], Any]) -> tuple[Graph, Any]:
+        graph = new_graph(self.device, memory_of=self.graph_pool)
+        output = graph.capture(run)
+        if not graph.computes_at_capture:
+            graph.replay()
+        return graph, output

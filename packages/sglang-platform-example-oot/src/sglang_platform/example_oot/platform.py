@@ -20,7 +20,7 @@ DISPATCH_KEY = "example_oot"
 class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
     """SGLang on the example device."""
 
-    capabilities = PlatformCapabilities(graph_capture=True, fp8=True)
+    capabilities = PlatformCapabilities(graph_capture=True, piecewise_graph=True, fp8=True)
     supported_quantization = ["w8a8_int8"]
     supported_kv_dtypes = ("float32", "bfloat16", "float16", "float8_e4m3fn")
     supported_page_sizes = (1, 16, 32, 64, 128)
@@ -74,6 +74,11 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
         from sglang_platform.example_oot.graph_runner import ExampleOOTGraphRunner
 
         return ExampleOOTGraphRunner
+
+    def get_piecewise_backend_cls(self) -> type | None:
+        from sglang_platform.example_oot.graph_runner import ExampleOOTPiecewiseBackend
+
+        return ExampleOOTPiecewiseBackend
 
     def get_group_coordinator_device(self, local_rank: int) -> Any:
         return self.get_device(local_rank)

@@ -129,6 +129,14 @@ class RocmSRTPlatform(SRTPlatform, RocmDeviceMixin):
 
         return RocmGraphRunner
 
+    def get_piecewise_backend_cls(self) -> type | None:
+        """HIP graphs of pieces of prefill, or None where the host's own are to serve: as the graph runner."""
+        if not self._parts.own("graph_runner"):
+            return None
+        from sglang_platform.rocm.graph_runner import RocmPiecewiseBackend
+
+        return RocmPiecewiseBackend
+
     def get_communicator_class(self) -> type | None:
         """RCCL through torch, or None where the host's own communicators are to serve."""
         if not self._parts.own("communicator"):

@@ -43,7 +43,8 @@ class PlatformCapabilities:
     graph_capture: decode steps can be captured and replayed. A platform that says so has a graph runner
         (`SRTPlatform.get_graph_runner_cls`); an out-of-tree one that answers None there is refused by the
         host.
-    piecewise_graph: prefill can be compiled piecewise (`SRTPlatform.get_piecewise_backend_cls`, same rule).
+    piecewise_graph: prefill can be compiled piecewise (`SRTPlatform.get_piecewise_backend_cls`, same rule; hosts up
+        to 0.5.21).
     hicache_device_kernels: the host's kernels that move KV pages between host and device memory run here.
     supports_pynccl: model-parallel groups make a PyNccl communicator unless the caller decides. The host asks
         out-of-tree platforms only, from 0.5.23.

@@ -10,11 +10,16 @@ from typing import Any
 
 import torch
 
-from sglang_platform.example_oot.graph import GraphCaptureError
+from sglang_platform.example_oot.graph import GraphCaptureError, TapeGraph
 
-__all__ = ["DeviceGraph"]
+__all__ = ["DeviceGraph", "new_graph"]
 
 _ops = torch.ops.sglang_example_oot
+
+
+def new_graph(device: Any, memory_of: DeviceGraph | None = None) -> TapeGraph | DeviceGraph:
+    """A graph for tensors of `device`; on device type `cpu`, which has none, a recorded list of operators."""
+    return TapeGraph() if torch.device(device).type == "cpu" else DeviceGraph(memory_of)
 
 
 class DeviceGraph:
@@ -23,6 +28,8 @@ class DeviceGraph:
     Uses `torch.accelerator.Graph` (torch 2.13); an older torch has none, and the same graph is reached through the
     device's own operators.
     """
+
+    computes_at_capture = False
 
     def __init__(self, memory_of: DeviceGraph | None = None) -> None:
         self._graph: Any = None

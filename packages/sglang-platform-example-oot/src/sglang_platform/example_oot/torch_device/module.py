@@ -151,6 +151,15 @@ def is_current_stream_capturing() -> bool:
     return bool(torch.ops.sglang_example_oot._is_current_stream_capturing())
 
 
+def graph_pool_handle() -> Any:
+    """Memory for graphs that never run at once: an empty graph, which owns it."""
+    from sglang_platform.example_oot.torch_device.graph import DeviceGraph
+
+    pool = DeviceGraph()
+    pool.capture(lambda: None)
+    return pool
+
+
 # Memory
 
 

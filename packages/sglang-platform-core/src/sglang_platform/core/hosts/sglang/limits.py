@@ -59,6 +59,13 @@ def limits_of(platform: Any, host: HostFacts | None = None) -> tuple[Limit, ...]
             )
     if overridden(type(platform), "get_speculative_cache_locs_fn"):
         found.append(Limit("get_speculative_cache_locs_fn()", "no release of SGLang calls it"))
+    if overridden(type(platform), "get_piecewise_backend_cls") and not host.asks_piecewise_backend:
+        found.append(
+            Limit(
+                "get_piecewise_backend_cls()",
+                f"SGLang {host.version} refuses the argument that asks for it (tc_piecewise); 0.5.11 to 0.5.21 take it",
+            )
+        )
     found.extend(_capability_limits(platform, host))
     if not host.takes_none_for_parts and not platform.is_out_of_tree():
         found.extend(

@@ -11,11 +11,19 @@ from sglang_platform.core.hosts.sglang.pools import host_pool, rebase_pool
 from sglang_platform.core.hosts.sglang.rebase import host_first, rebase
 from sglang_platform.core.hosts.sglang.versions import facts
 
-__all__ = ["host_pool", "rebase_allocator", "rebase_attention_backend", "rebase_graph_runner", "rebase_pool"]
+__all__ = [
+    "host_pool",
+    "rebase_allocator",
+    "rebase_attention_backend",
+    "rebase_graph_runner",
+    "rebase_piecewise_backend",
+    "rebase_pool",
+]
 
 _PAGED = "sglang_platform.core.memory.paged:PagedTokenToKVPoolAllocator"
 _ATTENTION = "sglang_platform.core.attention.backend:AttentionBackend"
 _GRAPH_RUNNER = "sglang_platform.core.graph.runner:GraphRunner"
+_PIECEWISE = "sglang_platform.core.graph.piecewise:PiecewiseBackend"
 
 
 def rebase_allocator(cls: Any, origin: PluginOrigin | None) -> type:
@@ -113,3 +121,14 @@ def rebase_graph_runner(cls: Any, origin: PluginOrigin | None) -> type:
     bridge = host_first(core_base, HostDecodeBatches)
     outer = OlderCalls if facts().graph_calls == ("can_run", "replay") else None
     return rebase(cls, core_base, HostDecodeBatches, bridge=bridge, outer=outer)
+
+
+def rebase_piecewise_backend(cls: Any, origin: PluginOrigin | None) -> type:
+    """A piecewise backend class of ours that captures when, and on the stream that, the host says."""
+    core_base = load(_PIECEWISE)
+    if isinstance(cls, type) and not issubclass(cls, core_base):
+        return cls  # written directly for the host, which asks for no base class here
+    check_part(cls, (core_base,), "get_piecewise_backend_cls()", origin)
+    from sglang_platform.core.hosts.sglang.piecewise import HostPieces
+
+    return rebase(cls, core_base, HostPieces, bridge=host_first(core_base, HostPieces))

@@ -10,7 +10,7 @@ from typing import Any
 from sglang_platform.core.contract.bridges import older_methods
 from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.errors import HostError, PluginOrigin
-from sglang_platform.core.hosts.sglang import parts, pools
+from sglang_platform.core.hosts.sglang import parts, piecewise, pools
 from sglang_platform.core.hosts.sglang.rebase import rebase
 from sglang_platform.core.hosts.sglang.served_model import served_model
 from sglang_platform.core.hosts.sglang.server_args import choose_attention_backend
@@ -100,9 +100,10 @@ class _HostFacing:
 
     def get_piecewise_backend_cls(self) -> type | None:
         cls = super().get_piecewise_backend_cls()  # type: ignore[misc]
-        if cls is None:
-            self._must_answer("get_piecewise_backend_cls()", "piecewise_graph")
-        return cls  # type: ignore[no-any-return]
+        if cls is not None:
+            return parts.rebase_piecewise_backend(cls, self._plugin_origin)
+        self._must_answer("get_piecewise_backend_cls()", "piecewise_graph")
+        return None
 
     def _must_answer(self, factory: str, capability: str) -> None:
         """Where an out-of-tree platform claims a capability, no release takes None; older ones just call it."""
@@ -115,6 +116,8 @@ class _HostFacing:
             )
 
     def apply_server_args_defaults(self, server_args: Any) -> None:
+        if self.is_out_of_tree():  # type: ignore[attr-defined]
+            piecewise.only_on_request(server_args)
         super().apply_server_args_defaults(server_args)  # type: ignore[misc]
         if self.get_attention_backends():  # type: ignore[attr-defined]
             try:

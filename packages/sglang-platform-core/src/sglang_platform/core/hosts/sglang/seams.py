@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
-from sglang_platform.core.hosts.sglang import communicator, server_args
+from sglang_platform.core.hosts.sglang import communicator, piecewise, server_args
 from sglang_platform.core.hosts.sglang.versions import HostFacts, facts
 
 __all__ = ["register_hooks"]
@@ -73,6 +73,8 @@ def _for_out_of_tree(platform: Any, host: HostFacts) -> None:
         )
     if not host.asks_quantization_config:
         HookRegistry.register(_QUANTIZATION, _own_quantization(platform), HookType.AROUND)
+    if host.asks_piecewise_backend and platform.capabilities.piecewise_graph:
+        piecewise.register_hooks(platform)
     if not host.asks_group_device:
 
         def bind_device(result: Any, group: Any, *args: Any, **kwargs: Any) -> None:

@@ -53,6 +53,8 @@ class HostFacts:
     """Whether a static batch must be bound to the runner's slot translator."""
     metadata_halves: bool = True
     """Whether attention metadata is prepared in an outer and an inner half of a graph."""
+    compile_phase: str = "sglang.srt.compilation.compile_phase:is_in_torch_compile_warmup"
+    """The function that says whether prefill is only being compiled; beside it is the stream of the capture."""
     op_class: str = "sglang.kernels.fused_op:BaseFusedOp"
 
     # Server arguments
@@ -78,6 +80,10 @@ class HostFacts:
     asks_post_load_model: bool = False
     asks_mamba_extra_buffer: bool = False
     asks_speculative_worker: bool = False
+    asks_piecewise_backend: bool = True
+    """Whether prefill can be asked for in compiled pieces (`tc_piecewise`)."""
+    pieces_argument: str = "cuda_graph_config"
+    """The server argument that says whether prefill is served in pieces."""
     asks_group_device: bool = False
 
     # Processes
@@ -100,6 +106,8 @@ _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         "batch_holds_pools": True,
         "forward_context": False,
         "metadata_halves": False,
+        "compile_phase": "sglang.srt.compilation.piecewise_context_manager:is_in_pcg_torch_compile",
+        "pieces_argument": "disable_piecewise_cuda_graph",
         "op_class": "sglang.srt.layers.utils.multi_platform:MultiPlatformOp",
         "finished_arguments": "sglang.srt.server_args:ServerArgs.__post_init__",
         "keeps_raw_arguments": False,
@@ -121,6 +129,8 @@ _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("0.5.14", {
         "graph_calls": ("can_run_graph", "execute"),
         "graph_sizes": "server_args.cuda_graph_config.decode.bs",
+        "compile_phase": "sglang.srt.compilation.compile_phase:is_in_torch_compile_warmup",
+        "pieces_argument": "cuda_graph_config",
         "eager_runner": "sglang.srt.model_executor.runner.eager_runner:EagerRunner",
         "asks_distributed_backend": True,
     }),
@@ -157,6 +167,7 @@ _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         "capabilities_struct": True,
         "asks_post_load_model": True,
         "asks_mamba_extra_buffer": True,
+        "asks_piecewise_backend": False,
         "loads_plugins_in": frozenset({"launcher", "scheduler", "detokenizer", "data-parallel controller"}),
     }),
     ("0.5.23", {
