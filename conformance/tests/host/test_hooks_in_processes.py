@@ -36,12 +36,12 @@ TARGETS = {
 }
 
 
-def _plugin(folder: Path, targets: dict[str, str]) -> dict[str, str]:
+def _plugin(folder: Path, source: str) -> dict[str, str]:
     info = folder / "my_hooks-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-hooks\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[sglang.srt.plugins]\nmy_hooks = my_hooks:load\n")
-    (folder / "my_hooks.py").write_text(_PLUGIN.format(targets=targets))
+    (folder / "my_hooks.py").write_text(source)
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))}
 
 
@@ -51,7 +51,10 @@ def _arguments(models: Path) -> dict[str, Any]:
 
 
 def test_hooks_take_effect_in_every_process_of_two_data_parallel_ranks(tmp_path: Path, models: Path) -> None:
-    environment = {**_plugin(tmp_path / "site", TARGETS), "SGLANG_CPU_OMP_THREADS_BIND": "0|1"}
+    environment = {
+        **_plugin(tmp_path / "site", _PLUGIN.format(targets=TARGETS)),
+        "SGLANG_CPU_OMP_THREADS_BIND": "0|1",
+    }
     report_dir = tmp_path / "report"
     with EngineProcess(
         "example_oot", {**_arguments(models), "dp_size": 2}, environment=environment, report_dir=report_dir
@@ -79,8 +82,25 @@ def test_hooks_take_effect_in_every_process_of_two_data_parallel_ranks(tmp_path:
 
 def test_a_required_hook_without_a_target_stops_the_launch(tmp_path: Path, models: Path) -> None:
     wrong = {"scheduler": "sglang.srt.managers.scheduler:Scheduler.get_next_batch_to_rum"}
-    environment = _plugin(tmp_path / "site", wrong)
+    environment = _plugin(tmp_path / "site", _PLUGIN.format(targets=wrong))
     with pytest.raises(EngineFailed) as failure:
         EngineProcess("example_oot", _arguments(models), environment=environment)
     for part in ("get_next_batch_to_rum", "get_next_batch_to_run", "my_hooks (my-hooks 1.0)"):
         assert part in str(failure.value)
+
+
+def test_a_required_hook_that_does_not_fit_a_models_module_stops_the_launch(
+    tmp_path: Path, models: Path
+) -> None:
+    """SGLang skips the modules of models that fail to import, and would serve by another implementation."""
+    source = (
+        "from sglang_platform.core import HookRegistry, HookType\ndef load():\n    HookRegistry.register("
+        "'sglang.srt.models.llama:LlamaMLP.forward', lambda: None, HookType.REPLACE)\n"
+    )
+    environment = _plugin(tmp_path / "site", source)
+    lines: list[str] = []
+    with pytest.raises(EngineFailed):
+        EngineProcess("example_oot", _arguments(models), environment=environment, on_line=lines.append)
+    said = "\n".join(lines)
+    for part in ("LlamaMLP.forward: it takes 0 positional arguments", "my_hooks (my-hooks 1.0)"):
+        assert part in said

@@ -9,7 +9,8 @@ import threading
 
 import pytest
 
-from sglang_platform.core.errors import HookTargetError
+from sglang_platform.core.errors import HookTargetError, LaunchRefused
+from sglang_platform.core.hooks import registry
 from sglang_platform.core.hooks.registry import HookRegistry, HookType, plugin_hook
 
 
@@ -305,6 +306,20 @@ def test_required_target_missing_at_run_time_fails_the_import(host):
     states = {row["target"]: row["state"] for row in HookRegistry.report()}
     assert states == {"dyn:absent": "failed", "dyn:present": "pending", "other:g": "pending"}
     assert host.load("other").g() == 2
+
+
+def test_a_late_error_can_be_one_that_no_importer_swallows(host, monkeypatch):
+    host.write(late="def f(a, b): return a")
+    monkeypatch.setattr(registry._engine, "late_error", registry._engine.late_error)
+    HookRegistry.late_errors_as(LaunchRefused.because)
+    HookRegistry.register("late:f", lambda: 1, HookType.REPLACE)
+    HookRegistry.apply_hooks()
+    with pytest.raises(LaunchRefused, match=r"late:f: it takes 0 positional arguments"):
+        try:
+            host.load("late")
+        except Exception:  # noqa: BLE001 - as SGLang does with the modules of its models
+            raise AssertionError("the failure was swallowed") from None
+    assert "late" not in sys.modules
 
 
 def test_importing_and_applying_in_many_threads(host):

@@ -282,3 +282,30 @@ def test_an_index_outside_its_table_is_refused(break_it, error, kernels):
     break_it(batch)
     with pytest.raises(error):
         kernels("paged_decode")(batch.q, *batch.cache, batch.out, *batch.options, None)
+
+
+@pytest.mark.parametrize("map_dtype", [torch.int64, torch.int32])
+def test_slots_of_a_pool_of_its_own(kernels, map_dtype):
+    """With a map, `req_to_token` names slots of another pool; only those in the window are looked up."""
+    shape = PLAIN._replace(window=20)
+    for name, new_lens in (("paged_decode", [1, 1]), ("paged_extend", [5, 40])):
+        batch = Batch(shape, [70, 40], new_lens, seed=5)
+        oracle = batch.oracle()
+        slots = batch.k_buffer.shape[0]
+        own = torch.randperm(3 * slots)[:slots]  # the other pool's slot of each slot here
+        slot_map = torch.full((3 * slots,), slots + 100, dtype=map_dtype)  # of no use outside
+        slot_map[own] = torch.arange(slots).to(map_dtype)
+        table = own[batch.req_to_token.long()].int()
+        row = batch.req_pool_indices[0]
+        table[row, :10] = 3 * slots + 7  # out of the window, and gone
+        cache = (batch.k_buffer, batch.v_buffer, table, batch.req_pool_indices, batch.seq_lens)
+        lens = (batch.seq_lens - batch.new_lens, batch.new_lens) if name == "paged_extend" else ()
+        causal = (True,) if name == "paged_extend" else ()
+        arguments = (batch.q, *cache, *lens, batch.out, *batch.options, *causal, None)
+        kernels(name)(*arguments, slot_map)
+        batch.check(oracle)
+        if kernels(name) is not library.FALLBACKS[name]:
+            with pytest.raises(IndexError, match="slot_map names slot"):
+                kernels(name)(*arguments, torch.full_like(slot_map, slots))
+            with pytest.raises(IndexError, match="req_to_token names slot"):
+                kernels(name)(*arguments, slot_map[:1])

@@ -98,6 +98,7 @@ def test_every_operator_returns_nothing_and_declares_what_it_writes(name):
     assert written == {
         "fused_add_rms_norm": {"x", "residual"},
         "rotary_embedding": {"q", "k"},
+        "short_conv": {"states", "out"},
         "store_kv": {"k_buffer", "v_buffer"},
     }.get(name, {"out"})
 

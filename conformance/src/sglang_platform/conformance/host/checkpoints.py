@@ -44,6 +44,27 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "decoder_sparse_step": 1,
         "mlp_only_layers": [],
     },
+    # Layers of full attention and of a sliding window of 64 tokens in turn.
+    "mellum": {
+        "model_type": "mellum",
+        "intermediate_size": 512,
+        "head_dim": 32,
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 128,
+        "norm_topk_prob": True,
+        "sliding_window": 64,
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+        "mlp_layer_types": ["sparse", "dense"] * 2,
+    },
+    # Layers of gated short convolutions, whose state is kept per request, and of attention.
+    "lfm2": {
+        "model_type": "lfm2",
+        "intermediate_size": 512,
+        "block_auto_adjust_ff_dim": False,
+        "conv_L_cache": 3,
+        "layer_types": ["conv", "full_attention"] * 2,
+    },
     # Multi-head latent attention, with dense and expert layers.
     "deepseek_v3": {
         "model_type": "deepseek_v3",

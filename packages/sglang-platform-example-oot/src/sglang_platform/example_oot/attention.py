@@ -57,6 +57,7 @@ class ExampleOOTAttentionBackend(AttentionBackend):
             layer.logit_cap or 0.0,
             _window(layer),
             sinks,
+            self.slot_map(layer, forward_batch),
         )
         _decodes.add()
         return _rescaled(out, value_cache, layer).view(out.shape[0], -1)
@@ -78,7 +79,7 @@ class ExampleOOTAttentionBackend(AttentionBackend):
             # MLA without a cached prefix: the model gives keys and values per head, which no pool holds.
             key_cache = k.view(-1, layer.tp_k_head_num, layer.qk_head_dim)
             value_cache = v.view(-1, layer.tp_v_head_num, layer.v_head_dim)
-            table = self._rows_of_batch(forward_batch)
+            table, slot_map = self._rows_of_batch(forward_batch), None
         else:
             key_cache, value_cache = self._store(k, v, layer, forward_batch, save_kv_cache)
             table = (
@@ -88,6 +89,7 @@ class ExampleOOTAttentionBackend(AttentionBackend):
                 forward_batch.extend_prefix_lens,
                 forward_batch.extend_seq_lens,
             )
+            slot_map = self.slot_map(layer, forward_batch)
         paged_extend(
             query,
             key_cache,
@@ -99,6 +101,7 @@ class ExampleOOTAttentionBackend(AttentionBackend):
             _window(layer),
             _is_causal(layer),
             sinks,
+            slot_map,
         )
         _extends.add()
         return _rescaled(out, value_cache, layer).view(out.shape[0], -1)
@@ -119,11 +122,12 @@ class ExampleOOTAttentionBackend(AttentionBackend):
         if save_kv_cache and k is not None and v is not None:
             keys = k.view(-1, layer.tp_k_head_num, layer.qk_head_dim)
             values = v.view(-1, layer.tp_v_head_num, layer.v_head_dim)
+            location = self.write_location(layer, forward_batch)
             if _is_8_bit(pool.dtype) and layer.k_scale is not None:
                 scales = (layer.k_scale, layer.v_scale)
-                pool.set_kv_buffer(layer, forward_batch.out_cache_loc, keys, values, *scales)
+                pool.set_kv_buffer(layer, location, keys, values, *scales)
             else:
-                pool.set_kv_buffer(layer, forward_batch.out_cache_loc, keys, values)
+                pool.set_kv_buffer(layer, location, keys, values)
         return pool.get_key_buffer(layer.layer_id), pool.get_value_buffer(layer.layer_id)
 
     def _holds_latents(self) -> bool:

@@ -45,6 +45,7 @@ class ExampleOOTGraphRunner(GraphRunner):
         for bucket in self.capture_bs:
             self._prove(bucket)
         self.inputs.clear()
+        self.clear_states()
 
     def execute(self, forward_batch: Any, pp_proxy_tensors: Any = None) -> Any:
         _replays.add()
@@ -56,7 +57,10 @@ class ExampleOOTGraphRunner(GraphRunner):
         # One token for all rows: padded rows share slot 0, so their keys must agree. It differs from the capture's 0.
         self.inputs.input_ids[:bucket].fill_(self._vocabulary() // 2 + 1)
         self.inputs.positions[:bucket].fill_(3)
+        self._prepare(captured.forward_batch, in_capture=True)
+        self.clear_states()
         expected = self._logits(self._run_model(captured.forward_batch)).clone()
+        self.clear_states()
         captured.graph.replay()
         if not torch.equal(self._logits(captured.output), expected):
             raise GraphCaptureError(

@@ -6,6 +6,8 @@ defaults serve whatever a backend leaves out.
 
 from __future__ import annotations
 
+import sys
+import weakref
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,6 +32,38 @@ class AttentionBackend:
         self.token_to_kv_pool = model_runner.token_to_kv_pool
         self.req_to_token_pool = model_runner.req_to_token_pool
         self.device = model_runner.device
+        self._window_slots: tuple[weakref.ref[Any], torch.Tensor] | None = None
+
+    def slot_map(self, layer: Any, forward_batch: Any) -> torch.Tensor | None:
+        """Where a layer's tokens lie in its buffers, by their slot in `req_to_token`, int64 [slots]; None: there.
+
+        The host's pool for models with layers of a sliding window (`SWAKVPool`) keeps these layers' tokens in a smaller
+        pool of its own. A backend that reads such layers must look slots up here.
+        """
+        layers = getattr(self.token_to_kv_pool, "layers_mapping", None)
+        if layers is None or not layers[layer.layer_id][1]:
+            return None
+        slot_map: torch.Tensor = self.token_to_kv_pool.full_to_swa_index_mapping
+        if forward_batch.forward_mode.is_decode():
+            return slot_map
+        if self._window_slots is None or self._window_slots[0]() is not forward_batch:
+            # The host plans the next chunk of a prompt while this one runs, and clears there, on another stream, what
+            # that one will not see: the map as it is now must be read before the host goes on.
+            self._window_slots = (weakref.ref(forward_batch), slot_map.clone())
+            if slot_map.device.type != "cpu":
+                import torch
+
+                torch.accelerator.current_stream(slot_map.device).synchronize()
+        return self._window_slots[1]
+
+    def write_location(self, layer: Any, forward_batch: Any) -> Any:
+        """What the pool's `set_kv_buffer` takes as the place of the step's new tokens in `layer`'s buffers."""
+        slots = forward_batch.out_cache_loc
+        slot_map = self.slot_map(layer, forward_batch)
+        pools = sys.modules.get("sglang.srt.mem_cache.memory_pool")
+        if slot_map is None or not hasattr(pools, "KVWriteLoc"):
+            return slots  # before 0.5.23's, pools translate themselves
+        return pools.KVWriteLoc(slots, slot_map[slots])  # type: ignore[union-attr]
 
     def init_forward_metadata(self, forward_batch: Any) -> None:
         """Prepare what all layers of an eager step share. Default: the two graph-aware halves, in order."""

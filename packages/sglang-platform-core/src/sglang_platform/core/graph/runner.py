@@ -140,6 +140,14 @@ class GraphRunner:
         captured.graph.replay()
         return self._take(captured.output, n)
 
+    def clear_states(self) -> None:
+        """Zero what recurrent layers keep for all requests, as it is before the first: each run of such a model
+        changes it. Nothing where the model has none."""
+        pool = getattr(self.model_runner.req_to_token_pool, "mamba_pool", None)
+        if pool is not None:
+            for state in (*pool.mamba_cache.conv, pool.mamba_cache.temporal):
+                state.zero_()
+
     def _prepare(self, forward_batch: Any, *, in_capture: bool) -> None:
         self.model_runner.attn_backend.init_forward_metadata_out_graph(forward_batch, in_capture=in_capture)
 

@@ -40,6 +40,7 @@ class HookEngine:
         self._armed = False
         self._made_sites: Sites | None = None
         self._listeners: list[Callable[[], None]] = []
+        self.late_error: Callable[[HookError], BaseException] = lambda error: error
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
@@ -203,7 +204,7 @@ class HookEngine:
             self._settle(keys, name)
             try:
                 raise_failures([one for key in keys for one in self._hooks[key]])
-            except HookError:
+            except HookError as error:
                 for key in keys:
                     self._sites.leave(key)
                     for one in self._hooks[key]:
@@ -211,7 +212,7 @@ class HookEngine:
                             one.pend("its module failed to import")
                 self._sites.bring_along()
                 self._tell()
-                raise
+                raise self.late_error(error) from error.__cause__
 
     def _await_name(self, module: ModuleType, name: str) -> None:
         from sglang_platform.core.hooks.lazy_names import LazyNames
@@ -227,7 +228,10 @@ class HookEngine:
         with self._lock:
             keys = [key for key, at in self._addresses.items() if at.module == module and at.path[0] == name]
             self._settle(keys)
-            raise_failures([one for key in keys for one in self._hooks[key]])
+            try:
+                raise_failures([one for key in keys for one in self._hooks[key]])
+            except HookError as error:
+                raise self.late_error(error) from error.__cause__
 
     def _watch(self, key: str, *modules: str) -> None:
         for module in modules:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from sglang_platform.core.errors import PluginOrigin
+from sglang_platform.core.errors import HookError, PluginOrigin
 from sglang_platform.core.hooks.engine import HookEngine
 from sglang_platform.core.hooks.registration import RETURN_NONE, HookSource, HookType, Registration
 from sglang_platform.core.hooks.report import HookRecord, record
@@ -122,6 +122,11 @@ class HookRegistry:
     def when_settled(cls, listener: Callable[[], None]) -> None:
         """Call `listener()` whenever the state of hooks may have changed, e.g. when a watched module has run."""
         _engine.when_settled(listener)
+
+    @classmethod
+    def late_errors_as(cls, convert: Callable[[HookError], BaseException]) -> None:
+        """Raise `convert(error)` where a required hook fails as its module runs: for hosts that drop import errors."""
+        _engine.late_error = convert
 
     @classmethod
     def is_applied(cls, target: str) -> bool:

@@ -30,6 +30,7 @@ struct PagedAttention {
   Rows out;  // [tokens, heads, v_dim]
   int64_t heads, kv_heads, dim, v_dim, slots;
   std::vector<const int32_t*> slot_of;  // per request: position -> slot
+  std::vector<std::vector<int32_t>> mapped;  // what slot_of points into where slots are translated
   std::vector<int64_t> seq_lens;        // per request, the tokens in the cache, new ones included
   std::vector<int64_t> prefix_lens;     // extend only: where the request's new tokens start
   std::vector<int64_t> new_lens;        // extend only: how many they are
@@ -78,6 +79,20 @@ struct Linear {
   int64_t m, n, k;
 };
 void linear(const Linear& product);
+
+// Causal convolutions over the tokens of each request, state and all: see kernels/convolution.py.
+struct ShortConv {
+  Rows x;            // [tokens, channels]
+  Rows weight;       // [channels, width]
+  const void* bias;  // [channels], or null
+  Rows states;       // [slots, channels, state_length], of which the last width - 1 count
+  Rows out;          // [tokens, channels]
+  int64_t channels, width, state_length;
+  std::vector<int64_t> starts, slots;
+  std::vector<bool> resumes;
+  bool silu;
+};
+void short_conv(const ShortConv& batch);
 
 // SwiGLU experts for few tokens: every chosen expert's weights are read once.
 struct Experts {

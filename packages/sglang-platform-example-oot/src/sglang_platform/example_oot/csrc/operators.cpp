@@ -84,24 +84,44 @@ PagedAttention paged(
   return b;
 }
 
-// The slots that request r reads, from position `begin` on; entries outside may be stale.
-void check_slots(const PagedAttention& b, int64_t r, int64_t begin) {
-  uint32_t top = 0;  // unsigned: a negative slot is a large one
-  for (int64_t t = begin; t < b.seq_lens[r]; ++t) top = std::max(top, static_cast<uint32_t>(b.slot_of[r][t]));
-  TORCH_CHECK_INDEX(
-      begin >= b.seq_lens[r] || top < b.slots, "req_to_token names slot ", static_cast<int32_t>(top), ", outside [0, ",
-      b.slots, ")");
+// Checks the slots that request r reads, from position `begin` on; entries outside may be stale. With a map, the slots
+// are translated by it.
+void take_slots(PagedAttention& b, int64_t r, int64_t begin, const std::optional<at::Tensor>& slot_map) {
+  const int64_t end = b.seq_lens[r];
+  const auto check = [&](int64_t slots, const char* name) {
+    uint32_t top = 0;  // unsigned: a negative slot is a large one
+    for (int64_t t = begin; t < end; ++t) top = std::max(top, static_cast<uint32_t>(b.slot_of[r][t]));
+    TORCH_CHECK_INDEX(
+        begin >= end || top < slots, name, " names slot ", static_cast<int32_t>(top), ", outside [0, ", slots, ")");
+  };
+  if (slot_map) {
+    TORCH_CHECK(
+        slot_map->dim() == 1 && slot_map->is_contiguous() &&
+            (slot_map->scalar_type() == at::kLong || slot_map->scalar_type() == at::kInt),
+        "slot_map must be one contiguous dimension of int64 or int32");
+    check(slot_map->size(0), "req_to_token");
+    b.mapped.resize(b.slot_of.size());
+    std::vector<int32_t>& mapped = b.mapped[r];
+    mapped.resize(std::max<int64_t>(end, 0));
+    const auto translate = [&](const auto* map) {
+      for (int64_t t = begin; t < end; ++t) mapped[t] = static_cast<int32_t>(map[b.slot_of[r][t]]);
+    };
+    if (slot_map->scalar_type() == at::kLong) translate(slot_map->const_data_ptr<int64_t>());
+    else translate(slot_map->const_data_ptr<int32_t>());
+    b.slot_of[r] = mapped.data();
+  }
+  check(b.slots, slot_map ? "slot_map" : "req_to_token");
 }
 
 void paged_decode_op(
     const at::Tensor& q, const at::Tensor& k_buffer, const at::Tensor& v_buffer, const at::Tensor& req_to_token,
     const at::Tensor& req_pool_indices, const at::Tensor& seq_lens, at::Tensor& out, double scaling, double logit_cap,
-    int64_t window, const std::optional<at::Tensor>& sinks) {
-  const PagedAttention batch = paged(
+    int64_t window, const std::optional<at::Tensor>& sinks, const std::optional<at::Tensor>& slot_map) {
+  PagedAttention batch = paged(
       q, k_buffer, v_buffer, req_to_token, req_pool_indices, seq_lens, out, scaling, logit_cap, window, sinks);
   const int64_t requests = seq_lens.size(0);
   TORCH_CHECK(q.size(0) == requests, "decode takes one query per request, got ", q.size(0), " for ", requests);
-  for (int64_t r = 0; r < requests; ++r) check_slots(batch, r, batch.first_seen(batch.seq_lens[r] - 1));
+  for (int64_t r = 0; r < requests; ++r) take_slots(batch, r, batch.first_seen(batch.seq_lens[r] - 1), slot_map);
   paged_decode(batch);
 }
 
@@ -109,7 +129,7 @@ void paged_extend_op(
     const at::Tensor& q, const at::Tensor& k_buffer, const at::Tensor& v_buffer, const at::Tensor& req_to_token,
     const at::Tensor& req_pool_indices, const at::Tensor& seq_lens, const at::Tensor& extend_prefix_lens,
     const at::Tensor& extend_seq_lens, at::Tensor& out, double scaling, double logit_cap, int64_t window, bool causal,
-    const std::optional<at::Tensor>& sinks) {
+    const std::optional<at::Tensor>& sinks, const std::optional<at::Tensor>& slot_map) {
   PagedAttention batch = paged(
       q, k_buffer, v_buffer, req_to_token, req_pool_indices, seq_lens, out, scaling, logit_cap, window, sinks);
   const int64_t requests = seq_lens.size(0);
@@ -124,7 +144,7 @@ void paged_extend_op(
         "request ", r, ": extend_prefix_lens ", batch.prefix_lens[r], " + extend_seq_lens ", batch.new_lens[r],
         " exceeds seq_lens ", batch.seq_lens[r]);
     tokens += batch.new_lens[r];
-    check_slots(batch, r, batch.first_seen(batch.prefix_lens[r]));
+    take_slots(batch, r, batch.first_seen(batch.prefix_lens[r]), slot_map);
   }
   TORCH_CHECK(tokens <= q.size(0), "q has ", q.size(0), " rows for ", tokens, " new tokens");
   paged_extend(batch);
@@ -197,6 +217,41 @@ void linear_op(const at::Tensor& x, const at::Tensor& weight, const std::optiona
        weight.size(0), x.size(1)});
 }
 
+void short_conv_op(
+    const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+    const std::optional<at::Tensor>& starts, const at::Tensor& slots, const std::optional<at::Tensor>& resumes, at::Tensor& states, at::Tensor& out, bool silu) {
+  const int64_t requests = slots.size(0);
+  TORCH_CHECK(
+      x.dim() == 2 && out.sizes() == x.sizes() && weight.dim() == 2 && weight.size(0) == x.size(1) &&
+          states.dim() == 3 && states.size(1) == x.size(1) && states.size(2) >= weight.size(1) - 1 &&
+          (!bias || (bias->dim() == 1 && bias->size(0) == x.size(1))),
+      "shapes do not fit: x ", x.sizes(), ", weight ", weight.sizes(), ", states ", states.sizes(), ", out ", out.sizes());
+  const auto type = x.scalar_type();
+  TORCH_CHECK(
+      weight.scalar_type() == type && out.scalar_type() == type && (!bias || bias->scalar_type() == type),
+      "x, weight, bias and out must have one type");
+  ShortConv b{
+      rows(x, "x"), rows(weight, "weight"), bias ? rows(*bias, "bias").data : nullptr, rows(states, "states"),
+      rows(out, "out"), x.size(1), weight.size(1), states.size(2), {},
+      integers(slots, requests, "slots"), std::vector<bool>(requests, true), silu};
+  if (starts) b.starts = integers(*starts, requests + 1, "starts");
+  else
+    for (int64_t r = 0; r <= requests; ++r) b.starts.push_back(r);
+  for (int64_t r = 0; r < requests; ++r) {
+    TORCH_CHECK(
+        b.starts[r] >= 0 && b.starts[r] <= b.starts[r + 1] && b.starts[r + 1] <= x.size(0), "starts must rise from 0 to ",
+        x.size(0), " or less");
+    TORCH_CHECK_INDEX(b.slots[r] < states.size(0), "slots holds ", b.slots[r], ", but there are ", states.size(0));
+  }
+  if (resumes) {
+    TORCH_CHECK(
+        resumes->dim() == 1 && resumes->size(0) == requests && resumes->scalar_type() == at::kBool,
+        "resumes must be bool [", requests, "]");
+    for (int64_t r = 0; r < requests; ++r) b.resumes[r] = resumes->const_data_ptr<bool>()[r * resumes->stride(0)];
+  }
+  short_conv(b);
+}
+
 void rotate_heads(const Rotary& rotary, const at::Tensor& x, int64_t head_size, const char* name) {
   TORCH_CHECK(
       x.size(0) == rotary.tokens &&
@@ -236,5 +291,6 @@ TORCH_LIBRARY_IMPL(sglang_example_oot, CPU, m) {
   m.impl("silu_and_mul", silu_and_mul_op);
   m.impl("rotary_embedding", rotary_embedding_op);
   m.impl("linear", linear_op);
+  m.impl("short_conv", short_conv_op);
   m.impl("moe_experts", moe_experts);
 }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sglang_platform.example_oot.kernels.activation import silu_and_mul
     from sglang_platform.example_oot.kernels.attention import paged_decode, paged_extend
+    from sglang_platform.example_oot.kernels.convolution import short_conv
     from sglang_platform.example_oot.kernels.kv_store import store_kv
     from sglang_platform.example_oot.kernels.library import backend
     from sglang_platform.example_oot.kernels.moe import moe_experts
@@ -30,6 +31,7 @@ __all__ = [
     "paged_extend",
     "rms_norm",
     "rotary_embedding",
+    "short_conv",
     "silu_and_mul",
     "store_kv",
 ]

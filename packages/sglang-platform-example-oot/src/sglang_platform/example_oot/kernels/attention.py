@@ -15,12 +15,13 @@ __all__ = ["SCHEMAS", "paged_decode", "paged_extend"]
 SCHEMAS = {
     "paged_decode": (
         "(Tensor q, Tensor k_buffer, Tensor v_buffer, Tensor req_to_token, Tensor req_pool_indices, Tensor seq_lens, "
-        "Tensor(a!) out, float scaling, float logit_cap=0.0, int window=-1, Tensor? sinks=None) -> ()"
+        "Tensor(a!) out, float scaling, float logit_cap=0.0, int window=-1, Tensor? sinks=None, "
+        "Tensor? slot_map=None) -> ()"
     ),
     "paged_extend": (
         "(Tensor q, Tensor k_buffer, Tensor v_buffer, Tensor req_to_token, Tensor req_pool_indices, Tensor seq_lens, "
         "Tensor extend_prefix_lens, Tensor extend_seq_lens, Tensor(a!) out, float scaling, float logit_cap=0.0, "
-        "int window=-1, bool causal=True, Tensor? sinks=None) -> ()"
+        "int window=-1, bool causal=True, Tensor? sinks=None, Tensor? slot_map=None) -> ()"
     ),
 }
 
@@ -40,6 +41,7 @@ def paged_decode(
     logit_cap: float = 0.0,
     window: int = -1,
     sinks: torch.Tensor | None = None,
+    slot_map: torch.Tensor | None = None,
 ) -> None:
     """One new token per request against its cached tokens, itself included. Writes `out`.
 
@@ -48,7 +50,8 @@ def paged_decode(
     `req_to_token` int32 [requests, positions] names each position's slot, `req_pool_indices` [B] the row of each
     request, `seq_lens` [B] its cached tokens (int64 or int32); a row with seq_len <= 0 becomes zeros.
     A score is `scaling * q.k`, then `logit_cap * tanh(score / logit_cap)` unless the cap is 0. With `window` >= 0 only
-    the last `window + 1` tokens count. `sinks` [Hq] adds exp(sink) to each head's softmax denominator.
+    the last `window + 1` tokens count. `sinks` [Hq] adds exp(sink) to each head's softmax denominator. `slot_map`,
+    int64 or int32, names for each slot of `req_to_token` the buffers' slot, where a pool keeps window layers apart.
     Raises IndexError for a slot or a row outside the tables. Called once per layer and decode step.
     """
     batch, heads, dim = q.shape
@@ -67,6 +70,7 @@ def paged_decode(
         # An unseen position reads the slot of a seen one, for unused slots may hold anything.
         nearest = torch.minimum(torch.maximum(positions, first[:, None]), (lengths - 1).clamp(min=0)[:, None])
         slots = req_to_token[rows[:, None], nearest].long().masked_fill((lengths <= 0)[:, None], 0)
+        slots = slots if slot_map is None else slot_map[slots].long()
         keys, values = k_buffer[slots].float(), v_buffer[slots].float()
         scores = torch.einsum("bhgd,bthd->bhgt", query, keys)
         empty = (lengths <= 0)[:, None, None, None]
@@ -92,6 +96,7 @@ def paged_extend(
     window: int = -1,
     causal: bool = True,
     sinks: torch.Tensor | None = None,
+    slot_map: torch.Tensor | None = None,
 ) -> None:
     """Several new tokens per request, already stored in the cache, against the cached prefix and each other.
 
@@ -126,6 +131,7 @@ def paged_extend(
             for start in range(begin, end, KEY_BLOCK):
                 positions = torch.arange(start, min(start + KEY_BLOCK, end), device=q.device)
                 slots = req_to_token[index, start : start + len(positions)].long()
+                slots = slots if slot_map is None else slot_map[slots].long()
                 keys, values = k_buffer[slots].float(), v_buffer[slots].float()
                 scores = _cap(torch.einsum("hgnd,thd->hgnt", query, keys), logit_cap)
                 unseen = torch.zeros(n, len(positions), dtype=torch.bool, device=q.device)

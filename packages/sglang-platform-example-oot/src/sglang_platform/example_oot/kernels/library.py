@@ -17,6 +17,7 @@ import torch
 from sglang_platform.example_oot.kernels import (
     activation,
     attention,
+    convolution,
     kv_store,
     moe,
     native,
@@ -29,7 +30,7 @@ __all__ = ["FALLBACKS", "NAMESPACE", "backend", "operator"]
 
 NAMESPACE = "sglang_example_oot"
 
-_FAMILIES = (activation, attention, kv_store, moe, norm, product, rotary)
+_FAMILIES = (activation, attention, convolution, kv_store, moe, norm, product, rotary)
 SCHEMAS: dict[str, str] = {name: text for family in _FAMILIES for name, text in family.SCHEMAS.items()}
 FALLBACKS: dict[str, Callable[..., None]] = {
     name: getattr(family, name) for family in _FAMILIES for name in family.SCHEMAS

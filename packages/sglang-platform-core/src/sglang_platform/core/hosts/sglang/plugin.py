@@ -25,7 +25,7 @@ def load() -> None:
 
 def _load() -> None:
     from sglang_platform.core.discovery import current
-    from sglang_platform.core.hooks.registry import plugin_source
+    from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
     from sglang_platform.core.hosts.sglang import (
         build_locks,
         guard,
@@ -39,6 +39,7 @@ def _load() -> None:
     from sglang_platform.core.hosts.sglang.rebase import REBASED_MARK
     from sglang_platform.core.plugins import load_plugins
 
+    HookRegistry.late_errors_as(LaunchRefused.because)  # SGLang skips model modules that fail to import
     guard.check_platform()
     guard.offer_attention_backends()
     platform = current.current_platform
