@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,12 @@ OURS, NATIVE, TRANSFORMERS, BOUND = (
 )
 RESULTS = Path(__file__).parent / "results"
 Row = dict[str, Any]
+
+
+def versions() -> dict[str, str]:
+    return {
+        name: version(name) for name in ("sglang", "torch", "transformers", "sglang-platform-example-oot")
+    }
 
 
 def prompts(batch: int, context: int, seed: int) -> list[list[int]]:
@@ -291,6 +298,7 @@ def main() -> None:
     print_table(rows)
     report = {
         "machine": platform.processor() or platform.machine(),
+        "versions": versions(),
         "threads": options.threads,
         "dtype": options.dtype,
         "model": MODEL,

@@ -314,11 +314,15 @@ def test_a_late_error_can_be_one_that_no_importer_swallows(host, monkeypatch):
     HookRegistry.late_errors_as(LaunchRefused.because)
     HookRegistry.register("late:f", lambda: 1, HookType.REPLACE)
     HookRegistry.apply_hooks()
-    with pytest.raises(LaunchRefused, match=r"late:f: it takes 0 positional arguments"):
+
+    def skip_what_fails():  # as SGLang does with the modules of its models
         try:
             host.load("late")
-        except Exception:  # noqa: BLE001 - as SGLang does with the modules of its models
-            raise AssertionError("the failure was swallowed") from None
+        except Exception:  # noqa: BLE001
+            return
+
+    with pytest.raises(LaunchRefused, match=r"late:f: it takes 0 positional arguments"):
+        skip_what_fails()
     assert "late" not in sys.modules
 
 
