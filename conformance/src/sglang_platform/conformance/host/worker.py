@@ -73,6 +73,17 @@ class _Worker:
         result = self.engine.flush_cache()
         return bool(getattr(result, "success", True))
 
+    def update_weights(self, model_path: str, recapture: bool) -> str:
+        """Load another checkpoint of the same shape into the running engine; raises with the host's words if it cannot."""
+        from sglang.srt.managers.io_struct import UpdateWeightFromDiskReqInput
+
+        request = UpdateWeightFromDiskReqInput(model_path=model_path, recapture_cuda_graph=recapture)
+        update = self.engine.tokenizer_manager.update_weights_from_disk(request, None)
+        success, message, *_ = self.engine.loop.run_until_complete(update)
+        if not success:
+            raise RuntimeError(message)
+        return str(message)
+
     def server_args(self, names: list[str]) -> dict[str, Any]:
         info = self.engine.get_server_info()
         return {name: info.get(name) for name in names}
