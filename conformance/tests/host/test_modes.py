@@ -1,4 +1,4 @@
-"""What an operator switches on while the example device serves: 8-bit caches and weights, mixed batches, new weights."""
+"""What an operator may switch on: mixed batches, 8-bit caches and weights, new weights in a running engine."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class _Worker:
         return bool(getattr(result, "success", True))
 
     def update_weights(self, model_path: str, recapture: bool) -> str:
-        """Load another checkpoint of the same shape into the running engine; raises with the host's words if it cannot."""
+        """Load another checkpoint of the same shape into the running engine; raises with the host's words."""
         from sglang.srt.managers.io_struct import UpdateWeightFromDiskReqInput
 
         request = UpdateWeightFromDiskReqInput(model_path=model_path, recapture_cuda_graph=recapture)
