@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ARCHITECTURES", "CHAT_TEMPLATE", "make_checkpoint", "make_tokenizer"]
+__all__ = ["ARCHITECTURES", "CHAT_TEMPLATE", "HYBRIDS", "make_checkpoint", "make_tokenizer"]
 
 VOCABULARY = 1024
 _TEXT = Path(__file__).read_text()
@@ -44,27 +44,6 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "decoder_sparse_step": 1,
         "mlp_only_layers": [],
     },
-    # Layers of full attention and of a sliding window of 64 tokens in turn.
-    "mellum": {
-        "model_type": "mellum",
-        "intermediate_size": 512,
-        "head_dim": 32,
-        "num_experts": 8,
-        "num_experts_per_tok": 2,
-        "moe_intermediate_size": 128,
-        "norm_topk_prob": True,
-        "sliding_window": 64,
-        "layer_types": ["sliding_attention", "full_attention"] * 2,
-        "mlp_layer_types": ["sparse", "dense"] * 2,
-    },
-    # Layers of gated short convolutions, whose state is kept per request, and of attention.
-    "lfm2": {
-        "model_type": "lfm2",
-        "intermediate_size": 512,
-        "block_auto_adjust_ff_dim": False,
-        "conv_L_cache": 3,
-        "layer_types": ["conv", "full_attention"] * 2,
-    },
     # Multi-head latent attention, with dense and expert layers.
     "deepseek_v3": {
         "model_type": "deepseek_v3",
@@ -92,6 +71,31 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     },
 }
 
+HYBRIDS: dict[str, dict[str, Any]] = {
+    # Layers of full attention and of a sliding window of 64 tokens in turn.
+    "mellum": {
+        "model_type": "mellum",
+        "intermediate_size": 512,
+        "head_dim": 32,
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 128,
+        "norm_topk_prob": True,
+        "sliding_window": 64,
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+        "mlp_layer_types": ["sparse", "dense"] * 2,
+    },
+    # Layers of gated short convolutions, whose state is kept per request, and of attention.
+    "lfm2": {
+        "model_type": "lfm2",
+        "intermediate_size": 512,
+        "block_auto_adjust_ff_dim": False,
+        "conv_L_cache": 3,
+        "layer_types": ["conv", "full_attention"] * 2,
+    },
+}
+"""Models whose layers keep different things per token; the host has rules of its own for them, on pages for example."""
+
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>\n{{ message['content'] }}\n{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
@@ -104,13 +108,14 @@ def make_checkpoint(folder: Path, architecture: str = "llama", *, seed: int = 0,
     `overrides` are fields of the Hugging Face configuration. Weights are float32. Raises ValueError for an unknown
     architecture.
     """
-    if architecture not in ARCHITECTURES:
-        raise ValueError(f"unknown architecture {architecture!r}; there are {', '.join(ARCHITECTURES)}")
+    known = {**ARCHITECTURES, **HYBRIDS}
+    if architecture not in known:
+        raise ValueError(f"unknown architecture {architecture!r}; there are {', '.join(known)}")
     done = folder / "complete.json"
     wanted = {
         "architecture": architecture,
         "seed": seed,
-        "settings": {**_COMMON, **ARCHITECTURES[architecture], **overrides},
+        "settings": {**_COMMON, **known[architecture], **overrides},
     }
     if done.exists() and json.loads(done.read_text()) == wanted:
         return folder
