@@ -58,7 +58,7 @@ def prompts(batch: int, context: int, seed: int) -> list[list[int]]:
 def serve(
     name: str, checkpoint: Path, cases: list[tuple[int, int]], new_tokens: int, dtype: str
 ) -> Iterator[Row]:
-    """SGLang on the example device, or on its own CPU platform."""
+    """SGLang on the example device, or with every part its own (`native_platform.py`)."""
     from sglang_platform.conformance.host.distribution import path_with, write_distribution
     from sglang_platform.conformance.host.engine import EngineProcess
 

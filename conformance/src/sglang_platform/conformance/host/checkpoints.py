@@ -30,17 +30,21 @@ _COMMON: dict[str, Any] = {
     "initializer_range": 0.08,
 }
 
+_EXPERTS: dict[str, Any] = {
+    "intermediate_size": 512,
+    "head_dim": 32,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 128,
+    "norm_topk_prob": True,
+}
+
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "llama": {"model_type": "llama", "intermediate_size": 512, "head_dim": 32},
     "qwen2": {"model_type": "qwen2", "intermediate_size": 512},
     "qwen3_moe": {
         "model_type": "qwen3_moe",
-        "intermediate_size": 512,
-        "head_dim": 32,
-        "num_experts": 8,
-        "num_experts_per_tok": 2,
-        "moe_intermediate_size": 128,
-        "norm_topk_prob": True,
+        **_EXPERTS,
         "decoder_sparse_step": 1,
         "mlp_only_layers": [],
     },
@@ -75,12 +79,7 @@ HYBRIDS: dict[str, dict[str, Any]] = {
     # Layers of full attention and of a sliding window of 64 tokens in turn.
     "mellum": {
         "model_type": "mellum",
-        "intermediate_size": 512,
-        "head_dim": 32,
-        "num_experts": 8,
-        "num_experts_per_tok": 2,
-        "moe_intermediate_size": 128,
-        "norm_topk_prob": True,
+        **_EXPERTS,
         "sliding_window": 64,
         "layer_types": ["sliding_attention", "full_attention"] * 2,
         "mlp_layer_types": ["sparse", "dense"] * 2,
