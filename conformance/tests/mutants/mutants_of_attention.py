@@ -195,8 +195,9 @@ attention(
 )
 attention(
     "OrderLeftToChance",
-    old='scores = scores.masked_fill(hidden, float("-inf"))',
-    new='scores = scores.masked_fill(hidden, float("-inf")) + 1e-7 * torch.rand(1)',
+    old='return torch.einsum("hij,jhd->ihd", weights, v)',
+    new="arrival = torch.randperm(len(v))\n"
+    '    return torch.einsum("hij,jhd->ihd", weights[..., arrival], v[arrival])',
     check="kernels.attention_is_deterministic",
     defect="the result depends on the order in which partial sums arrive",
     says="differs",

@@ -18,21 +18,18 @@ def run(code):
 
 
 def test_registering_imports_neither_the_target_nor_anything_heavy():
-    heavy, elapsed = run(
+    (heavy,) = run(
         """
-        import sys, time
+        import sys
         before = set(sys.modules)
         from sglang_platform.core.hooks.registry import HookRegistry, HookType, plugin_hook
-        start = time.perf_counter()
         for i in range(50):
             HookRegistry.register(f"sglang.srt.managers.scheduler:Scheduler.method_{i}", print, HookType.BEFORE)
-        elapsed = time.perf_counter() - start
         heavy = {"sglang", "torch", "numpy", "ast", "inspect", "logging", "difflib"} & (set(sys.modules) - before)
-        print(",".join(sorted(heavy)) or "-", elapsed * 1000)
+        print(",".join(sorted(heavy)) or "-")
         """
     )
     assert heavy == "-"
-    assert float(elapsed) < 20
 
 
 def test_applying_reads_the_source_and_imports_nothing(host):

@@ -15,6 +15,7 @@ from sglang_platform.conformance.fixtures.attention_cases import (
     extend_cases,
     feature_cases,
     fp8_cases,
+    long_cases,
     mixed_cases,
     mla_cases,
 )
@@ -200,7 +201,7 @@ def unused_slots_never_reach_the_output(subject: Subject, case: AttentionCase) -
 @check(
     level=Level.KERNELS,
     requires=_SERVED,
-    cases=edge_cases,
+    cases=long_cases,
     fix="do not leave the order of a sum to chance: no atomics on the output, a fixed split of the keys",
 )
 def attention_is_deterministic(subject: Subject, case: AttentionCase) -> None:

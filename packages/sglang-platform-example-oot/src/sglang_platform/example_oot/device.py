@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sglang_platform.core import DeviceCapability, DeviceMixin, PlatformEnum
 from sglang_platform.example_oot import torch_device
+from sglang_platform.example_oot.torch_device import machine
 
 if TYPE_CHECKING:
     import torch
@@ -51,11 +52,11 @@ class ExampleOOTDeviceMixin(DeviceMixin):
         return None
 
     def get_device_total_memory(self, device_id: int = 0) -> int:
-        return torch_device.memory_limit()
+        return machine.memory_limit()
 
     def get_available_memory(self, device_id: int = 0) -> tuple[int, int]:
         """What is left of the limit, and no more than the machine has left."""
-        free = torch_device.available_host_memory()
+        free = machine.available_memory()
         if self.device_type != "cpu":
             import torch
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from sglang_platform.core import PlatformCapabilities, SRTPlatform
 from sglang_platform.core.contract.types import kv_pool_kind
-from sglang_platform.example_oot import torch_device
 from sglang_platform.example_oot.device import ExampleOOTDeviceMixin
+from sglang_platform.example_oot.torch_device import machine
 
 ATTENTION_BACKEND = "example_oot"
 DISPATCH_KEY = "example_oot"
@@ -42,7 +42,7 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
     def apply_server_args_defaults(self, server_args: Any) -> None:
         """Defaults that suit the device; the operator's own choices stay."""
         server_args.sampling_backend = "pytorch"
-        torch_device.share_cores(server_args.tp_size * server_args.pp_size * server_args.dp_size)
+        machine.share_cores(server_args.tp_size * server_args.pp_size * server_args.dp_size)
         if not server_args.disable_cuda_graph and self.device_type == "cpu":
             # There the host asks for a graph runner only under this flag; nothing is compiled by it.
             server_args.enable_torch_compile = True

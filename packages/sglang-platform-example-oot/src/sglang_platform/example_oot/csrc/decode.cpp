@@ -292,8 +292,7 @@ void paged_decode(const PagedAttention& b) {
   if (chunks.empty()) return;
 
   const int64_t padded_v = round_up(b.v_dim, W), step = padded_v + W;
-  std::unique_ptr<float[]> memory(partial_count > 0 ? new float[partial_count * b.heads * step] : nullptr);
-  const Partials partials{memory.get(), b.heads, padded_v};
+  const Partials partials{shared_scratch(partial_count * b.heads * step), b.heads, padded_v};
 
   // Few chunks are divided by kv heads, so that every thread has some.
   const Groups groups(b);

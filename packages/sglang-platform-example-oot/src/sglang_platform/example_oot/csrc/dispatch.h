@@ -76,19 +76,33 @@ inline void parallel_dynamic(int64_t n, bool worth_threads, const F& f, const G&
   }
 }
 
-// This thread's scratch memory, 64-byte aligned, kept between calls. One user at a time.
-inline void* scratch(size_t bytes) {
-  struct Block {
-    std::unique_ptr<char[]> memory;
-    size_t size = 0;
-  };
-  thread_local Block block;
-  if (block.size < bytes) {
-    block.memory.reset();
-    block.memory.reset(new char[bytes + 64]);
-    block.size = bytes;
+// Memory that grows and stays, 64-byte aligned; what was in it is lost when it grows.
+class Scratch {
+ public:
+  void* take(size_t bytes) {
+    if (size_ < bytes) {
+      memory_.reset();
+      memory_.reset(new char[bytes + 64]);
+      size_ = bytes;
+    }
+    return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory_.get()) + 63) / 64 * 64);
   }
-  return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(block.memory.get()) + 63) / 64 * 64);
+
+ private:
+  std::unique_ptr<char[]> memory_;
+  size_t size_ = 0;
+};
+
+// For what one thread works on; one user at a time.
+inline void* scratch(size_t bytes) {
+  thread_local Scratch memory;
+  return memory.take(bytes);
+}
+
+// For what the threads of a kernel share, asked for by the one that calls the kernel; one user at a time.
+inline float* shared_scratch(size_t floats) {
+  thread_local Scratch memory;
+  return static_cast<float*>(memory.take(floats * sizeof(float)));
 }
 
 }  // namespace sglang_example_oot

@@ -5,7 +5,6 @@
 // from where it lies. With more, tiles of W are copied next to each other (rows of a matrix lie a power of two apart and
 // would share the cache's sets) and multiplied with x transposed (Goto and van de Geijn 2008, the copy of W per tile).
 #include <algorithm>
-#include <vector>
 
 #include "dispatch.h"
 #include "gemm.h"
@@ -22,14 +21,14 @@ constexpr int64_t kPanel = 64;  // rows of x that a tile meets at once
 template <typename T>
 void few_rows(const Linear& l) {
   const int64_t padded = round_up(l.k, W);
-  std::vector<float> x(l.m * padded);
-  for (int64_t j = 0; j < l.m; ++j) widen_row(l.x.at<const T>(j, 0), x.data() + j * padded, l.k, padded);
+  float* x = shared_scratch(l.m * padded);
+  for (int64_t j = 0; j < l.m; ++j) widen_row(l.x.at<const T>(j, 0), x + j * padded, l.k, padded);
   const T* bias = static_cast<const T*>(l.bias);
   const int64_t items = (l.n + kWeightRows - 1) / kWeightRows;
   parallel_for(0, items, grain(kWeightRows * l.k), [&](int64_t begin, int64_t end) {
     const int64_t first = begin * kWeightRows, rows = std::min(end * kWeightRows, l.n) - first;
     const float* vectors[kFewRows];
-    for (int64_t j = 0; j < l.m; ++j) vectors[j] = x.data() + j * padded;
+    for (int64_t j = 0; j < l.m; ++j) vectors[j] = x + j * padded;
     multiply_any(l.w.at<const T>(first, 0), l.w.outer, rows, vectors, l.m, l.k, [&](int64_t r, int64_t j, float y) {
       l.out.at<T>(j, 0)[first + r] = static_cast<T>(bias ? y + static_cast<float>(bias[first + r]) : y);
     });
@@ -71,8 +70,8 @@ Ahead following(const Linear& l, int64_t row, int64_t k) {
 template <typename T>
 void many_rows(const Linear& l) {
   const int64_t padded = round_up(l.m, W);
-  std::vector<float> x(padded * l.k);
-  pack_x<T>(l, x.data());
+  float* x = shared_scratch(padded * l.k);
+  pack_x<T>(l, x);
   const T* bias = static_cast<const T*>(l.bias);
   const int64_t tiles = (l.n + kTileRows - 1) / kTileRows;
   parallel_for(0, tiles, grain(kTileRows * l.k), [&](int64_t begin, int64_t end) {
@@ -88,7 +87,7 @@ void many_rows(const Linear& l) {
         for (int64_t j = 0; j < l.m; j += kPanel) {
           const int64_t width = round_up(std::min(kPanel, l.m - j), W);
           gemm(
-              rows, width, depth, tile, kTileStride, x.data() + j * l.k + k * width, width, sums + j * kTileRows, width,
+              rows, width, depth, tile, kTileStride, x + j * l.k + k * width, width, sums + j * kTileRows, width,
               k > 0, j ? Ahead{} : ahead);
         }
       }

@@ -39,8 +39,10 @@ void run(const Experts& b) {
   const Routing routing(b);
   const int64_t hidden = round_up(b.hidden, W), inter = round_up(b.inter, W);
   const int64_t pairs = static_cast<int64_t>(routing.order.size());
-  std::vector<float> x(b.tokens * hidden), gated(pairs * inter, 0.0f);
-  for (int64_t t = 0; t < b.tokens; ++t) widen_row(b.x.at<const T>(t, 0), x.data() + t * hidden, b.hidden, hidden);
+  float* x = shared_scratch(b.tokens * hidden + pairs * inter);
+  float* gated = x + b.tokens * hidden;  // [pairs, inter], padded with zeros
+  for (int64_t t = 0; t < b.tokens; ++t) widen_row(b.x.at<const T>(t, 0), x + t * hidden, b.hidden, hidden);
+  for (int64_t i = 0; i < pairs; ++i) std::fill(gated + i * inter + b.inter, gated + (i + 1) * inter, 0.0f);
 
   const int64_t blocks = (b.inter + kRowsPerItem - 1) / kRowsPerItem;
   const int64_t up_items = static_cast<int64_t>(routing.active.size()) * blocks;
@@ -53,7 +55,7 @@ void run(const Experts& b) {
       for (int64_t i = routing.start[e]; i < routing.start[e + 1]; i += kFewRows) {
         const int64_t n = std::min<int64_t>(kFewRows, routing.start[e + 1] - i);
         const float* vectors[kFewRows];
-        for (int64_t j = 0; j < n; ++j) vectors[j] = x.data() + routing.order[i + j] / b.top_k * hidden;
+        for (int64_t j = 0; j < n; ++j) vectors[j] = x + routing.order[i + j] / b.top_k * hidden;
         float gate[kRowsPerItem][kFewRows], up[kRowsPerItem][kFewRows];
         const auto to_gate = [&](int64_t r, int64_t j, float y) { gate[r][j] = y; };
         const auto to_up = [&](int64_t r, int64_t j, float y) { up[r][j] = y; };
@@ -81,7 +83,7 @@ void run(const Experts& b) {
         for (int64_t i = routing.start[e]; i < routing.start[e + 1]; i += kFewRows) {
           const int64_t n = std::min<int64_t>(kFewRows, routing.start[e + 1] - i);
           const float* vectors[kFewRows];
-          for (int64_t j = 0; j < n; ++j) vectors[j] = gated.data() + (i + j) * inter;
+          for (int64_t j = 0; j < n; ++j) vectors[j] = gated + (i + j) * inter;
           const auto to_sums = [&](int64_t r, int64_t j, float y) {
             const int64_t pair = routing.order[i + j];
             sums[pair / b.top_k * kRowsPerItem + r] += b.weight_on_input ? y : b.weights[pair] * y;

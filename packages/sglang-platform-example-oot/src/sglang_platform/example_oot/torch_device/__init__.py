@@ -9,7 +9,6 @@ import atexit
 import os
 import sys
 import threading
-from pathlib import Path
 
 __all__ = ["NAME", "open_device"]
 
@@ -54,53 +53,17 @@ def _open() -> str:
         return "cpu"
     import torch
 
-    from sglang_platform.example_oot.torch_device import module
+    from sglang_platform.example_oot.torch_device import machine, module
 
     # One device per rank of a tensor-parallel group; all share the machine, so the limit holds for each.
-    devices = _integer("SGLANG_EXAMPLE_OOT_DEVICES", os.cpu_count() or 1)
+    devices = machine.positive("SGLANG_EXAMPLE_OOT_DEVICES", os.cpu_count() or 1)
     torch.utils.rename_privateuse1_backend(NAME)
     torch._register_device_module(NAME, module)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-    cores = _integer("SGLANG_EXAMPLE_OOT_CORES", torch.get_num_threads())
-    torch.ops.sglang_example_oot._open_device(devices, memory_limit(), cores)
+    torch.ops.sglang_example_oot._open_device(devices, machine.memory_limit(), machine.cores())
     atexit.register(module.finish)
     if torch.distributed.is_available():
         from sglang_platform.example_oot.torch_device import process_group
 
         process_group.register()
     return NAME
-
-
-def share_cores(ranks: int) -> None:
-    """Let each of `ranks` processes, started by this one, have its share of the machine's cores."""
-    if ranks > 1:
-        os.environ.setdefault("SGLANG_EXAMPLE_OOT_CORES", str(max(1, (os.cpu_count() or 1) // ranks)))
-
-
-def memory_limit() -> int:
-    """The bytes each device may hold: SGLANG_EXAMPLE_OOT_MEMORY, by default what the machine has."""
-    return _integer("SGLANG_EXAMPLE_OOT_MEMORY", os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-
-
-def available_host_memory() -> int:
-    """Bytes that the machine could still give to a device."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass  # no procfs: count the free pages instead
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _integer(variable: str, default: int) -> int:
-    from sglang_platform.core.errors import ConfigurationError
-
-    text = os.environ.get(variable, "")
-    if not text:
-        return default
-    if not text.isdigit() or int(text) < 1:
-        raise ConfigurationError(
-            f"{variable}={text!r} is not a positive integer", fix="give a number, or unset it"
-        )
-    return int(text)
