@@ -342,6 +342,43 @@ def test_two_replacements_the_last_wins_with_a_warning_naming_both(host, caplog)
     assert HookRegistry.is_applied("sig:two")
 
 
+def test_the_same_replacement_again_is_the_same(host, caplog):
+    """A platform registers where the host starts it, which it may do for each model of a process."""
+    host.write(sig=SIGNATURES)
+    host.load("sig")
+
+    def ours(a, b):
+        return "ours"
+
+    def theirs(a, b):
+        return "theirs"
+
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            HookRegistry.register("sig:two", ours, HookType.REPLACE)
+            HookRegistry.apply_hooks()
+            HookRegistry.register("sig.two", ours, HookType.REPLACE)
+    assert caplog.text == ""
+    assert [row["state"] for row in HookRegistry.report()] == ["applied"]
+    HookRegistry.register("sig:two", theirs, HookType.REPLACE)
+    HookRegistry.register("sig:two", ours, HookType.REPLACE)
+    assert host.load("sig").two(1, 2) == "ours", "the last wins, also where it was there before another"
+    assert [row["state"] for row in HookRegistry.report()] == ["failed", "failed", "applied"]
+
+
+def test_a_replacement_that_does_not_fit_is_refused_each_time(host):
+    host.write(sig=SIGNATURES)
+    host.load("sig")
+    HookRegistry.apply_hooks()
+
+    def takes_nothing():
+        return None
+
+    for _ in range(2):
+        with pytest.raises(HookSignatureError):
+            HookRegistry.register("sig:two", takes_nothing, HookType.REPLACE)
+
+
 def test_report_rows(host):
     host.write(sig=SIGNATURES)
     HookRegistry.register("sig.two", anything, source=HookSource("plain", "dist"), order=3)

@@ -18,6 +18,13 @@ def arguments(backend: str, *chosen: tuple[str, str]) -> SimpleNamespace:
     return SimpleNamespace(cuda_graph_config=config, _cuda_graph_config_locked=set(chosen))
 
 
+def test_arguments_that_are_not_settled_yet_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(piecewise, "facts", lambda: facts_for("0.5.18"))
+    server_args = SimpleNamespace()
+    piecewise.only_on_request(server_args)
+    assert vars(server_args) == {}
+
+
 @pytest.mark.parametrize(
     ("version", "backend", "chosen", "left"),
     [

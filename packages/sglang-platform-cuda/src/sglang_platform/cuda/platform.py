@@ -6,17 +6,12 @@ which of the parts below serve; `SGLANG_PLATFORM_PARTS` overrides it.
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
-from sglang_platform.core import DeviceCapability, MMPlatform, PlatformCapabilities, SRTPlatform
-from sglang_platform.core.contract.capabilities import ATTENTION_FEATURES
-from sglang_platform.core.contract.types import KVPoolKind, kv_pool_kind
-from sglang_platform.core.torch_cuda.parts import HostAlways, HostIfImportable, Own, PartsRule, Rule
+from sglang_platform.core import DeviceCapability, MMPlatform
+from sglang_platform.core.torch_cuda.parts import HostAlways, HostIfImportable, Own, Rule
+from sglang_platform.core.torch_cuda.platform import TorchCudaSRTPlatform
 from sglang_platform.cuda.device import CudaDeviceMixin
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["CudaMMPlatform", "CudaSRTPlatform"]
 
@@ -44,38 +39,23 @@ RULES: dict[str, Rule] = {
 """Who serves each part in a host, unless `SGLANG_PLATFORM_PARTS` says otherwise."""
 
 
-class CudaSRTPlatform(SRTPlatform, CudaDeviceMixin):
+class CudaSRTPlatform(TorchCudaSRTPlatform, CudaDeviceMixin):
     """The LLM runtime on NVIDIA GPUs."""
 
     supported_kv_dtypes = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
-    supported_page_sizes = (1, 16, 32, 64)
-    supported_kv_kinds = ("mha", "mla", "dsa")
-    kernels = (
-        "sglang_platform.core.torch_cuda.kernels.declared_memory_and_ops:KERNELS",
-        "sglang_platform.core.torch_cuda.kernels.declared_attention:KERNELS",
-    )
-    attention_features = ATTENTION_FEATURES - {"cross_attention", "encoder"}
-
-    @cached_property
-    def _parts(self) -> PartsRule:
-        return PartsRule(self.device_name, RULES)
-
-    @cached_property
-    def capabilities(self) -> PlatformCapabilities:
-        """All that the host builds for CUDA, and fp8 where every GPU of the machine has it.
-
-        NVML is asked, which leaves CUDA alone; only where it is missing torch is, which initialises CUDA.
-        """
-        return PlatformCapabilities(
-            supports_triton=True,
-            graph_capture=True,
-            piecewise_graph=True,
-            hicache_device_kernels=True,
-            supports_pynccl=True,
-            fp8=self._multiplies_fp8(),
-        )
+    _rules = RULES
+    _attention_backend = ATTENTION_BACKEND
+    _own_parts: ClassVar[dict[str, str]] = {
+        "attention": "sglang_platform.cuda.attention:CudaAttentionBackend",
+        "kv_pools": "sglang_platform.cuda.kv_pools:POOLS",
+        "kv_pools_beside_host": "sglang_platform.cuda.kv_pools:BESIDE_HOST",
+        "allocator": "sglang_platform.cuda.allocator:CudaPagedAllocator",
+        "graph_runner": "sglang_platform.cuda.graph_runner:CudaGraphRunner",
+        "piecewise": "sglang_platform.cuda.graph_runner:CudaPiecewiseBackend",
+    }
 
     def _multiplies_fp8(self) -> bool:
+        """NVML is asked, which leaves CUDA alone; only where it is missing torch is, which initialises CUDA."""
         from sglang_platform.cuda.probe import compute_capabilities
 
         found = compute_capabilities()
@@ -86,76 +66,9 @@ class CudaSRTPlatform(SRTPlatform, CudaDeviceMixin):
             found = [torch.cuda.get_device_capability(index) for index in range(count)]
         return bool(found) and min(found) >= FIRST_WITH_FP8
 
-    def get_attention_backends(self) -> dict[str, type]:
-        """This package's backend; an operator may name it whatever the rule says."""
-        from sglang_platform.cuda.attention import CudaAttentionBackend
-
-        return {ATTENTION_BACKEND: CudaAttentionBackend}
-
-    def get_default_attention_backend(self) -> str:
-        """This package's, or NotImplementedError where the host is to choose among its own."""
-        choice = self._parts.choose("attention")
-        if not choice.own:
-            raise NotImplementedError(f"the host chooses among its own attention backends: {choice.reason}")
-        return ATTENTION_BACKEND
-
-    def get_kv_pool_cls(self, *, kind: KVPoolKind) -> type | None:
-        """This package's pool of the kind, or None where the host's own is to serve."""
-        kind = kv_pool_kind(kind)
-        choice = self._parts.choose("kv_pool")
-        if not choice.own:
-            return None
-        from sglang_platform.cuda import kv_pools
-
-        pools = kv_pools.BESIDE_HOST if choice.beside_host else kv_pools.POOLS
-        return pools[kind]
-
-    def get_paged_allocator_cls(self) -> type | None:
-        """This package's paged allocator, or None where the host's own is to serve."""
-        if not self._parts.own("allocator"):
-            return None
-        from sglang_platform.cuda.allocator import CudaPagedAllocator
-
-        return CudaPagedAllocator
-
-    def get_graph_runner_cls(self) -> type | None:
-        """CUDA graphs of decode steps, or None where the host's own runner is to serve."""
-        if not self._parts.own("graph_runner"):
-            return None
-        from sglang_platform.cuda.graph_runner import CudaGraphRunner
-
-        return CudaGraphRunner
-
-    def get_piecewise_backend_cls(self) -> type | None:
-        """CUDA graphs of pieces of prefill, or None where the host's own are to serve: as the graph runner."""
-        if not self._parts.own("graph_runner"):
-            return None
-        from sglang_platform.cuda.graph_runner import CudaPiecewiseBackend
-
-        return CudaPiecewiseBackend
-
-    def get_communicator_class(self) -> type | None:
-        """NCCL through torch, or None where the host's own communicators are to serve."""
-        if not self._parts.own("communicator"):
-            return None
-        from sglang_platform.core.distributed.torch_group import TorchGroupCommunicator
-
-        return TorchGroupCommunicator
-
-    def init_backend(self) -> None:
-        """Registers the fused ops, where this package's are to serve."""
-        if self._parts.own("ops"):
-            from sglang_platform.core.torch_cuda import ops
-
-            ops.register(self.get_dispatch_key_name())
-
     def get_dispatch_key_name(self) -> str:
         """The host's CUDA operators."""
         return "cuda"
-
-    def get_group_coordinator_device(self, local_rank: int) -> torch.device:
-        """The GPU of this rank."""
-        return self.get_device(local_rank)
 
 
 class CudaMMPlatform(MMPlatform, CudaDeviceMixin):

@@ -58,6 +58,8 @@ class HookEngine:
             stack = self._hooks.setdefault(target.key, [])
             if registration.type is HookType.REPLACE:
                 earlier = [one for one in stack if one.type is HookType.REPLACE]
+                if earlier and registration.repeats(earlier[-1]):
+                    return
                 warn_of_two(registration.spelling, earlier, registration)
             stack.append(registration)
             self._targets[target.key] = target

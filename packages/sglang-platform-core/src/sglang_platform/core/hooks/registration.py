@@ -118,6 +118,14 @@ class Registration:
         owner = f" of plugin {self.origin}" if self.origin is not None else ""
         return f"{self.type.name} hook {self.hook_name}{owner}"
 
+    def repeats(self, earlier: Registration) -> bool:
+        """Whether it asks for nothing that `earlier`, of the same target and type, does not do already."""
+        mine = (self.hook, self.origin, self.required, self.order)
+        return (
+            mine == (earlier.hook, earlier.origin, earlier.required, earlier.order)
+            and earlier.state != "failed"
+        )
+
     def pend(self, why: str) -> None:
         self.state, self.why, self.error, self.unreached = "pending", why, None, ()
 

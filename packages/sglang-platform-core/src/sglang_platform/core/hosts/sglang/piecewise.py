@@ -57,9 +57,10 @@ def only_on_request(server_args: Any) -> None:
     if facts().pieces_argument == "disable_piecewise_cuda_graph":  # the operator's own argument is stronger
         server_args.disable_piecewise_cuda_graph = True
         return
-    chosen = ("prefill", "backend") in server_args._cuda_graph_config_locked
-    if not chosen and server_args.cuda_graph_config.prefill.backend == "tc_piecewise":
-        config = copy.deepcopy(server_args.cuda_graph_config)
+    chosen = ("prefill", "backend") in getattr(server_args, "_cuda_graph_config_locked", ())
+    config = getattr(server_args, "cuda_graph_config", None)  # not there yet: nothing was made a default
+    if config is not None and not chosen and config.prefill.backend == "tc_piecewise":
+        config = copy.deepcopy(config)
         config.prefill.backend = "disabled"
         server_args.cuda_graph_config = config
 
