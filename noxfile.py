@@ -171,7 +171,7 @@ def matrix_environment(session: nox.Session, version: str, wheels: Path) -> str:
 def host_matrix(session: nox.Session) -> None:
     """The same wheels on every supported SGLang: checks, a generation each, `docs/support_matrix.md`.
 
-    Arguments are versions, by default all. Half an hour on two cores, the first time longer.
+    Arguments are versions, by default all. Three minutes on two cores, the first time longer.
     """
     python = host(session)
     reports, wheels = ROOT / "reports" / "host-matrix", matrix_wheels(session, python)
