@@ -242,6 +242,32 @@ def test_a_graph_replays_on_new_inputs_and_keeps_its_memory_to_itself() -> None:
 
 
 @on_device
+def test_a_graph_holds_whatever_has_a_shape_before_it_has_values() -> None:
+    """Among them what torch hands the device as an empty tensor to be filled."""
+    from sglang_platform.example_oot.torch_device.graph import DeviceGraph
+
+    inputs = torch.zeros(2, 6, device=D)
+    cases = {
+        "count": lambda a: a + torch.arange(6, device=a.device),
+        "steps": lambda a: a + torch.arange(3, 0, -0.5, device=a.device),
+        "identity": lambda a: a @ torch.eye(6, device=a.device),
+        "exponentials": lambda a: a.logsumexp(-1),
+        "resized": lambda a: torch.add(a, a, out=torch.empty(0, device=a.device)),
+        "convolution": lambda a: torch.nn.functional.conv1d(a[:, None], torch.ones(2, 1, 3, device=a.device)),
+        "sorted": lambda a: a.sort(-1, descending=True).values,
+    }
+    x = torch.randn(2, 6)
+    for name, run in cases.items():
+        inputs.zero_()
+        graph = DeviceGraph()
+        out = graph.capture(lambda: run(inputs))  # noqa: B023
+        for values in (x, -x):
+            inputs.copy_(values)
+            graph.replay()
+            torch.testing.assert_close(out.cpu(), run(values), msg=lambda text: f"{name}: {text}")  # noqa: B023
+
+
+@on_device
 def test_a_graph_refuses_to_wait() -> None:
     from sglang_platform.example_oot.graph import GraphCaptureError
     from sglang_platform.example_oot.torch_device.graph import DeviceGraph

@@ -2,8 +2,8 @@
 // for becomes a task that runs the CPU's kernel on the device's memory.
 //
 // The host needs the results' shapes at once. It has them where the operator writes into tensors it is given (most do:
-// torch turns `a + b` into `add.out` for a backend), else from the operator's meta kernel; where there is none, as for
-// `nonzero`, the host waits for the stream and computes at once.
+// torch turns `a + b` into `add.out` for a backend), else from the operator's meta kernel; where there is none, or it
+// needs values, as for `nonzero`, the host waits for the stream and computes at once.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_strided.h>
@@ -77,7 +77,7 @@ Traits examine(const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string> takes_host_indices = {
       "aten::index", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index"};
   traits.mixes_devices = takes_host_indices.count(schema.name()) > 0;
-  traits.has_meta = op.hasKernelForDispatchKey(c10::DispatchKey::Meta);
+  traits.has_meta = op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta);
   if (traits.returns_new && !traits.writes && traits.plain_returns) traits.out = find_out(op);
   return traits;
 }
@@ -140,11 +140,12 @@ class Call {
 
   void run() {
     TORCH_CHECK_NOT_IMPLEMENTED(
-        op_.hasKernelForDispatchKey(c10::DispatchKey::CPU), "operator ", op_.operator_name(),
+        op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "operator ", op_.operator_name(),
         " has a kernel neither for this device nor for the CPU, on which the device falls back");
     if (traits_.views && !traits_.returns_new) return make_view();
-    if (traits_.writes && !traits_.returns_new && traits_.plain_returns && !must_resize()) return write_into_given();
-    if (!traits_.writes && !traits_.views && traits_.plain_returns && traits_.has_meta && write_into_new()) return;
+    if (traits_.writes && !traits_.returns_new && traits_.plain_returns && given_have_shapes())
+      return write_into_given();
+    if (!traits_.writes && !traits_.views && traits_.plain_returns && write_into_new()) return;
     compute_now();
   }
 
@@ -201,10 +202,11 @@ class Call {
     return true;
   }
 
-  bool infer(std::vector<at::Tensor>& results) const {
-    Stack stack;
+  // The arguments as shapes without values.
+  Stack shapes() const {
+    Stack made;
     for (const IValue& value : arguments_)
-      stack.push_back(converted(
+      made.push_back(converted(
           value,
           [](const at::Tensor& t) {
             return t.dim() == 0 && !on_device(t)
@@ -212,11 +214,23 @@ class Call {
                 : at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::DeviceType::Meta));
           },
           c10::DeviceType::Meta));
+    return made;
+  }
+
+  // False where the results' shapes depend on values, or for a wrong call: computing it says which.
+  bool run_on_shapes(Stack& stack) const {
+    if (!traits_.has_meta) return false;
     try {
       op_.callBoxed(stack);
     } catch (const std::exception&) {
-      return false;  // depends on values, or is a wrong call: computing it says which
+      return false;
     }
+    return true;
+  }
+
+  bool infer(std::vector<at::Tensor>& results) const {
+    Stack stack = shapes();
+    if (!run_on_shapes(stack)) return false;
     for (const IValue& value : stack) {
       if (!value.isTensor() || !value.toTensor().defined()) return false;
       const at::Tensor meta = value.toTensor();
@@ -229,12 +243,21 @@ class Call {
     return like.options().device(c10::Device(c10::DeviceType::PrivateUse1, device_)).pinned_memory(false);
   }
 
-  // An out tensor without elements takes the result's shape, which only computing tells.
-  bool must_resize() const {
+  bool takes_its_shape(size_t i) const {
+    return op_.schema().arguments()[i].is_out() && arguments_[i].isTensor() && arguments_[i].toTensor().numel() == 0;
+  }
+
+  // An out tensor without elements takes the result's shape. False where only computing tells it.
+  bool given_have_shapes() const {
+    std::vector<size_t> open;
     for (size_t i = 0; i < count_; ++i)
-      if (op_.schema().arguments()[i].is_out() && arguments_[i].isTensor() && arguments_[i].toTensor().numel() == 0)
-        return true;
-    return false;
+      if (takes_its_shape(i)) open.push_back(i);
+    if (open.empty()) return true;
+    const Stack arguments = shapes();
+    Stack stack = arguments;
+    if (!run_on_shapes(stack)) return false;
+    for (const size_t i : open) arguments_[i].toTensor().resize_(arguments[i].toTensor().sizes());
+    return true;
   }
 
   void make_view() {
@@ -261,8 +284,7 @@ class Call {
     Stack stack = kernel_arguments();
     std::vector<std::pair<at::Tensor, at::Tensor>> resized;  // out tensors of the device, and what stands for them
     for (size_t i = 0; i < count_; ++i) {
-      const bool out = op_.schema().arguments()[i].is_out() && arguments_[i].isTensor();
-      if (!out || arguments_[i].toTensor().numel() > 0) continue;
+      if (!takes_its_shape(i)) continue;
       const at::Tensor& given = arguments_[i].toTensor();
       stack[i] = at::empty_strided(given.sizes(), given.strides(), given.options().device(c10::kCPU));
       resized.emplace_back(given, stack[i].toTensor());

@@ -3,7 +3,6 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/as_strided_native.h>
-#include <ATen/ops/convolution.h>
 #include <ATen/ops/resize_native.h>
 #include <ATen/ops/view_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -11,6 +10,7 @@
 #include <torch/library.h>
 
 #include "alias.h"
+#include "fallback.h"
 #include "memory.h"
 #include "stream.h"
 
@@ -113,18 +113,14 @@ void record_stream(at::Tensor& self, at::Stream stream) {
   allocator().recordStream(self.storage().data_ptr(), stream);
 }
 
-// torch asks every backend for its convolution here; no language model served needs it fast.
+// torch asks every backend for its convolution here; no language model served needs it fast. The CPU's own choice among
+// its kernels is made behind the operator's plain name.
 at::Tensor convolution(
     const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
     c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
     c10::SymIntArrayRef output_padding, c10::SymInt groups) {
-  current_queue(input.device().index()).wait_all();
-  const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  const at::Tensor result = at::convolution_symint(
-      kernel_view(input), kernel_view(weight),
-      bias && bias->defined() ? std::optional<at::Tensor>(kernel_view(*bias)) : std::nullopt, stride, padding, dilation,
-      transposed, output_padding, groups);
-  return result.to(input.device());
+  return fall_back(
+      "aten::convolution", {input, weight, bias, stride, padding, dilation, transposed, output_padding, groups});
 }
 
 // Scaled dot-product attention through matrix products: the fused CPU choice looks for CPU tensors.
