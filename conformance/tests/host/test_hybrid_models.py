@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from sglang_platform.conformance.host.engine import EngineProcess
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
+Proof = Callable[[dict[str, int]], None]
 NEW_TOKENS = 16
 LENGTHS = (1, 17, 90, 300)  # the window is 64 tokens long
 
@@ -32,26 +34,25 @@ def _serve(checkpoint: Path, arguments: dict[str, Any], **environment: str) -> t
             replies = engine.call("generate", input_ids=[asked[i] for i in group], max_new_tokens=NEW_TOKENS)
             assert [reply["output_ids"] for reply in replies] == [expected[i] for i in group], group
         counts, output = engine.counters(), engine.output()
-    assert counts["example_oot.kv_pool.stores"] > 0
     assert counts["example_oot.attention.decodes"] > 0
-    assert counts["example_oot.graph.replays"] > 0
-    assert (
-        counts["host.attention.calls"] == counts["host.kv_pool.stores"] == counts["host.graph.replays"] == 0
-    )
     return counts, output
 
 
-def test_layers_of_a_sliding_window_and_of_full_attention(models: Path) -> None:
+def test_layers_of_a_sliding_window_and_of_full_attention(
+    models: Path, served_by_the_platform: Proof
+) -> None:
     checkpoint = make_checkpoint(models / "mellum", "mellum")
     counts, output = _serve(checkpoint, {"page_size": 16, "max_total_tokens": 4096})
+    served_by_the_platform(counts)
     assert "SWAKVPool" in output
     assert counts["example_oot.paged_allocator.extends"] > 0
 
 
-def test_layers_of_short_convolutions_and_of_attention(models: Path) -> None:
+def test_layers_of_short_convolutions_and_of_attention(models: Path, served_by_the_platform: Proof) -> None:
     """The host's rules for such models: pages of one token; and it keeps states in bfloat16 unless told otherwise."""
     checkpoint = make_checkpoint(models / "lfm2", "lfm2")
     arguments = {"page_size": 1, "max_total_tokens": 4096, "max_mamba_cache_size": 64}
     counts, output = _serve(checkpoint, arguments, SGLANG_MAMBA_CONV_DTYPE="float32")
+    served_by_the_platform(counts)
     assert "Mamba Cache is allocated" in output
     assert counts["example_oot.short_conv.calls"] > 0

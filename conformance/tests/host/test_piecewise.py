@@ -106,7 +106,10 @@ print("pieces", pieces)
 """
 
 
-@pytest.mark.skipif(HOST.compile_phase.endswith("in_pcg_torch_compile"), reason="its modules had other names")
+@pytest.mark.skipif(
+    HOST.compile_phase.endswith("in_pcg_torch_compile"),
+    reason=f"the modules of SGLang {HOST.version}'s compiler have other names than those that the test drives",
+)
 def test_the_hosts_compiler_builds_and_calls_the_platforms_class(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", COMPILED],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 NEW_TOKENS = 16
 
 
-def test_two_ranks_give_the_tokens_of_one(models: Path) -> None:
+def test_two_ranks_give_the_tokens_of_one(
+    models: Path, served_by_the_platform: Callable[[dict[str, int]], None]
+) -> None:
     checkpoint = make_checkpoint(models / "llama", "llama")
     asked = reference.prompts((1, 17, 64, 300))
     expected = reference.greedy(checkpoint, asked, NEW_TOKENS)
@@ -34,8 +37,4 @@ def test_two_ranks_give_the_tokens_of_one(models: Path) -> None:
     assert [reply["output_ids"] for reply in alone] == expected
     assert [reply["output_ids"] for reply in together] == expected
     assert counts["host.process.scheduler"] == 2
-    assert counts["example_oot.graph.replays"] > 0
-    assert counts["example_oot.kv_pool.stores"] > 0
-    assert (
-        counts["host.attention.calls"] == counts["host.kv_pool.stores"] == counts["host.graph.replays"] == 0
-    )
+    served_by_the_platform(counts)

@@ -11,7 +11,7 @@ import torch
 
 from sglang_platform.core import FusedOp, counter
 from sglang_platform.core.ops.fused_op import MoEExperts, RMSNorm, RotaryEmbedding, SiluAndMul
-from sglang_platform.example_oot import host_functions, kernels
+from sglang_platform.example_oot import kernels
 
 _calls = counter("example_oot.fused_ops.calls")
 
@@ -22,7 +22,6 @@ def register(dispatch_key: str) -> None:
     FusedOp.register_oot_forward(SiluAndMul, silu_and_mul, dispatch_key)
     FusedOp.register_oot_forward(RotaryEmbedding, rotary_embedding, dispatch_key)
     FusedOp.register_oot_forward(MoEExperts, moe_experts, dispatch_key)
-    host_functions.register()
 
 
 def rms_norm(

@@ -101,8 +101,9 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
         return "eager"
 
     def init_backend(self) -> None:
-        """Register the fused ops; building or loading the kernels here keeps the first request fast."""
-        from sglang_platform.example_oot import kernels, ops
+        """Register what serves in the host; building or loading the kernels here keeps the first request fast."""
+        from sglang_platform.example_oot import host_functions, kernels, ops
 
         kernels.backend()
         ops.register(DISPATCH_KEY)
+        host_functions.register()

@@ -219,13 +219,15 @@ void linear_op(const at::Tensor& x, const at::Tensor& weight, const std::optiona
 
 void short_conv_op(
     const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
-    const std::optional<at::Tensor>& starts, const at::Tensor& slots, const std::optional<at::Tensor>& resumes, at::Tensor& states, at::Tensor& out, bool silu) {
+    const std::optional<at::Tensor>& starts, const at::Tensor& slots, const std::optional<at::Tensor>& resumes,
+    at::Tensor& states, at::Tensor& out, bool silu) {
   const int64_t requests = slots.size(0);
   TORCH_CHECK(
       x.dim() == 2 && out.sizes() == x.sizes() && weight.dim() == 2 && weight.size(0) == x.size(1) &&
           states.dim() == 3 && states.size(1) == x.size(1) && states.size(2) >= weight.size(1) - 1 &&
           (!bias || (bias->dim() == 1 && bias->size(0) == x.size(1))),
-      "shapes do not fit: x ", x.sizes(), ", weight ", weight.sizes(), ", states ", states.sizes(), ", out ", out.sizes());
+      "shapes do not fit: x ", x.sizes(), ", weight ", weight.sizes(), ", states ", states.sizes(), ", out ",
+      out.sizes());
   const auto type = x.scalar_type();
   TORCH_CHECK(
       weight.scalar_type() == type && out.scalar_type() == type && (!bias || bias->scalar_type() == type),
@@ -239,8 +241,8 @@ void short_conv_op(
     for (int64_t r = 0; r <= requests; ++r) b.starts.push_back(r);
   for (int64_t r = 0; r < requests; ++r) {
     TORCH_CHECK(
-        b.starts[r] >= 0 && b.starts[r] <= b.starts[r + 1] && b.starts[r + 1] <= x.size(0), "starts must rise from 0 to ",
-        x.size(0), " or less");
+        b.starts[r] >= 0 && b.starts[r] <= b.starts[r + 1] && b.starts[r + 1] <= x.size(0),
+        "starts must rise from 0 to ", x.size(0), " or less");
     TORCH_CHECK_INDEX(b.slots[r] < states.size(0), "slots holds ", b.slots[r], ", but there are ", states.size(0));
   }
   if (resumes) {

@@ -1,6 +1,5 @@
 // A vendor changes this file little: the operators that every backend of torch writes itself, memory and views.
 #include <ATen/EmptyTensor.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/resize_native.h>
