@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 
-from sglang_platform.core.hooks import stale
+from sglang_platform.core.hooks.references import stale
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sglang_platform.core.hooks.call.signatures import misfit as misfit_of_functions
 from sglang_platform.core.hooks.registration import HookType
-from sglang_platform.core.hooks.signatures import misfit as misfit_of_functions
 from sglang_platform.core.hooks.static import WantedHook, check
 from sglang_platform.core.hooks.static_signatures import WrittenHook
 from sglang_platform.core.hooks.static_source import HostSource

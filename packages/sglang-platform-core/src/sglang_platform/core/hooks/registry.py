@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from sglang_platform.core.errors import HookError, PluginOrigin
-from sglang_platform.core.hooks.engine import HookEngine
+from sglang_platform.core.hooks.patching.engine import HookEngine
 from sglang_platform.core.hooks.registration import RETURN_NONE, HookSource, HookType, Registration
 from sglang_platform.core.hooks.report import HookRecord, record
 from sglang_platform.core.hooks.targets import parse

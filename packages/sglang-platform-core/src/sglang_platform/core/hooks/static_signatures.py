@@ -11,9 +11,9 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from sglang_platform.core.errors import HookError
-from sglang_platform.core.hooks.place import Place
+from sglang_platform.core.hooks.patching.place import Place
+from sglang_platform.core.hooks.patching.site import Site
 from sglang_platform.core.hooks.registration import HookType, Registration
-from sglang_platform.core.hooks.site import Site
 from sglang_platform.core.hooks.static_lookup import Definition
 
 __all__ = ["WrittenHook", "difference", "misfit"]

@@ -19,9 +19,9 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from sglang_platform.core.errors import HookError, PluginOrigin
-from sglang_platform.core.hooks.frames import PARTS, fit, fits, fitted, general
+from sglang_platform.core.hooks.call.frames import PARTS, fit, fits, fitted, general
+from sglang_platform.core.hooks.call.wrap import Flavour, flavour, lend_attributes
 from sglang_platform.core.hooks.registration import RETURN_NONE, HookType
-from sglang_platform.core.hooks.wrap import Flavour, flavour, lend_attributes
 
 __all__ = ["Layer", "Wrapper"]
 

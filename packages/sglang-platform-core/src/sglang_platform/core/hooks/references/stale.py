@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sglang_platform.core.hooks.references import reach
-from sglang_platform.core.hooks.swaps import Swap, in_mapping, rebase_subclasses
+from sglang_platform.core.hooks.references.holders import reach
+from sglang_platform.core.hooks.references.swaps import Swap, in_mapping, rebase_subclasses
 
 __all__ = ["module_namespaces", "rebind"]
 

@@ -14,14 +14,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from sglang_platform.core.errors import HookError, HookTargetError
-from sglang_platform.core.hooks.failures import raise_failures, warn_of_failure, warn_of_two
-from sglang_platform.core.hooks.finder import HookFinder, is_running, loaded, when_finished
+from sglang_platform.core.hooks.patching.failures import raise_failures, warn_of_failure, warn_of_two
+from sglang_platform.core.hooks.patching.finder import HookFinder, is_running, loaded, when_finished
 from sglang_platform.core.hooks.registration import HookType, Registration
 from sglang_platform.core.hooks.targets import Address, Target, resolve
 
 if TYPE_CHECKING:
-    from sglang_platform.core.hooks.lazy_names import LazyNames
-    from sglang_platform.core.hooks.sites import Sites
+    from sglang_platform.core.hooks.patching.lazy_names import LazyNames
+    from sglang_platform.core.hooks.patching.sites import Sites
 
 __all__ = ["HookEngine"]
 
@@ -123,7 +123,7 @@ class HookEngine:
     def _sites(self) -> Sites:
         """Made on first use: a process that only registers needs none of the patching code."""
         if self._made_sites is None:
-            from sglang_platform.core.hooks.sites import Sites
+            from sglang_platform.core.hooks.patching.sites import Sites
 
             self._made_sites = Sites(self._hooks)
         return self._made_sites
@@ -189,7 +189,7 @@ class HookEngine:
             self._pend(key, f"this process has not imported {address.module}")
 
     def _settle_in(self, module: ModuleType, key: str) -> None:
-        from sglang_platform.core.hooks.place import Absent, Deferred
+        from sglang_platform.core.hooks.patching.place import Absent, Deferred
 
         problem = self._sites.settle(key, self._addresses[key], module)
         if isinstance(problem, Absent):
@@ -217,7 +217,7 @@ class HookEngine:
                 raise self.late_error(error) from error.__cause__
 
     def _await_name(self, module: ModuleType, name: str) -> None:
-        from sglang_platform.core.hooks.lazy_names import LazyNames
+        from sglang_platform.core.hooks.patching.lazy_names import LazyNames
 
         known = self._lazy.get(module.__name__)
         if known is not None and known.is_installed:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sglang_platform.core.hooks.swaps import (
+from sglang_platform.core.hooks.references.swaps import (
     Slot,
     Swap,
     in_class,
