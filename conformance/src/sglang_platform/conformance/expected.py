@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.outcome import Outcome
-from sglang_platform.core.discovery.spelling import nearest
 from sglang_platform.core.errors import ConfigurationError
+from sglang_platform.core.spelling import nearest
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -24,7 +24,7 @@ from sglang_platform.conformance.expected import VendorFile
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import Outcome, case_text
 from sglang_platform.conformance.seeds import seed_of
-from sglang_platform.core.discovery.spelling import nearest
+from sglang_platform.core.spelling import nearest
 
 __all__ = ["Runner", "Selection", "UnknownCheck"]
 

@@ -362,10 +362,10 @@ def test_an_override_that_the_installed_host_does_not_call_is_a_note(command, ho
 def test_the_names_that_the_adapter_carries_are_those_that_no_host_has() -> None:
     from sglang_platform.core.contract import SRTPlatform, public_names
     from sglang_platform.core.contract.members import kind_of
-    from sglang_platform.core.diagnosis.class_shape import ShapeBuilder
-    from sglang_platform.core.diagnosis.core_overrides import CARRIED_BY_THE_ADAPTER
-    from sglang_platform.core.diagnosis.host_source import installed_host
-    from sglang_platform.core.diagnosis.module_source import SourceReader
+    from sglang_platform.core.inspect.doctor.class_shape import ShapeBuilder
+    from sglang_platform.core.inspect.doctor.core_overrides import CARRIED_BY_THE_ADAPTER
+    from sglang_platform.core.inspect.doctor.host_source import installed_host
+    from sglang_platform.core.inspect.doctor.module_source import SourceReader
 
     installed = installed_host(ShapeBuilder(SourceReader()))
     if installed is None:

@@ -21,7 +21,7 @@ assert not heavy, heavy
         "from sglang_platform.core.discovery import current; assert current.choice().origin.name == 'dev'",
         "from sglang_platform.core import load_plugins; load_plugins()",
         "from sglang_platform.core import current_platform; assert current_platform.device_name == 'dev'",
-        "from sglang_platform.core.discovery.diagnosis import examine; examine()",
+        "from sglang_platform.core.inspect.doctor.discovery import examine; examine()",
     ],
 )
 def test_no_heavy_import(site, code) -> None:

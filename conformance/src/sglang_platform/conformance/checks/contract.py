@@ -167,7 +167,7 @@ def declarations_are_understood(subject: Subject) -> None:
 
 
 def _among(where: str, words: Any, known: Any) -> None:
-    from sglang_platform.core.discovery.spelling import nearest
+    from sglang_platform.core.spelling import nearest
 
     for word in words:
         meant = nearest(word, known)

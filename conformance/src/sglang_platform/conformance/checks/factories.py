@@ -215,7 +215,7 @@ def _host_backends() -> frozenset[str]:
     """The names that SGLang's registry is given in its source; empty where SGLang is not installed."""
     import ast
 
-    from sglang_platform.core.diagnosis.module_source import SourceReader
+    from sglang_platform.core.inspect.doctor.module_source import SourceReader
 
     source = SourceReader().module("sglang.srt.layers.attention.attention_registry")
     if source is None:

@@ -73,7 +73,7 @@ def entry_point_resolves(subject: Subject) -> None:
 def _not_installed(subject: Subject) -> CheckFailed:
     from sglang_platform.core.discovery import scan
     from sglang_platform.core.discovery.groups import PLATFORM_GROUP
-    from sglang_platform.core.discovery.spelling import nearest
+    from sglang_platform.core.spelling import nearest
 
     names = sorted({record.name for record in scan.records(PLATFORM_GROUP)})
     meant = nearest(subject.name, names)

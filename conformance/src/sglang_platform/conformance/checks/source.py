@@ -59,9 +59,9 @@ def hook_targets_exist(subject: Subject) -> None:
 
 def _hook_rows(subject: Subject) -> list[Any]:
     from sglang_platform.core.errors import PlatformError
-    from sglang_platform.core.hooks.static import check as check_hooks
-    from sglang_platform.core.hooks.static_hosts import open_host
-    from sglang_platform.core.hooks.static_plugin import open_plugin, package_of, read_hooks
+    from sglang_platform.core.inspect.hook_check.check import check as check_hooks
+    from sglang_platform.core.inspect.hook_check.hosts import open_host
+    from sglang_platform.core.inspect.hook_check.plugin import open_plugin, package_of, read_hooks
 
     if subject.module is None:
         return []

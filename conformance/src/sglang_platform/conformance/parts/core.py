@@ -38,8 +38,8 @@ class CoreParts:
 
     def _from_source(self) -> str:
         """The class of a plugin that declines, since its device is not here."""
-        from sglang_platform.core.diagnosis.module_source import SourceReader
-        from sglang_platform.core.diagnosis.platform_location import PlatformLocation, platform_locations
+        from sglang_platform.core.inspect.doctor.module_source import SourceReader
+        from sglang_platform.core.inspect.doctor.platform_location import PlatformLocation, platform_locations
 
         record = self.subject.record
         assert record is not None

@@ -30,8 +30,8 @@ from sglang_platform.core.discovery.settings import (
     plugin_filter,
     stop_on_error,
 )
-from sglang_platform.core.discovery.spelling import nearest
 from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginNotFound, PluginOrigin
+from sglang_platform.core.spelling import nearest
 
 __all__ = ["LoadedPlugin", "load_plugins", "loaded_plugins", "reset"]
 

@@ -9,7 +9,7 @@ import typer
 from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, console, print_json, quiet_plugins
 
 if TYPE_CHECKING:
-    from sglang_platform.core.diagnosis.finding import Finding
+    from sglang_platform.core.inspect.doctor.finding import Finding
 
 __all__ = ["SCHEMA", "doctor"]
 
@@ -34,14 +34,14 @@ def doctor(deep: DeepOption = False, as_json: JsonOption = False) -> None:
 
     Exit status 1: at least one problem was found; warnings and notes alone give 0.
     """
-    from sglang_platform.core.diagnosis.examination import examine_everything
-    from sglang_platform.core.diagnosis.finding import describe, worst_first
+    from sglang_platform.core.inspect.doctor.examination import examine_everything
+    from sglang_platform.core.inspect.doctor.finding import describe, worst_first
 
     with quiet_plugins():
         findings = examine_everything()
     answers = None
     if deep:
-        from sglang_platform.core.diagnosis.host_answers import ask_host, examine_answers
+        from sglang_platform.core.inspect.doctor.host_answers import ask_host, examine_answers
 
         typer.echo("importing SGLang in a process of its own, which takes ten seconds or more", err=True)
         answers = ask_host()

@@ -12,7 +12,7 @@ from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, console
 from sglang_platform.core.errors import ConfigurationError, PlatformError
 
 if TYPE_CHECKING:
-    from sglang_platform.core.hooks.static import Row, WantedHook
+    from sglang_platform.core.inspect.hook_check.check import Row, WantedHook
 
 __all__ = ["check"]
 
@@ -54,8 +54,8 @@ def check(
 
     Exit status 1: a required target is changed, bypassed, moved or missing. 2: something given cannot be read.
     """
-    from sglang_platform.core.hooks.static import check as check_hooks
-    from sglang_platform.core.hooks.static_hosts import open_host
+    from sglang_platform.core.inspect.hook_check.check import check as check_hooks
+    from sglang_platform.core.inspect.hook_check.hosts import open_host
 
     try:
         wanted, unread = _wanted(targets or [], targets_file, plugins or [])
@@ -86,8 +86,8 @@ def _wanted(
     targets: list[str], targets_file: Path | None, plugins: list[str]
 ) -> tuple[list[WantedHook], tuple[str, ...]]:
     """The hooks to check, and the places of registrations that cannot be read."""
-    from sglang_platform.core.hooks.static import WantedHook
-    from sglang_platform.core.hooks.static_plugin import open_plugin, read_hooks
+    from sglang_platform.core.inspect.hook_check.check import WantedHook
+    from sglang_platform.core.inspect.hook_check.plugin import open_plugin, read_hooks
 
     names = list(targets)
     if targets_file is not None:
@@ -106,7 +106,7 @@ def _wanted(
 def _installed() -> list[Any]:
     from sglang_platform.core.discovery.groups import GENERAL_GROUP
     from sglang_platform.core.discovery.scan import records
-    from sglang_platform.core.hooks.static_plugin import open_plugin, package_of, read_hooks
+    from sglang_platform.core.inspect.hook_check.plugin import open_plugin, package_of, read_hooks
 
     names = {
         package_of(one.value.partition(":")[0].strip()): str(one.origin) for one in records(GENERAL_GROUP)

@@ -12,8 +12,8 @@ from sglang_platform.core.discovery.contract_version import check_contract_versi
 from sglang_platform.core.discovery.failures import plugin_failed
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import LOCATION
-from sglang_platform.core.discovery.spelling import nearest
 from sglang_platform.core.errors import PlatformError, PlatformUnavailable, PluginFailed, PluginOrigin
+from sglang_platform.core.spelling import nearest
 
 __all__ = ["Answer", "ask", "asked_plugin", "load_class", "load_entry_point"]
 

@@ -9,7 +9,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from sglang_platform.core.discovery.module_search import find
-from sglang_platform.core.discovery.spelling import nearest
+from sglang_platform.core.spelling import nearest
 
 __all__ = ["only_importable_from_here", "target_problem", "top_level"]
 

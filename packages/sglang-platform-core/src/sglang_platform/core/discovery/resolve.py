@@ -19,7 +19,6 @@ from sglang_platform.core.discovery.kind import SRT, PlatformKind
 from sglang_platform.core.discovery.log import log
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import ON_ERROR_VARIABLE, Settings, read_settings
-from sglang_platform.core.discovery.spelling import nearest
 from sglang_platform.core.discovery.trace import Candidate, Trace
 from sglang_platform.core.errors import (
     DuplicatePlugins,
@@ -29,6 +28,7 @@ from sglang_platform.core.errors import (
     PluginOrigin,
     SeveralPlatforms,
 )
+from sglang_platform.core.spelling import nearest
 
 __all__ = ["Choice", "Decision", "choose", "load_choice", "refuse_duplicates", "resolve"]
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from sglang_platform.core.discovery.kind import SRT, PlatformKind
-from sglang_platform.core.discovery.spelling import nearest
 from sglang_platform.core.errors import ConfigurationError
+from sglang_platform.core.spelling import nearest
 
 __all__ = [
     "LOCATION",

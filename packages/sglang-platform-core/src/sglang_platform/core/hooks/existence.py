@@ -14,8 +14,8 @@ import sys
 from types import CodeType
 from typing import Any, Literal, NamedTuple
 
-from sglang_platform.core.hooks.source_scope import Base, ClassScope, Scope, read_scope
 from sglang_platform.core.hooks.targets import Address, find_module, nearest, submodules
+from sglang_platform.core.source.scope import Base, ClassScope, Scope, read_scope
 
 __all__ = ["Verdict", "check"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sglang_platform.core.discovery.spelling import nearest
 from sglang_platform.core.registries.entries import Entries, RegistryError
+from sglang_platform.core.spelling import nearest
 
 __all__ = [
     "EVENTS",

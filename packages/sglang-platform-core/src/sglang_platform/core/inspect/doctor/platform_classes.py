@@ -1,0 +1,106 @@
+"""The platform classes of all installed plugins, each checked by the rules of what it is built on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sglang_platform.core.contract.device import DeviceMixin
+from sglang_platform.core.errors import ContractError, PluginOrigin
+from sglang_platform.core.hooks import existence
+from sglang_platform.core.hooks.targets import Address, MissingModule, parse, resolve
+from sglang_platform.core.inspect.doctor.class_shape import Shape, ShapeBuilder, UnreadableClass
+from sglang_platform.core.inspect.doctor.core_overrides import examine_core_class, refused_class
+from sglang_platform.core.inspect.doctor.finding import Finding
+from sglang_platform.core.inspect.doctor.host_overrides import examine_host_class
+from sglang_platform.core.inspect.doctor.host_source import HostSource, installed_host, is_hosts
+from sglang_platform.core.inspect.doctor.module_source import SourceReader
+from sglang_platform.core.inspect.doctor.platform_location import PlatformLocation, platform_locations
+
+__all__ = ["examine_platform_classes"]
+
+
+def examine_platform_classes(reader: SourceReader) -> Iterator[Finding]:
+    """Dead names, drifted signatures, and classes that are not where a plugin says. Imports none of the classes."""
+    builder = ShapeBuilder(reader)
+    host = installed_host(builder)
+    for named in platform_locations(reader):
+        if not isinstance(named, PlatformLocation):
+            yield _unread(named, f"the source of {named.name} does not spell out where its class is")
+            continue
+        nowhere = _nowhere(named)
+        if nowhere is not None:
+            yield nowhere
+            continue
+        try:
+            shape = _shape(builder, named)
+        except ContractError as error:
+            yield refused_class(error, named.origin)
+        except UnreadableClass as error:
+            yield _unread(named.origin, str(error))
+        else:
+            yield from _examine(shape, named, host)
+
+
+def _examine(shape: Shape, named: PlatformLocation, host: HostSource | None) -> Iterator[Finding]:
+    if issubclass(shape.cls, DeviceMixin):
+        yield from examine_core_class(shape, named.origin, host)
+    elif host is not None and any(map(is_hosts, shape.cls.__mro__)):
+        yield from examine_host_class(shape.cls, named.origin, host)
+    else:
+        bases = ", ".join(shape.unknown_bases) or "nothing that is known"
+        yield _unread(named.origin, f"{named.location} stands on {bases}, of which no source was found")
+        return
+    if shape.unknown_bases:
+        left_out = ", ".join(shape.unknown_bases)
+        yield _unread(named.origin, f"of the bases of {named.location}, no source was found for {left_out}")
+
+
+def _shape(builder: ShapeBuilder, named: PlatformLocation) -> Shape:
+    refusals = []
+    for module, path in named.candidates():
+        try:
+            return builder.build(module, path)
+        except UnreadableClass as error:
+            refusals.append(error)
+    raise refusals[0]
+
+
+def _nowhere(named: PlatformLocation) -> Finding | None:
+    """The problem of a location at which there is nothing."""
+    module, colon, path = named.location.partition(":")
+    try:
+        if colon:
+            address = resolve(parse(named.location))
+            found: Address | MissingModule = (
+                address if isinstance(address, MissingModule) else Address(module, tuple(path.split(".")))
+            )
+        else:
+            found = resolve(parse(named.location))
+        verdict = None if isinstance(found, MissingModule) else existence.check(found)
+    finally:
+        existence.forget()
+    if isinstance(found, MissingModule):
+        why, nearest = found.why, found.nearest
+    elif verdict is not None and verdict.answer == "missing":
+        why, nearest = verdict.why, verdict.nearest
+    else:
+        return None
+    return Finding(
+        "platform-class-nowhere",
+        "problem",
+        f"the platform class {named.location} does not exist",
+        named.origin,
+        why,
+        f"did you mean {' or '.join(nearest)}?" if nearest else "correct what activate() returns",
+    )
+
+
+def _unread(origin: PluginOrigin, why: str) -> Finding:
+    return Finding(
+        "platform-class-unread",
+        "note",
+        f"the platform class of {origin.name} could not be checked, or not all of it",
+        origin,
+        why,
+        "it is checked when it is created: `sglang-platform info` creates the active one",
+    )

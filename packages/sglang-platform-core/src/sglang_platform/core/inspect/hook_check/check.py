@@ -1,0 +1,215 @@
+"""What a release of the host means for the hooks on it, told from its sources alone: nothing is imported or run.
+
+    host = open_host("sglang-0.5.20-cp311-....whl", {"sglang"})
+    for row in check([WantedHook("sglang.srt.managers.scheduler:Scheduler.run_batch")], host):
+        print(row.verdict, row.why)
+
+The parts:
+
+    static_hosts       opening a wheel, a folder, an installation           static_source      its modules, parsed
+    static_lookup      where a name is defined                              static_lazy        names made on first use
+    static_moved       the same name in another module                      static_signatures  parameters and kinds
+    static_uses        what one module's code names                         static_callers     does anybody get there
+    static_plugin      the hooks that a plugin's source registers
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from sglang_platform.core.hooks import existence
+from sglang_platform.core.hooks.targets import Address, Target, nearest, parse
+from sglang_platform.core.inspect.hook_check.callers import Callers
+from sglang_platform.core.inspect.hook_check.lookup import Absent, Definition, Lookup, Unsure
+from sglang_platform.core.inspect.hook_check.moved import search
+from sglang_platform.core.inspect.hook_check.signatures import WrittenHook, difference, misfit
+from sglang_platform.core.inspect.hook_check.sources import HostSource
+
+__all__ = ["Row", "Verdict", "WantedHook", "check"]
+
+_HELD = "HookRegistry searches for what holds the original; `hooks report` tells in each process whether it was reached"
+
+Verdict = Literal["exists", "changed", "bypassed", "moved", "missing", "unknown"]
+
+
+class WantedHook(NamedTuple):
+    """A target to check, with what is known of the hook."""
+
+    target: str
+    hook: WrittenHook | None = None
+    required: bool = True
+    where: str | None = None
+    """Where the hook is registered: ``my_plugin/hooks.py:12``."""
+    plugin: str | None = None
+
+
+class Row(NamedTuple):
+    """What became of one target in the host."""
+
+    wanted: WantedHook
+    verdict: Verdict
+    why: str = ""
+    defined_at: str | None = None
+    """``pkg.mod:Class.attr`` that holds the definition: another name than the target's where that is re-exported or
+    inherited."""
+    line: int | None = None
+    moved_to: tuple[str, ...] = ()
+    """For ``moved``: where to, the likeliest first."""
+    nearest: tuple[str, ...] = ()
+    """For ``missing``: names like it."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_problem(self) -> bool:
+        """A required hook that would fail or take no effect. What the sources do not tell is none."""
+        return self.wanted.required and self.verdict not in ("exists", "unknown")
+
+
+def check(hooks: Iterable[WantedHook], host: HostSource, since: HostSource | None = None) -> list[Row]:
+    """One row per hook, in order.
+
+    ``exists``    the module has the attribute, and a caller can reach it
+    ``changed``   the hook cannot take the target's arguments; or, against `since`, its parameters or kind differ. A
+                  class is compared by its written `__init__`; annotations and the values of defaults are not compared
+    ``bypassed``  it exists, and no caller reaches it
+    ``moved``     the module lacks it; the same qualified name is defined in another module
+    ``missing``   the module lacks it, and nothing else has its name
+    ``unknown``   the sources do not tell: another distribution, or names that are made as the module runs
+
+    Raises HookTargetError for a malformed target.
+    """
+    wanted = [(one, parse(one.target)) for one in hooks]
+    checker = _Checker(host, since)
+    collecting = gc.isenabled()
+    gc.disable()  # syntax trees are many objects and no garbage; looking through them takes a third of the time
+    try:
+        return [checker.row(one, target) for one, target in wanted]
+    finally:
+        existence.forget()
+        if collecting:
+            gc.enable()
+
+
+class _Checker:
+    def __init__(self, host: HostSource, since: HostSource | None) -> None:
+        self._host = host
+        self._lookup = Lookup(host)
+        self._earlier = Lookup(since) if since is not None else None
+        self._callers = Callers(self._lookup)
+
+    def row(self, wanted: WantedHook, target: Target) -> Row:
+        top = target.key.partition(".")[0]
+        if not self._host.has(top) and not nearest(top, self._host.top_packages):
+            return Row(wanted, "unknown", f"{top!r} is not part of {self._host.label}")
+        address = self._lookup.split(target)
+        if isinstance(address, Absent):
+            return self._lost(wanted, target, None, address)
+        answer = self._lookup.find(address)
+        if isinstance(answer, Absent):
+            return self._lost(wanted, target, address, answer)
+        if isinstance(answer, Unsure):
+            earlier = self._before(target)
+            if isinstance(earlier, Definition) and earlier.nodes:
+                why = f"{self._earlier_label} defines it, no class or module of this release does"
+                return self._lost(wanted, target, address, Absent(why))
+            return Row(wanted, "unknown", answer.why)
+        return self._found(wanted, target, answer)
+
+    @property
+    def _earlier_label(self) -> str:
+        return self._earlier.host.label if self._earlier is not None else ""
+
+    def _before(self, target: Target) -> Definition | None:
+        """The target in the earlier release."""
+        if self._earlier is None:
+            return None
+        address = self._earlier.split(target)
+        answer = self._earlier.find(address) if isinstance(address, Address) else None
+        return answer if isinstance(answer, Definition) else None
+
+    def _lost(self, wanted: WantedHook, target: Target, address: Address | None, absent: Absent) -> Row:
+        earlier = self._before(target)
+        unclear = address is None or (
+            target.module is None and absent.holder is None and len(address.path) > 1
+        )
+        lost = self._guess(target, earlier) if unclear or address is None else address
+        found = search(self._lookup, lost, absent.holder, self._earlier)
+        notes = []
+        if self._earlier is not None and earlier is None:
+            notes.append(f"{self._earlier_label} does not have it either")
+        if found.homes:
+            home = self._lookup.find(found.homes[0])
+            if isinstance(home, Definition) and earlier is not None:
+                change = self._difference(earlier, home)
+                notes += [f"its signature is another one there: {change}"] if change else []
+            homes = tuple(map(str, found.homes))
+            return Row(wanted, "moved", absent.why, None, None, homes, notes=tuple(notes))
+        why = "; ".join(one for one in (absent.why, found.why) if one)
+        names = tuple(dict.fromkeys((*found.nearest, *absent.nearest)))
+        return Row(wanted, "missing", why, nearest=names, notes=tuple(notes))
+
+    def _guess(self, target: Target, earlier: Definition | None) -> Address:
+        """Module and path of a target whose module is gone: as written, as it was, or by the case of the names."""
+        parts = target.key.split(".")
+        if target.module is not None:
+            return Address(target.module, target.path)
+        if earlier is not None:
+            count = len(parts) - len((earlier.via or (earlier.address,))[0].path)
+        else:
+            count = next((i for i, part in enumerate(parts[:-1]) if part[:1].isupper()), len(parts) - 1)
+        return Address(".".join(parts[:count]), tuple(parts[count:]))
+
+    def _found(self, wanted: WantedHook, target: Target, definition: Definition) -> Row:
+        row = Row(wanted, "exists", defined_at=str(definition.address), notes=tuple(_notes(definition)))
+        node = definition.node
+        row = row._replace(line=getattr(node, "lineno", None))
+        if wanted.hook is not None:
+            refusal, by_position = misfit(definition, wanted.hook)
+            if refusal is not None:
+                return row._replace(
+                    verdict="changed", why=f"the hook {wanted.hook.name} does not fit: {refusal}"
+                )
+            if by_position:
+                note = f"the hook takes {', '.join(by_position)} by position only"
+                row = row._replace(notes=(*row.notes, note))
+        if self._earlier is not None:
+            earlier = self._before(target)
+            if earlier is None:
+                row = row._replace(notes=(*row.notes, f"{self._earlier_label} does not have it"))
+            else:
+                change = self._difference(earlier, definition)
+                if change is not None:
+                    return row._replace(verdict="changed", why=f"since {self._earlier_label} {change}")
+        bypass = self._callers.bypass(definition)
+        if bypass is None:
+            return row
+        notes = (*row.notes, _HELD) if bypass.held else row.notes
+        return row._replace(verdict="bypassed", why=bypass.why, notes=notes)
+
+    def _difference(self, old: Definition, new: Definition) -> str | None:
+        if (
+            isinstance(old.node, ast.ClassDef)
+            and isinstance(new.node, ast.ClassDef)
+            and self._earlier is not None
+        ):
+            before = self._earlier.find(_initializer(old.address))
+            after = self._lookup.find(_initializer(new.address))
+            if isinstance(before, Definition) and isinstance(after, Definition):
+                change = difference(before, after)
+                return None if change is None else f"for __init__, {change}"
+            return None
+        return difference(old, new)
+
+
+def _initializer(address: Address) -> Address:
+    return Address(address.module, (*address.path, "__init__"))
+
+
+def _notes(definition: Definition) -> list[str]:
+    if not definition.via:
+        return []
+    names = " -> ".join(map(str, (*definition.via, definition.address)))
+    return [f"imported: {names}"]

@@ -1,0 +1,193 @@
+"""The Python files of a host by module name, parsed when they are asked for and never imported."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
+
+from sglang_platform.core.source.scope import Scope
+
+__all__ = [
+    "DefinitionNode",
+    "HostSource",
+    "ModuleSource",
+    "definitions",
+    "imported_module",
+    "module_name",
+    "statements",
+]
+
+DefinitionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr
+"""What a name is bound to: a `def`, a `class`, or the value assigned to it."""
+
+_TESTS = {"test", "tests"}
+_DEFINED = re.compile(rb"\n(?:class|def|async def) (\w+)")
+
+
+class ModuleSource:
+    """One module: its syntax tree, the names it binds, and the statements that bind them."""
+
+    def __init__(self, name: str, package: str, text: bytes) -> None:
+        self.name, self.package = name, package
+        self.tree = _parse(text)
+        self.scope = Scope(package)
+        self.scope.read(self.tree.body)
+        self.definitions = definitions(self.tree.body)
+
+
+class HostSource:
+    """All modules of a host by their dotted names. Files are read when they are asked for, and kept."""
+
+    def __init__(
+        self,
+        label: str,
+        files: Mapping[str, str],
+        read: Callable[[str], bytes],
+        entry_points: str = "",
+    ) -> None:
+        self.label = label
+        """For messages, e.g. ``sglang 0.5.20 (sglang-0.5.20-py3-none-any.whl)``."""
+        self.entry_points = entry_points
+        """The text of the metadata that names functions of the host as commands."""
+        self._read = read
+        self._files: dict[str, str] = {}
+        self._packages: set[str] = set()
+        for path, name in files.items():
+            if path.endswith("__init__.py") or name not in self._files:
+                self._files[name] = path
+            self._packages.update(_parents(name))
+            if path.endswith("__init__.py"):
+                self._packages.add(name)
+        self._texts: dict[str, bytes] = {}
+        self._modules: dict[str, ModuleSource | None] = {}
+        self._index: dict[str, list[str]] | None = None
+        self._served: list[str] | None = None
+
+    @property
+    def top_packages(self) -> set[str]:
+        return {name.partition(".")[0] for name in self._files}
+
+    def has(self, module: str) -> bool:
+        """Is there a module or package of this name, a package without an `__init__` included?"""
+        return module in self._files or module in self._packages
+
+    def children(self, package: str) -> list[str]:
+        """The last names of the modules right below a package; the top packages for an empty name."""
+        prefix = f"{package}." if package else ""
+        below = (name[len(prefix) :] for name in (*self._files, *self._packages) if name.startswith(prefix))
+        return sorted({name.partition(".")[0] for name in below if name})
+
+    def is_package(self, module: str) -> bool:
+        return module in self._packages
+
+    def path(self, module: str) -> str | None:
+        return self._files.get(module)
+
+    def text(self, module: str) -> bytes:
+        """The bytes of a module's file; empty for a package without one."""
+        found = self._texts.get(module)
+        if found is None:
+            path = self._files.get(module)
+            found = self._texts[module] = b"" if path is None else self._read(path)
+        return found
+
+    def module(self, name: str) -> ModuleSource | None:
+        """The parsed module. None where there is no such file, or this Python cannot parse it."""
+        if name not in self._modules:
+            parsed = None
+            if name in self._files:
+                package = name if self.is_package(name) else name.rpartition(".")[0]
+                try:
+                    parsed = ModuleSource(name, package, self.text(name))
+                except (SyntaxError, ValueError):
+                    parsed = None
+            self._modules[name] = parsed
+        return self._modules[name]
+
+    def served(self, near: str = "") -> list[str]:
+        """The modules that may run while the host serves: all but its tests. Those close to `near` come first."""
+        if self._served is None:
+            self._served = [name for name in self._files if not _is_test(name)]
+        if not near:
+            return self._served
+        prefix = ".".join(near.split(".")[:2]) + "."
+        return sorted(self._served, key=lambda name: not name.startswith(prefix))
+
+    def containing(self, word: bytes, near: str = "") -> Iterator[str]:
+        """The served modules with the word in their text; each is looked at when it is asked for."""
+        for name in self.served(near):
+            if word in self.text(name):
+                yield name
+
+    def defining(self, name: str) -> list[str]:
+        """The modules, tests left out, with a top-level `def` or `class` of this name."""
+        if self._index is None:
+            self._index = {}
+            for module in self.served():
+                for found in set(_DEFINED.findall(b"\n" + self.text(module))):
+                    self._index.setdefault(found.decode(), []).append(module)
+        return self._index.get(name, [])
+
+
+def definitions(body: Iterable[ast.stmt]) -> dict[str, list[DefinitionNode]]:
+    """What each name of a module or class body is bound to, branches of `if` and `try` included, in order."""
+    found: dict[str, list[DefinitionNode]] = {}
+    for node in statements(body):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.setdefault(node.name, []).append(node)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append(node.value)
+    return found
+
+
+def statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a body and of the blocks in it, in order; not what only type checkers run."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        type_checking = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for field in ("orelse",) if type_checking else ("body", "orelse", "finalbody"):
+            yield from statements(getattr(node, field, ()))
+        for handler in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            yield from statements(handler.body)
+
+
+def imported_module(node: ast.ImportFrom, package: str) -> str:
+    """The absolute name of the module that a `from ... import` names, written in `package`."""
+    if not node.level:
+        return node.module or ""
+    above = package.split(".")
+    return ".".join([*above[: len(above) - node.level + 1], *([node.module] if node.module else [])])
+
+
+def module_name(path: str) -> str | None:
+    """``a/b/__init__.py`` is ``a.b``; None for what no import could name."""
+    if not path.endswith(".py"):
+        return None
+    parts = PurePosixPath(path).with_suffix("").parts
+    if parts[-1] == "__init__":
+        parts = parts[:-1]
+    return ".".join(parts) if parts and all(map(str.isidentifier, parts)) else None
+
+
+def _parents(name: str) -> Iterator[str]:
+    while "." in name:
+        name = name.rpartition(".")[0]
+        yield name
+
+
+def _is_test(module: str) -> bool:
+    return not _TESTS.isdisjoint(module.split("."))
+
+
+def _parse(text: bytes) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # escapes in strings of the host
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return ast.parse(text)

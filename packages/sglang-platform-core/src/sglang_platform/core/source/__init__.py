@@ -1,0 +1,1 @@
+"""Reading Python source without importing it."""
