@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 _WRONG_SCALE = """
 from sglang_platform.core import mm_platform_plugin
-from sglang_platform.example_oot.mm_attention import ExampleOOTDiffusionAttention
-from sglang_platform.example_oot.mm_platform import ExampleOOTMMPlatform
+from sglang_platform.example_oot.diffusion.attention import ExampleOOTDiffusionAttention
+from sglang_platform.example_oot.diffusion.platform import ExampleOOTMMPlatform
 
 
 @mm_platform_plugin

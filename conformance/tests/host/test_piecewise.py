@@ -43,7 +43,7 @@ from sglang.srt.compilation.compile import install_torch_compiled
 from sglang.srt.compilation.compile_phase import enable_torch_compile_warmup, set_pcg_capture_stream
 from sglang.srt.model_executor.runner_backend_utils.tc_piecewise_cuda_graph import enable_tc_piecewise_cuda_graph
 from sglang_platform.core.counters import snapshot
-from sglang_platform.core.hosts.sglang import piecewise
+from sglang_platform.core.hosts.sglang.seams import piecewise
 
 library = torch.library.Library("sglang", "FRAGMENT")
 library.define("cut(Tensor x, Tensor(a!) out) -> ()")

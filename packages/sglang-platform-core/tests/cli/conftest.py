@@ -90,7 +90,9 @@ def command(tmp_path: Path, libraries: Path) -> Command:
     folder = tmp_path / "site"
     folder.mkdir()
     made = Command(folder, libraries)
-    core = {"sglang.srt.plugins": {"sglang_platform_core": "sglang_platform.core.hosts.sglang.plugin:load"}}
+    core = {
+        "sglang.srt.plugins": {"sglang_platform_core": "sglang_platform.core.hosts.sglang.srt.plugin:load"}
+    }
     made.install("core", core)
     (folder / "core_dist-1.0.dist-info").rename(folder / "sglang_platform_core-1.0.dist-info")
     metadata = folder / "sglang_platform_core-1.0.dist-info" / "METADATA"

@@ -34,7 +34,7 @@ def test_list_says_what_is_installed_and_imports_none_of_it(command) -> None:
                 "name": "sglang_platform_core",
                 "distribution": "sglang-platform-core",
                 "version": "1.0",
-                "entry_point": "sglang_platform.core.hosts.sglang.plugin:load",
+                "entry_point": "sglang_platform.core.hosts.sglang.srt.plugin:load",
                 "contract": None,
             },
         ],

@@ -25,7 +25,9 @@ class Environment:
         source = Path(sglang_platform.core.__path__[0]).parents[1]
         (self.site / "paths.pth").write_text(f"{source}\n{libraries}\n")
         self.install(
-            "sglang-platform-core", "sglang_platform_core", "sglang_platform.core.hosts.sglang.plugin:load"
+            "sglang-platform-core",
+            "sglang_platform_core",
+            "sglang_platform.core.hosts.sglang.srt.plugin:load",
         )
 
     def install(self, distribution: str, name: str, value: str, where: Path | None = None) -> None:

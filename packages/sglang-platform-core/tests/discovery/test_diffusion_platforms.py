@@ -6,7 +6,7 @@ import pytest
 
 from sglang_platform.core import plugins
 from sglang_platform.core.discovery import current
-from sglang_platform.core.discovery.current_mm import current_mm_platform, process
+from sglang_platform.core.discovery.current_diffusion import current_mm_platform, process
 from sglang_platform.core.discovery.kind import DIFFUSION
 from sglang_platform.core.errors import PlatformError, PluginFailed, PluginNotFound, SeveralPlatforms
 

@@ -119,7 +119,7 @@ def test_in_a_host_every_answer_follows_core_s_rules(site) -> None:
         assert isinstance(ours, HostPlatform)
         import my_dev_impl
         assert my_dev_impl.calls == [1]
-        assert my_dev_impl.activate() == "sglang_platform.core.hosts.sglang.platforms:my_dev"
+        assert my_dev_impl.activate() == "sglang_platform.core.hosts.sglang.srt.platforms:my_dev"
         with pytest.raises(AttributeError, match="other_dev"):
             current.host_platform_class("other_dev")
 

@@ -20,7 +20,7 @@ _RANK = textwrap.dedent(
     import torch.distributed as dist
     from sglang_platform.core import HookRegistry
     from sglang_platform.core.distributed.communicator import DeviceCommunicator
-    from sglang_platform.core.hosts.sglang import communicator
+    from sglang_platform.core.hosts.sglang.seams import communicator
 
     rank, store = int(sys.argv[1]), sys.argv[2]
     calls = []

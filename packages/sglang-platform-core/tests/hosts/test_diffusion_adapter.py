@@ -33,7 +33,7 @@ def test_platform_and_parts_are_the_hosts_and_the_vendors() -> None:
         from sglang_platform.core import current_mm_platform as ours, current_platform
         assert host.current_platform is ours
         assert isinstance(ours, host.Platform)
-        from sglang_platform.example_oot.mm_platform import ExampleOOTMMPlatform
+        from sglang_platform.example_oot.diffusion.platform import ExampleOOTMMPlatform
         assert isinstance(ours, ExampleOOTMMPlatform) and type(ours).__name__ == "ExampleOOTMMPlatform"
         assert ours._enum is host.PlatformEnum.OOT and ours.is_out_of_tree() and not ours.is_cuda_alike()
         assert host.get_selected_platform_dist() == "sglang-platform-example-oot"
@@ -48,7 +48,7 @@ def test_platform_and_parts_are_the_hosts_and_the_vendors() -> None:
         backend = resolve_name(place)
         assert backend is ours.get_attn_backend(None, 64, torch.float32)
         assert issubclass(backend, AttentionBackend) and backend.get_enum() is AttentionBackendEnum.TORCH_SDPA
-        from sglang_platform.example_oot.mm_attention import ExampleOOTDiffusionAttention
+        from sglang_platform.example_oot.diffusion.attention import ExampleOOTDiffusionAttention
         impl = backend.get_impl_cls()
         assert issubclass(impl, AttentionImpl) and issubclass(impl, ExampleOOTDiffusionAttention)
         assert backend.supports_packed_varlen()

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sglang_platform.core.hosts.sglang.server_args import choose_attention_backend
+from sglang_platform.core.hosts.sglang.seams.server_args import choose_attention_backend
 
 pytestmark = pytest.mark.host
 
@@ -148,7 +148,7 @@ def test_other_kinds_of_pool_are_rebased_and_what_is_no_pool_is_refused_by_name(
         import sglang.srt.mem_cache.memory_pool as host_pools
         from sglang_platform.core import DSATokenToKVPool, MLATokenToKVPool
         from sglang_platform.core.errors import HostError, PluginOrigin
-        from sglang_platform.core.hosts.sglang.parts import rebase_pool
+        from sglang_platform.core.hosts.sglang.srt.parts import rebase_pool
 
         origin = PluginOrigin("my_device", "my-dist", "1.2")
         created = []

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from sglang_platform.core.graph.piecewise import PiecewiseBackend
-from sglang_platform.core.hosts.sglang import parts, piecewise
+from sglang_platform.core.hosts.sglang.seams import piecewise
+from sglang_platform.core.hosts.sglang.srt import parts
 from sglang_platform.core.hosts.sglang.versions import facts_for
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sglang_platform.core import PlatformCapabilities, PlatformEnum, SRTPlatform
-from sglang_platform.core.hosts.sglang import processes
-from sglang_platform.core.hosts.sglang.limits import limits_of
+from sglang_platform.core.hosts.sglang.seams import processes
+from sglang_platform.core.hosts.sglang.srt.limits import limits_of
 from sglang_platform.core.hosts.sglang.versions import facts_for
 
 
@@ -76,8 +76,8 @@ def test_pieces_of_prefill_are_a_limit_where_the_host_has_no_argument_for_them()
 
 
 def test_the_adapters_own_class_before_the_vendors_hides_no_limit() -> None:
-    from sglang_platform.core.hosts.sglang.limits import overridden
-    from sglang_platform.core.hosts.sglang.platform import _HostFacing
+    from sglang_platform.core.hosts.sglang.srt.limits import overridden
+    from sglang_platform.core.hosts.sglang.srt.platform import _HostFacing
 
     class InTree(Device):
         _enum = PlatformEnum.CUDA

@@ -17,7 +17,7 @@ _CODE = textwrap.dedent(
     import sys
     from sglang_platform.core import HookRegistry
     from sglang_platform.core.errors import HostError
-    from sglang_platform.core.hosts.sglang import model_registry
+    from sglang_platform.core.hosts.sglang.seams import model_registry
     from sglang_platform.core.registries import register_model
     from sglang_platform.core.registries.entries import RegistryError
 

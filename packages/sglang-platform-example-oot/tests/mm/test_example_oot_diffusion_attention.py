@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sglang_platform.core import DiffusionAttention
-from sglang_platform.example_oot.mm_attention import ExampleOOTDiffusionAttention
+from sglang_platform.example_oot.diffusion.attention import ExampleOOTDiffusionAttention
 
 
 def oracle(query, key, value, scale, causal):

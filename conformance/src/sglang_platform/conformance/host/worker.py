@@ -65,7 +65,7 @@ class _Worker:
         return self.engine.loop.run_until_complete(run())  # type: ignore[no-any-return]
 
     def gauges(self) -> None:
-        from sglang_platform.core.hosts.sglang.proof import GAUGE_METHOD
+        from sglang_platform.core.hosts.sglang.srt.proof import GAUGE_METHOD
 
         self.engine.collective_rpc(GAUGE_METHOD)
 

@@ -98,7 +98,7 @@ def _pool(platform: Any, kind: str, **shape: Any) -> Any:
     import torch
 
     names = {"mha": "get_mha_kv_pool_cls", "mla": "get_mla_kv_pool_cls", "dsa": "get_dsa_kv_pool_cls"}
-    from sglang_platform.core.hosts.sglang.parts import host_pool
+    from sglang_platform.core.hosts.sglang.srt.parts import host_pool
     from sglang_platform.core.hosts.sglang.versions import facts
 
     if facts().capabilities_struct:
@@ -287,7 +287,7 @@ def quantisation(platform: Any) -> str:
 def stub_modules(platform: Any) -> str:
     import host_matrix_absent_library
 
-    from sglang_platform.core.hosts.sglang import stubs
+    from sglang_platform.core.hosts.sglang.srt import stubs
 
     assert host_matrix_absent_library.__name__ in stubs.served()
     return ", ".join(stubs.served())
@@ -295,7 +295,7 @@ def stub_modules(platform: Any) -> str:
 
 @check("limits reported")
 def limits(platform: Any) -> str:
-    from sglang_platform.core.hosts.sglang.limits import limits_of
+    from sglang_platform.core.hosts.sglang.srt.limits import limits_of
 
     found = limits_of(platform)
     assert any(limit.name == "capabilities.fp8" for limit in found), found

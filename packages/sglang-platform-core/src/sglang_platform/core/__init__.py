@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sglang_platform.core.contract.version import CONTRACT_VERSION
     from sglang_platform.core.counters import counter
     from sglang_platform.core.discovery.current import current_platform
-    from sglang_platform.core.discovery.current_mm import current_mm_platform
+    from sglang_platform.core.discovery.current_diffusion import current_mm_platform
     from sglang_platform.core.discovery.entry import mm_platform_plugin, platform_plugin
     from sglang_platform.core.errors import PlatformError, PlatformUnavailable
     from sglang_platform.core.graph.runner import GraphRunner
@@ -64,7 +64,7 @@ _HOME = {
     "SRTPlatform": "contract.srt",
     "TokenToKVPoolAllocator": "memory.allocator",
     "counter": "counters",
-    "current_mm_platform": "discovery.current_mm",
+    "current_mm_platform": "discovery.current_diffusion",
     "current_platform": "discovery.current",
     "load_plugins": "plugins",
     "mm_platform_plugin": "discovery.entry",

@@ -75,7 +75,7 @@ SRT = PlatformKind(
     core_base=_srt_base,
     host=active_host,
     object_name="current_platform",
-    rebased_module="sglang_platform.core.hosts.sglang.platforms",
+    rebased_module="sglang_platform.core.hosts.sglang.srt.platforms",
 )
 """The LLM runtime's platforms."""
 
@@ -88,7 +88,7 @@ DIFFUSION = PlatformKind(
     core_base=_diffusion_base,
     host=active_diffusion_host,
     object_name="current_mm_platform",
-    rebased_module="sglang_platform.core.hosts.sglang.mm_platforms",
+    rebased_module="sglang_platform.core.hosts.sglang.diffusion.platforms",
     # Read in 0.5.23; `sglang.multimodal_gen.runtime.platforms.BUILTIN_PLATFORM_NAMES`.
     own_names=frozenset({"cpu", "cuda", "rocm", "xpu", "mps", "npu", "musa"}),
     out_of_tree_only=True,

@@ -45,7 +45,7 @@ def active_host() -> HostAdapter | None:
 def active_diffusion_host() -> HostAdapter | None:
     """The adapter to SGLang's diffusion runtime, or None in a process that does not run it."""
     if "sglang.multimodal_gen.runtime.platforms" in sys.modules:
-        from sglang_platform.core.hosts.sglang.mm import ADAPTER
+        from sglang_platform.core.hosts.sglang.diffusion.adapter import ADAPTER
 
         return ADAPTER
     return None

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sglang_platform.core.hosts.sglang.adapter import ADAPTER
+from sglang_platform.core.hosts.sglang.srt.adapter import ADAPTER
 
 __all__ = ["ADAPTER"]

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
-from sglang_platform.core.hosts.sglang import communicator, piecewise, server_args
+from sglang_platform.core.hosts.sglang.seams import communicator, piecewise, server_args
 from sglang_platform.core.hosts.sglang.versions import HostFacts, facts
 
 __all__ = ["register_hooks"]

@@ -26,17 +26,11 @@ def load() -> None:
 def _load() -> None:
     from sglang_platform.core.discovery import current
     from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
-    from sglang_platform.core.hosts.sglang import (
-        build_locks,
-        guard,
-        limits,
-        loader,
-        processes,
-        registry_seams,
-        report,
-        seams,
-    )
     from sglang_platform.core.hosts.sglang.rebase import REBASED_MARK
+    from sglang_platform.core.hosts.sglang.seams import answers as seams
+    from sglang_platform.core.hosts.sglang.seams import processes
+    from sglang_platform.core.hosts.sglang.seams import registries as registry_seams
+    from sglang_platform.core.hosts.sglang.srt import build_locks, guard, limits, loader, report
     from sglang_platform.core.plugins import load_plugins
 
     HookRegistry.late_errors_as(LaunchRefused.because)  # SGLang skips model modules that fail to import
@@ -52,7 +46,7 @@ def _load() -> None:
             seams.register_hooks(platform)
             limits.warn(platform)
         if os.environ.get(REPORT_DIR_VARIABLE):
-            from sglang_platform.core.hosts.sglang import proof
+            from sglang_platform.core.hosts.sglang.srt import proof
 
             proof.register_hooks()
     load_plugins(already_run=loader.take_over())

@@ -13,8 +13,8 @@ from typing import Any
 
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.errors import HostError, LaunchRefused, PlatformError
-from sglang_platform.core.hosts.sglang.loader import core_origin
-from sglang_platform.core.hosts.sglang.mm import PLATFORMS
+from sglang_platform.core.hosts.sglang.diffusion.adapter import PLATFORMS
+from sglang_platform.core.hosts.sglang.srt.loader import core_origin
 
 __all__ = ["become_the_only_plugin", "take_over"]
 

@@ -9,8 +9,8 @@ from typing import Any
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 from sglang_platform.core.discovery.kind import DIFFUSION
 from sglang_platform.core.errors import LaunchRefused, PlatformError
-from sglang_platform.core.hosts.sglang.mm import PLATFORMS
-from sglang_platform.core.hosts.sglang.mm_loader import take_over
+from sglang_platform.core.hosts.sglang.diffusion.adapter import PLATFORMS
+from sglang_platform.core.hosts.sglang.diffusion.loader import take_over
 
 __all__ = ["check_platform", "load"]
 
@@ -32,9 +32,9 @@ def _load() -> None:
 
     check_platform()
     if os.environ.get(REPORT_DIR_VARIABLE):
-        from sglang_platform.core.hosts.sglang import mm_proof
+        from sglang_platform.core.hosts.sglang.diffusion import proof
 
-        mm_proof.register_hooks()
+        proof.register_hooks()
     load_plugins(already_run=take_over(), kind=DIFFUSION)
 
 
@@ -43,7 +43,7 @@ def check_platform() -> None:
 
     Raises LaunchRefused with both decisions, PlatformError where our own rules refuse.
     """
-    from sglang_platform.core.discovery.current_mm import current_mm_platform, process
+    from sglang_platform.core.discovery.current_diffusion import current_mm_platform, process
 
     decision = process.decide()
     theirs: Any = sys.modules[PLATFORMS].current_platform

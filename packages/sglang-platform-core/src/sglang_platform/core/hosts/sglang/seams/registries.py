@@ -13,11 +13,11 @@ from typing import Any
 
 from sglang_platform.core.discovery import current
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
-from sglang_platform.core.hosts.sglang import model_registry
-from sglang_platform.core.hosts.sglang.pools import rebase_pool
 from sglang_platform.core.hosts.sglang.rebase import REBASED_MARK
-from sglang_platform.core.hosts.sglang.served_model import register_hooks as note_served_model
-from sglang_platform.core.hosts.sglang.served_model import served_model
+from sglang_platform.core.hosts.sglang.seams import model_registry
+from sglang_platform.core.hosts.sglang.srt.pools import rebase_pool
+from sglang_platform.core.hosts.sglang.srt.served_model import register_hooks as note_served_model
+from sglang_platform.core.hosts.sglang.srt.served_model import served_model
 from sglang_platform.core.hosts.sglang.versions import facts
 from sglang_platform.core.registries import coordinators, events, pools, quant
 

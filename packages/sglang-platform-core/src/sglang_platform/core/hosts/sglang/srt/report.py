@@ -18,9 +18,9 @@ from typing import Any
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 from sglang_platform.core.discovery import current
 from sglang_platform.core.hooks.registry import HookRegistry
-from sglang_platform.core.hosts.sglang import limits, stubs
-from sglang_platform.core.hosts.sglang.adapter import ADAPTER
 from sglang_platform.core.hosts.sglang.rebase import REBASED_MARK
+from sglang_platform.core.hosts.sglang.srt import limits, stubs
+from sglang_platform.core.hosts.sglang.srt.adapter import ADAPTER
 from sglang_platform.core.plugins import loaded_plugins
 from sglang_platform.core.registries import coordinators, events, models, pools, quant
 

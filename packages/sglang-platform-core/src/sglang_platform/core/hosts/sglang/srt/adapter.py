@@ -26,7 +26,7 @@ class SGLangAdapter:
         return SRTPlatform  # type: ignore[no-any-return]
 
     def rebase_platform(self, cls: type, origin: PluginOrigin) -> type:
-        from sglang_platform.core.hosts.sglang.platform import rebase_platform
+        from sglang_platform.core.hosts.sglang.srt.platform import rebase_platform
 
         return rebase_platform(cls, origin)
 

@@ -8,8 +8,8 @@ __all__: list[str] = []
 
 
 def __getattr__(name: str) -> Any:
-    from sglang_platform.core.discovery.current_mm import process
-    from sglang_platform.core.hosts.sglang.mm_loader import become_the_only_plugin
+    from sglang_platform.core.discovery.current_diffusion import process
+    from sglang_platform.core.hosts.sglang.diffusion.loader import become_the_only_plugin
 
     if name.startswith("__"):
         raise AttributeError(name)

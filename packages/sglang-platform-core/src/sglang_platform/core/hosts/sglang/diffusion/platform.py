@@ -7,8 +7,9 @@ from typing import Any
 
 from sglang_platform.core.attention.diffusion import DiffusionAttention
 from sglang_platform.core.errors import HostError, PluginOrigin
-from sglang_platform.core.hosts.sglang import mm_attention, mm_device_module
 from sglang_platform.core.hosts.sglang.checked import check_part
+from sglang_platform.core.hosts.sglang.diffusion import attention
+from sglang_platform.core.hosts.sglang.diffusion import device_module as mm_device_module
 from sglang_platform.core.hosts.sglang.rebase import rebase
 
 __all__ = ["rebase_platform"]
@@ -36,7 +37,7 @@ class _OneObject(type):
     """Instantiating the class gives core's `current_mm_platform`, so that core and the host hold one object."""
 
     def __call__(cls) -> Any:
-        from sglang_platform.core.discovery.current_mm import process
+        from sglang_platform.core.discovery.current_diffusion import process
 
         return process.adopt(cls)
 
@@ -50,7 +51,7 @@ class _HostFacing:
         place = super().get_attn_backend_cls_str(selected_backend, head_size, dtype)  # type: ignore[misc]
         cls = self._named_class("get_attn_backend_cls_str()", place)
         if isinstance(cls, type) and issubclass(cls, DiffusionAttention):
-            return mm_attention.place_of_backend(cls)
+            return attention.place_of_backend(cls)
         from sglang.multimodal_gen.runtime.layers.attention.backends.attention_backend import AttentionBackend
 
         check_part(

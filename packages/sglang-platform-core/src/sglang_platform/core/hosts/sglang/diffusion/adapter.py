@@ -29,7 +29,7 @@ class DiffusionAdapter:
         return Platform  # type: ignore[no-any-return]
 
     def rebase_platform(self, cls: type, origin: PluginOrigin) -> type:
-        from sglang_platform.core.hosts.sglang.mm_platform import rebase_platform
+        from sglang_platform.core.hosts.sglang.diffusion.platform import rebase_platform
 
         return rebase_platform(cls, origin)
 

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
-from sglang_platform.core.hosts.sglang.stubs import AbsentModule
+from sglang_platform.core.hosts.sglang.srt.stubs import AbsentModule
 from sglang_platform.core.hosts.sglang.versions import facts
 
 __all__ = ["HostPieces", "only_on_request", "prepare", "register_hooks"]

@@ -9,7 +9,7 @@ __all__: list[str] = []
 
 def __getattr__(name: str) -> Any:
     from sglang_platform.core.discovery.current import host_platform_class
-    from sglang_platform.core.hosts.sglang.loader import become_the_only_plugin
+    from sglang_platform.core.hosts.sglang.srt.loader import become_the_only_plugin
 
     if name.startswith("__"):
         raise AttributeError(name)

@@ -7,8 +7,8 @@ from typing import Any
 
 from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.hosts.sglang.checked import check_part, load
-from sglang_platform.core.hosts.sglang.pools import host_pool, rebase_pool
 from sglang_platform.core.hosts.sglang.rebase import host_first, rebase
+from sglang_platform.core.hosts.sglang.srt.pools import host_pool, rebase_pool
 from sglang_platform.core.hosts.sglang.versions import facts
 
 __all__ = [
@@ -116,7 +116,7 @@ def rebase_graph_runner(cls: Any, origin: PluginOrigin | None) -> type:
     if isinstance(cls, type) and not issubclass(cls, core_base):
         return cls  # written directly for the host, which asks for no base class of a graph runner
     check_part(cls, (core_base,), "get_graph_runner_cls()", origin)
-    from sglang_platform.core.hosts.sglang.graph import HostDecodeBatches, OlderCalls
+    from sglang_platform.core.hosts.sglang.srt.graph import HostDecodeBatches, OlderCalls
 
     bridge = host_first(core_base, HostDecodeBatches)
     outer = OlderCalls if facts().graph_calls == ("can_run", "replay") else None
@@ -129,6 +129,6 @@ def rebase_piecewise_backend(cls: Any, origin: PluginOrigin | None) -> type:
     if isinstance(cls, type) and not issubclass(cls, core_base):
         return cls  # written directly for the host, which asks for no base class here
     check_part(cls, (core_base,), "get_piecewise_backend_cls()", origin)
-    from sglang_platform.core.hosts.sglang.piecewise import HostPieces
+    from sglang_platform.core.hosts.sglang.seams.piecewise import HostPieces
 
     return rebase(cls, core_base, HostPieces, bridge=host_first(core_base, HostPieces))

@@ -7,7 +7,7 @@ from typing import Any
 
 from sglang_platform.core.discovery import current
 from sglang_platform.core.errors import LaunchRefused
-from sglang_platform.core.hosts.sglang import stubs
+from sglang_platform.core.hosts.sglang.srt import stubs
 
 __all__ = ["check_platform", "offer_attention_backends"]
 

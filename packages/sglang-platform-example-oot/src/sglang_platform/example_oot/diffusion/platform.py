@@ -31,7 +31,7 @@ class ExampleOOTMMPlatform(MMPlatform, ExampleOOTDeviceMixin):
 
     def get_attn_backend_cls_str(self, selected_backend: Any, head_size: int, dtype: torch.dtype) -> str:
         if getattr(selected_backend, "name", None) in (None, "TORCH_SDPA"):
-            return "sglang_platform.example_oot.mm_attention.ExampleOOTDiffusionAttention"
+            return "sglang_platform.example_oot.diffusion.attention.ExampleOOTDiffusionAttention"
         return super().get_attn_backend_cls_str(selected_backend, head_size, dtype)
 
     def device_shares_host_memory(self) -> bool:

@@ -34,7 +34,7 @@ def become_the_only_plugin() -> None:
     ) -> dict[str, tuple[Callable[[], None], str]]:
         if group != GENERAL_GROUP:
             return collect(group, *args, **kwargs)  # type: ignore[no-any-return]
-        from sglang_platform.core.hosts.sglang.plugin import load
+        from sglang_platform.core.hosts.sglang.srt.plugin import load
 
         return {OWN_PLUGIN: (load, _DISTRIBUTION)}
 

@@ -10,10 +10,11 @@ from typing import Any
 from sglang_platform.core.contract.bridges import older_methods
 from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.errors import HostError, PluginOrigin
-from sglang_platform.core.hosts.sglang import parts, piecewise, pools
 from sglang_platform.core.hosts.sglang.rebase import rebase
-from sglang_platform.core.hosts.sglang.served_model import served_model
-from sglang_platform.core.hosts.sglang.server_args import choose_attention_backend
+from sglang_platform.core.hosts.sglang.seams import piecewise
+from sglang_platform.core.hosts.sglang.seams.server_args import choose_attention_backend
+from sglang_platform.core.hosts.sglang.srt import parts, pools
+from sglang_platform.core.hosts.sglang.srt.served_model import served_model
 from sglang_platform.core.hosts.sglang.versions import facts
 from sglang_platform.core.registries.pools import resolve_kv_pool_factory
 
@@ -40,7 +41,7 @@ class _OneObject(type):
 
     def __call__(cls) -> Any:
         from sglang_platform.core.discovery.current import adopt
-        from sglang_platform.core.hosts.sglang import stubs
+        from sglang_platform.core.hosts.sglang.srt import stubs
 
         platform = adopt(cls)
         stubs.install(platform)
@@ -127,7 +128,7 @@ class _HostFacing:
             choose_attention_backend(server_args, default)
 
     def init_backend(self) -> None:
-        from sglang_platform.core.hosts.sglang.ops import register_fused_ops
+        from sglang_platform.core.hosts.sglang.seams.fused_ops import register_fused_ops
 
         super().init_backend()  # type: ignore[misc]
         self._register_attention_backends()

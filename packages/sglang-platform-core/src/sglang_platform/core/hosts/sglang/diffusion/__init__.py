@@ -1,0 +1,1 @@
+"""The diffusion runtime, `sglang.multimodal_gen`."""

@@ -1,0 +1,1 @@
+"""The LLM runtime, `sglang.srt`."""

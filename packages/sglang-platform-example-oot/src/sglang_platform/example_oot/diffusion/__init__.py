@@ -1,0 +1,1 @@
+"""The device in SGLang's diffusion runtime."""
