@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 _WRONG_SCALE = """
 from sglang_platform.core import mm_platform_plugin
 from sglang_platform.example_oot.diffusion.attention import ExampleOOTDiffusionAttention
-from sglang_platform.example_oot.diffusion.platform import ExampleOOTMMPlatform
+from sglang_platform.example_oot.diffusion.platform import ExampleOOTDiffusionPlatform
 
 
 @mm_platform_plugin
@@ -31,7 +31,7 @@ class Attention(ExampleOOTDiffusionAttention):
         return super().forward(query * 2, key, value, attn_metadata)
 
 
-class Platform(ExampleOOTMMPlatform):
+class Platform(ExampleOOTDiffusionPlatform):
     def get_attn_backend_cls_str(self, selected_backend, head_size, dtype):
         return "wrong_scale.Attention"
 """
@@ -76,16 +76,18 @@ def test_the_same_picture_with_the_devices_attention(in_tree: Picture, example: 
     assert counters["host.diffusion.worker"] == 1
     assert counters["host.diffusion.denoising_steps"] == 4
     # Every layer of the transformer at every step, and those of the text encoder.
-    assert counters["example_oot.mm.attention.calls"] >= counters["host.diffusion.attention_layers"] >= 4
+    assert (
+        counters["example_oot.diffusion.attention.calls"] >= counters["host.diffusion.attention_layers"] >= 4
+    )
     assert counters["host.diffusion.attention_calls"] == 0
 
 
 def test_the_worker_initialises_the_backend_once(example: Picture) -> None:
-    assert example.counters["example_oot.mm.backend_initialised"] == 1
+    assert example.counters["example_oot.diffusion.backend_initialised"] == 1
 
 
 def test_both_runtimes_are_on_one_device(example: Picture) -> None:
-    assert example.identity["class"] == "ExampleOOTMMPlatform"
+    assert example.identity["class"] == "ExampleOOTDiffusionPlatform"
     assert example.llm_device == {
         "device_name": example.identity["device_name"],
         "device_type": example.identity["device_type"],
@@ -102,7 +104,7 @@ def test_a_wrong_softmax_scale_is_another_picture(
     picture = generate(
         "wrong_scale", pipeline, pictures / "wrong_scale.png", environment={"PYTHONPATH": path_with(tmp_path)}
     )
-    assert picture.counters["example_oot.mm.attention.calls"] > 0
+    assert picture.counters["example_oot.diffusion.attention.calls"] > 0
     assert difference(in_tree.path, picture.path) > 20
 
 

@@ -33,8 +33,8 @@ def test_platform_and_parts_are_the_hosts_and_the_vendors() -> None:
         from sglang_platform.core import current_mm_platform as ours, current_platform
         assert host.current_platform is ours
         assert isinstance(ours, host.Platform)
-        from sglang_platform.example_oot.diffusion.platform import ExampleOOTMMPlatform
-        assert isinstance(ours, ExampleOOTMMPlatform) and type(ours).__name__ == "ExampleOOTMMPlatform"
+        from sglang_platform.example_oot.diffusion.platform import ExampleOOTDiffusionPlatform
+        assert isinstance(ours, ExampleOOTDiffusionPlatform) and type(ours).__name__ == "ExampleOOTDiffusionPlatform"
         assert ours._enum is host.PlatformEnum.OOT and ours.is_out_of_tree() and not ours.is_cuda_alike()
         assert host.get_selected_platform_dist() == "sglang-platform-example-oot"
 
@@ -75,7 +75,7 @@ def test_platform_and_parts_are_the_hosts_and_the_vendors() -> None:
         host.initialize_current_platform()
         host.initialize_current_platform()
         from sglang_platform.core import counter
-        assert counter("example_oot.mm.backend_initialised").value == 1
+        assert counter("example_oot.diffusion.backend_initialised").value == 1
         module = torch.get_device_module()
         module.reset_peak_memory_stats()
         assert module.max_memory_allocated() > 0 and len(module.mem_get_info()) == 2

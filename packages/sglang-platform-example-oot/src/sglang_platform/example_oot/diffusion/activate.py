@@ -19,4 +19,4 @@ def activate() -> str | None:
         raise PlatformUnavailable(
             "the example runs only when it is named: set SGLANG_DIFFUSION_PLATFORM_OVERRIDE=example_oot"
         )
-    return "sglang_platform.example_oot.diffusion.platform:ExampleOOTMMPlatform"
+    return "sglang_platform.example_oot.diffusion.platform:ExampleOOTDiffusionPlatform"

@@ -13,7 +13,7 @@ import torch
 from sglang_platform.core import DiffusionAttention, counter
 from sglang_platform.example_oot.kernels import paged_extend
 
-_calls = counter("example_oot.mm.attention.calls")
+_calls = counter("example_oot.diffusion.attention.calls")
 
 
 class ExampleOOTDiffusionAttention(DiffusionAttention):

@@ -13,10 +13,10 @@ from sglang_platform.example_oot.device import ExampleOOTDeviceMixin
 if TYPE_CHECKING:
     import torch
 
-_initialised = counter("example_oot.mm.backend_initialised")
+_initialised = counter("example_oot.diffusion.backend_initialised")
 
 
-class ExampleOOTMMPlatform(MMPlatform, ExampleOOTDeviceMixin):
+class ExampleOOTDiffusionPlatform(MMPlatform, ExampleOOTDeviceMixin):
     """SGLang's diffusion runtime on the example device."""
 
     dispatch_key = "PrivateUse1"
