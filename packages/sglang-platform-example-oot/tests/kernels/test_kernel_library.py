@@ -16,41 +16,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from sglang_platform.example_oot import kernels as names
 from sglang_platform.example_oot.kernels import library, native
 
-PROGRAM = """
-import json, sys, torch
-from torch.utils._python_dispatch import TorchDispatchMode
-imported_early = "sglang_platform.example_oot.kernels.library" in sys.modules
-from sglang_platform.example_oot import kernels
-lazy = not imported_early and "sglang_platform.example_oot.kernels.library" not in sys.modules
-
-class Recorder(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.seen = []
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.seen.append(str(function))
-        return function(*args, **(kwargs or {}))
-
-norm = kernels.rms_norm
-x, weight, out = torch.ones(2, 8), torch.ones(8), torch.empty(2, 8)
-with Recorder() as recorder:
-    norm(x, weight, 0.0, out)
-print(json.dumps({"backend": kernels.backend(), "lazy": lazy, "seen": recorder.seen, "out": out.tolist()}))
-"""
-
-
-FAILING_COMPILER = """#!/bin/sh
-case "$*" in
-  *.cpp*) echo 'fatal: this compiler always fails' >&2; exit 1 ;;
-  *) echo 12.2.0 ;;
-esac
-"""
+PROGRAM = Path(__file__).parent / "programs" / "report_backend.py"
+FAILING_COMPILER = PROGRAM.with_name("failing_compiler.sh")
 
 
 def run(tmp_path: Path, **environment: str) -> tuple[dict, str]:
     """What a fresh process reports, and its stderr."""
     result = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, str(PROGRAM)],
         env={**os.environ, **environment},
         cwd=tmp_path,
         capture_output=True,
@@ -121,8 +94,8 @@ def test_plain_torch_serves_where_it_is_chosen(tmp_path):
 
 def test_a_failed_build_says_why_and_plain_torch_serves(tmp_path):
     compiler = tmp_path / "c++"
-    compiler.write_text(FAILING_COMPILER)
-    compiler.chmod(0o755)
+    shutil.copyfile(FAILING_COMPILER, compiler)
+    compiler.chmod(0o755)  # a wheel keeps no modes
     broken = {"CXX": str(compiler), "SGLANG_EXAMPLE_OOT_CACHE": str(tmp_path / "cache")}
     report, errors = run(tmp_path, **broken)
     assert report["backend"] == "torch", errors

@@ -11,6 +11,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sglang_platform.example_oot.kernels import library
+
 UNIT_ROUNDOFF = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
 SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
@@ -101,8 +103,6 @@ def test_in_steps_as_at_once(kernels):
 
 
 def test_wrong_arguments_are_named(kernels):
-    from sglang_platform.example_oot.kernels import library
-
     if kernels("short_conv") is library.FALLBACKS["short_conv"]:
         pytest.skip("the plain torch function leaves the checks to torch")
     x, weight, states, out = torch.randn(3, 8), torch.randn(8, 3), torch.randn(2, 8, 2), torch.empty(3, 8)

@@ -1,1 +1,1 @@
-"""The device in SGLang's diffusion runtime."""
+"""The device in SGLang's diffusion runtime. A vendor without one deletes the folder and its entry point."""

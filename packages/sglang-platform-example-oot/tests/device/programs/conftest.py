@@ -1,0 +1,24 @@
+"""Opens the device. It stays open, so these files run in a process of their own: `run_checks.py`."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+import torch
+
+from sglang_platform.example_oot import torch_device
+
+
+@pytest.fixture(scope="session")
+def device_type() -> str:
+    """The device's type."""
+    opened = torch_device.open_device()
+    assert opened == torch_device.NAME
+    return opened
+
+
+@pytest.fixture(scope="session")
+def device(device_type: str) -> ModuleType:
+    """Its module, `torch.<device_type>`."""
+    return torch.get_device_module(device_type)  # type: ignore[no-any-return]
