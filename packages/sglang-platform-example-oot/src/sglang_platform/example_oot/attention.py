@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from sglang_platform.core import AttentionBackend, counter
-from sglang_platform.example_oot.kernels import paged_decode, paged_extend
+from sglang_platform.example_oot import kernels
 
 _decodes = counter("example_oot.attention.decodes")
 _extends = counter("example_oot.attention.extends")
@@ -45,7 +45,7 @@ class ExampleOOTAttentionBackend(AttentionBackend):
         key_cache, value_cache = self._store(k, v, layer, forward_batch, save_kv_cache)
         query = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
         out = q.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
-        paged_decode(
+        kernels.paged_decode(
             query,
             key_cache,
             value_cache,
@@ -90,7 +90,7 @@ class ExampleOOTAttentionBackend(AttentionBackend):
                 forward_batch.extend_seq_lens,
             )
             slot_map = self.slot_map(layer, forward_batch)
-        paged_extend(
+        kernels.paged_extend(
             query,
             key_cache,
             value_cache,

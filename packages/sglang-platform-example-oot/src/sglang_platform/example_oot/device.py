@@ -6,14 +6,13 @@ A vendor changes: everything here; each method asks the vendor's driver or its `
 from __future__ import annotations
 
 import platform
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from sglang_platform.core import DeviceCapability, DeviceMixin, PlatformEnum
 from sglang_platform.example_oot import torch_device
 from sglang_platform.example_oot.torch_device import machine
-
-if TYPE_CHECKING:
-    import torch
 
 
 class ExampleOOTDeviceMixin(DeviceMixin):
@@ -29,15 +28,11 @@ class ExampleOOTDeviceMixin(DeviceMixin):
         self.device_type = torch_device.open_device()
 
     def get_device(self, device_id: int | None = 0) -> torch.device:
-        import torch
-
         if device_id is None or self.device_type == "cpu":
             return torch.device(self.device_type)
         return torch.device(self.device_type, device_id)
 
     def set_device(self, device: torch.device) -> None:
-        import torch
-
         if device.type != "cpu":
             torch.accelerator.set_device_index(device)
 
@@ -58,8 +53,6 @@ class ExampleOOTDeviceMixin(DeviceMixin):
         """What is left of the limit, and no more than the machine has left."""
         free = machine.available_memory()
         if self.device_type != "cpu":
-            import torch
-
             free = min(free, torch.accelerator.get_memory_info(device_id)[0])
         return free, self.get_device_total_memory(device_id)
 
@@ -70,14 +63,10 @@ class ExampleOOTDeviceMixin(DeviceMixin):
 
     def empty_cache(self) -> None:
         if self.device_type != "cpu":
-            import torch
-
             torch.accelerator.empty_cache()
 
     def synchronize(self) -> None:
         if self.device_type != "cpu":
-            import torch
-
             torch.accelerator.synchronize()
 
     def is_pin_memory_available(self, device: Any = None) -> bool:
@@ -91,6 +80,4 @@ class ExampleOOTDeviceMixin(DeviceMixin):
         return "CPU"
 
     def get_torch_profiler_activity(self) -> torch.profiler.ProfilerActivity:
-        import torch
-
         return torch.profiler.ProfilerActivity.CPU

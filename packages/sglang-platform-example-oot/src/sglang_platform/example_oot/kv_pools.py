@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from sglang_platform.core import DSATokenToKVPool, MHATokenToKVPool, MLATokenToKVPool, counter
-from sglang_platform.example_oot.kernels import store_kv
+from sglang_platform.example_oot import kernels
 
 _stores = counter("example_oot.kv_pool.stores")
 _moves = counter("example_oot.kv_pool.moves")
@@ -72,5 +72,5 @@ def _store(
     # The kernel copies rows of contiguous heads.
     k = k if k.stride(-1) == 1 else k.contiguous()
     v = v if v.stride(-1) == 1 else v.contiguous()
-    store_kv(k, v, k_buffer, v_buffer, loc)
+    kernels.store_kv(k, v, k_buffer, v_buffer, loc)
     _stores.add()

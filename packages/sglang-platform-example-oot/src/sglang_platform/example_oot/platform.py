@@ -10,7 +10,12 @@ from typing import Any
 
 from sglang_platform.core import PlatformCapabilities, SRTPlatform
 from sglang_platform.core.contract.types import kv_pool_kind
+from sglang_platform.example_oot import host_functions, kernels, kv_pools, ops
+from sglang_platform.example_oot.allocator import ExampleOOTPagedAllocator
+from sglang_platform.example_oot.attention import ExampleOOTAttentionBackend
 from sglang_platform.example_oot.device import ExampleOOTDeviceMixin
+from sglang_platform.example_oot.graph_runner import ExampleOOTGraphRunner, ExampleOOTPiecewiseBackend
+from sglang_platform.example_oot.quantization import config_class
 from sglang_platform.example_oot.torch_device import machine
 
 ATTENTION_BACKEND = "example_oot"
@@ -51,13 +56,9 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
         return ATTENTION_BACKEND
 
     def get_attention_backends(self) -> dict[str, Callable[..., Any]]:
-        from sglang_platform.example_oot.attention import ExampleOOTAttentionBackend
-
         return {ATTENTION_BACKEND: ExampleOOTAttentionBackend}
 
     def get_kv_pool_cls(self, *, kind: str) -> type | None:
-        from sglang_platform.example_oot import kv_pools
-
         pools = {
             "mha": kv_pools.ExampleOOTMHAPool,
             "mla": kv_pools.ExampleOOTMLAPool,
@@ -66,18 +67,12 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
         return pools[kv_pool_kind(kind)]
 
     def get_paged_allocator_cls(self) -> type | None:
-        from sglang_platform.example_oot.allocator import ExampleOOTPagedAllocator
-
         return ExampleOOTPagedAllocator
 
     def get_graph_runner_cls(self) -> type | None:
-        from sglang_platform.example_oot.graph_runner import ExampleOOTGraphRunner
-
         return ExampleOOTGraphRunner
 
     def get_piecewise_backend_cls(self) -> type | None:
-        from sglang_platform.example_oot.graph_runner import ExampleOOTPiecewiseBackend
-
         return ExampleOOTPiecewiseBackend
 
     def get_group_coordinator_device(self, local_rank: int) -> Any:
@@ -90,8 +85,6 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
     def get_quantization_config(self, quantization: str) -> type | None:
         if quantization != "w8a8_int8":
             return None
-        from sglang_platform.example_oot.quantization import config_class
-
         return config_class()
 
     def get_dispatch_key_name(self) -> str:
@@ -102,8 +95,6 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
 
     def init_backend(self) -> None:
         """Register what serves in the host; building or loading the kernels here keeps the first request fast."""
-        from sglang_platform.example_oot import host_functions, kernels, ops
-
         kernels.backend()
         ops.register(DISPATCH_KEY)
         host_functions.register()

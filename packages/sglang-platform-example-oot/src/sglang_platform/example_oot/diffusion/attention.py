@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from sglang_platform.core import DiffusionAttention, counter
-from sglang_platform.example_oot.kernels import paged_extend
+from sglang_platform.example_oot import kernels
 
 _calls = counter("example_oot.diffusion.attention.calls")
 
@@ -30,7 +30,7 @@ class ExampleOOTDiffusionAttention(DiffusionAttention):
             )
         parts = _parts(batch, queries, keys, self.causal, query.device)
         out = query.new_empty(batch * queries, heads, value.shape[3])
-        paged_extend(
+        kernels.paged_extend(
             query.reshape(batch * queries, heads, dim),
             key.reshape(batch * keys, kv_heads, dim),
             value.reshape(batch * keys, kv_heads, value.shape[3]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sglang_platform.core import MMPlatform, counter
+from sglang_platform.example_oot import kernels
 from sglang_platform.example_oot.device import ExampleOOTDeviceMixin
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ class ExampleOOTDiffusionPlatform(MMPlatform, ExampleOOTDeviceMixin):
 
     def init_backend(self) -> None:
         """Build or load the kernels in each worker, before the first request."""
-        from sglang_platform.example_oot import kernels
-
         kernels.backend()
         _initialised.add()
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from sglang_platform.core.errors import ConfigurationError
+
 _RANKS = "_SGLANG_EXAMPLE_OOT_RANKS"
 """How many processes share the machine, told by the one that starts them."""
 
@@ -43,8 +45,6 @@ def available_memory() -> int:
 
 def positive(variable: str, default: int) -> int:
     """The number in an environment variable; ConfigurationError where it is none or less than 1."""
-    from sglang_platform.core.errors import ConfigurationError
-
     text = os.environ.get(variable, "")
     if not text:
         return default

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from sglang_platform.example_oot.torch_device.graph import DeviceGraph
+
 _PRIVATEUSE1 = 20  # the number of c10::DeviceType::PrivateUse1
 
 
@@ -153,8 +155,6 @@ def is_current_stream_capturing() -> bool:
 
 def graph_pool_handle() -> Any:
     """Memory for graphs that never run at once: an empty graph, which owns it."""
-    from sglang_platform.example_oot.torch_device.graph import DeviceGraph
-
     pool = DeviceGraph()
     pool.capture(lambda: None)
     return pool
