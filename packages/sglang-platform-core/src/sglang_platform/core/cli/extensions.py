@@ -50,7 +50,7 @@ def _broken(record: EntryPointRecord, why: str) -> Callable[[], None]:
     def refuse() -> None:
         typer.echo(
             f"the subcommand {record.name!r} cannot be loaded\n  plugin: {record.origin}\n  why:    {why}\n"
-            f"  fix:    pip install --force-reinstall {record.origin.distribution}",
+            f"  fix:    install {record.origin.distribution} again, from where it came",
             err=True,
         )
         raise typer.Exit(_NOT_UNDERSTOOD)

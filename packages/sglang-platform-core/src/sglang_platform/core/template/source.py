@@ -40,7 +40,7 @@ def example_files() -> Iterator[tuple[Path, Path]]:
         raise ConfigurationError(
             "the installed example device is not whole, so it cannot be copied",
             why=f"{', '.join(missing)} not found in {around}",
-            fix="reinstall sglang-platform-example-oot",
+            fix="install sglang-platform-example-oot again, from a checkout or a wheel",
         )
     for file in _files(package):
         yield _IN_SOURCES / file.relative_to(package), file
@@ -55,7 +55,7 @@ def _package_folder() -> Path:
     if spec is None or spec.origin is None:
         raise ConfigurationError(
             "the example device, which a new platform starts from, is not installed",
-            fix="pip install sglang-platform-example-oot",
+            fix="install sglang-platform-example-oot, from a checkout or a wheel",
         )
     return Path(spec.origin).parent
 

@@ -104,7 +104,7 @@ def _build(library: Path) -> None:
     """Compile into a directory of its own, then move the finished library into place in one step."""
     from torch.utils import cpp_extension
 
-    _say(f"building the CPU kernels, once, into {library.parent}; about half a minute")
+    _say(f"building the CPU kernels, once, into {library.parent}; this takes a minute or so")
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as directory, _ninja_on_path():
         path = cpp_extension.load(
