@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 
-from sglang_platform.core.hooks.references import stale
+from sglang_platform.core.hooks.references import sweep
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 
 
@@ -49,8 +49,8 @@ def test_stale_bindings_of_all_targets_take_one_pass(host, monkeypatch):
     for name in names:
         HookRegistry.register(f"wide:{name}", lambda result: result + "!")
     passes = []
-    listing = stale.module_namespaces
-    monkeypatch.setattr(stale, "module_namespaces", lambda: passes.append(1) or listing())
+    listing = sweep.module_namespaces
+    monkeypatch.setattr(sweep, "module_namespaces", lambda: passes.append(1) or listing())
     HookRegistry.apply_hooks()
     assert [getattr(user, name)() for name in names] == [name + "!" for name in names]
     assert len(passes) == 1

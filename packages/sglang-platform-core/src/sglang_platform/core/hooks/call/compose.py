@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from sglang_platform.core.errors import HookError, PluginOrigin
 from sglang_platform.core.hooks.call.frames import PARTS, fit, fits, fitted, general
-from sglang_platform.core.hooks.call.wrap import Flavour, flavour, lend_attributes
+from sglang_platform.core.hooks.call.kinds import Flavour, flavour, lend_attributes
 from sglang_platform.core.hooks.registration import RETURN_NONE, HookType
 
 __all__ = ["Layer", "Wrapper"]

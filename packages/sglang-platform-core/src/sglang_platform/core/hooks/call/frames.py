@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from sglang_platform.core.hooks.call.wrap import Flavour
+from sglang_platform.core.hooks.call.kinds import Flavour
 from sglang_platform.core.hooks.registration import HookType
 
 __all__ = ["PARTS", "Fit", "Shapes", "fit", "fits", "fitted", "general"]

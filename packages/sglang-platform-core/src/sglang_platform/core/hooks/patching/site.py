@@ -11,7 +11,7 @@ from typing import Any
 from sglang_platform.core.errors import HookError, HookSignatureError
 from sglang_platform.core.hooks.call.compose import Layer, Wrapper
 from sglang_platform.core.hooks.call.signatures import misfit, renamed
-from sglang_platform.core.hooks.call.wrap import Shape, flavour, shape
+from sglang_platform.core.hooks.call.kinds import Shape, flavour, shape
 from sglang_platform.core.hooks.patching.place import Place, attribute, own_names
 from sglang_platform.core.hooks.references.swaps import Edit, Swap, in_mapping
 from sglang_platform.core.hooks.registration import HookType, Registration

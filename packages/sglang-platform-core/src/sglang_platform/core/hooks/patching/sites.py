@@ -9,7 +9,7 @@ from sglang_platform.core.errors import HookError
 from sglang_platform.core.hooks.patching.failures import log, warn_of_failure, warn_of_two
 from sglang_platform.core.hooks.patching.place import Absent, Deferred, Place, locate
 from sglang_platform.core.hooks.patching.site import Site
-from sglang_platform.core.hooks.references.stale import rebind
+from sglang_platform.core.hooks.references.sweep import rebind
 from sglang_platform.core.hooks.references.swaps import Swap
 from sglang_platform.core.hooks.registration import HookType, Registration, stacking
 from sglang_platform.core.hooks.targets import Address
