@@ -1,44 +1,38 @@
-"""References to a patched object that stay behind: `from X import Y` bindings first, then whatever else holds it.
+"""A sweep carries out all swaps of a round: it finds whoever else holds the old objects, and changes or reports them.
 
-One pass over `sys.modules` serves all targets of a round. Whether more is needed is told by the reference counts: only
-an object that somebody still holds costs a pass over the heap (`references`).
+It begins with what is cheap and mostly all there is: names that modules have bound by ``from X import Y``, in one pass
+over `sys.modules`, and the subclasses of replaced classes. Whether anything is left is told by the count of references:
+only for an object that somebody still holds is the heap asked (`holders`), which takes far longer.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from sglang_platform.core.hooks.references.holders import reach
+from sglang_platform.core.hooks.references.heap import Namespaces
+from sglang_platform.core.hooks.references.holders import change_holders
 from sglang_platform.core.hooks.references.swaps import Swap, in_mapping, rebase_subclasses
 
-__all__ = ["module_namespaces", "rebind"]
+__all__ = ["module_namespaces", "sweep"]
 
 
-def rebind(swaps: Sequence[Swap], own: Callable[[], list[object]]) -> None:
-    """Carry out `swaps`, noting in each what was changed and what could not be. `own` lists what we hold them with."""
+def sweep(swaps: Sequence[Swap], own: Callable[[], list[object]]) -> None:
+    """Carry out `swaps`, no two of one object. `own` lists the objects by which we hold the old ones ourselves."""
     if not swaps:
         return
     _sweep_modules({id(swap.old): swap for swap in swaps})
     for swap in swaps:
         if isinstance(swap.old, type) and isinstance(swap.new, type):
             rebase_subclasses(swap)
-    held = [swap for swap in still_held(swaps) if swap.name is None]
+    held = [swap for swap in _still_held(swaps) if swap.name is None]
     if held:
-        reach(held, own(), module_namespaces())
+        change_holders(held, own(), module_namespaces())
 
 
-def still_held(swaps: Sequence[Swap]) -> list[Swap]:
-    """The swaps whose old object has references that neither its site nor this list accounts for."""
-    nobody_holds = Swap(object(), None)
-    counts = [sys.getrefcount(swap.old) - swap.known for swap in (*swaps, nobody_holds)]
-    return [swap for swap, count in zip(swaps, counts, strict=False) if count > counts[-1]]
-
-
-def module_namespaces() -> dict[int, tuple[str, dict[str, Any]]]:
-    """The `__dict__` of every loaded module by its id. Looks past `__getattribute__`, which may load lazy modules."""
-    found: dict[int, tuple[str, dict[str, Any]]] = {}
+def module_namespaces() -> Namespaces:
+    """The namespace of every loaded module. Looks past `__getattribute__`, which may load lazy modules."""
+    found: Namespaces = {}
     for name, module in list(sys.modules.items()):
         try:
             namespace = object.__getattribute__(module, "__dict__")
@@ -50,14 +44,22 @@ def module_namespaces() -> dict[int, tuple[str, dict[str, Any]]]:
 
 
 def _sweep_modules(swaps: dict[int, Swap]) -> None:
+    """Change the names that modules have for old objects; `swaps` are by the id of theirs."""
     for module, namespace in module_namespaces().values():
         if swaps.keys().isdisjoint(map(id, tuple(namespace.values()))):
             continue
         for name, value in list(namespace.items()):
             swap = swaps.get(id(value))
-            if swap is None or (swap.name is not None and swap.name != name):
+            if swap is None or swap.name not in (None, name):
                 continue
             if module in swap.kept:
-                swap.unreached.append(f"{module}.{name} (kept: this module defines the replacement)")
+                swap.keep(f"{module}.{name}")
             else:
                 swap.change(in_mapping(f"{module}.{name}", namespace, name))
+
+
+def _still_held(swaps: Sequence[Swap]) -> list[Swap]:
+    """The swaps whose old object has references that neither its site nor its swap accounts for."""
+    nobody_holds = Swap(object(), None)  # shows how many references this function itself makes
+    counts = [sys.getrefcount(swap.old) - swap.known for swap in (*swaps, nobody_holds)]
+    return [swap for swap, count in zip(swaps, counts, strict=False) if count > counts[-1]]
