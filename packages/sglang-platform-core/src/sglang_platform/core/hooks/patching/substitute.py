@@ -31,7 +31,7 @@ class Substitute:
 
     def arrival(self) -> Swap:
         """The module that defines the replacement keeps the original, which the replacement may call."""
-        return Swap(self._place.raw, self._replacement, kept=frozenset([home_module(self._replacement)]))
+        return Swap(self._place.raw, self._replacement, kept=frozenset([self._home]))
 
     def departure(self) -> Swap:
         """Gives the original back to whoever imported the target's name since; who knows the replacement keeps it."""
