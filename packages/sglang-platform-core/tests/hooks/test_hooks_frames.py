@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sglang_platform.core.hooks.call import frames
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 
 SIGNATURES = [
@@ -221,3 +223,13 @@ def test_a_missing_argument_names_the_target(host):
     HookRegistry.apply_hooks()
     with pytest.raises(TypeError, match=r"Engine\.step\(\) missing 1 required positional argument: 'batch'"):
         named.Engine().step()
+
+
+def test_the_frames_that_the_docstring_shows_are_the_ones_that_are_made():
+    layers = (HookType.BEFORE, False), (HookType.AFTER, False)
+    types = tuple(type_ for type_, _ in layers)
+    for lines in (
+        frames._general_lines("plain", True, False, layers),
+        frames._fitted_lines(types, False, "a, b=None", "a, b"),
+    ):
+        assert textwrap.indent("\n".join(lines), "    ") in frames.__doc__
