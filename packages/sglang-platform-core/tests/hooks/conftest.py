@@ -13,6 +13,8 @@ import pytest
 
 from sglang_platform.core.hooks.registry import HookRegistry
 
+sys.path.insert(0, str(Path(__file__).parent))  # for `onion_model`, which the tests share
+
 
 class Host:
     """Modules in a folder on `sys.path`, gone from `sys.modules` after the test."""
