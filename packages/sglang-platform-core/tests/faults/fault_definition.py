@@ -12,11 +12,37 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["ENDS", "GENERAL", "PLATFORMS", "Distribution", "Fault", "general", "platform", "write"]
+__all__ = [
+    "CHOSEN",
+    "DOCTOR",
+    "ENDS",
+    "GENERAL",
+    "PLATFORMS",
+    "Distribution",
+    "Fault",
+    "chosen_fault",
+    "general",
+    "module_text",
+    "platform",
+    "write",
+]
 
 PLATFORMS = "sglang.srt.platforms"
 GENERAL = "sglang.srt.plugins"
 CONTRACT = "sglang_platform.contract"
+
+_MODULES = Path(__file__).parent / "modules"
+
+CHOSEN = "chosen()"
+"""An act: see which platform the process has."""
+
+DOCTOR = """
+import sys
+sys.argv = ['sglang-platform', 'doctor']
+from sglang_platform.core.cli import main
+main()
+"""
+"""An act: run `sglang-platform doctor`."""
 
 ENDS = {
     "right": "right",
@@ -63,6 +89,16 @@ class Fault:
     @property
     def is_error(self) -> bool:
         return self.ends not in ENDS
+
+
+def chosen_fault(name: str, title: str, ends: str, *says: str, **rest: object) -> Fault:
+    """A fault that shows in which platform the process has, unless `act` among the rest says otherwise."""
+    return Fault(name, title, str(rest.pop("act", CHOSEN)), ends, says, **rest)  # type: ignore[arg-type]
+
+
+def module_text(name: str) -> str:
+    """A file of `modules/`, to be written into a fault's folder."""
+    return (_MODULES / f"{name}.py").read_text()
 
 
 def platform(
@@ -130,7 +166,7 @@ def write(fault: Fault, folder: Path, home: Callable[[str], str]) -> None:
     `home` is the module from which a name of the framework is imported.
     """
     folder.mkdir(parents=True)
-    modules = {"touch": _TOUCH, **fault.modules}
+    modules = {"touch": module_text("touch"), **fault.modules}
     for distribution in fault.distributions:
         modules.update(distribution.modules)
         _write_metadata(distribution, folder)
@@ -140,14 +176,6 @@ def write(fault: Fault, folder: Path, home: Callable[[str], str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_with_imports(source, home))
     (folder / "act.py").write_text(_with_imports(fault.act, home))
-
-
-_TOUCH = """
-def touched():
-    from framework import current_platform
-    current_platform.device_name
-    return current_platform
-"""
 
 
 def _with_imports(source: str, home: Callable[[str], str]) -> str:

@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from fault_definition import Fault
+from fault_definition import Fault, module_text
 
 __all__ = ["hook_fault", "right_hook"]
 
 _HEAD = "from framework import HookRegistry, HookType\n"
 
-_ENGINE = {
-    "engine.scheduler": """
-    LIMIT = 8
-
-    def schedule(batch, size=1):
-        return f"{batch} scheduled"
-
-    class Base:
-        @classmethod
-        def named(cls, name): return f"{cls.__name__} {name}"
-        @staticmethod
-        def rounded(size): return f"rounded {size}"
-
-    class Scheduler(Base):
-        def run(self, batch): return f"ran {batch}"
-        @property
-        def load(self): return "a load"
-        async def receive(self): return "a request"
-        def stream(self):
-            yield "token"
-    """,
-}
+_ENGINE = {"engine.scheduler": module_text("scheduler")}
 
 
 def hook_fault(name: str, title: str, act: str, ends: str, *says: str, **rest: object) -> Fault:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faults_of_choice
 import faults_of_contract
 import faults_of_discovery
 import faults_of_hook_targets
@@ -15,7 +16,7 @@ from fault_definition import Fault
 __all__ = ["AREAS", "FAULTS"]
 
 AREAS: dict[str, list[Fault]] = {
-    "Discovery": [*faults_of_discovery.FAULTS, *faults_of_platforms.FAULTS],
+    "Discovery": [*faults_of_discovery.FAULTS, *faults_of_choice.FAULTS, *faults_of_platforms.FAULTS],
     "General plugins": faults_of_plugins.FAULTS,
     "Hooks": [
         *faults_of_hook_targets.FAULTS,

@@ -18,7 +18,7 @@ CACHED = {
 }
 
 
-FAULTS = [
+KINDS = [
     right_hook(
         "inherited-classmethod",
         "an AFTER hook on an inherited classmethod",
@@ -117,7 +117,9 @@ FAULTS = [
         seen="cleared",
         modules=CACHED,
     ),
-    # --- when the target's module runs
+]
+
+AS_THE_MODULE_RUNS = [
     right_hook(
         "module-half-imported",
         "hooks are applied while the target's module is being imported",
@@ -190,3 +192,5 @@ FAULTS = [
         modules={"engine.generated": "for name in ('make', 'schedule'): globals()[name] = len\n"},
     ),
 ]
+
+FAULTS = [*KINDS, *AS_THE_MODULE_RUNS]

@@ -6,8 +6,7 @@ from fault_of_hook import hook_fault
 
 __all__ = ["FAULTS"]
 
-FAULTS = [
-    # --- the hook's form
+FORM = [
     hook_fault(
         "hook-signature",
         "a hook cannot take the target's arguments",
@@ -157,7 +156,9 @@ FAULTS = [
         "right",
         seen="None",
     ),
-    # --- several hooks, and their end
+]
+
+SEVERAL = [
     hook_fault(
         "late-hook",
         "a hook is registered on a target that is hooked already",
@@ -236,3 +237,5 @@ FAULTS = [
         seen="batch scheduled",
     ),
 ]
+
+FAULTS = [*FORM, *SEVERAL]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fault_definition import Fault, platform
+from fault_definition import CHOSEN, Fault, chosen_fault, platform
 
 __all__ = ["FAULTS"]
 
@@ -13,7 +13,7 @@ REENTRANT = "the current platform was touched while it is being resolved"
 
 def _class(name: str, title: str, *says: str, activate: str | None = None, cls: str | None = None) -> Fault:
     made = (platform("dev", activate, cls=cls),)
-    return Fault(name, title, "chosen()", "PluginFailed", says, plugin=DEV, distributions=made)
+    return chosen_fault(name, title, "PluginFailed", *says, plugin=DEV, distributions=made)
 
 
 FAULTS = [
@@ -80,7 +80,7 @@ FAULTS = [
     Fault(
         "touched-in-activate",
         "`activate()` touches `current_platform`",
-        "chosen()",
+        CHOSEN,
         "ReentrantResolution",
         (REENTRANT, "dev_plugin.py:4", "not in activate()"),
         plugin=DEV,
@@ -89,7 +89,7 @@ FAULTS = [
     Fault(
         "touched-in-class-module",
         "the class's module touches `current_platform`",
-        "chosen()",
+        CHOSEN,
         "ReentrantResolution",
         (REENTRANT, "dev_cls.py:2"),
         plugin=DEV,
@@ -104,7 +104,7 @@ FAULTS = [
     Fault(
         "touched-in-init",
         "the class's `__init__` touches `current_platform`",
-        "chosen()",
+        CHOSEN,
         "ReentrantResolution",
         (REENTRANT, "dev_cls.py:"),
         plugin=DEV,

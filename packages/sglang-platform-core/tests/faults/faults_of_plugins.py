@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fault_definition import GENERAL, PLATFORMS, Distribution, Fault, general, platform
+from fault_definition import DOCTOR, GENERAL, PLATFORMS, Distribution, Fault, general, platform
 
 __all__ = ["FAULTS"]
 
@@ -174,8 +174,7 @@ FAULTS = [
         "doctor",
         "SGLANG_PLUGINS=log keeps 'sglang_platform_core' out of SGLang",
         "add sglang_platform_core to SGLANG_PLUGINS",
-        act="import sys; sys.argv = ['sglang-platform', 'doctor']\n"
-        "from sglang_platform.core.cli import main\nmain()",
+        act=DOCTOR,
         distributions=(general("log", SHOUT),),
         environment={"SGLANG_PLUGINS": "log"},
         not_in_host="no diagnosis",
@@ -186,8 +185,7 @@ FAULTS = [
         "doctor",
         "SGLANG_PLUGINS=log hides the platform 'dev' from SGLang",
         "set SGLANG_PLATFORM=dev, or add dev to SGLANG_PLUGINS",
-        act="import sys; sys.argv = ['sglang-platform', 'doctor']\n"
-        "from sglang_platform.core.cli import main\nmain()",
+        act=DOCTOR,
         distributions=(general("log", SHOUT), platform("dev")),
         environment={"SGLANG_PLUGINS": "log"},
         not_in_host="no diagnosis",

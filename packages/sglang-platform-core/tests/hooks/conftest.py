@@ -13,6 +13,8 @@ import pytest
 
 from sglang_platform.core.hooks.registry import HookRegistry
 
+sys.path.insert(0, str(Path(__file__).parent))  # for `onion_model`, which the tests share
+
 
 class Host:
     """Modules in a folder on `sys.path`, gone from `sys.modules` after the test."""
@@ -24,9 +26,8 @@ class Host:
     def write(self, **modules: str) -> None:
         """``write(pkg__mod="...")`` writes ``pkg/mod.py``; ``pkg____init__`` its package's own file."""
         for name, source in modules.items():
-            path = self.folder / (name.replace("____init__", "/__init__").replace("__/", "/") + ".py")
-            if "____init__" not in name:
-                path = self.folder / (name.replace("__", "/") + ".py")
+            package, is_package, _ = name.partition("____init__")
+            path = self.folder / (package.replace("__", "/") + ("/__init__.py" if is_package else ".py"))
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(textwrap.dedent(source))
         importlib.invalidate_caches()

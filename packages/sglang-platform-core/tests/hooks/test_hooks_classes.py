@@ -124,6 +124,30 @@ def test_a_replacement_made_in_a_function_pickles_under_the_name_it_took(host):
     assert mine.__qualname__ == name
 
 
+def test_a_replacement_made_in_a_function_reaches_the_targets_own_module(host):
+    """It takes the target's name, and with it that of its module, which is not the one that defines it."""
+    host.write(**MODELS)
+    models = host.load("models")
+    original = models.Model
+
+    def make():
+        class Mine(models.Model):
+            pass
+
+        return Mine
+
+    mine = make()
+    HookRegistry.register("models:Model", mine, HookType.REPLACE)
+    HookRegistry.apply_hooks()
+    assert models.KINDS["model"] is mine
+    assert type(models.make()) is mine
+    assert models.Local.__bases__ == (mine,)
+    assert HookRegistry.report()[0]["unreached"] == []
+    HookRegistry.reset()
+    assert models.KINDS["model"] is original
+    assert models.Local.__bases__ == (original,)
+
+
 def test_a_lazily_replaced_class(host):
     host.write(**MODELS, standalone="class Mine:\n    def run(self): return 'standalone'\n")
     HookRegistry.register("models:Model", host.load("standalone").Mine, HookType.REPLACE)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from onion_model import nested
 
+from sglang_platform.core.hooks.call import frames
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 
 SIGNATURES = [
@@ -101,27 +104,6 @@ def make_hook(index, type_, style, action, signature, log):
     return make(f"def made({extra}{own}):\n    {note}\n    {body}", log, CHANGED=None), shown
 
 
-def modelled(target, layers):
-    """The onion written plainly: one function per layer, which hands on what came."""
-
-    def around(inner, type_, hook):
-        def layer(*args, **kwargs):
-            if type_ is HookType.BEFORE:
-                changed = hook(*args, **kwargs)
-                return inner(*changed[0], **changed[1]) if changed is not None else inner(*args, **kwargs)
-            if type_ is HookType.AFTER:
-                result = inner(*args, **kwargs)
-                changed = hook(result, *args, **kwargs)
-                return result if changed is None else changed
-            return hook(inner, *args, **kwargs)
-
-        return layer
-
-    for type_, hook in layers:
-        target = around(target, type_, hook)
-    return target
-
-
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_random_hooks_on_random_signatures_see_what_a_plain_onion_shows_them(host, data):
@@ -143,7 +125,7 @@ def test_random_hooks_on_random_signatures_see_what_a_plain_onion_shows_them(hos
         HookRegistry.register("frames_target:target", hook, type_)
     HookRegistry.apply_hooks()
     try:
-        model = modelled(plain, layers)
+        model = nested(plain, layers)
         for arguments in call_arguments(signature):
             expected = (eval(f"f({arguments})", {"f": model}), list(log))
             log.clear()
@@ -221,3 +203,13 @@ def test_a_missing_argument_names_the_target(host):
     HookRegistry.apply_hooks()
     with pytest.raises(TypeError, match=r"Engine\.step\(\) missing 1 required positional argument: 'batch'"):
         named.Engine().step()
+
+
+def test_the_frames_that_the_docstring_shows_are_the_ones_that_are_made():
+    layers = (HookType.BEFORE, False), (HookType.AFTER, False)
+    types = tuple(type_ for type_, _ in layers)
+    for lines in (
+        frames._general_lines("plain", True, False, layers),
+        frames._fitted_lines(types, False, "a, b=None", "a, b"),
+    ):
+        assert textwrap.indent("\n".join(lines), "    ") in frames.__doc__

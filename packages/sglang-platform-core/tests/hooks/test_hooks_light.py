@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import textwrap
 
-from sglang_platform.core.hooks.references import stale
+from sglang_platform.core.hooks.references import sweep
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 
 
-def run(code):
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True, timeout=60
-    )
-    return done.stdout.split()
-
-
-def test_registering_imports_neither_the_target_nor_anything_heavy():
-    (heavy,) = run(
-        """
-        import sys
-        before = set(sys.modules)
-        from sglang_platform.core.hooks.registry import HookRegistry, HookType, plugin_hook
-        for i in range(50):
-            HookRegistry.register(f"sglang.srt.managers.scheduler:Scheduler.method_{i}", print, HookType.BEFORE)
-        heavy = {"sglang", "torch", "numpy", "ast", "inspect", "logging", "difflib"} & (set(sys.modules) - before)
-        print(",".join(sorted(heavy)) or "-")
-        """
-    )
+def test_registering_imports_neither_the_target_nor_anything_heavy(run_program):
+    (heavy,) = run_program("register_fifty_hooks.py").stdout.split()
     assert heavy == "-"
 
 
@@ -49,8 +30,8 @@ def test_stale_bindings_of_all_targets_take_one_pass(host, monkeypatch):
     for name in names:
         HookRegistry.register(f"wide:{name}", lambda result: result + "!")
     passes = []
-    listing = stale.module_namespaces
-    monkeypatch.setattr(stale, "module_namespaces", lambda: passes.append(1) or listing())
+    listing = sweep.module_namespaces
+    monkeypatch.setattr(sweep, "module_namespaces", lambda: passes.append(1) or listing())
     HookRegistry.apply_hooks()
     assert [getattr(user, name)() for name in names] == [name + "!" for name in names]
     assert len(passes) == 1

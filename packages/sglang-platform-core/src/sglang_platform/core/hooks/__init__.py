@@ -1,14 +1,37 @@
 """Hooks on functions and classes of a host: registered by name, applied when the module exists, reported, undone.
 
-`registry` is the public face; the other modules are its parts:
+`registry` is the public face. The words, each with one meaning in all modules here:
 
-    registration  what one `register()` call leaves behind        targets     parsing and finding without importing
-    existence     does the target exist, read from its source     finder      patches a module right after it ran
-    engine        decides what is applied where, and when         place       where a target stands
-    site, sites   a patched place, and all of them                lazy_names  names that a module makes on first use
-    wrap          keeping a callable's kind                       compose     the generated frame of a stack of hooks
-    signatures    can the hook take the target's arguments        failures    what is said about hooks not applied
-    stale         `from X import Y` bindings                      references  dicts, defaults, partials, subclasses
-    swaps         putting one object where another stood          report      rows for people and for programs
-    source_scope  the names that a source binds                   static      the check of a host without importing it
+    hook          a function or class of a plugin, with a type: BEFORE, AFTER, AROUND or REPLACE
+    target        what a hook is registered on, by name: `pkg.mod:Class.attr` or `pkg.mod.Class.attr`. It may not exist
+    key           the dotted name; the same for both spellings of a target
+    address       a target whose module is known: module and path in it
+    place         where a target stands in a loaded module: owner, name, and the attribute as it is there
+    original      what stood in the place before any hook
+    site          a place with hooks on it. Names of one object in several modules share a site
+    round         makes what stands in the places of some targets agree with their hooks
+
+    wrapper       the function that stands in the place of a hooked function and calls its hooks
+    layer         a BEFORE, AFTER or AROUND hook in a wrapper's stack; the first is innermost
+    frame         the generated code of a wrapper
+    substitute    what stands in the place of a class: another object, by identity
+    kind          how an attribute gives its function: as itself, as a classmethod, a property and so on
+    flavour       what a call of a function gives: its result, a coroutine, a generator or an async generator
+
+    holder        whatever else refers to an original: a name bound by import, a dict, a default argument, a subclass
+    slot          one spot in a holder that can be read and set
+    swap          an order to put a new object wherever an old one is held
+    edit          a slot that a swap has changed, to be undone
+    sweep         carries out the swaps of a round: finds the holders, changes their slots or reports them
+    unreached     holders that a sweep had to leave, by name
+
+The rooms:
+
+    (here)        registering and reporting: `registry`, `registration`, `report`, `targets`, and `existence`, which
+                  tells from its source whether a target exists
+    patching/     putting hooks in force and taking them back. `engine` keeps the hooks, `finder` brings the news of
+                  modules, `rounds` settles targets, `place` finds them, `site` and `sites` change what stands there
+    call/         what happens in a call: `kinds`, `frames` and the `declaration` of their parameters, the wrapper in
+                  `compose`, and which hooks fit (`refusals`, `signatures`)
+    references/   everybody else who holds an original: `sweep`, then `holders` by way of the `heap`; `swaps`
 """

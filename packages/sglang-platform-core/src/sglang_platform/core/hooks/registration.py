@@ -49,7 +49,7 @@ RETURN_NONE = _ReturnNone()
 
 
 class Registration:
-    """One hook on one target. Only the engine changes `state`, `why` and `unreached`."""
+    """One hook on one target. Only `patching` changes what became of it: `state`, `why`, `error`, `unreached`."""
 
     __slots__ = (
         "error",

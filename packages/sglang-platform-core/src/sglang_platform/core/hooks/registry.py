@@ -83,7 +83,7 @@ class HookRegistry:
         """
         parsed = parse(target)
         origin = PluginOrigin(*source[:2]) if isinstance(source, HookSource) else source or current_source()
-        _engine.add(parsed, Registration(parsed.key, target, hook, hook_type, origin, required, order))
+        _engine.add(Registration(parsed.key, target, hook, hook_type, origin, required, order))
 
     @classmethod
     def unregister(cls, target: str, hook: Callable[..., Any], hook_type: HookType | None = None) -> bool:

@@ -1,14 +1,14 @@
-"""A stack of hooks as one generated frame.
+"""The wrapper: the function that stands in a target's place, and sends each call through a stack of hooks.
 
-Hooks wrap like an onion: the first is innermost, the last outermost. A frame per hook, as nested wrappers would have,
-is not needed for that: BEFORE hooks run outermost first on the way in, AFTER hooks innermost first on the way out, and
-an AROUND hook is a `functools.partial` that holds what is inside it. So a stack without AROUND costs one frame, and
-each AROUND one C call more.
+Hooks wrap like an onion: the first is innermost, the last outermost. Nested wrappers would cost a frame per hook. One
+frame does for all of them: BEFORE hooks run outermost first on the way in, AFTER hooks innermost first on the way out
+(`frames` shows it). An AROUND hook gets all that is inside it as one callable, its `original`: mostly a
+`functools.partial`. So a stack without AROUND costs one frame, and each AROUND hook one C call more.
 
-The text of a frame is in `frames`. It has the kind of its target. What AFTER sees follows from it: the value that
-a function returns or a coroutine function's await gives; the generator or async generator itself, before its first
-item, in whose place it may return another iterator. The hooks of those three kinds run when the coroutine or
-generator runs, as the target's body does.
+The frame has its target's flavour, and AFTER hooks see what follows from it: the value that a function returns or that
+a coroutine gives when awaited; of a generator or async generator the object itself, before its first item. An AFTER
+hook may return another iterator in its place. The hooks of those three run when the coroutine or generator runs, as the
+target's body does.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from sglang_platform.core.errors import HookError, PluginOrigin
-from sglang_platform.core.hooks.call.frames import PARTS, fit, fits, fitted, general
-from sglang_platform.core.hooks.call.wrap import Flavour, flavour, lend_attributes
+from sglang_platform.core.hooks.call.declaration import Declaration, cannot_tell, declaration_for_frame
+from sglang_platform.core.hooks.call.frames import PARTS, RESERVED, fitted_code, general_code
+from sglang_platform.core.hooks.call.kinds import Flavour, flavour, lend_attributes
 from sglang_platform.core.hooks.registration import RETURN_NONE, HookType
 
 __all__ = ["Layer", "Wrapper"]
@@ -35,165 +36,165 @@ class Layer(NamedTuple):
     origin: PluginOrigin | None
 
 
+class Section(NamedTuple):
+    """What one frame runs: `layers` of BEFORE and AFTER, around ``inner(...)`` or around ``around(inner, ...)``."""
+
+    inner: Callable[..., Any]
+    around: Callable[..., Any] | None = None
+    layers: tuple[Layer, ...] = ()
+
+    @property
+    def innermost(self) -> Callable[..., Any]:
+        """What the frame calls inside all layers."""
+        return self.around or self.inner
+
+    def parts(self) -> Iterator[tuple[str, Any]]:
+        """The names that stand free in the frame's text, and their values; `rest_` aside."""
+        yield "inner", self.inner
+        if self.around is not None:
+            yield "around", self.around
+        for i, layer in enumerate(self.layers):
+            yield f"hook_{i}", layer.hook
+            yield f"layer_{i}", layer
+
+    def general(self, target: Flavour) -> CodeType:
+        kinds = tuple((layer.type, flavour(layer.hook) == "coroutine") for layer in self.layers)
+        return general_code(target, flavour(self.innermost) == target, self.around is not None, kinds)
+
+    def fitted(self, target: Declaration) -> CodeType | None:
+        """The code of a frame with the target's own parameters, if nothing in it can tell."""
+        if not cannot_tell(self.innermost, target, 0 if self.around is None else 1):
+            return None
+        if not all(cannot_tell(one.hook, target, one.type is HookType.AFTER) for one in self.layers):
+            return None
+        return fitted_code(tuple(one.type for one in self.layers), self.around is not None, target)
+
+
 class Wrapper:
     """The function that stands in a target's place. It stays the same object while its hooks change.
 
-    A call that is under way keeps the frame it started with: each change binds its parts under names of their own.
+    A call that is under way keeps the frame that it started with: each change of the stack gives the function other
+    code, whose parts are bound under names of their own (``inner_1``, ``hook_0_1``, then ``inner_2`` and so on).
     """
 
-    def __init__(self, function: Callable[..., Any], where: str) -> None:
+    def __init__(self, target: Callable[..., Any], where: str) -> None:
+        """`where` names the target in tracebacks: the file of its frame is ``<hooks on where>``."""
         self.where = where
-        self.flavour: Flavour = flavour(function)
-        self._names = self._namespace(function)
+        self.flavour: Flavour = flavour(target)
+        self._declaration = declaration_for_frame(target, RESERVED) if self.flavour == "plain" else None
         self._changes = 0
         self._inside: list[functools.partial[Any] | FunctionType] = []
-        """What AROUND hooks get as `original`, and where a fitted frame goes on with changed arguments."""
-        self._fit = fit(function) if self.flavour == "plain" else None
-        self.function = FunctionType(general(self.flavour, True, False, ()), self._names)
-        self.function.__code__ = self._frame(function, None, [], self._names)
-        self._set_defaults(self.function)
-        self.rebase(function)
+        """The callables that we made for this stack: what AROUND hooks get as `original`, and `rest_` frames."""
+        self._globals = _frame_globals(getattr(target, "__module__", None))
+        self.function = self._with_defaults(
+            FunctionType(general_code(self.flavour, True, False, ()), self._globals)
+        )
+        self.resemble(target)
+        self.stack(target, [])
 
-    def rebase(self, function: Callable[..., Any]) -> None:
-        """Take name, documentation, signature and `__wrapped__` from `function`."""
-        functools.update_wrapper(self.function, function)
-        if not isinstance(function, FunctionType):
-            lend_attributes(self.function, function)
-        self._described = function
+    def resemble(self, target: Callable[..., Any]) -> None:
+        """Take name, documentation, signature and `__wrapped__` from `target`."""
+        functools.update_wrapper(self.function, target)
+        if not isinstance(target, FunctionType):
+            lend_attributes(self.function, target)
 
     def stack(self, base: Callable[..., Any], layers: Sequence[Layer]) -> None:
         """Let calls go through `layers`, innermost first, to `base`: the target itself or its replacement."""
-        inner, pending = base, list[Layer]()
-        around: Callable[..., Any] | None = None
         self._inside = []
+        section = Section(base)
         for layer in layers:
-            if layer.type is not HookType.AROUND:
-                pending.append(layer)
-                continue
-            if pending or (self.flavour != "plain" and flavour(around or inner) != self.flavour):
-                names = self._namespace(self.function)  # its own: in the wrapper's it would refer to itself
-                code = self._frame(inner, around, pending, names)
-                inner = self._as_original(self._set_defaults(FunctionType(code, names)))
-                pending = []
-            elif around is not None:
-                inner = self._as_original(functools.partial(around, inner))
-            around = layer.hook
+            if layer.type is HookType.AROUND:
+                section = Section(self._as_original(section), layer.hook)
+            else:
+                section = section._replace(layers=(*section.layers, layer))
         self._changes += 1
-        self.function.__code__ = self._frame(inner, around, pending, self._names, f"_{self._changes}")
+        self.function.__code__ = self._bind(section, self._globals, f"_{self._changes}")
 
     def references(self, value: object) -> int:
-        """How often the wrapper itself refers to `value`; `stale` looks for the references of others."""
+        """How often the wrapper refers to `value`. `sweep` subtracts these to know whether anybody else does."""
         attributes = vars(self.function).values()
         lent = (getattr(one, "__self__", None) for one in attributes)
-        held = [*self._names.values(), *attributes, *lent, self._described]
+        held = [*self._globals.values(), *attributes, *lent]
         for one in self._inside:
             held += (one.func, *one.args) if isinstance(one, functools.partial) else one.__globals__.values()
         return sum(one is value for one in held)
 
     def objects(self) -> Iterator[object]:
-        """The wrapper's own objects that may refer to what it wraps."""
-        yield from (self, vars(self), self._names, self.function, vars(self.function), self._inside)
-        # The target is none of them: its defaults may refer to another one.
+        """The wrapper's own objects that may refer to what it wraps.
+
+        The target is none of them, though `__wrapped__` leads to it: its defaults may refer to another target.
+        """
+        yield from (self, vars(self), self._globals, self.function, vars(self.function), self._inside)
         yield from (one for name, one in vars(self.function).items() if name != "__wrapped__")
         for one in self._inside:
             yield from (one, one.args if isinstance(one, functools.partial) else one.__globals__)
 
-    @staticmethod
-    def _namespace(function: Callable[..., Any]) -> dict[str, Any]:
-        return {
-            "__name__": getattr(function, "__module__", None),
-            "__builtins__": __builtins__,
-            "changed_arguments": _changed_arguments,
-            "RETURN_NONE": RETURN_NONE,
-        }
+    def _as_original(self, section: Section) -> Callable[..., Any]:
+        """A section as one callable, for the AROUND hook outside it. It tells the target's name."""
+        original: Any
+        if section.layers or self._lacks_flavour(section):
+            original = self._with_defaults(self._function(section, fitted=True))
+        elif section.around is not None:
+            original = functools.partial(section.around, section.inner)
+            self._inside.append(original)
+        else:
+            return section.inner
+        for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+            value = getattr(self.function, attribute, None)
+            if value is not None:
+                setattr(original, attribute, value)
+        return original  # type: ignore[no-any-return]
 
-    def _set_defaults(self, function: FunctionType) -> FunctionType:
-        """Those of a fitted frame. A general one does not look at them, so they stay when the code changes."""
-        if self._fit is not None:
-            function.__defaults__ = self._fit.defaults or None
-            function.__kwdefaults__ = self._fit.keyword_defaults or None
+    def _lacks_flavour(self, section: Section) -> bool:
+        """Would its caller get something else than a call of the target gives, e.g. no coroutine?"""
+        return self.flavour != "plain" and flavour(section.innermost) != self.flavour
+
+    def _function(self, section: Section, *, fitted: bool) -> FunctionType:
+        """A frame inside the wrapper's own, with globals of its own: in the wrapper's it would refer to itself."""
+        names = _frame_globals(self._globals["__name__"])
+        function = FunctionType(self._bind(section, names, fitted=fitted), names)
+        self._inside.append(function)
         return function
 
-    def _frame(
-        self,
-        inner: Callable[..., Any],
-        around: Callable[..., Any] | None,
-        layers: Sequence[Layer],
-        names: dict[str, Any],
-        suffix: str = "",
+    def _bind(
+        self, section: Section, names: dict[str, Any], suffix: str = "", *, fitted: bool = True
     ) -> CodeType:
-        """The code of one frame, with its parts bound in `names`.
+        """Put the parts of a frame into its globals `names`, with `suffix`; gives the code that uses them.
 
-        `layers` go around `inner`, or around ``around(inner, ...)``.
+        `fitted` allows a frame with the target's parameters.
         """
-        self._bind(names, inner, around, layers, suffix)
-        code = self._fitted_code(inner, around, layers)
+        names.update({name + suffix: value for name, value in section.parts()})
+        code = section.fitted(self._declaration) if fitted and self._declaration is not None else None
         if code is None:
-            return self._named(self._general_code(inner, around, layers), inner, suffix)
-        for i, layer in enumerate(layers):
-            if layer.type is HookType.BEFORE:
-                names[f"rest_{i}{suffix}"] = self._rest(inner, around, layers[:i])
-        return self._named(code, inner, suffix)
-
-    def _rest(
-        self, inner: Callable[..., Any], around: Callable[..., Any] | None, layers: Sequence[Layer]
-    ) -> FunctionType:
-        """Where a fitted frame goes on when a BEFORE hook changed the arguments: they may have any form."""
-        names = self._namespace(inner)
-        self._bind(names, inner, around, layers)
-        code = self._named(self._general_code(inner, around, layers), inner)
-        rest = FunctionType(code, names)
-        self._inside.append(rest)
-        return rest
-
-    def _named(self, code: CodeType, inner: Callable[..., Any], suffix: str = "") -> CodeType:
-        name = getattr(inner, "__name__", code.co_name)
-        return code.replace(  # also a copy: what the interpreter caches in it is about one namespace
+            code = section.general(self.flavour)
+        else:
+            for i, layer in enumerate(section.layers):
+                if layer.type is HookType.BEFORE:
+                    rest = section._replace(layers=section.layers[:i])
+                    names[f"rest_{i}{suffix}"] = self._function(rest, fitted=False)
+        name = getattr(section.inner, "__name__", None)
+        return code.replace(  # a copy even where nothing changes: the interpreter caches one namespace's values in it
             co_names=tuple(one + suffix if one.startswith(PARTS) else one for one in code.co_names),
             co_name=name if isinstance(name, str) else code.co_name,
             co_filename=f"<hooks on {self.where}>",
         )
 
-    @staticmethod
-    def _bind(
-        names: dict[str, Any],
-        inner: Callable[..., Any],
-        around: Callable[..., Any] | None,
-        layers: Sequence[Layer],
-        suffix: str = "",
-    ) -> None:
-        names["inner" + suffix] = inner
-        if around is not None:
-            names["around" + suffix] = around
-        for i, layer in enumerate(layers):
-            names[f"hook_{i}{suffix}"] = layer.hook
-            names[f"layer_{i}{suffix}"] = layer
+    def _with_defaults(self, function: FunctionType) -> FunctionType:
+        """Give it the target's defaults. A general frame does not look at them, so they stay when the code changes."""
+        if self._declaration is not None:
+            function.__defaults__ = self._declaration.defaults or None
+            function.__kwdefaults__ = self._declaration.keyword_defaults or None
+        return function
 
-    def _general_code(
-        self, inner: Callable[..., Any], around: Callable[..., Any] | None, layers: Sequence[Layer]
-    ) -> CodeType:
-        shapes = tuple((layer.type, flavour(layer.hook) == "coroutine") for layer in layers)
-        return general(self.flavour, flavour(around or inner) == self.flavour, around is not None, shapes)
 
-    def _fitted_code(
-        self, inner: Callable[..., Any], around: Callable[..., Any] | None, layers: Sequence[Layer]
-    ) -> CodeType | None:
-        """The code of a frame with the target's own parameters, if nothing in it can tell."""
-        target = self._fit
-        if target is None or not (fits(target, inner, 0) if around is None else fits(target, around, 1)):
-            return None
-        if not all(fits(target, layer.hook, layer.type is HookType.AFTER) for layer in layers):
-            return None
-        return fitted(tuple(layer.type for layer in layers), around is not None, target)
-
-    def _as_original(self, inner: Any) -> Callable[..., Any]:
-        """What an AROUND hook gets as `original` tells the target's name, whatever it is made of."""
-        self._inside.append(inner)
-        for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
-            value = getattr(self.function, attribute, None)
-            if value is not None:
-                setattr(inner, attribute, value)
-        return inner  # type: ignore[no-any-return]
+def _frame_globals(module: str | None) -> dict[str, Any]:
+    """The globals of a frame of `module`, without its parts."""
+    return {
+        "__name__": module,
+        "__builtins__": __builtins__,
+        "changed_arguments": _changed_arguments,
+        "RETURN_NONE": RETURN_NONE,
+    }
 
 
 def _changed_arguments(value: Any, layer: Layer) -> tuple[Sequence[Any], Mapping[str, Any]]:

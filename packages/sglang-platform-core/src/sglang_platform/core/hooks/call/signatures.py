@@ -7,16 +7,18 @@ works unless somebody passes that argument by name, which is said as a warning.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
 from sglang_platform.core.hooks.registration import HookType
 
-__all__ = ["misfit", "renamed"]
+__all__ = ["by_position_only", "misfit"]
 
 _CO_VARARGS, _CO_VARKEYWORDS = 0x4, 0x8
 _GIVEN_FIRST = {HookType.AFTER: 1, HookType.AROUND: 1}
+"""How many arguments a hook gets before the target's: the result, or the original."""
 
 
 class Parameters(NamedTuple):
@@ -44,25 +46,30 @@ def misfit(target: Callable[..., Any], hook: Callable[..., Any], type_: HookType
         return None
     if wanted.takes_more and wanted.takes_any_keyword and not isinstance(_undecorated(target), FunctionType):
         return None  # the declared signature of `object.__init__` and its like says nothing
+    return _misfit_by_position(wanted, offered, type_) or _misfit_by_name(wanted, offered, type_)
+
+
+def _misfit_by_position(wanted: Parameters, offered: Parameters, type_: HookType) -> str | None:
     given = _GIVEN_FIRST.get(type_, 0)
-    extra = {HookType.AFTER: "the result and ", HookType.AROUND: "the original and "}.get(type_, "")
-    room = len(offered.positional)
-    if not offered.takes_more:
-        if room < given + len(wanted.positional):
-            left = ", ".join(wanted.positional[max(0, room - given) :]) or "them"
-            return (
-                f"it takes {room} positional arguments, but {extra}the target's make "
-                f"{given + len(wanted.positional)}: no place for {left}"
-            )
-        if wanted.takes_more:
-            return "the target takes any number of positional arguments (*args), the hook does not"
-    if offered.required > given + wanted.required:
-        names = ", ".join(offered.positional[given + wanted.required : offered.required])
+    room, needed = len(offered.positional), given + len(wanted.positional)
+    if room < needed and not offered.takes_more:
+        extra = {HookType.AFTER: "the result and ", HookType.AROUND: "the original and "}.get(type_, "")
+        left = ", ".join(wanted.positional[max(0, room - given) :]) or "them"
+        return f"it takes {room} positional arguments, but {extra}the target's make {needed}: no place for {left}"
+    if wanted.takes_more and not offered.takes_more:
+        return "the target takes any number of positional arguments (*args), the hook does not"
+    always = given + wanted.required
+    if offered.required > always:
+        names = ", ".join(offered.positional[always : offered.required])
         return f"it requires {names}, which a caller of the target may leave out"
+    return None
+
+
+def _misfit_by_name(wanted: Parameters, offered: Parameters, type_: HookType) -> str | None:
     if not offered.takes_any_keyword:
         if wanted.takes_any_keyword:
             return "the target takes any keyword (**kwargs), the hook does not"
-        acceptable = {*offered.by_name[given:], *offered.keyword_only}
+        acceptable = {*offered.by_name[_GIVEN_FIRST.get(type_, 0) :], *offered.keyword_only}
         lost = [name for name in wanted.keyword_only if name not in acceptable]
         if lost:
             return f"it does not take the target's keyword {', '.join(lost)}"
@@ -73,18 +80,23 @@ def misfit(target: Callable[..., Any], hook: Callable[..., Any], type_: HookType
     return None
 
 
-def renamed(target: Callable[..., Any], hook: Callable[..., Any], type_: HookType, bound: bool) -> list[str]:
-    """The target's arguments that the hook takes by position only. The first of a `bound` one never comes by name."""
+def by_position_only(
+    target: Callable[..., Any], hook: Callable[..., Any], type_: HookType, bound: bool
+) -> list[str]:
+    """The target's arguments that the hook does not take by name.
+
+    The first one of a `bound` target (`self`, `cls`) never comes by name, so it is not among them.
+    """
     wanted, offered = parameters(_undecorated(target)), parameters(hook)
     if wanted is None or offered is None or offered.takes_any_keyword:
         return []
-    given = _GIVEN_FIRST.get(type_, 0)
     names = wanted.by_name[1:] if bound and wanted.positional[:1] == wanted.by_name[:1] else wanted.by_name
-    return [name for name in names if name not in offered.by_name[given:]]
+    taken = offered.by_name[_GIVEN_FIRST.get(type_, 0) :]
+    return [name for name in names if name not in taken]
 
 
 def parameters(function: Callable[..., Any]) -> Parameters | None:
-    """Read from the code object where there is one: evaluates no annotation and needs no `inspect`."""
+    """Read from the code object where there is one, because `inspect` might evaluate annotations."""
     if isinstance(function, MethodType):
         inner = parameters(function.__func__)
         return inner and (inner.without_first(1) if inner.positional else inner)
@@ -112,8 +124,6 @@ def _from_code(function: FunctionType) -> Parameters:
 
 
 def _inspected(function: Callable[..., Any]) -> Parameters | None:
-    import inspect
-
     try:
         found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # built-in functions without a signature

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sglang_platform.core.errors import HookError, HookTargetError
@@ -11,29 +11,37 @@ from sglang_platform.core.hooks.registration import Registration
 if TYPE_CHECKING:
     import logging
 
-__all__ = ["log", "raise_failures", "warn_of_failure", "warn_of_two"]
+__all__ = ["error_of", "fail", "log", "warn_of_two"]
 
 
-def raise_failures(registrations: Iterable[Registration]) -> None:
-    """One error for all required hooks that failed, each with its plugin and cause."""
+def fail(registrations: Iterable[Registration], error: type[HookError], why: str, where: str) -> None:
+    """Note that these hooks on `where` are not applied, and why; warn of those that nobody requires."""
+    for one in registrations:
+        one.fail(error, why)
+        if not one.required:
+            log().warning("The %s on %s is not applied: %s", one.label, where, why)
+
+
+def error_of(registrations: Iterable[Registration]) -> HookError | None:
+    """One error for all required hooks that failed, each with its plugin and cause; None where none did."""
     failed = [one for one in registrations if one.state == "failed" and one.required and not one.overridden]
     if not failed:
-        return
-    origins = {one.origin for one in failed}
+        return None
     missing = [one for one in failed if one.error is HookTargetError]
     error = HookTargetError if missing else failed[0].error or HookError
-    lines = [f"{one.spelling}: {one.why} ({one.label})" for one in failed]
-    what = (
-        f"{len(missing)} required hook target{'s do' if len(missing) > 1 else ' does'} not exist"
-        if len(missing) == len(failed)
-        else f"{len(failed)} required hook{'s' if len(failed) > 1 else ''} cannot be applied"
-    )
-    raise error(
-        what,
+    origins = {one.origin for one in failed}
+    return error(
+        _what(len(missing), len(failed)),
         plugin=origins.pop() if len(origins) == 1 else None,
-        why="\n".join(lines),
+        why="\n".join(f"{one.spelling}: {one.why} ({one.label})" for one in failed),
         fix=_FIXES.get(error, _FIXES[HookError]),
     )
+
+
+def _what(missing: int, failed: int) -> str:
+    if missing == failed:
+        return f"{failed} required hook target{'s do' if failed > 1 else ' does'} not exist"
+    return f"{failed} required hook{'s' if failed > 1 else ''} cannot be applied"
 
 
 _FIXES: dict[type[HookError], str] = {
@@ -42,18 +50,14 @@ _FIXES: dict[type[HookError], str] = {
 }
 
 
-def warn_of_two(target: str, earlier: list[Registration], later: Registration) -> None:
+def warn_of_two(target: str, earlier: Sequence[Registration], later: Registration) -> None:
+    """Warn that `later` replaces what the last of `earlier` replaces already, if there is one."""
     if earlier:
         log().warning("%s is replaced twice: the %s overrides the %s", target, later.label, earlier[-1].label)
 
 
-def warn_of_failure(one: Registration, where: str) -> None:
-    if not one.required:
-        log().warning("The %s on %s is not applied: %s", one.label, where, one.why)
-
-
 def log() -> logging.Logger:
-    """The logger of all hook messages; `logging` is only imported once there is one."""
-    import logging
+    """The logger of all hook messages."""
+    import logging  # only where there is a message: most processes register hooks and have none
 
     return logging.getLogger("sglang_platform.core.hooks")

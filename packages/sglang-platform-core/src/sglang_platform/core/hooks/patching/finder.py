@@ -11,13 +11,16 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["HookFinder", "is_running", "loaded", "when_finished"]
+__all__ = ["HookFinder", "OnExecuted", "is_running", "loaded", "when_finished"]
 
-_ABOUT_TO = 0.5  # seconds
+_ABOUT_TO = 0.5
+"""Seconds to wait for a module that another thread is about to put into `sys.modules`."""
+
 _locks: Container[str] = getattr(importlib._bootstrap, "_module_locks", ())
 """The names that some thread is importing now."""
 
 OnExecuted = Callable[[ModuleType, str], None]
+"""Called with a module that has just run, and its name."""
 
 
 class HookFinder:
@@ -131,7 +134,7 @@ def when_finished(module: ModuleType, executed: OnExecuted) -> bool:
     if type(spec) is not ModuleSpec:
         return is_running(
             module
-        )  # of another class: it cannot be watched, the next `apply_hooks()` serves it
+        )  # a spec of another class cannot be watched; the next `apply_hooks()` serves it
     name = spec.name
 
     def on_end() -> None:

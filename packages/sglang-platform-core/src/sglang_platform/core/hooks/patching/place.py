@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 
 from sglang_platform.core.hooks.targets import find_module, nearest, submodules
 
-__all__ = ["Absent", "Deferred", "Place", "attribute", "locate", "own_names"]
+__all__ = ["Deferred", "MissingName", "Place", "attribute", "locate", "own_names"]
 
 
 class Place(NamedTuple):
-    """Where a target stands. `raw` is the attribute as `__dict__` has it; `inherited`: a parent's `__dict__`."""
+    """Where a target stands: ``owner.name``.
+
+    `raw` is the attribute as a ``__dict__`` has it: the owner's own, or a parent's where it is `inherited`.
+    """
 
     owner: Any
     name: str
@@ -19,7 +22,7 @@ class Place(NamedTuple):
     inherited: bool
 
 
-class Absent(NamedTuple):
+class MissingName(NamedTuple):
     """The loaded module does not have the target."""
 
     why: str
@@ -32,25 +35,28 @@ class Deferred(NamedTuple):
     name: str
 
 
-def locate(module: ModuleType, path: tuple[str, ...]) -> Place | Absent | Deferred:
+def locate(module: ModuleType, path: tuple[str, ...]) -> Place | MissingName | Deferred:
     """Find a target in a loaded module. Runs no `__getattr__` of a module, which could import."""
     owner: Any = module
     for position, name in enumerate(path):
         place = attribute(owner, name)
+        if place is None and owner is module and "__getattr__" in own_names(module):
+            return Deferred(name)
         if place is None:
-            if owner is module and "__getattr__" in own_names(module):
-                return Deferred(name)
-            where = f"{module.__name__}:{'.'.join(path[:position])}".rstrip(":")
-            names = dir(owner) if isinstance(owner, type) else list(own_names(owner))
-            if owner is module:
-                names += submodules(find_module(module.__name__))
-            glue = "." if position else ":"
-            return Absent(
-                f"{where} has no {name!r}", tuple(where + glue + near for near in nearest(name, names))
-            )
+            return _missing(module, path[:position], owner, name)
         if position < len(path) - 1:
             owner = place.raw if isinstance(place.raw, type) else getattr(owner, name)
     return place  # type: ignore[return-value]
+
+
+def _missing(module: ModuleType, found: tuple[str, ...], owner: Any, name: str) -> MissingName:
+    """`owner`, to which the path `found` leads, has no `name`."""
+    names = dir(owner) if isinstance(owner, type) else list(own_names(owner))
+    if owner is module:
+        names += submodules(find_module(module.__name__))
+    where = f"{module.__name__}:{'.'.join(found)}".rstrip(":")
+    glue = "." if found else ":"
+    return MissingName(f"{where} has no {name!r}", tuple(where + glue + one for one in nearest(name, names)))
 
 
 def own_names(owner: Any) -> dict[str, Any]:
@@ -63,6 +69,7 @@ def own_names(owner: Any) -> dict[str, Any]:
 
 
 def attribute(owner: Any, name: str) -> Place | None:
+    """The place of ``owner.name``; None where there is none. An object inherits what its class has."""
     if isinstance(owner, type):
         for klass in owner.__mro__:
             if name in vars(klass):

@@ -1,4 +1,4 @@
-"""All patched places of the process: which key stands on which, and what a change of one means for the others."""
+"""All sites of the process: which key's hooks are on which site, and what a change of one means for the others."""
 
 from __future__ import annotations
 
@@ -6,56 +6,48 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
 from sglang_platform.core.errors import HookError
-from sglang_platform.core.hooks.patching.failures import log, warn_of_failure, warn_of_two
-from sglang_platform.core.hooks.patching.place import Absent, Deferred, Place, locate
-from sglang_platform.core.hooks.patching.site import Site
-from sglang_platform.core.hooks.references.stale import rebind
+from sglang_platform.core.hooks.patching.failures import fail, log, warn_of_two
+from sglang_platform.core.hooks.patching.place import Deferred, MissingName, Place, locate
+from sglang_platform.core.hooks.patching.site import Site, last_replacement
 from sglang_platform.core.hooks.references.swaps import Swap
+from sglang_platform.core.hooks.references.sweep import sweep
 from sglang_platform.core.hooks.registration import HookType, Registration, stacking
 from sglang_platform.core.hooks.targets import Address
 
 __all__ = ["Sites"]
 
-_Hooks = Mapping[str, Sequence[Registration]]
-
 
 class Sites:
-    """`hooks` are the registrations by key, as the engine keeps them. Changes gather swaps until `bring_along`."""
+    """Changes of sites gather swaps; `bring_along` carries them out at the end of a round.
 
-    def __init__(self, hooks: _Hooks) -> None:
+    `hooks` are the registrations by key, as the engine keeps them.
+    """
+
+    def __init__(self, hooks: Mapping[str, Sequence[Registration]]) -> None:
         self._hooks = hooks
         self._by_key: dict[str, Site] = {}
         self._swaps: list[Swap] = []
 
     def __iter__(self) -> Iterator[Site]:
-        return iter(list({id(site): site for site in self._by_key.values()}.values()))
+        return iter(dict.fromkeys(self._by_key.values()))
 
-    def settle(self, key: str, address: Address, module: ModuleType) -> Absent | Deferred | None:
-        """Make the place agree with the hooks on it; the answer says why it could not be found."""
+    def settle(self, key: str, address: Address, module: ModuleType) -> MissingName | Deferred | None:
+        """Make what stands at `address` agree with the hooks of `key`; the answer says why nothing was found there."""
         site = self._by_key.get(key)
         found = locate(module, address.path)
         if site is not None and (not isinstance(found, Place) or not site.stands_at(found)):
-            self.leave(key)
+            self.leave(key)  # somebody has put another object there
             site, found = None, locate(module, address.path)
         if not isinstance(found, Place):
             return found
         if site is None:
-            try:
-                site = self._at(found) or Site(found, str(address))
-            except HookError as error:
-                for one in self._hooks[key]:
-                    one.fail(HookError, error.why or error.what)
-                    warn_of_failure(one, str(address))
-                return None
-            self._note_conflicts(key, found, site)
-            site.keys.add(key)
-            self._by_key[key] = site
-            site.join(found)
-        self._restack(site)
+            site = self._enter(key, found, str(address))
+        if site is not None:
+            self._restack(site)
         return None
 
     def leave(self, key: str) -> None:
-        """Take a key's hooks out of force; the last one to leave a site restores the original."""
+        """Take a key's hooks out of force; the last key to leave a site restores the original."""
         site = self._by_key.pop(key, None)
         if site is None:
             return
@@ -71,10 +63,10 @@ class Sites:
             if site.place.owner is module:
                 fresh = module.__dict__.get(site.place.name)
                 if fresh is not None and fresh is not site.installed:
-                    self._rebase(site, fresh)
+                    self._adopt(site, fresh)
 
     def bring_along(self) -> bool:
-        """The references pass of a round: first other sites that stand on what changed, then everybody else.
+        """The end of a round: carry what has changed to other sites first, and then to all other holders.
 
         True where a class was replaced or restored: hooks on its methods may have to move.
         """
@@ -82,69 +74,93 @@ class Sites:
         for site in self:
             for swap in swaps:
                 if not site.made(swap.new) and site.place.raw is swap.old:
-                    self._rebase(site, swap.new)
+                    self._adopt(site, swap.new)
         self._refresh_inherited()
         for batch in _batches(swaps):
-            rebind(batch, lambda: [thing for site in self for thing in site.objects()])
+            sweep(batch, lambda: [thing for site in self for thing in site.objects()])
         for site in self:
-            mine = [swap for swap in swaps if site.made(swap.new)]
-            if not mine:
-                continue
-            for swap in mine:
-                site.edits += swap.edits
-                swap.edits.clear()  # an edit refers to its swap: no cycle may keep the old object alive
-            unreached = tuple(sorted({name for swap in mine for name in swap.unreached}))
-            for one in (one for key in site.keys for one in self._hooks[key] if one.state == "applied"):
-                one.unreached = unreached
-            if unreached:
-                log().warning("Hooks on %s do not reach: %s", site.where, "; ".join(unreached))
+            self._keep_record(site, [swap for swap in swaps if site.made(swap.new)])
         return any(isinstance(swap.old, type) for swap in swaps)
 
-    def _at(self, place: Place) -> Site | None:
-        return next((site for site in self._by_key.values() if site.is_of(place)), None)
+    def _hooks_on(self, site: Site) -> list[Registration]:
+        return [one for key in site.keys for one in self._hooks[key]]
+
+    def _enter(self, key: str, place: Place, where: str) -> Site | None:
+        """The site at a place, which the key is on from now; None where the place cannot be hooked."""
+        site = next((one for one in self._by_key.values() if one.covers(place)), None)
+        if site is None:
+            try:
+                site = Site(place, where)
+            except HookError as error:
+                fail(self._hooks[key], HookError, error.why or error.what, where)
+                return None
+        self._note_conflicts(key, place, site)
+        site.keys.add(key)
+        self._by_key[key] = site
+        site.join(place)
+        return site
 
     def _restack(self, site: Site) -> None:
         """Put in force all hooks of a site that fit it."""
-        accepted = []
-        for one in sorted((one for key in site.keys for one in self._hooks[key]), key=stacking):
-            refusal = site.refusal(one)
-            if refusal is None:
-                accepted.append(one)
-                names = site.by_position_only(one) if one.state != "applied" else []
-                if names:
-                    what = "The %s on %s fails where an argument comes by name: %s"
-                    log().warning(what, one.label, site.where, ", ".join(names))
-            else:
-                one.fail(*refusal)
-                warn_of_failure(one, site.where)
+        accepted = self._accepted(site)
         try:
-            self._swaps += site.install(accepted) if accepted else site.remove()
+            if site.must_leave_before(accepted):
+                self._swaps += site.remove()
+            if accepted:
+                self._swaps += site.install(accepted)
         except HookError as error:
-            for one in accepted:
-                one.fail(HookError, error.why or error.what)
-                warn_of_failure(one, site.where)
+            fail(accepted, HookError, error.why or error.what, site.where)
             return
-        replacements = [one for one in accepted if one.type is HookType.REPLACE]
+        winner = last_replacement(accepted)
         for one in accepted:
-            one.overridden = one in replacements[:-1]
-            if one.overridden:
-                one.fail(HookError, f"overridden by the {replacements[-1].label}")
+            one.overridden = one.type is HookType.REPLACE and one is not winner
+            if one.overridden and winner is not None:
+                one.fail(HookError, f"overridden by the {winner.label}")
             else:
                 one.apply()
 
-    def _rebase(self, site: Site, raw: object) -> None:
-        if site.rebase(raw):
+    def _accepted(self, site: Site) -> list[Registration]:
+        """The hooks of a site that fit it, in stacking order; the others fail."""
+        accepted = []
+        for one in sorted(self._hooks_on(site), key=stacking):
+            refusal = site.refusal(one)
+            if refusal is not None:
+                fail([one], *refusal, site.where)
+                continue
+            accepted.append(one)
+            names = site.by_position_only(one) if one.state != "applied" else []
+            if names:
+                what = "The %s on %s fails where an argument comes by name: %s"
+                log().warning(what, one.label, site.where, ", ".join(names))
+        return accepted
+
+    def _adopt(self, site: Site, original: object) -> None:
+        if site.adopt(original):
             self._restack(site)
 
     def _refresh_inherited(self) -> None:
         """A hooked inherited method calls its parent's: the one that the parent has now."""
         for site in self:
-            if not site.place.inherited or not isinstance(site.place.owner, type):
+            owner, name = site.place.owner, site.place.name
+            if not site.place.inherited or not isinstance(owner, type):
                 continue
-            holders = (vars(klass) for klass in site.place.owner.__mro__[1:])
-            raw = next((names[site.place.name] for names in holders if site.place.name in names), None)
+            raw = next((vars(klass)[name] for klass in owner.__mro__[1:] if name in vars(klass)), None)
             if raw is not None and raw is not site.place.raw:
-                self._rebase(site, raw)
+                self._adopt(site, raw)
+
+    def _keep_record(self, site: Site, swaps: list[Swap]) -> None:
+        """Keep what a site's swaps have changed, to undo it, and report what they did not reach."""
+        if not swaps:
+            return
+        for swap in swaps:
+            site.edits += swap.edits
+            swap.edits.clear()  # an edit refers to its swap: no cycle may keep the old object alive
+        unreached = tuple(sorted({name for swap in swaps for name in swap.unreached}))
+        for one in self._hooks_on(site):
+            if one.state == "applied":
+                one.unreached = unreached
+        if unreached:
+            log().warning("Hooks on %s do not reach: %s", site.where, "; ".join(unreached))
 
     def _note_conflicts(self, key: str, place: Place, site: Site) -> None:
         """Warn where a replaced class brings its own version of a hooked method, and of one object replaced twice."""
@@ -154,14 +170,18 @@ class Sites:
             ours = "; ".join(one.label for one in self._hooks[key])
             theirs = "; ".join(one.label for one in self._hooks[above])
             log().warning("%s: %s on top of the replacement's own method (%s)", site.where, ours, theirs)
-        others = [one for other in site.keys for one in self._hooks[other] if one.type is HookType.REPLACE]
+        others = [one for one in self._hooks_on(site) if one.type is HookType.REPLACE]
         for one in self._hooks[key]:
             if one.type is HookType.REPLACE:
                 warn_of_two(site.where, others, one)
 
 
 def _batches(swaps: list[Swap]) -> Iterator[list[Swap]]:
-    """Without those that a later swap of the same object overtakes; one that goes on from another's end comes after."""
+    """The swaps of a round in batches that can be carried out in one sweep each.
+
+    Of several swaps of one object only the last counts. One that starts where an earlier one ends comes in a later
+    batch, so that it finds what the earlier one has put there.
+    """
     batch: list[Swap] = []
     for swap in {id(swap.old): swap for swap in swaps}.values():
         if any(swap.old is earlier.new for earlier in batch):

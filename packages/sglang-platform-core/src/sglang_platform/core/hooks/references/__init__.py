@@ -1,1 +1,1 @@
-"""Whatever else holds a patched object: names bound from its module, dicts, defaults, partials, subclasses."""
+"""Whatever else holds a hooked object: names bound from its module, dicts, defaults, partials, subclasses."""

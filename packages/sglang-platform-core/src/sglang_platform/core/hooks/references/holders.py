@@ -1,8 +1,7 @@
-"""Holders of a patched object other than module names: dicts and lists, defaults, partials, aliases, subclasses.
+"""Holders that are no module names: dicts and lists, defaults, partials, aliases, attributes of objects.
 
-The heap is asked who refers to the object (`gc.get_referrers`), and then who refers to those holders, until they have
-a name: a module, a class or a function. A mutable holder with a name is changed; of any other the name or kind is
-reported. A holder without a name may be somebody's deliberate copy of the original, so it is left alone.
+A holder that can be changed and has a name is changed. One that cannot be is reported, by its name or its kind. One
+without a name is left alone: it may be somebody's copy of the original, kept to call it.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sglang_platform.core.hooks.references.heap import Heap, Namespaces, instance_dict
 from sglang_platform.core.hooks.references.swaps import (
     Slot,
     Swap,
@@ -25,13 +25,8 @@ from sglang_platform.core.hooks.references.swaps import (
     in_set,
 )
 
-__all__ = ["reach"]
+__all__ = ["change_holders"]
 
-_CLIMB = 3
-_WIDEST = 64
-"""How far, and over how many holders at once, names are looked for."""
-
-_NO_HOLDERS = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 _OF_THE_CLASS_ITSELF = (
     type,
     types.CellType,  # `__class__`, for super()
@@ -40,197 +35,103 @@ _OF_THE_CLASS_ITSELF = (
     types.GenericAlias,
     types.UnionType,
 )
+"""They hold a class because they were made with it, or name it in an annotation. Subclasses are served before."""
+
+_ONLY_NAMES_IT = ("__annotations__", "__wrapped__", "__mro__")
+"""Attributes that tell of an object without using it."""
 
 
-def reach(
-    swaps: Sequence[Swap], own: list[object], namespaces: dict[int, tuple[str, dict[str, Any]]]
-) -> None:
-    """Change or report every holder of the old objects that the heap knows, except `own`."""
+def change_holders(swaps: Sequence[Swap], own: list[object], namespaces: Namespaces) -> None:
+    """Change or report every holder of the old objects that the heap knows, except `own` and the modules themselves."""
     olds = [swap.old for swap in swaps]
-    heap = _Heap({id(one) for one in (*own, own, *swaps, swaps, olds)}, namespaces)
+    heap = Heap([*own, own, *swaps, swaps, olds], namespaces)
     holders = [one for one in heap.referrers(olds) if id(one) not in namespaces]
     # Asked for before the climb: looking at an object's attributes moves them into a dict.
     held = [{id(value) for value in gc.get_referents(holder)} for holder in holders]
     heap.climb(holders)
     for swap in swaps:
         for holder, values in zip(holders, held, strict=True):
-            if id(swap.old) in values:
+            if id(swap.old) in values and not _belongs_to(swap.old, holder):
                 _change_holder(swap, holder, heap)
 
 
-def _change_holder(swap: Swap, holder: Any, heap: _Heap) -> None:
-    is_class = isinstance(swap.old, type)
-    if isinstance(holder, Swap) or (
-        is_class and (isinstance(holder, _OF_THE_CLASS_ITSELF) or type(holder) is swap.old)
-    ):
-        return
-    slots = list(heap.slots(holder, swap))
+def _belongs_to(old: object, holder: Any) -> bool:
+    """Does the holder hold a class as its own part, or is it a swap of ours?"""
+    is_part = isinstance(old, type) and (isinstance(holder, _OF_THE_CLASS_ITSELF) or type(holder) is old)
+    return is_part or isinstance(holder, Swap)
+
+
+def _change_holder(swap: Swap, holder: Any, heap: Heap) -> None:
+    slots = list(_slots(holder, swap, heap))
+    if not slots:
+        swap.unreached += _described(holder, swap, heap)
     for slot in slots:
-        if slot.name.partition("[")[0].endswith(("__annotations__", "__wrapped__", "__mro__")):
+        if slot.name.partition("[")[0].endswith(_ONLY_NAMES_IT):
             continue
         if any(slot.name.startswith(f"{module}.") for module in swap.kept):
-            swap.unreached.append(f"{slot.name} (kept: this module defines the replacement)")
+            swap.keep(slot.name)
         else:
             swap.change(slot)
-    if not slots:
-        swap.unreached += heap.describe(holder, swap)
 
 
-class _Heap:
-    """Who refers to whom, as far as it was asked."""
-
-    def __init__(self, ignored: set[int], namespaces: dict[int, tuple[str, dict[str, Any]]]) -> None:
-        self._ignored = ignored
-        self._alive: list[Any] = []  # our own lists and dicts: an id in `_ignored` must not be used again
-        self._namespaces = namespaces
-        self._parents: dict[int, list[Any]] = {}
-        self._names: dict[int, str] = {}
-        self._things: dict[int, Any] = {}
-        own = (self, self.__dict__, namespaces, self._parents, self._names, self._things, self._alive)
-        self._ignored.update(map(id, (*own, *namespaces.values())))
-
-    def _ignore(self, *ours: Any) -> None:
-        self._alive += ours
-        self._ignored.update(map(id, ours))
-
-    def referrers(self, objects: list[Any]) -> list[Any]:
-        asked = tuple(objects)  # one that we know: Python 3.13 lists the tuple of the call itself
-        self._ignore(objects, asked)
-        found = [
-            one
-            for one in gc.get_referrers(*asked)
-            if id(one) not in self._ignored and not isinstance(one, _NO_HOLDERS)
-        ]
-        self._ignore(found)
-        return found
-
-    def climb(self, holders: list[Any]) -> None:
-        """Ask for the holders' holders, and for theirs, until all have names. Each question is a pass over the heap."""
-        for one in holders:
-            self._name_root(one)
-        for _ in range(_CLIMB):
-            frontier = self._unexplained(holders)
-            if not frontier:
-                break
-            self._ask(frontier)
-            for _ in range(_CLIMB):
-                self._hand_down_names()
-
-    def _unexplained(self, holders: list[Any]) -> list[Any]:
-        """Where to go on: what is not asked about yet, upwards from each holder without a name."""
-        level = {id(one): one for one in holders if id(one) not in self._names}
-        frontier: dict[int, Any] = {}
-        for _ in range(_CLIMB):
-            frontier |= {key: one for key, one in level.items() if key not in self._parents}
-            above = [parent for key in level for parent in self._parents.get(key, ())]
-            level = {id(one): one for one in above}
-        found = list(frontier.values())[:_WIDEST]
-        self._ignore(level, frontier, found)
-        return found
-
-    def _ask(self, children: list[Any]) -> None:
-        wanted = {id(one): one for one in children}
-        self._things |= wanted
-        self._ignore(wanted)
-        for key in wanted:
-            self._parents[key] = []
-            self._ignore(self._parents[key])
-        for parent in self.referrers(children):
-            self._name_root(parent)
-            for child in {id(one) for one in gc.get_referents(parent)} & wanted.keys():
-                if len(self._parents[child]) < _WIDEST or id(parent) in self._names:
-                    self._parents[child].append(parent)
-
-    def _name_root(self, thing: Any) -> None:
-        namespace = self._namespaces.get(id(thing))
-        if namespace is not None:
-            self._names[id(thing)] = namespace[0]
-        elif isinstance(thing, type | types.FunctionType):
-            self._names[id(thing)] = f"{thing.__module__}.{thing.__qualname__}"
-
-    def _hand_down_names(self) -> None:
-        """`_names` is a dotted name by the id of a thing: its holder's, and the way from there."""
-        for key, parents in self._parents.items():
-            if key not in self._names:
-                parent = next((one for one in parents if id(one) in self._names), None)
-                if parent is not None:
-                    self._names[key] = self._names[id(parent)] + self._step(parent, self._things[key])
-
-    def name(self, thing: Any) -> str | None:
-        """A dotted name for a holder, by way of what holds it."""
-        return self._names.get(id(thing))
-
-    def slots(self, holder: Any, swap: Swap) -> Iterator[Slot]:
-        """The changeable places of `holder` that contain the old object, if the holder has a name."""
-        old = swap.old
-        if isinstance(holder, tuple):
-            for parent in self._parents.get(id(holder), ()):
-                if isinstance(parent, types.FunctionType) and parent.__defaults__ is holder:
-                    name = f"{self.name(parent)} (a default argument)"
-                    yield from (in_defaults(name, parent, i) for i, one in enumerate(holder) if one is old)
-                elif isinstance(parent, functools.partial) and self.name(parent) is not None:
-                    name = f"{self.name(parent)} (an argument of a partial)"
-                    yield from (in_partial(name, parent, i + 1) for i, v in enumerate(holder) if v is old)
-            return
-        name_ = self.name(holder)
-        if name_ is None:
-            return
-        if isinstance(holder, dict):
-            klass = next((one for one in self._parents.get(id(holder), ()) if isinstance(one, type)), None)
-            for key in [key for key, value in list(holder.items()) if value is old]:
-                step = name_ + self._step(holder, old, key)
-                yield in_class(step, klass, key) if klass is not None else in_mapping(step, holder, key)
-        elif isinstance(holder, list | deque):
-            yield from (in_list(f"{name_}[{i}]", holder, i) for i, one in enumerate(holder) if one is old)
-        elif isinstance(holder, set):
-            yield in_set(name_ + " (a set)", holder, swap)
-        elif isinstance(holder, functools.partial) and holder.func is old:
-            yield in_partial(f"{name_} (a partial)", holder, 0)
-        elif not isinstance(holder, type):
-            for key in [key for key, value in _attributes(holder).items() if value is old]:
-                yield in_mapping(f"{name_}.{key}", _attributes(holder), key)
-
-    def describe(self, holder: Any, swap: Swap) -> list[str]:
-        """The holder in words, for the report; nothing where it does not use what it holds."""
-        name = self.name(holder)
-        if isinstance(holder, types.CellType):
-            return [f"{name.rpartition('[')[0] if name else 'a function'} (a closure)"]
-        if isinstance(holder, type):  # a C metaclass may look a method up once, when it makes the class
-            return [f"{name} itself (a {type(holder).__name__} keeps its own reference)"]
-        if isinstance(holder, types.MethodType):
-            return [f"{name or 'somewhere'} (a bound method of a {type(holder.__self__).__name__} object)"]
-        if isinstance(holder, tuple) and isinstance(swap.old, type):
-            above = [one for one in self._parents.get(id(holder), ()) if isinstance(one, type)]
-            if name is None or any(holder is one.__mro__ or holder is one.__bases__ for one in above):
-                return []
-        if isinstance(holder, dict) and any(key is swap.old for key in holder):
-            return [f"{name or 'a dict'} (as a key)"]
-        return [
-            f"{name} (a {type(holder).__name__})" if name else f"a {type(holder).__name__} without a name"
-        ]
-
-    def _step(self, parent: Any, child: Any, key: Any = None) -> str:
-        """How `child` is reached from `parent`, as it would be written."""
-        if isinstance(parent, dict):
-            if key is None:
-                key = next((k for k, value in list(parent.items()) if value is child), None)
-            holders = self._parents.get(id(parent), ())
-            plain = id(parent) not in self._namespaces and not any(
-                isinstance(one, type) or _attributes(one) is parent for one in holders
-            )
-            return f"[{key!r}]" if plain else f".{key}"
-        if isinstance(parent, list | tuple):
-            return f"[{next((i for i, value in enumerate(parent) if value is child), '...')}]"
-        attributes = _attributes(parent)
-        return next((f".{name}" for name, value in attributes.items() if value is child), "")
+def _slots(holder: Any, swap: Swap, heap: Heap) -> Iterator[Slot]:
+    """The slots of `holder` that hold the old object, if the holder has a name."""
+    old, name = swap.old, heap.name(holder)
+    if isinstance(holder, tuple):
+        yield from _slots_of_owners(holder, old, heap)
+    elif name is None:
+        return
+    elif isinstance(holder, dict):
+        yield from _slots_in_dict(name, holder, old, heap)
+    elif isinstance(holder, list | deque):
+        yield from (in_list(f"{name}[{i}]", holder, i) for i in _positions(holder, old))
+    elif isinstance(holder, set):
+        yield in_set(f"{name} (a set)", holder, swap)
+    elif isinstance(holder, functools.partial) and holder.func is old:
+        yield in_partial(f"{name} (a partial)", holder, 0)
+    elif not isinstance(holder, type):
+        attributes = instance_dict(holder)
+        for key in [key for key, value in attributes.items() if value is old]:
+            yield in_mapping(f"{name}.{key}", attributes, key)
 
 
-def _attributes(thing: object) -> dict[str, Any]:
-    """The instance dict of an object, empty where it has none; runs none of its code."""
-    if isinstance(thing, type | types.ModuleType):
-        return {}
-    try:
-        found = object.__getattribute__(thing, "__dict__")
-    except AttributeError:
-        return {}
-    return found if isinstance(found, dict) else {}
+def _slots_of_owners(holder: tuple[Any, ...], old: object, heap: Heap) -> Iterator[Slot]:
+    """A tuple cannot be changed, but one that a function or a partial has for its arguments can be exchanged."""
+    for owner in heap.holders(holder):
+        name = heap.name(owner)
+        if isinstance(owner, types.FunctionType) and owner.__defaults__ is holder:
+            for i in _positions(holder, old):
+                yield in_defaults(f"{name} (a default argument)", owner, i)
+        elif isinstance(owner, functools.partial) and name is not None:
+            for i in _positions(holder, old):
+                yield in_partial(f"{name} (an argument of a partial)", owner, i + 1)
+
+
+def _slots_in_dict(name: str, holder: dict[Any, Any], old: object, heap: Heap) -> Iterator[Slot]:
+    klass = next((one for one in heap.holders(holder) if isinstance(one, type)), None)
+    for key in [key for key, value in list(holder.items()) if value is old]:
+        full_name = name + heap.step(holder, old, key)
+        yield in_mapping(full_name, holder, key) if klass is None else in_class(full_name, klass, key)
+
+
+def _positions(items: Sequence[Any], old: object) -> Iterator[int]:
+    return (i for i, one in enumerate(items) if one is old)
+
+
+def _described(holder: Any, swap: Swap, heap: Heap) -> list[str]:
+    """The holder in words, for the report; nothing where it does not use what it holds."""
+    name = heap.name(holder)
+    kind = f"a {type(holder).__name__}"
+    if isinstance(holder, types.CellType):
+        return [f"{name.rpartition('[')[0] if name else 'a function'} (a closure)"]
+    if isinstance(holder, type):  # a C metaclass may look a method up once, when it makes the class
+        return [f"{name} itself ({kind} keeps its own reference)"]
+    if isinstance(holder, types.MethodType):
+        return [f"{name or 'somewhere'} (a bound method of a {type(holder.__self__).__name__} object)"]
+    if isinstance(holder, tuple) and isinstance(swap.old, type):
+        classes = [one for one in heap.holders(holder) if isinstance(one, type)]
+        if name is None or any(holder is one.__mro__ or holder is one.__bases__ for one in classes):
+            return []
+    if isinstance(holder, dict) and any(key is swap.old for key in holder):
+        return [f"{name or 'a dict'} (as a key)"]
+    return [f"{name} ({kind})" if name else f"{kind} without a name"]

@@ -1,4 +1,4 @@
-"""Putting one object where another stood, in places of every kind that can be read and set, and undoing it."""
+"""Putting one object where another stood, in slots of every kind, and undoing it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class Slot(NamedTuple):
-    """A place with a name that can be read and set."""
+    """One spot in a holder that can be read and set: a dict's value, a default argument. `name` is for the report."""
 
     name: str
     get: Callable[[], object]
@@ -29,10 +29,14 @@ class Slot(NamedTuple):
 
 
 class Swap:
-    """Put `new` wherever `old` stands.
+    """An order to put `new` wherever else `old` is held, and what came of it.
 
-    `kept` names modules that hold `old` on purpose: the one that defines a replacement may call the original. `known`
-    is the number of references to `old` that its site holds itself. With `name`, only bindings of that name change.
+    Args:
+        known: how many references to `old` its site holds itself.
+        kept: modules that hold `old` on purpose. The one that defines a replacement may call the original.
+        name: where given, only module names of that name are changed.
+
+    Carried out, `edits` are the slots that were changed, and `unreached` names the holders that were not.
     """
 
     __slots__ = ("edits", "kept", "known", "name", "new", "old", "unreached")
@@ -57,9 +61,13 @@ class Swap:
         else:
             self.edits.append(Edit(slot, self))
 
+    def keep(self, what: str) -> None:
+        """Report a holder in a `kept` module."""
+        self.unreached.append(f"{what} (kept: this module defines the replacement)")
+
 
 class Edit(NamedTuple):
-    """A slot that a swap has changed."""
+    """A slot that a swap has changed. It leads to the old object by way of its swap, which holds the only reference."""
 
     slot: Slot
     swap: Swap
@@ -87,6 +95,8 @@ def in_list(name: str, items: Any, index: int) -> Slot:
 
 
 def in_set(name: str, members: set[Any], swap: Swap) -> Slot:
+    """A set has no places: its slot holds whichever of the swap's two objects is a member."""
+
     def put(value: object) -> None:
         members.discard(swap.old if value is swap.new else swap.new)
         members.add(value)
@@ -96,8 +106,7 @@ def in_set(name: str, members: set[Any], swap: Swap) -> Slot:
 
 def in_defaults(name: str, function: types.FunctionType, index: int) -> Slot:
     def put(value: object) -> None:
-        defaults = function.__defaults__ or ()
-        function.__defaults__ = (*defaults[:index], value, *defaults[index + 1 :])
+        function.__defaults__ = _with(function.__defaults__ or (), index, value)
 
     return Slot(name, lambda: (function.__defaults__ or (None,) * (index + 1))[index], put)
 
@@ -105,13 +114,25 @@ def in_defaults(name: str, function: types.FunctionType, index: int) -> Slot:
 def in_partial(name: str, partial: Any, index: int) -> Slot:
     """`index` 0 is the function, the others its bound arguments. The pickle protocol is the way to change them."""
 
-    def put(value: object) -> None:
-        parts = [partial.func, *partial.args]
-        parts[index] = value
-        state = (parts[0], tuple(parts[1:]), partial.keywords, vars(partial))
-        partial.__setstate__(state)
+    def parts() -> tuple[Any, ...]:
+        return (partial.func, *partial.args)
 
-    return Slot(name, lambda: (partial.func, *partial.args)[index], put)
+    def put(value: object) -> None:
+        function, *arguments = _with(parts(), index, value)
+        partial.__setstate__((function, tuple(arguments), partial.keywords, vars(partial)))
+
+    return Slot(name, lambda: parts()[index], put)
+
+
+def _in_bases(name: str, klass: type, index: int) -> Slot:
+    def put(value: type) -> None:
+        klass.__bases__ = _with(klass.__bases__, index, value)
+
+    return Slot(name, lambda: klass.__bases__[index], put)
+
+
+def _with(items: tuple[Any, ...], index: int, value: object) -> tuple[Any, ...]:
+    return (*items[:index], value, *items[index + 1 :])
 
 
 def rebase_subclasses(swap: Swap) -> None:
@@ -121,18 +142,10 @@ def rebase_subclasses(swap: Swap) -> None:
     for klass in type.__subclasses__(old):
         if klass in new.__mro__:
             continue
-        name = f"{klass.__module__}.{klass.__qualname__}"
+        name = f"subclass {klass.__module__}.{klass.__qualname__}"
         if klass.__module__ in swap.kept:
-            swap.unreached.append(f"subclass {name} (kept: its module defines the replacement)")
+            swap.unreached.append(f"{name} (kept: its module defines the replacement)")
         elif not issubclass(new, old):
-            swap.unreached.append(f"subclass {name} (its base is not a base of the replacement)")
+            swap.unreached.append(f"{name} (its base is not a base of the replacement)")
         else:
-            index = klass.__bases__.index(old)
-            swap.change(_in_bases(f"subclass {name}", klass, index))
-
-
-def _in_bases(name: str, klass: type, index: int) -> Slot:
-    def put(value: type) -> None:
-        klass.__bases__ = (*klass.__bases__[:index], value, *klass.__bases__[index + 1 :])
-
-    return Slot(name, lambda: klass.__bases__[index], put)
+            swap.change(_in_bases(name, klass, klass.__bases__.index(old)))

@@ -1,4 +1,9 @@
-"""Keeping a callable's kind: what is wrapped inside a class attribute or module name, and how it is put back."""
+"""The kind of a callable, which a hook must not change.
+
+Two things make it up. How the attribute gives its function: as itself, as a classmethod, a property and so on
+(`Hookable`). And what a call of that function gives: its result, a coroutine, a generator or an async generator
+(`Flavour`).
+"""
 
 from __future__ import annotations
 
@@ -9,18 +14,20 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["Flavour", "Shape", "flavour", "lend_attributes", "shape"]
+__all__ = ["Flavour", "Hookable", "flavour", "hookable", "lend_attributes"]
 
 Flavour = Literal["plain", "coroutine", "generator", "async generator"]
 
 _CO_GENERATOR, _CO_COROUTINE, _CO_ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
 
-class Shape(NamedTuple):
-    """The callable inside `raw`, and `rebuild(wrapper)`, which gives the wrapper the same kind.
+class Hookable(NamedTuple):
+    """What of an attribute is hooked: the function in it. `rebuild(wrapper)` makes an attribute of the same kind.
 
-    `by_identity`: `raw` is a class, or an object used in other ways than by calling it (a Triton kernel launched as
-    ``kernel[grid](...)``); it cannot be wrapped, only another object put in its place.
+    For a classmethod, `function` is the function that it wraps, and `rebuild` is `classmethod`.
+
+    `by_identity`: the attribute is a class, or an object that is used in other ways than by calling it (a Triton kernel
+    is launched as ``kernel[grid](...)``). No wrapper could stand in its place, only another object of its sort.
     """
 
     function: Callable[..., Any]
@@ -28,32 +35,42 @@ class Shape(NamedTuple):
     by_identity: bool = False
 
 
-def _as_is(wrapper: Callable[..., Any]) -> Any:
-    return wrapper
-
-
-def shape(raw: Any, owner: object, name: str) -> Shape | str:
-    """The shape of an attribute as it stands in its owner's ``__dict__``; a string says why it cannot be hooked."""
-    in_class = isinstance(owner, type)
+def hookable(raw: Any, owner: object, name: str) -> Hookable | str:
+    """What of `raw` is hooked, the attribute as its owner's ``__dict__`` has it; a string says why nothing can be."""
     if isinstance(raw, FunctionType):
-        return Shape(raw, _as_is)
+        return Hookable(raw, _as_is)
     if isinstance(raw, type) or (callable(raw) and hasattr(type(raw), "__getitem__")):
-        return Shape(raw, _as_is, by_identity=True)
-    if in_class and isinstance(raw, classmethod | staticmethod):
+        return Hookable(raw, _as_is, by_identity=True)
+    if not isinstance(owner, type):
+        return Hookable(raw, _as_is) if callable(raw) else _no_callable(raw, name)
+    return _hookable_in_class(raw, owner, name)
+
+
+def _hookable_in_class(raw: Any, owner: type, name: str) -> Hookable | str:
+    """For what is not simply a function or a class: a descriptor, or an object that can be called."""
+    if isinstance(raw, classmethod | staticmethod):
         if not callable(raw.__func__):
             return f"it is a {type(raw).__name__} around something that cannot be called"
-        return Shape(raw.__func__, type(raw))
-    if in_class and isinstance(raw, property):
-        return "it is a property without a getter" if raw.fget is None else Shape(raw.fget, raw.getter)
-    if in_class and isinstance(raw, functools.cached_property):
-        return Shape(raw.func, _CachedPropertyLike(raw))
+        return Hookable(raw.__func__, type(raw))
+    if isinstance(raw, property):
+        return "it is a property without a getter" if raw.fget is None else Hookable(raw.fget, raw.getter)
+    if isinstance(raw, functools.cached_property):
+        return Hookable(raw.func, _CachedPropertyLike(raw))
+    binds = hasattr(type(raw), "__get__")
     if callable(raw):
-        binds = not in_class or hasattr(type(raw), "__get__")
-        return Shape(raw, _as_is if binds else staticmethod)
-    method = raw.__get__(None, owner) if in_class and hasattr(type(raw), "__get__") else None
+        return Hookable(raw, _as_is if binds else staticmethod)
+    method = raw.__get__(None, owner) if binds else None
     if isinstance(method, FunctionType):  # functools.partialmethod and its like
-        return Shape(method, _as_is)
+        return Hookable(method, _as_is)
+    return _no_callable(raw, name)
+
+
+def _no_callable(raw: Any, name: str) -> str:
     return f"{name!r} is of type {type(raw).__name__}, which cannot be called"
+
+
+def _as_is(wrapper: Callable[..., Any]) -> Any:
+    return wrapper
 
 
 class _CachedPropertyLike:
@@ -71,7 +88,7 @@ class _CachedPropertyLike:
 
 
 def flavour(function: object) -> Flavour:
-    """What a call of the function gives: its result, a coroutine, a generator or an async generator."""
+    """What a call of the function gives, told from its code."""
     while isinstance(function, functools.partial):
         function = function.func
     function = getattr(function, "__func__", function)

@@ -1,0 +1,183 @@
+"""Rounds: after each, what stands in the place of every target agrees with the hooks that are registered on it.
+
+A round is made by `apply_hooks()`, by a registration that comes later, when a watched module has run, and when a module
+has made a name on first use. In a round a target's hooks are
+
+    applied   where its module is loaded: a site puts them in force
+    pending   where its module is not loaded, or still runs: the module is watched, and its end makes another round
+    failed    where its module does not exist, or lacks it: a module that is not loaded is asked by its source
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import ModuleType
+
+from sglang_platform.core.errors import HookTargetError
+from sglang_platform.core.hooks import existence
+from sglang_platform.core.hooks.patching.failures import fail
+from sglang_platform.core.hooks.patching.finder import OnExecuted, is_running, loaded, when_finished
+from sglang_platform.core.hooks.patching.lazy_names import LazyNames
+from sglang_platform.core.hooks.patching.place import Deferred, MissingName
+from sglang_platform.core.hooks.patching.sites import Sites
+from sglang_platform.core.hooks.registration import Registration
+from sglang_platform.core.hooks.targets import Address, parse, resolve
+
+__all__ = ["Rounds"]
+
+
+class Rounds:
+    """What is known of each target, by key, and the sites. The engine calls it under its lock.
+
+    Args:
+        hooks: the registrations by key, as the engine keeps them.
+        watched: the keys by the name of each module whose end is waited for. Filled here, read by the finder.
+        executed: called with a module and its name when it has run, though the finder did not see it start.
+        name_made: called with a module's name and a name in it that it has made on first use.
+    """
+
+    def __init__(
+        self,
+        hooks: Mapping[str, Sequence[Registration]],
+        watched: dict[str, set[str]],
+        executed: OnExecuted,
+        name_made: Callable[[str, str], None],
+    ) -> None:
+        self._hooks = hooks
+        self._watched = watched
+        self._executed = executed
+        self._name_made = name_made
+        self._addresses: dict[str, Address] = {}
+        self._lazy_names: dict[str, LazyNames] = {}
+        self._sites = Sites(hooks)
+
+    def settle(self, keys: Collection[str], executed: str | None = None) -> None:
+        """One round for these keys; `executed` is the module that has just run.
+
+        Where a class was replaced or restored, a second one for all methods: their hooks belong on the one in force.
+        """
+        self._settle_each(keys, executed)
+        while self._sites.bring_along():
+            self._settle_each([key for key, at in self._addresses.items() if len(at.path) > 1], executed)
+        existence.forget()
+
+    def module_executed(self, module: ModuleType, name: str) -> list[str]:
+        """The round after a module has run; returns the keys that waited for it."""
+        keys = sorted(self._watched.get(name, ()))
+        self._sites.module_ran_again(module)
+        self.settle(keys, name)
+        return keys
+
+    def take_back(self, keys: Iterable[str]) -> None:
+        """Undo the round of a module whose import fails for a hook: nobody will ever see it."""
+        for key in keys:
+            self._sites.leave(key)
+            for one in self._hooks[key]:
+                if one.state == "applied":
+                    one.pend("its module failed to import")
+        self._sites.bring_along()
+
+    def made_on_use(self, module: str, name: str) -> list[str]:
+        """The keys of the targets at or below a name that a module makes on first use."""
+        return [key for key, at in self._addresses.items() if at.module == module and at.path[0] == name]
+
+    def address(self, key: str) -> Address | None:
+        """The target's module and path, as far as they are known."""
+        return self._addresses.get(key)
+
+    def awaits_name(self, module: str) -> bool:
+        """Are there hooks on a name that this module makes on first use?"""
+        return module in self._lazy_names
+
+    def forget(self, key: str) -> None:
+        """Drop what is known of a key that has no hooks any more."""
+        for module, keys in list(self._watched.items()):
+            keys.discard(key)
+            if not keys:
+                del self._watched[module]
+        address = self._addresses.pop(key, None)
+        lazy = self._lazy_names.get(address.module) if address is not None else None
+        if address is not None and lazy is not None:
+            lazy.wanted.discard(address.path[0])
+            if not lazy.wanted:
+                lazy.remove()
+                del self._lazy_names[address.module]
+
+    def _settle_each(self, keys: Iterable[str], executed: str | None) -> None:
+        for key in sorted(keys, key=self._rank):
+            if self._hooks[key]:
+                self._settle_one(key, executed)
+            else:
+                self._sites.leave(key)
+
+    def _rank(self, key: str) -> tuple[bool, int, str]:
+        """Replaced classes first, so that hooks on their methods land on the replacement."""
+        replaces = any(isinstance(one.hook, type) for one in self._hooks[key])
+        return (not replaces, key.count("."), key)
+
+    def _settle_one(self, key: str, executed: str | None) -> None:
+        address = self._address_of(key)
+        module = self._module_of(key, address, executed) if address is not None else None
+        if address is None or module is None:
+            return
+        problem = self._sites.settle(key, address, module)
+        if isinstance(problem, MissingName):
+            self._missing(key, problem.why, problem.nearest)
+        elif isinstance(problem, Deferred):
+            self._await_name(module, problem.name)
+            self._pend(key, f"{module.__name__} makes {problem.name!r} on first use")
+
+    def _address_of(self, key: str) -> Address | None:
+        """The target's module and path. Looked for again where it was missing; None where it still is."""
+        address = self._addresses.get(key)
+        if address is not None and not any(one.error is HookTargetError for one in self._hooks[key]):
+            return address
+        found = resolve(parse(self._hooks[key][-1].spelling))
+        if isinstance(found, Address):
+            self._addresses[key] = found
+            return found
+        parts = key.split(".")
+        self._watch(key, *(".".join(parts[:count]) for count in range(1, len(parts))))
+        self._missing(key, found.why, found.nearest)
+        return None
+
+    def _module_of(self, key: str, address: Address, executed: str | None) -> ModuleType | None:
+        """The target's module, if it has run; else the hooks wait for it, or fail."""
+        self._watch(key, address.module)
+        module = loaded(address.module)
+        if module is None:
+            self._check_source(key, address)
+            return None
+        runs = executed != address.module and is_running(module)
+        if runs and when_finished(module, self._executed):
+            self._pend(key, "its module is still being imported")
+            return None
+        return module
+
+    def _check_source(self, key: str, address: Address) -> None:
+        verdict = existence.check(address)
+        if verdict.answer == "missing":
+            self._missing(key, verdict.why, verdict.nearest)
+        else:
+            self._pend(key, f"this process has not imported {address.module}")
+
+    def _await_name(self, module: ModuleType, name: str) -> None:
+        known = self._lazy_names.get(module.__name__)
+        if known is not None and known.is_installed:
+            known.wanted.add(name)
+        else:
+            self._lazy_names[module.__name__] = LazyNames(module, name, self._name_made)
+
+    def _watch(self, key: str, *modules: str) -> None:
+        for module in modules:
+            self._watched.setdefault(module, set()).add(key)
+
+    def _pend(self, key: str, why: str) -> None:
+        for one in self._hooks[key]:
+            one.pend(why)
+
+    def _missing(self, key: str, why: str, nearest: Iterable[str]) -> None:
+        names = ", ".join(dict.fromkeys(nearest))
+        why = f"{why}; nearest: {names}" if names else why
+        for one in self._hooks[key]:
+            fail([one], HookTargetError, why, one.spelling)

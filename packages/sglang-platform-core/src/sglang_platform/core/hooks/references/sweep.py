@@ -1,0 +1,65 @@
+"""A sweep carries out all swaps of a round: it finds whoever else holds the old objects, and changes or reports them.
+
+It begins with what is cheap and mostly all there is: names that modules have bound by ``from X import Y``, in one pass
+over `sys.modules`, and the subclasses of replaced classes. Whether anything is left is told by the count of references:
+only for an object that somebody still holds is the heap asked (`holders`), which takes far longer.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from sglang_platform.core.hooks.references.heap import Namespaces
+from sglang_platform.core.hooks.references.holders import change_holders
+from sglang_platform.core.hooks.references.swaps import Swap, in_mapping, rebase_subclasses
+
+__all__ = ["module_namespaces", "sweep"]
+
+
+def sweep(swaps: Sequence[Swap], own: Callable[[], list[object]]) -> None:
+    """Carry out `swaps`, no two of one object. `own` lists the objects by which we hold the old ones ourselves."""
+    if not swaps:
+        return
+    _sweep_modules({id(swap.old): swap for swap in swaps})
+    for swap in swaps:
+        if isinstance(swap.old, type) and isinstance(swap.new, type):
+            rebase_subclasses(swap)
+    held = [swap for swap in _still_held(swaps) if swap.name is None]
+    if held:
+        change_holders(held, own(), module_namespaces())
+
+
+def module_namespaces() -> Namespaces:
+    """The namespace of every loaded module. Looks past `__getattribute__`, which may load lazy modules."""
+    found: Namespaces = {}
+    for name, module in list(sys.modules.items()):
+        try:
+            namespace = object.__getattribute__(module, "__dict__")
+        except AttributeError:  # None, or an object without a namespace
+            continue
+        if isinstance(namespace, dict):
+            found.setdefault(id(namespace), (name, namespace))
+    return found
+
+
+def _sweep_modules(swaps: dict[int, Swap]) -> None:
+    """Change the names that modules have for old objects; `swaps` are by the id of theirs."""
+    for module, namespace in module_namespaces().values():
+        if swaps.keys().isdisjoint(map(id, tuple(namespace.values()))):
+            continue
+        for name, value in list(namespace.items()):
+            swap = swaps.get(id(value))
+            if swap is None or swap.name not in (None, name):
+                continue
+            if module in swap.kept:
+                swap.keep(f"{module}.{name}")
+            else:
+                swap.change(in_mapping(f"{module}.{name}", namespace, name))
+
+
+def _still_held(swaps: Sequence[Swap]) -> list[Swap]:
+    """The swaps whose old object has references that neither its site nor its swap accounts for."""
+    nobody_holds = Swap(object(), None)  # shows how many references this function itself makes
+    counts = [sys.getrefcount(swap.old) - swap.known for swap in (*swaps, nobody_holds)]
+    return [swap for swap, count in zip(swaps, counts, strict=False) if count > counts[-1]]
