@@ -67,34 +67,23 @@ def trace() -> Trace | None:
 
 
 def adopt(cls: type) -> object:
-    """Make `current_platform` an instance of `cls` and return it.
-
-    Called by the host adapter's metaclass when the host instantiates the re-based class. Where the process
-    resolved before the host was loaded, the object changes its class and keeps its state. Raises HostError where
-    `cls` is not the class of the platform that this process decided on.
-    """
+    """`Process.adopt`: make `current_platform` an instance of `cls` and return it."""
     return _process.adopt(cls)
 
 
 def follow_host() -> None:
-    """Take over the host's own platform where no plugin is active and this process resolved before the host came.
-
-    For the host adapter, in every process of the host; does nothing in any other case.
-    """
+    """`Process.follow_host`: take over the host's own platform where no plugin is active."""
     _process.follow_host()
 
 
 def host_platform_class(name: str) -> type:
-    """The re-based class of the platform this process decided on, by the attribute name that `activate()` gave.
-
-    Raises AttributeError where `name` is not the active plugin's.
-    """
+    """`Process.host_platform_class`: the re-based class, by the attribute name that `activate()` gave."""
     return _process.host_platform_class(name)
 
 
 def is_current_platform(other: object) -> bool:
     """Whether `other` is `current_platform`, or the object of the host's whose class and state it took over."""
-    return other is _object or _process.shares_state(other)
+    return _process.is_platform(other)
 
 
 def reset() -> None:

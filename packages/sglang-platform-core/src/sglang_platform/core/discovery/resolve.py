@@ -179,7 +179,7 @@ def _leave_to_host(name: str, kind: PlatformKind, trace: Trace) -> Choice:
 
 
 def _bases(kind: PlatformKind) -> tuple[type, ...]:
-    host = kind.host()
+    host = kind.host.adapter()
     core_base = kind.core_base()
     return (core_base,) if host is None else (core_base, host.platform_base())
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from sglang_platform.core.errors import PlatformError, PluginOrigin
+from sglang_platform.core.hooks.registry import current_source
 
 __all__ = ["Entries", "Entry", "RegistryError"]
 
@@ -43,8 +44,6 @@ class Entries(Generic[T]):
 
     def add(self, id: str, part: T, priority: int = 0) -> None:
         """Raises RegistryError where `id` is no non-empty str, or another part has it."""
-        from sglang_platform.core.hooks.registry import current_source
-
         if not isinstance(id, str) or not id.strip():
             raise RegistryError(f"a {self.what} needs a non-empty str as its id, not {id!r}")
         entry = Entry(id, part, priority, current_source())

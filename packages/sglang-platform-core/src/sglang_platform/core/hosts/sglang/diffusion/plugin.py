@@ -49,7 +49,7 @@ def check_platform() -> None:
     theirs: Any = sys.modules[PLATFORMS].current_platform
     process.follow_host()
     ours = current_mm_platform.device_name
-    if theirs is current_mm_platform or process.shares_state(theirs):
+    if process.is_platform(theirs):
         return
     name = decision.origin.name if decision.origin else None
     raise LaunchRefused(
