@@ -23,7 +23,7 @@ from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.discovery.kind import KINDS, SRT, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.log import log
-from sglang_platform.core.discovery.resolve import Choice, refuse_duplicates
+from sglang_platform.core.discovery.resolve import PlatformChoice, refuse_duplicates
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import (
     ON_ERROR_VARIABLE,
@@ -205,7 +205,7 @@ def _without_inactive(
     return chosen
 
 
-def _choice(kind: PlatformKind) -> Choice:
+def _choice(kind: PlatformKind) -> PlatformChoice:
     return lazy_platform(kind)[1].choose()
 
 

@@ -15,7 +15,7 @@ from sglang_platform.core.discovery.lazy import lazy_platform
 
 if TYPE_CHECKING:
     from sglang_platform.core.contract.srt import SRTPlatform
-    from sglang_platform.core.discovery.resolve import Choice, Decision
+    from sglang_platform.core.discovery.resolve import Decision, PlatformChoice
     from sglang_platform.core.discovery.trace import Trace
 
 __all__ = [
@@ -56,7 +56,7 @@ def decide() -> Decision:
     return _process.decide()
 
 
-def choice() -> Choice:
+def choice() -> PlatformChoice:
     """Which plugin is active, decided now if it was not. The platform's class is not imported."""
     return _process.choose()
 

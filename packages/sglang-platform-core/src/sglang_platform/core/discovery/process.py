@@ -19,7 +19,7 @@ from sglang_platform.core.discovery.instance import (
     shared_with_host,
 )
 from sglang_platform.core.discovery.kind import SRT, PlatformKind
-from sglang_platform.core.discovery.resolve import Choice, Decision, choose, give_up, load_choice
+from sglang_platform.core.discovery.resolve import Decision, PlatformChoice, choose, give_up, load_choice
 from sglang_platform.core.discovery.trace import Trace, first_caller_outside
 from sglang_platform.core.errors import HostError, PlatformError, ReentrantResolution
 
@@ -52,12 +52,12 @@ class Process:
         self._unresolved = unresolved
         self._lock = threading.RLock()
         self._in_step = False
-        self._choice: Choice | None = None
+        self._choice: PlatformChoice | None = None
         self._instance: PlatformInstance | None = None
         self._error: PlatformError | None = None
         self._stand_in: type | None = None
 
-    def choose(self) -> Choice:
+    def choose(self) -> PlatformChoice:
         """Which plugin is active; its class is not imported."""
         with self._lock:
             return self._choice or self._step(self._choose)
@@ -177,7 +177,7 @@ class Process:
         finally:
             self._in_step = False
 
-    def _choose(self) -> Choice:
+    def _choose(self) -> PlatformChoice:
         if self._choice is None:
             self.trace = Trace(self.kind.group, triggered_by=first_caller_outside())
             self._choice = choose(self.kind, self.trace)

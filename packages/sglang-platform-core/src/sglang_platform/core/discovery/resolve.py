@@ -30,10 +30,10 @@ from sglang_platform.core.errors import (
 )
 from sglang_platform.core.spelling import nearest
 
-__all__ = ["Choice", "Decision", "choose", "load_choice", "refuse_duplicates", "resolve"]
+__all__ = ["Decision", "PlatformChoice", "choose", "load_choice", "refuse_duplicates", "resolve"]
 
 
-class Choice(NamedTuple):
+class PlatformChoice(NamedTuple):
     """Which plugin gives the platform, before its class is imported."""
 
     origin: PluginOrigin | None
@@ -65,7 +65,7 @@ def resolve(kind: PlatformKind = SRT, trace: Trace | None = None) -> Decision:
     return load_choice(choose(kind, trace), kind)
 
 
-def choose(kind: PlatformKind = SRT, trace: Trace | None = None) -> Choice:
+def choose(kind: PlatformKind = SRT, trace: Trace | None = None) -> PlatformChoice:
     """Ask the plugins of `kind` by the rules. Their platform classes are not imported.
 
     `trace` is filled in; pass one to read it where this raises. Raises ConfigurationError, PluginNotFound,
@@ -100,7 +100,7 @@ def choose(kind: PlatformKind = SRT, trace: Trace | None = None) -> Choice:
     return choice
 
 
-def load_choice(choice: Choice, kind: PlatformKind = SRT) -> Decision:
+def load_choice(choice: PlatformChoice, kind: PlatformKind = SRT) -> Decision:
     """Import the class of a choice. Raises PluginFailed, unless the choice may fall back."""
     trace = choice.trace
     if choice.origin is None or choice.location is None:
@@ -116,7 +116,7 @@ def load_choice(choice: Choice, kind: PlatformKind = SRT) -> Decision:
     return Decision(choice.origin, platform_class, trace)
 
 
-def give_up(choice: Choice, error: PlatformError) -> Decision:
+def give_up(choice: PlatformChoice, error: PlatformError) -> Decision:
     """The chosen plugin failed after it was chosen: raise, or decide for no plugin where that is allowed."""
     trace = choice.trace
     assert choice.origin is not None
@@ -171,11 +171,11 @@ def _refuse_in_tree(cls: type, origin: PluginOrigin, kind: PlatformKind) -> None
         )
 
 
-def _leave_to_host(name: str, kind: PlatformKind, trace: Trace) -> Choice:
+def _leave_to_host(name: str, kind: PlatformKind, trace: Trace) -> PlatformChoice:
     for candidate in trace.candidates:
         candidate.reason = f"{kind.variable}={name}"
     trace.outcome = f"{kind.variable} names the host's own platform {name.lower()!r}"
-    return Choice(None, None, False, trace)
+    return PlatformChoice(None, None, False, trace)
 
 
 def _bases(kind: PlatformKind) -> tuple[type, ...]:
@@ -184,7 +184,7 @@ def _bases(kind: PlatformKind) -> tuple[type, ...]:
     return (core_base,) if host is None else (core_base, host.platform_base())
 
 
-def _take_development(settings: Settings, kind: PlatformKind, trace: Trace) -> Choice:
+def _take_development(settings: Settings, kind: PlatformKind, trace: Trace) -> PlatformChoice:
     assert settings.development is not None
     name, location = settings.development
     origin = PluginOrigin(name)
@@ -197,7 +197,9 @@ def _take_development(settings: Settings, kind: PlatformKind, trace: Trace) -> C
     return _chosen(origin, location, False, trace)
 
 
-def _ask_named(name: str, found: Sequence[EntryPointRecord], kind: PlatformKind, trace: Trace) -> Choice:
+def _ask_named(
+    name: str, found: Sequence[EntryPointRecord], kind: PlatformKind, trace: Trace
+) -> PlatformChoice:
     for candidate in trace.candidates:
         candidate.reason = f"{kind.variable}={name}"
     named = [record for record in found if record.name == name]
@@ -221,7 +223,7 @@ def _ask_named(name: str, found: Sequence[EntryPointRecord], kind: PlatformKind,
 
 def _ask_all(
     found: Sequence[EntryPointRecord], settings: Settings, kind: PlatformKind, trace: Trace
-) -> Choice:
+) -> PlatformChoice:
     refuse_duplicates(found)
     active: list[EntryPointRecord] = []
     failures: list[PlatformError] = []
@@ -251,7 +253,7 @@ def _ask_all(
     trace.outcome = "no platform plugin is active" if found else "no platform plugin is installed"
     reasons = "; ".join(f"{candidate.origin}: {candidate.reason}" for candidate in trace.candidates)
     log(__name__).info("%s%s", trace.outcome, f" ({reasons})" if reasons else "")
-    return Choice(None, None, True, trace)
+    return PlatformChoice(None, None, True, trace)
 
 
 def _ask_into(candidate: Candidate, record: EntryPointRecord) -> PlatformError | None:
@@ -268,11 +270,11 @@ def _ask_into(candidate: Candidate, record: EntryPointRecord) -> PlatformError |
     return None
 
 
-def _chosen(origin: PluginOrigin, location: str, may_fall_back: bool, trace: Trace) -> Choice:
+def _chosen(origin: PluginOrigin, location: str, may_fall_back: bool, trace: Trace) -> PlatformChoice:
     trace.candidate(origin).outcome = "chosen"
     trace.outcome = f"{origin} is the platform: {location}"
     log(__name__).info("platform: %s at %s", origin, location)
-    return Choice(origin, location, may_fall_back, trace)
+    return PlatformChoice(origin, location, may_fall_back, trace)
 
 
 def _warn(error: PlatformError, trace: Trace) -> None:
