@@ -20,10 +20,11 @@ from sglang_platform.core.discovery.contract_version import check_contract_versi
 from sglang_platform.core.discovery.distribution import normalize
 from sglang_platform.core.discovery.failures import amended, plugin_failed
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
-from sglang_platform.core.discovery.kind import KINDS, SRT, PlatformKind
+from sglang_platform.core.discovery.kind import KINDS, SRT, PlatformKind, installed_plugins
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.log import log
-from sglang_platform.core.discovery.resolve import PlatformChoice, refuse_duplicates
+from sglang_platform.core.discovery.refusals import refuse_duplicates
+from sglang_platform.core.discovery.resolve import PlatformChoice
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import (
     ON_ERROR_VARIABLE,
@@ -155,12 +156,7 @@ def _without_filtered(
     if names is None:
         return found
     general = {record.name for record in found}
-    known = {OWN_PLUGIN} | {
-        record.name
-        for one in KINDS
-        for group in (one.group, one.general_group)
-        for record in scan.records(group)
-    }
+    known = {OWN_PLUGIN} | {record.name for record in installed_plugins()}
     for name in names:
         if name not in known:
             meant = nearest(name, known)

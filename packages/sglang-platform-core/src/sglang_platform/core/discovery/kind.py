@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.groups import (
     DIFFUSION_GENERAL_GROUP,
     DIFFUSION_PLATFORM_GROUP,
     GENERAL_GROUP,
     PLATFORM_GROUP,
 )
+from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.host import DIFFUSION_RUNTIME, LLM_RUNTIME, HostRuntime
 
-__all__ = ["DIFFUSION", "KINDS", "PLUGIN_GROUPS", "SRT", "PlatformKind"]
+__all__ = ["DIFFUSION", "KINDS", "PLUGIN_GROUPS", "SRT", "PlatformKind", "installed_plugins"]
 
 
 @dataclass(frozen=True)
@@ -100,3 +102,9 @@ PLUGIN_GROUPS = {
     DIFFUSION.general_group: "diffusion general",
 }
 """Every group whose entry points are plugins, with what they are called in tables."""
+
+
+def installed_plugins() -> Iterator[EntryPointRecord]:
+    """Every plugin of either runtime, platforms and general ones."""
+    for group in PLUGIN_GROUPS:
+        yield from scan.records(group)

@@ -37,8 +37,8 @@ def host_attribute(plugin_name: str) -> str:
 class Process:
     """How this process comes to its platform of one kind: it chooses a plugin, decides on a class, builds an instance.
 
-    Each step is made once, after the one before it. A step that failed fails again with the same error. A thread that
-    asks for a step from inside one gets ReentrantResolution; other threads wait.
+    Each of the three is made once, after the one before it. What failed fails again with the same error. A thread that
+    asks for one of them while it is making it gets ReentrantResolution; other threads wait.
     """
 
     def __init__(self, platform: Any, unresolved: type, kind: PlatformKind = SRT) -> None:
