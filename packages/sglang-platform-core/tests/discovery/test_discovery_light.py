@@ -1,4 +1,4 @@
-"""Discovery and plugin loading stay light: neither torch nor sglang is imported, and nothing is asked on import."""
+"""Discovery and plugin loading stay light: no torch, no sglang, no adapter to a host; nothing is asked on import."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ CHECK = """
 import sys
 heavy = {"torch", "numpy", "sglang", "triton"} & set(sys.modules)
 assert not heavy, heavy
+adapters = [name for name in sys.modules if name.startswith("sglang_platform.core.hosts.")]
+assert not adapters, adapters
 """
 
 
@@ -22,6 +24,8 @@ assert not heavy, heavy
         "from sglang_platform.core import load_plugins; load_plugins()",
         "from sglang_platform.core import current_platform; assert current_platform.device_name == 'dev'",
         "from sglang_platform.core.inspect.doctor.discovery import examine; examine()",
+        "from sglang_platform.core import current_platform; current_platform.device_name\n"
+        "from sglang_platform.core.discovery import current; assert list(current.trace().lines())",
     ],
 )
 def test_no_heavy_import(site, code) -> None:

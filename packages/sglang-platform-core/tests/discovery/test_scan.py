@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sglang_platform.core.discovery import scan
+from sglang_platform.core.discovery.distribution import normalize
 from sglang_platform.core.errors import PluginOrigin
 
 GROUPS = [
@@ -109,9 +110,7 @@ def _expected() -> list[tuple[str, str, str, str]]:
 
 
 def _found(result: scan.Scan) -> list[tuple[str, str, str, str]]:
-    return sorted(
-        (r.group, r.name, r.value, scan.normalize(r.origin.distribution or "")) for r in result.records
-    )
+    return sorted((r.group, r.name, r.value, normalize(r.origin.distribution or "")) for r in result.records)
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])

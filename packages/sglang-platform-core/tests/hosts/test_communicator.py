@@ -21,6 +21,7 @@ _RANK = textwrap.dedent(
     from sglang_platform.core import HookRegistry
     from sglang_platform.core.distributed.communicator import DeviceCommunicator
     from sglang_platform.core.hosts.sglang.seams import communicator
+    from sglang_platform.core.hosts.sglang.versions import facts
 
     rank, store = int(sys.argv[1]), sys.argv[2]
     calls = []
@@ -37,7 +38,7 @@ _RANK = textwrap.dedent(
             dist.all_gather(parts, input_.contiguous(), group=self.device_group)
             return torch.cat(parts, dim=dim)
 
-    communicator.register_hooks(SimpleNamespace(get_communicator_class=lambda: Counted))
+    communicator.register_hooks(SimpleNamespace(get_communicator_class=lambda: Counted), facts())
     HookRegistry.apply_hooks()
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
     from sglang.srt.distributed.parallel_state import GroupCoordinator

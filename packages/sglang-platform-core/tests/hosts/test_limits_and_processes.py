@@ -125,7 +125,7 @@ def test_a_wrapped_target_is_pickled_with_what_it_runs() -> None:
 def test_a_process_of_multiprocessing_takes_the_wrapped_target() -> None:
     from sglang_platform.core import HookRegistry
 
-    processes.register_hooks()
+    processes.register_hooks(None, facts_for("0.5.23"))
     HookRegistry.apply_hooks()
     try:
 

@@ -18,10 +18,11 @@ _CODE = textwrap.dedent(
     from sglang_platform.core import HookRegistry
     from sglang_platform.core.errors import HostError
     from sglang_platform.core.hosts.sglang.seams import model_registry
+    from sglang_platform.core.hosts.sglang.versions import facts
     from sglang_platform.core.registries import register_model
     from sglang_platform.core.registries.entries import RegistryError
 
-    model_registry.register_hooks()
+    model_registry.register_hooks(None, facts())
     register_model("GoodPluginModel", "plugin_models.good:Good")
     register_model("BrokenPluginModel", "plugin_models.broken:Broken")
     register_model("OffPluginModel", "plugin_models.switched_off:Off")

@@ -73,3 +73,14 @@ def test_wanted_are_the_operators_then_the_models(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv(COORDINATORS_VARIABLE, "counter, v4,")
     assert wanted_coordinators(model) == ("counter", "v4")
     assert wanted_coordinators(None) == ("counter", "v4")
+
+
+def test_who_waits_for_the_first_entry_is_called_once() -> None:
+    calls: list[str] = []
+    pools.host_pool_factories.when_first_added(lambda: calls.append("early"))
+    assert calls == []
+    register_host_pool_factory("one", lambda m, s: True, lambda pool, build: None)
+    register_host_pool_factory("two", lambda m, s: True, lambda pool, build: None)
+    assert calls == ["early"]
+    pools.host_pool_factories.when_first_added(lambda: calls.append("late"))
+    assert calls == ["early", "late"]

@@ -12,7 +12,7 @@ from sglang_platform.conformance.check import NotRun, check, expect
 from sglang_platform.conformance.checks.packaging import installed
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
-from sglang_platform.core.discovery.scan import normalize
+from sglang_platform.core.discovery.distribution import normalize
 
 __all__: list[str] = []
 

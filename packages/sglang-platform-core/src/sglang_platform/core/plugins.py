@@ -17,13 +17,15 @@ from typing import Literal
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import load_entry_point
 from sglang_platform.core.discovery.contract_version import check_contract_version
+from sglang_platform.core.discovery.distribution import normalize
 from sglang_platform.core.discovery.failures import amended, plugin_failed
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
-from sglang_platform.core.discovery.kind import KINDS, SRT, PlatformKind
+from sglang_platform.core.discovery.kind import KINDS, SRT, PlatformKind, installed_plugins
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.log import log
-from sglang_platform.core.discovery.resolve import Choice, refuse_duplicates
-from sglang_platform.core.discovery.scan import EntryPointRecord, normalize
+from sglang_platform.core.discovery.refusals import refuse_duplicates
+from sglang_platform.core.discovery.resolve import PlatformChoice
+from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import (
     ON_ERROR_VARIABLE,
     PLUGINS_VARIABLE,
@@ -31,6 +33,7 @@ from sglang_platform.core.discovery.settings import (
     stop_on_error,
 )
 from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginNotFound, PluginOrigin
+from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
 from sglang_platform.core.spelling import nearest
 
 __all__ = ["LoadedPlugin", "load_plugins", "loaded_plugins", "reset"]
@@ -104,8 +107,6 @@ def reset() -> None:
 
 
 def _load(already_run: frozenset[str], kind: PlatformKind) -> None:
-    from sglang_platform.core.hooks.registry import HookRegistry
-
     stop = stop_on_error()
     found = [record for record in scan.records(kind.general_group) if record.name != OWN_PLUGIN]
     chosen = _without_inactive(_without_filtered(found, already_run, kind), already_run, kind)
@@ -129,8 +130,6 @@ def _load(already_run: frozenset[str], kind: PlatformKind) -> None:
 
 def _run(record: EntryPointRecord) -> None:
     """Call one plugin with its origin recorded; on any failure none of its hooks stays."""
-    from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
-
     check_contract_version(record)
     try:
         with plugin_source(record.origin):
@@ -157,12 +156,7 @@ def _without_filtered(
     if names is None:
         return found
     general = {record.name for record in found}
-    known = {OWN_PLUGIN} | {
-        record.name
-        for one in KINDS
-        for group in (one.group, one.general_group)
-        for record in scan.records(group)
-    }
+    known = {OWN_PLUGIN} | {record.name for record in installed_plugins()}
     for name in names:
         if name not in known:
             meant = nearest(name, known)
@@ -207,7 +201,7 @@ def _without_inactive(
     return chosen
 
 
-def _choice(kind: PlatformKind) -> Choice:
+def _choice(kind: PlatformKind) -> PlatformChoice:
     return lazy_platform(kind)[1].choose()
 
 

@@ -17,7 +17,7 @@ from sglang_platform.core.cli.output import (
 )
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.contract_version import stated_versions
-from sglang_platform.core.discovery.kind import KINDS, PLUGIN_GROUPS, SRT, PlatformKind
+from sglang_platform.core.discovery.kind import KINDS, PLUGIN_GROUPS, SRT, PlatformKind, installed_plugins
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.trace import Trace
 from sglang_platform.core.errors import PlatformError
@@ -36,7 +36,7 @@ def list_plugins(
 
     Exit status 1: --explain found that a platform is refused.
     """
-    plugins = [_describe(record) for group in PLUGIN_GROUPS for record in scan.records(group)]
+    plugins = [_describe(record) for record in installed_plugins()]
     # Where nothing is installed for the diffusion runtime, and none is named, there is nothing to explain.
     asked = [kind for kind in KINDS if explain and (kind is SRT or _is_concerned(kind))]
     errors = {kind.runtime: error for kind in asked if (error := _ask(kind)) is not None}

@@ -15,7 +15,7 @@ from sglang_platform.core.discovery.lazy import lazy_platform
 
 if TYPE_CHECKING:
     from sglang_platform.core.contract.srt import SRTPlatform
-    from sglang_platform.core.discovery.resolve import Choice, Decision
+    from sglang_platform.core.discovery.resolve import Decision, PlatformChoice
     from sglang_platform.core.discovery.trace import Trace
 
 __all__ = [
@@ -56,7 +56,7 @@ def decide() -> Decision:
     return _process.decide()
 
 
-def choice() -> Choice:
+def choice() -> PlatformChoice:
     """Which plugin is active, decided now if it was not. The platform's class is not imported."""
     return _process.choose()
 
@@ -67,34 +67,23 @@ def trace() -> Trace | None:
 
 
 def adopt(cls: type) -> object:
-    """Make `current_platform` an instance of `cls` and return it.
-
-    Called by the host adapter's metaclass when the host instantiates the re-based class. Where the process
-    resolved before the host was loaded, the object changes its class and keeps its state. Raises HostError where
-    `cls` is not the class of the platform that this process decided on.
-    """
+    """`Process.adopt`: make `current_platform` an instance of `cls` and return it."""
     return _process.adopt(cls)
 
 
 def follow_host() -> None:
-    """Take over the host's own platform where no plugin is active and this process resolved before the host came.
-
-    For the host adapter, in every process of the host; does nothing in any other case.
-    """
+    """`Process.follow_host`: take over the host's own platform where no plugin is active."""
     _process.follow_host()
 
 
 def host_platform_class(name: str) -> type:
-    """The re-based class of the platform this process decided on, by the attribute name that `activate()` gave.
-
-    Raises AttributeError where `name` is not the active plugin's.
-    """
+    """`Process.host_platform_class`: the re-based class, by the attribute name that `activate()` gave."""
     return _process.host_platform_class(name)
 
 
 def is_current_platform(other: object) -> bool:
     """Whether `other` is `current_platform`, or the object of the host's whose class and state it took over."""
-    return other is _object or _process.shares_state(other)
+    return _process.is_platform(other)
 
 
 def reset() -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import asked_plugin
 from sglang_platform.core.discovery.kind import DIFFUSION, SRT, PlatformKind
+from sglang_platform.core.discovery.lazy import lazy_platform
+from sglang_platform.core.discovery.process import host_attribute
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.errors import LaunchRefused, PlatformError
 
@@ -36,7 +38,7 @@ def mm_platform_plugin(activate: _Activate) -> _Activate:
 def _for_kind(activate: _Activate, kind: PlatformKind) -> _Activate:
     @functools.wraps(activate)
     def answer() -> str | None:
-        if asked_plugin() is not None or kind.host() is None:
+        if asked_plugin() is not None or not kind.host.runs_here():
             return activate()
         return _answer_host(answer, activate, kind)
 
@@ -44,9 +46,6 @@ def _for_kind(activate: _Activate, kind: PlatformKind) -> _Activate:
 
 
 def _answer_host(answer: _Activate, activate: _Activate, kind: PlatformKind) -> str | None:
-    from sglang_platform.core.discovery.lazy import lazy_platform
-    from sglang_platform.core.discovery.process import host_attribute
-
     _, process = lazy_platform(kind)
     try:
         origin = process.decide().origin
@@ -54,7 +53,7 @@ def _answer_host(answer: _Activate, activate: _Activate, kind: PlatformKind) -> 
         raise LaunchRefused.because(error) from error
     if origin is None or origin.name not in _names(answer, activate, kind):
         return None
-    return f"{kind.rebased_module}:{host_attribute(origin.name)}"
+    return f"{kind.host.rebased_classes}:{host_attribute(origin.name)}"
 
 
 def _names(answer: _Activate, activate: _Activate, kind: PlatformKind) -> set[str]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.groups import (
     DIFFUSION_GENERAL_GROUP,
     DIFFUSION_PLATFORM_GROUP,
     GENERAL_GROUP,
     PLATFORM_GROUP,
 )
-from sglang_platform.core.hosts import HostAdapter, active_diffusion_host, active_host
+from sglang_platform.core.discovery.scan import EntryPointRecord
+from sglang_platform.core.host import DIFFUSION_RUNTIME, LLM_RUNTIME, HostRuntime
 
-__all__ = ["DIFFUSION", "KINDS", "PLUGIN_GROUPS", "SRT", "PlatformKind"]
+__all__ = ["DIFFUSION", "KINDS", "PLUGIN_GROUPS", "SRT", "PlatformKind", "installed_plugins"]
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,11 @@ class PlatformKind:
     core_base: Callable[[], type]
     """Core's base class of the kind. A function, so that naming the kind imports no contract."""
 
-    host: Callable[[], HostAdapter | None]
-    """The adapter to the runtime, in a process that runs it."""
+    host: HostRuntime
+    """The runtime, which may run in this process or not."""
 
     object_name: str
     """The name of core's lazy platform object."""
-
-    rebased_module: str
-    """The module whose attributes are the re-based classes, by plugin name."""
 
     own_names: frozenset[str] = frozenset()
     """Names of the host's own platforms, in lower case: `variable` may name one, a plugin may not."""
@@ -54,6 +53,7 @@ class PlatformKind:
     """Whether the host takes only platforms whose `_enum` is OOT from outside."""
 
 
+# The contract takes longer to import than all of discovery: a process that only lists plugins does without.
 def _srt_base() -> type:
     from sglang_platform.core.contract.srt import SRTPlatform
 
@@ -73,9 +73,8 @@ SRT = PlatformKind(
     variable="SGLANG_PLATFORM",
     development_variable="SGLANG_PLATFORM_PLUGIN",
     core_base=_srt_base,
-    host=active_host,
+    host=LLM_RUNTIME,
     object_name="current_platform",
-    rebased_module="sglang_platform.core.hosts.sglang.srt.platforms",
 )
 """The LLM runtime's platforms."""
 
@@ -86,9 +85,8 @@ DIFFUSION = PlatformKind(
     variable="SGLANG_DIFFUSION_PLATFORM_OVERRIDE",
     development_variable="SGLANG_DIFFUSION_PLATFORM_PLUGIN",
     core_base=_diffusion_base,
-    host=active_diffusion_host,
+    host=DIFFUSION_RUNTIME,
     object_name="current_mm_platform",
-    rebased_module="sglang_platform.core.hosts.sglang.diffusion.platforms",
     # Read in 0.5.23; `sglang.multimodal_gen.runtime.platforms.BUILTIN_PLATFORM_NAMES`.
     own_names=frozenset({"cpu", "cuda", "rocm", "xpu", "mps", "npu", "musa"}),
     out_of_tree_only=True,
@@ -104,3 +102,9 @@ PLUGIN_GROUPS = {
     DIFFUSION.general_group: "diffusion general",
 }
 """Every group whose entry points are plugins, with what they are called in tables."""
+
+
+def installed_plugins() -> Iterator[EntryPointRecord]:
+    """Every plugin of either runtime, platforms and general ones."""
+    for group in PLUGIN_GROUPS:
+        yield from scan.records(group)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sglang_platform.core.discovery.scan import FoundDistribution, UnreadableMetadata, normalize
+from sglang_platform.core.discovery.distribution import FoundDistribution, UnreadableMetadata, normalize
 
 __all__ = ["found_by_finders"]
 

@@ -6,26 +6,26 @@ import copy
 import re
 import threading
 import types
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import asked_plugin
-from sglang_platform.core.discovery.failures import explain, plugin_failed
-from sglang_platform.core.discovery.kind import SRT, PlatformKind
-from sglang_platform.core.discovery.resolve import Choice, Decision, choose, give_up, load_choice
-from sglang_platform.core.discovery.trace import Trace, first_caller_outside
-from sglang_platform.core.errors import (
-    HostError,
-    PlatformError,
-    PluginFailed,
-    PluginOrigin,
-    ReentrantResolution,
+from sglang_platform.core.discovery.instance import (
+    PlatformInstance,
+    instance_for,
+    instantiate,
+    rebased,
+    shared_with_host,
 )
-from sglang_platform.core.hosts import HostAdapter
+from sglang_platform.core.discovery.kind import SRT, PlatformKind
+from sglang_platform.core.discovery.resolve import Decision, PlatformChoice, choose, give_up, load_choice
+from sglang_platform.core.discovery.trace import Trace, first_caller_outside
+from sglang_platform.core.errors import HostError, PlatformError, ReentrantResolution
 
 __all__ = ["Process", "host_attribute"]
+
+T = TypeVar("T")
 
 
 def host_attribute(plugin_name: str) -> str:
@@ -35,50 +35,107 @@ def host_attribute(plugin_name: str) -> str:
 
 
 class Process:
-    """The steps from nothing to a platform: `choose`, `decide`, `platform_type`, `turn`; each made once.
+    """How this process comes to its platform of one kind: it chooses a plugin, decides on a class, builds an instance.
 
-    A step that failed fails again with the same error. A thread that comes back to a step while it is inside it
-    gets ReentrantResolution; other threads wait.
+    Each of the three is made once, after the one before it. What failed fails again with the same error. A thread that
+    asks for one of them while it is making it gets ReentrantResolution; other threads wait.
     """
 
     def __init__(self, platform: Any, unresolved: type, kind: PlatformKind = SRT) -> None:
         self.platform = platform
+        """The lazy object."""
         self.kind = kind
         self.turned = False
+        """Whether the lazy object has become the platform."""
         self.trace: Trace | None = None
         self.decision: Decision | None = None
         self._unresolved = unresolved
         self._lock = threading.RLock()
-        self._busy = False
-        self._choice: Choice | None = None
+        self._in_step = False
+        self._choice: PlatformChoice | None = None
+        self._instance: PlatformInstance | None = None
         self._error: PlatformError | None = None
-        self._built: tuple[type, dict[str, Any]] | None = None
         self._stand_in: type | None = None
 
-    def choose(self) -> Choice:
+    def choose(self) -> PlatformChoice:
         """Which plugin is active; its class is not imported."""
         with self._lock:
-            if self._choice is None:
-                with self._step():
-                    self._choose()
-            assert self._choice is not None
-            return self._choice
+            return self._choice or self._step(self._choose)
 
     def decide(self) -> Decision:
-        """Which class is the platform's; it is not instantiated."""
+        """Which class is the platform's; it is not instantiated. Raises the PlatformError of the rules."""
         with self._lock:
-            if self.decision is None:
-                with self._step():
-                    self._decide()
-            assert self.decision is not None
-            return self.decision
+            return self.decision or self._step(self._decide)
+
+    def turn(self) -> None:
+        """Make the lazy object the platform."""
+        with self._lock:
+            if not self.turned:
+                self._become(self._build())
 
     def platform_type(self) -> type:
-        """The class that the platform object has, or will have at its next touch."""
+        """The class that the lazy object has, or will have at its next touch."""
         with self._lock:
-            if self.turned:
-                return type(self.platform)
-            return self._build()[0]
+            return type(self.platform) if self.turned else self._build().platform_class
+
+    def reset(self) -> None:
+        """See `current.reset`."""
+        with self._lock:
+            object.__setattr__(self.platform, "__class__", self._unresolved)
+            object.__setattr__(self.platform, "__dict__", {})
+            self.turned = self._in_step = False
+            self.trace = self.decision = self._choice = None
+            self._instance = self._error = self._stand_in = None
+            scan.invalidate()
+
+    def adopt(self, cls: type) -> object:
+        """Make the lazy object an instance of `cls`, the re-based class that the host instantiates; returns it.
+
+        Where the process resolved before the host was loaded, the object changes its class and keeps its state.
+        Raises HostError where `cls` is not the class of the platform that this process decided on.
+        """
+        with self._lock:
+            held = self._instance.platform_class if self._instance else self.decide().platform_class
+            if held is None or not issubclass(cls, held):
+                raise HostError(
+                    f"the host instantiates {cls.__module__}.{cls.__qualname__} as its platform",
+                    plugin=self.decision.origin if self.decision else None,
+                    why="this process decided on "
+                    + (f"{held.__module__}.{held.__qualname__}" if held else "no platform plugin"),
+                    fix="see `sglang-platform list --explain`; do not instantiate platform classes by hand",
+                )
+            instance = self._instance or self._step(lambda: instantiate(cls, self.decide().origin))
+            self._become(PlatformInstance(cls, instance.state))
+            return self.platform
+
+    def follow_host(self) -> None:
+        """Take over the host's own platform, where no plugin is active and this process resolved before the host came.
+
+        Does nothing in any other case.
+        """
+        with self._lock:
+            host = self.kind.host.adapter()
+            no_plugin = self.decision is not None and self.decision.origin is None
+            if host is not None and self.turned and no_plugin:
+                self._become(shared_with_host(host))
+
+    def host_platform_class(self, name: str) -> type:
+        """The re-based class of the platform this process decided on, by the attribute name that `activate()` gave.
+
+        Raises AttributeError where `name` is not the active plugin's.
+        """
+        origin, platform_class, trace = self.decide()
+        host = self.kind.host.adapter()
+        if host is None or origin is None or platform_class is None or host_attribute(origin.name) != name:
+            raise AttributeError(f"{name!r} is not the active platform plugin ({trace.outcome})")
+        return rebased(host, platform_class, origin)
+
+    def is_platform(self, other: object) -> bool:
+        """Whether `other` is the lazy object, or the host's own object whose class and state it took over."""
+        with self._lock:
+            if other is self.platform:
+                return True
+            return self._instance is not None and getattr(other, "__dict__", None) is self._instance.state
 
     def stand_in(self) -> type:
         """A class that is the platform's to every `issubclass`, and not the same object."""
@@ -95,99 +152,70 @@ class Process:
                 )
             return self._stand_in
 
-    def shares_state(self, other: object) -> bool:
-        """Whether `other` has the very state that the platform object has, or will have."""
-        with self._lock:
-            return self._built is not None and getattr(other, "__dict__", None) is self._built[1]
-
-    def turn(self) -> None:
-        """Make the object the platform. Its state is complete before its class changes."""
-        with self._lock:
-            if not self.turned:
-                self._take(*self._build())
-
-    def adopt(self, cls: type) -> object:
-        """See `current.adopt`."""
-        with self._lock:
-            held = self.platform_type() if self.turned or self._built else self.decide().platform_class
-            if held is None or not issubclass(cls, held):
-                raise HostError(
-                    f"the host instantiates {cls.__module__}.{cls.__qualname__} as its platform",
-                    plugin=self.decision.origin if self.decision else None,
-                    why="this process decided on "
-                    + (f"{held.__module__}.{held.__qualname__}" if held else "no platform plugin"),
-                    fix="see `sglang-platform list --explain`; do not instantiate platform classes by hand",
-                )
-            if self.turned:
-                object.__setattr__(self.platform, "__class__", cls)
-            elif self._built:
-                self._take(cls, self._built[1])
-            else:
-                with self._step():
-                    self._take(cls, self._instantiate(cls, self.decide().origin))
-            return self.platform
-
-    def follow_host(self) -> None:
-        """See `current.follow_host`."""
-        with self._lock:
-            host = self.kind.host()
-            if (
-                host is not None
-                and self.turned
-                and self.decision is not None
-                and self.decision.origin is None
-            ):
-                self._take(*self._share(self._own_platform(host)))
-
-    def host_platform_class(self, name: str) -> type:
-        """See `current.host_platform_class`."""
-        decision = self.decide()
-        host = self.kind.host()
-        if (
-            host is None
-            or decision.origin is None
-            or decision.platform_class is None
-            or host_attribute(decision.origin.name) != name
-        ):
-            raise AttributeError(f"{name!r} is not the active platform plugin ({decision.trace.outcome})")
-        return self._rebase(host, decision.platform_class, decision.origin)
-
     def describe(self) -> str:
         """The state in a few words, for `repr`."""
         if self._error is not None:
             return f"refused: {self._error.what}"
-        if self._built is not None:
-            return f"{self._built[0].__qualname__}, not touched yet"
-        return "being resolved" if self._busy else "not resolved yet"
+        if self._instance is not None:
+            return f"{self._instance.platform_class.__qualname__}, not touched yet"
+        return "being resolved" if self._in_step else "not resolved yet"
 
-    def reset(self) -> None:
-        """See `current.reset`."""
-        with self._lock:
-            object.__setattr__(self.platform, "__class__", self._unresolved)
-            object.__setattr__(self.platform, "__dict__", {})
-            self.turned = self._busy = False
-            self.trace = self.decision = self._choice = None
-            self._error = self._built = self._stand_in = None
-            scan.invalidate()
-
-    @contextmanager
-    def _step(self) -> Iterator[None]:
-        """Around work that runs foreign code. Remembers its error, refuses to be entered from inside."""
+    def _step(self, make: Callable[[], T]) -> T:
+        """Run `make`, which runs foreign code. Its error is remembered; asking for a step from inside is refused."""
         if self._error is not None:
-            again = copy.copy(self._error)
-            raise again from self._error.__cause__
-        if self._busy:
+            raise copy.copy(self._error) from self._error.__cause__
+        if self._in_step:
             raise self._reentrant()
-        self._busy = True
+        self._in_step = True
         try:
-            yield
+            return make()
         except PlatformError as error:
             self._error = error
             if self.trace is not None:
                 self.trace.refused(error)
             raise
         finally:
-            self._busy = False
+            self._in_step = False
+
+    def _choose(self) -> PlatformChoice:
+        if self._choice is None:
+            self.trace = Trace(self.kind.group, triggered_by=first_caller_outside())
+            self._choice = choose(self.kind, self.trace)
+        return self._choice
+
+    def _decide(self) -> Decision:
+        return self.decision or self._settle(load_choice(self._choose(), self.kind))
+
+    def _settle(self, decision: Decision) -> Decision:
+        """Keep a decision. Where it goes on without the chosen plugin, the choice does too."""
+        self.decision = decision
+        if decision.origin is None:
+            self._choice = self._choose()._replace(origin=None, location=None)
+        return decision
+
+    def _build(self) -> PlatformInstance:
+        if self._instance is None:
+            self._instance = self._step(self._instance_or_fall_back)
+        return self._instance
+
+    def _instance_or_fall_back(self) -> PlatformInstance:
+        decision = self._decide()
+        try:
+            return instance_for(decision, self.kind, self.platform)
+        except PlatformError as error:
+            if decision.origin is None:
+                raise
+            without = self._settle(
+                give_up(self._choose(), error)
+            )  # raises where the rules allow no fall back
+            return instance_for(without, self.kind, self.platform)
+
+    def _become(self, instance: PlatformInstance) -> None:
+        """Turn the lazy object. Its state is complete before its class changes."""
+        self._instance = instance
+        object.__setattr__(self.platform, "__dict__", instance.state)
+        self.turned = True  # before the class: see _Unresolved.__getattribute__
+        object.__setattr__(self.platform, "__class__", instance.platform_class)
 
     def _reentrant(self) -> ReentrantResolution:
         plugin = asked_plugin()
@@ -202,127 +230,3 @@ class Process:
             fix="use the platform later, in a function that runs after start-up: not while the plugin's modules "
             "are imported, not in activate(), not in the platform's __init__",
         )
-
-    def _choose(self) -> Choice:
-        if self._choice is None:
-            self.trace = Trace(self.kind.group, triggered_by=first_caller_outside())
-            self._choice = choose(self.kind, self.trace)
-        return self._choice
-
-    def _decide(self) -> Decision:
-        if self.decision is None:
-            choice = self._choose()
-            self.decision = load_choice(choice, self.kind)
-            self._follow(choice)
-        return self.decision
-
-    def _follow(self, choice: Choice) -> None:
-        """Where the decision went on without the chosen plugin, the choice did too."""
-        if choice.origin is not None and self.decision is not None and self.decision.origin is None:
-            self._choice = Choice(None, None, True, choice.trace)
-
-    def _build(self) -> tuple[type, dict[str, Any]]:
-        if self._built is None:
-            with self._step():
-                decision = self._decide()
-                try:
-                    self._built = self._build_for(decision)
-                except PlatformError as error:
-                    choice = self._choose()
-                    if choice.origin is None:
-                        raise
-                    self.decision = give_up(choice, error)
-                    self._follow(choice)
-                    self._built = self._build_for(self.decision)
-        return self._built
-
-    def _build_for(self, decision: Decision) -> tuple[type, dict[str, Any]]:
-        host = self.kind.host()
-        origin, platform_class = decision.origin, decision.platform_class
-        if platform_class is None or origin is None:
-            if host is not None:
-                return self._share(self._own_platform(host))
-            base = self.kind.core_base()
-            return base, self._instantiate(base, None)
-        if host is None:
-            return platform_class, self._instantiate(platform_class, origin)
-        if issubclass(platform_class, host.platform_base()):
-            # Written on the host's classes: unless it holds ours, it makes its own object, and we share it.
-            theirs = self._own_platform(host)
-            if theirs is self.platform:  # the adapter gave the host our object before it resolved
-                return platform_class, self._instantiate(platform_class, origin)
-            if type(theirs) is not platform_class:
-                raise HostError(
-                    f"the host chose {type(theirs).__module__}.{type(theirs).__qualname__}, the installed plugins "
-                    f"call for {platform_class.__module__}.{platform_class.__qualname__}",
-                    plugin=origin,
-                    why="the host resolved by other rules, or swallowed this plugin's failure",
-                    fix=f"set {self.kind.variable}={origin.name} and see `sglang-platform list --explain`",
-                )
-            return self._share(theirs)
-        rebased = self._rebase(host, platform_class, origin)
-        return rebased, self._instantiate(rebased, origin)
-
-    def _own_platform(self, host: HostAdapter) -> Any:
-        try:
-            return host.own_platform()
-        except PlatformError:
-            raise
-        except Exception as error:
-            raise HostError(
-                f"{host.name} {host.version} could not resolve its own platform",
-                why=explain(error),
-                fix="see the host's own message; the installed plugins: `sglang-platform list`",
-            ) from error
-
-    def _share(self, theirs: Any) -> tuple[type, dict[str, Any]]:
-        self._check_layout(type(theirs), None)
-        return type(theirs), vars(theirs)
-
-    def _rebase(self, host: HostAdapter, platform_class: type, origin: PluginOrigin) -> type:
-        try:
-            return host.rebase_platform(platform_class, origin)
-        except PlatformError:
-            raise
-        except Exception as error:
-            raise plugin_failed(
-                f"the platform class of plugin {origin.name!r} cannot be put on {host.name} {host.version}",
-                origin,
-                error,
-                fix=f"see which base classes {platform_class.__qualname__} mixes",
-            ) from error
-
-    def _instantiate(self, cls: type, origin: PluginOrigin | None) -> dict[str, Any]:
-        """The state of a fresh instance.
-
-        Built on a twin, so that no thread ever sees the platform object half initialised. `type.__call__` goes
-        around the metaclass of re-based classes, which gives out the platform object itself.
-        """
-        self._check_layout(cls, origin)
-        try:
-            return vars(type.__call__(cls))  # type: ignore[no-any-return]
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            origin = origin or PluginOrigin(cls.__qualname__)
-            what = f"the platform {cls.__module__}.{cls.__qualname__} could not be instantiated"
-            raise plugin_failed(
-                what, origin, error, fix="its __init__ takes no arguments and must not raise"
-            ) from error
-
-    def _check_layout(self, cls: type, origin: PluginOrigin | None) -> None:
-        try:
-            object.__setattr__(object.__new__(self._unresolved), "__class__", cls)
-        except TypeError as error:
-            raise PluginFailed(
-                f"{cls.__module__}.{cls.__qualname__} cannot be the platform's class",
-                plugin=origin,
-                why=str(error),
-                fix="derive it from plain Python classes: no __slots__, no extension type among its bases",
-            ) from error
-
-    def _take(self, cls: type, state: dict[str, Any]) -> None:
-        object.__setattr__(self.platform, "__dict__", state)
-        self._built = (cls, state)
-        self.turned = True  # before the class: see _Unresolved.__getattribute__
-        object.__setattr__(self.platform, "__class__", cls)

@@ -8,32 +8,34 @@ failed is an error, unless `SGLANG_PLATFORM_ON_ERROR=warn`. There is no priority
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import ask, load_class
-from sglang_platform.core.discovery.failures import amended
 from sglang_platform.core.discovery.kind import SRT, PlatformKind
 from sglang_platform.core.discovery.log import log
+from sglang_platform.core.discovery.refusals import (
+    not_found,
+    one_error,
+    refuse_duplicates,
+    refuse_in_tree,
+    refuse_own_names,
+)
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import ON_ERROR_VARIABLE, Settings, read_settings
 from sglang_platform.core.discovery.trace import Candidate, Trace
 from sglang_platform.core.errors import (
-    DuplicatePlugins,
     PlatformError,
     PluginFailed,
-    PluginNotFound,
     PluginOrigin,
     SeveralPlatforms,
 )
-from sglang_platform.core.spelling import nearest
 
-__all__ = ["Choice", "Decision", "choose", "load_choice", "refuse_duplicates", "resolve"]
+__all__ = ["Decision", "PlatformChoice", "choose", "load_choice", "resolve"]
 
 
-class Choice(NamedTuple):
+class PlatformChoice(NamedTuple):
     """Which plugin gives the platform, before its class is imported."""
 
     origin: PluginOrigin | None
@@ -65,7 +67,7 @@ def resolve(kind: PlatformKind = SRT, trace: Trace | None = None) -> Decision:
     return load_choice(choose(kind, trace), kind)
 
 
-def choose(kind: PlatformKind = SRT, trace: Trace | None = None) -> Choice:
+def choose(kind: PlatformKind = SRT, trace: Trace | None = None) -> PlatformChoice:
     """Ask the plugins of `kind` by the rules. Their platform classes are not imported.
 
     `trace` is filled in; pass one to read it where this raises. Raises ConfigurationError, PluginNotFound,
@@ -83,7 +85,7 @@ def choose(kind: PlatformKind = SRT, trace: Trace | None = None) -> Choice:
         trace.scan_seconds = time.perf_counter() - started
         trace.candidates = [Candidate(record.origin, record.value) for record in found]
         trace.notes += [f"unreadable: {path}: {reason}" for path, reason in scan.scan().unreadable]
-        _refuse_own_names(found, kind)
+        refuse_own_names(found, kind)
         if settings.platform is not None and settings.platform.lower() in kind.own_names:
             choice = _leave_to_host(settings.platform, kind, trace)
         elif settings.development is not None:
@@ -100,7 +102,7 @@ def choose(kind: PlatformKind = SRT, trace: Trace | None = None) -> Choice:
     return choice
 
 
-def load_choice(choice: Choice, kind: PlatformKind = SRT) -> Decision:
+def load_choice(choice: PlatformChoice, kind: PlatformKind = SRT) -> Decision:
     """Import the class of a choice. Raises PluginFailed, unless the choice may fall back."""
     trace = choice.trace
     if choice.origin is None or choice.location is None:
@@ -108,7 +110,7 @@ def load_choice(choice: Choice, kind: PlatformKind = SRT) -> Decision:
     started = time.perf_counter()
     try:
         platform_class = load_class(choice.location, choice.origin, lambda: _bases(kind))
-        _refuse_in_tree(platform_class, choice.origin, kind)
+        refuse_in_tree(platform_class, choice.origin, kind)
     except PlatformError as error:
         return give_up(choice, error)
     finally:
@@ -116,7 +118,7 @@ def load_choice(choice: Choice, kind: PlatformKind = SRT) -> Decision:
     return Decision(choice.origin, platform_class, trace)
 
 
-def give_up(choice: Choice, error: PlatformError) -> Decision:
+def give_up(choice: PlatformChoice, error: PlatformError) -> Decision:
     """The chosen plugin failed after it was chosen: raise, or decide for no plugin where that is allowed."""
     trace = choice.trace
     assert choice.origin is not None
@@ -130,61 +132,20 @@ def give_up(choice: Choice, error: PlatformError) -> Decision:
     return Decision(None, None, trace)
 
 
-def refuse_duplicates(found: Iterable[EntryPointRecord]) -> None:
-    """Raises DuplicatePlugins where two records of one group have one name."""
-    by_name: dict[str, list[EntryPointRecord]] = {}
-    for record in found:
-        by_name.setdefault(record.name, []).append(record)
-    for name, same in by_name.items():
-        if len({(record.origin, record.value) for record in same}) > 1:
-            carriers = [f"{record.origin} = {record.value}" for record in same]
-            distributions = sorted({record.origin.distribution or "?" for record in same})
-            raise DuplicatePlugins(
-                f"{len(same)} plugins are named {name!r} in {same[0].group}",
-                why="; ".join(carriers),
-                fix=f"uninstall all but one of: {', '.join(distributions)}"
-                if len(distributions) > 1
-                else f"correct the entry points of {distributions[0]}",
-            )
-
-
-def _refuse_own_names(found: Iterable[EntryPointRecord], kind: PlatformKind) -> None:
-    for record in found:
-        if record.name.lower() in kind.own_names:
-            raise PluginFailed(
-                f"a plugin in {record.group} is named {record.name!r}, as a platform of the host's own",
-                plugin=record.origin,
-                why=f"the {kind.runtime} runtime keeps these names for itself: {', '.join(sorted(kind.own_names))}",
-                fix=f"give the entry point another name, or uninstall {record.origin.distribution}",
-            )
-
-
-def _refuse_in_tree(cls: type, origin: PluginOrigin, kind: PlatformKind) -> None:
-    identity = getattr(getattr(cls, "_enum", None), "name", None)
-    if kind.out_of_tree_only and identity != "OOT":
-        raise PluginFailed(
-            f"the {kind.runtime} runtime takes only out-of-tree platforms from plugins, and {cls.__qualname__} is none",
-            plugin=origin,
-            why=f"{cls.__module__}.{cls.__qualname__} has _enum {identity}",
-            fix=f"set _enum = PlatformEnum.OOT, or do not register it in {kind.group} and leave this device to the "
-            "host's own platform",
-        )
-
-
-def _leave_to_host(name: str, kind: PlatformKind, trace: Trace) -> Choice:
+def _leave_to_host(name: str, kind: PlatformKind, trace: Trace) -> PlatformChoice:
     for candidate in trace.candidates:
         candidate.reason = f"{kind.variable}={name}"
     trace.outcome = f"{kind.variable} names the host's own platform {name.lower()!r}"
-    return Choice(None, None, False, trace)
+    return PlatformChoice(None, None, False, trace)
 
 
 def _bases(kind: PlatformKind) -> tuple[type, ...]:
-    host = kind.host()
+    host = kind.host.adapter()
     core_base = kind.core_base()
     return (core_base,) if host is None else (core_base, host.platform_base())
 
 
-def _take_development(settings: Settings, kind: PlatformKind, trace: Trace) -> Choice:
+def _take_development(settings: Settings, kind: PlatformKind, trace: Trace) -> PlatformChoice:
     assert settings.development is not None
     name, location = settings.development
     origin = PluginOrigin(name)
@@ -197,12 +158,14 @@ def _take_development(settings: Settings, kind: PlatformKind, trace: Trace) -> C
     return _chosen(origin, location, False, trace)
 
 
-def _ask_named(name: str, found: Sequence[EntryPointRecord], kind: PlatformKind, trace: Trace) -> Choice:
+def _ask_named(
+    name: str, found: Sequence[EntryPointRecord], kind: PlatformKind, trace: Trace
+) -> PlatformChoice:
     for candidate in trace.candidates:
         candidate.reason = f"{kind.variable}={name}"
     named = [record for record in found if record.name == name]
     if not named:
-        raise _not_found(name, found, kind)
+        raise not_found(name, found, kind)
     refuse_duplicates(named)
     record = named[0]
     candidate = trace.candidate(record.origin)
@@ -221,7 +184,7 @@ def _ask_named(name: str, found: Sequence[EntryPointRecord], kind: PlatformKind,
 
 def _ask_all(
     found: Sequence[EntryPointRecord], settings: Settings, kind: PlatformKind, trace: Trace
-) -> Choice:
+) -> PlatformChoice:
     refuse_duplicates(found)
     active: list[EntryPointRecord] = []
     failures: list[PlatformError] = []
@@ -234,7 +197,7 @@ def _ask_all(
             candidate.outcome = "active"
             active.append(record)
     if failures and settings.stop_on_error:
-        raise _one_error(failures)
+        raise one_error(failures)
     for error in failures:
         _warn(error, trace)
     if len(active) > 1:
@@ -251,7 +214,7 @@ def _ask_all(
     trace.outcome = "no platform plugin is active" if found else "no platform plugin is installed"
     reasons = "; ".join(f"{candidate.origin}: {candidate.reason}" for candidate in trace.candidates)
     log(__name__).info("%s%s", trace.outcome, f" ({reasons})" if reasons else "")
-    return Choice(None, None, True, trace)
+    return PlatformChoice(None, None, True, trace)
 
 
 def _ask_into(candidate: Candidate, record: EntryPointRecord) -> PlatformError | None:
@@ -268,44 +231,13 @@ def _ask_into(candidate: Candidate, record: EntryPointRecord) -> PlatformError |
     return None
 
 
-def _chosen(origin: PluginOrigin, location: str, may_fall_back: bool, trace: Trace) -> Choice:
+def _chosen(origin: PluginOrigin, location: str, may_fall_back: bool, trace: Trace) -> PlatformChoice:
     trace.candidate(origin).outcome = "chosen"
     trace.outcome = f"{origin} is the platform: {location}"
     log(__name__).info("platform: %s at %s", origin, location)
-    return Choice(origin, location, may_fall_back, trace)
+    return PlatformChoice(origin, location, may_fall_back, trace)
 
 
 def _warn(error: PlatformError, trace: Trace) -> None:
     trace.notes.append(f"{ON_ERROR_VARIABLE}=warn: went on without {error.plugin}")
     log(__name__).warning("%s=warn, going on without it: %s", ON_ERROR_VARIABLE, error)
-
-
-def _one_error(failures: list[PlatformError]) -> PlatformError:
-    without = f"go on without it: {ON_ERROR_VARIABLE}=warn"
-    if len(failures) == 1:
-        return amended(failures[0], without)
-    error = PluginFailed(
-        f"{len(failures)} platform plugins failed",
-        why="\n".join(str(failure) for failure in failures),
-        fix=f"correct or uninstall them, or {without}",
-    )
-    error.__cause__ = failures[0]
-    return error
-
-
-def _not_found(name: str, found: Sequence[EntryPointRecord], kind: PlatformKind) -> PluginNotFound:
-    if not found:
-        return PluginNotFound(
-            f"{kind.variable}={name!r}, but no platform plugin is installed",
-            why=f"no installed distribution has an entry point in {kind.group}",
-            fix="pip install the package that brings it (into this environment), or unset " + kind.variable,
-        )
-    known = Counter(record.name for record in found)
-    meant = nearest(name, known)
-    return PluginNotFound(
-        f"{kind.variable}={name!r} names no installed platform plugin"
-        + (f"; did you mean {meant!r}?" if meant else ""),
-        why=f"installed: {', '.join(str(record.origin) for record in found)}",
-        fix=(f"set {kind.variable}={meant}" if meant else "set one of those names")
-        + ", or pip install the package that brings it",
-    )

@@ -13,21 +13,20 @@ from __future__ import annotations
 # pathlib would double the time of a scan.
 # ruff: noqa: PTH110, PTH113, PTH208
 import os
-import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from sglang_platform.core.discovery.distribution import FoundDistribution, UnreadableMetadata, normalize
+from sglang_platform.core.discovery.metadata import found_by_finders
 from sglang_platform.core.errors import PluginOrigin
 
 __all__ = [
     "EntryPointRecord",
     "HiddenDistribution",
     "Scan",
-    "UnreadableMetadata",
     "invalidate",
-    "normalize",
     "records",
     "scan",
     "scan_paths",
@@ -43,13 +42,6 @@ class EntryPointRecord(NamedTuple):
     name: str
     value: str
     origin: PluginOrigin
-
-
-class UnreadableMetadata(NamedTuple):
-    """A metadata file that may carry a plugin and cannot be read."""
-
-    path: str
-    reason: str
 
 
 class HiddenDistribution(NamedTuple):
@@ -92,31 +84,6 @@ def records(group: str) -> tuple[EntryPointRecord, ...]:
     return tuple(record for record in scan().records if record.group == group)
 
 
-def normalize(name: str) -> str:
-    """A distribution's name in the form in which two spellings of it are equal."""
-    return re.sub(r"[-_.]+", "_", name).lower()
-
-
-class FoundDistribution:
-    """A distribution on the path; one without entry points counts because it may hide one that has them."""
-
-    __slots__ = ("entry_points", "has_metadata", "identity", "name", "path")
-
-    def __init__(
-        self,
-        name: str,
-        path: str,
-        has_metadata: bool | None = None,
-        entry_points: list[tuple[str, str, str]] | None = None,
-        identity: tuple[str | None, str | None] | None = None,
-    ) -> None:
-        self.name = name  # normalised
-        self.path = path
-        self.has_metadata = has_metadata  # None where nobody had to look yet, as with the identity
-        self.entry_points = entry_points or []  # (group, name, value)
-        self.identity = identity  # (name, version) as the metadata states them
-
-
 def scan_paths(paths: Iterable[str | os.PathLike[str]]) -> Scan:
     """The scan of the given path entries, as if they were `sys.path`."""
     found: list[FoundDistribution] = []
@@ -131,8 +98,6 @@ def scan_paths(paths: Iterable[str | os.PathLike[str]]) -> Scan:
 
 def _scan_process() -> Scan:
     if _has_foreign_finder():
-        from sglang_platform.core.discovery.metadata import found_by_finders
-
         unreadable: list[UnreadableMetadata] = []
         return _first_of_each_name(list(found_by_finders(None, unreadable)), unreadable)
     return scan_paths(sys.path)
@@ -164,8 +129,6 @@ def _scan_entry(entry: str, unreadable: list[UnreadableMetadata]) -> Iterator[Fo
         plain = not folder.lower().rstrip("/").endswith(".egg")
     infos = [child for child in children if child[-5:].lower() == "-info"]
     if not plain or any(map(_is_odd, infos)):
-        from sglang_platform.core.discovery.metadata import found_by_finders
-
         yield from found_by_finders([entry], unreadable)
         return
     for child in infos:

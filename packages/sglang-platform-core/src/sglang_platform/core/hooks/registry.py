@@ -22,7 +22,7 @@ from sglang_platform.core.hooks.patching.engine import HookEngine
 from sglang_platform.core.hooks.registration import RETURN_NONE, HookSource, HookType, Registration
 from sglang_platform.core.hooks.report import HookRecord, record
 from sglang_platform.core.hooks.targets import parse
-from sglang_platform.core.hosts import plugin_run_by_host
+from sglang_platform.core.host import plugin_run_by_host
 
 __all__ = [
     "RETURN_NONE",

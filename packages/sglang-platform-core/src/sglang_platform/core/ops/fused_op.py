@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from sglang_platform.core.discovery.current import current_platform
+
 __all__ = ["FusedOp", "FusedOpEntry", "MoEExperts", "RMSNorm", "RotaryEmbedding", "SiluAndMul"]
 
 Forward = Callable[..., Any]
@@ -56,8 +58,6 @@ class FusedOp:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from sglang_platform.core.discovery.current import current_platform
-
         return self.resolve(current_platform.get_dispatch_key_name())(*args, **kwargs)
 
     def resolve(self, platform_key: str) -> Forward:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from sglang_platform.core.errors import PlatformError, PluginOrigin
+from sglang_platform.core.hooks.registry import current_source
 
 __all__ = ["Entries", "Entry", "RegistryError"]
 
@@ -39,12 +40,10 @@ class Entries(Generic[T]):
         self._lock = threading.Lock()
         self._by_id: dict[str, Entry[T]] = {}
         self._ordered: tuple[Entry[T], ...] = ()
-        self._listeners: list[Callable[[Entry[T]], None]] = []
+        self._waiting: list[Callable[[], None]] = []
 
     def add(self, id: str, part: T, priority: int = 0) -> None:
         """Raises RegistryError where `id` is no non-empty str, or another part has it."""
-        from sglang_platform.core.hooks.registry import current_source
-
         if not isinstance(id, str) or not id.strip():
             raise RegistryError(f"a {self.what} needs a non-empty str as its id, not {id!r}")
         entry = Entry(id, part, priority, current_source())
@@ -61,9 +60,9 @@ class Entries(Generic[T]):
                 )
             self._by_id[id] = entry
             self._ordered = tuple(sorted(self._by_id.values(), key=lambda one: (one.priority, one.id)))
-            listeners = tuple(self._listeners)
-        for listener in listeners:
-            listener(entry)
+            waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call()
 
     def remove(self, id: str) -> bool:
         """Forget the part; False where there is none of that id."""
@@ -78,19 +77,19 @@ class Entries(Generic[T]):
     def ids(self) -> tuple[str, ...]:
         return tuple(sorted(self._by_id))
 
-    def when_added(self, listener: Callable[[Entry[T]], None]) -> None:
-        """Call `listener(entry)` for each entry, those that are here already included."""
+    def when_first_added(self, call: Callable[[], None]) -> None:
+        """Call `call()` once: now if there is an entry, else when the first one is added."""
         with self._lock:
-            self._listeners.append(listener)
-            held = self._ordered
-        for entry in held:
-            listener(entry)
+            if not self._by_id:
+                self._waiting.append(call)
+                return
+        call()
 
     def clear(self) -> None:
-        """Forget all parts and listeners. For tests."""
+        """Forget all parts, and who waits for the first. For tests."""
         with self._lock:
             self._by_id.clear()
-            self._listeners.clear()
+            self._waiting.clear()
             self._ordered = ()
 
     def __iter__(self) -> Iterator[Entry[T]]:

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.hosts import active_host
+from sglang_platform.core.host import active_host
 
 __all__ = ["PARTS", "PARTS_VARIABLE", "Choice", "HostAlways", "HostIfImportable", "Own", "PartsRule", "Rule"]
 

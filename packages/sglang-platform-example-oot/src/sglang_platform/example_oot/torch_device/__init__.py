@@ -10,9 +10,9 @@ import os
 import sys
 import threading
 
-__all__ = ["NAME", "open_device"]
+from sglang_platform.example_oot.torch_device.name import NAME
 
-NAME = "example_oot"
+__all__ = ["NAME", "open_device"]
 
 _lock = threading.Lock()
 _device_type: str | None = None

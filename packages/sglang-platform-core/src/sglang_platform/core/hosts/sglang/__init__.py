@@ -1,7 +1,2 @@
-"""The adapter to SGLang. Imported only in a process that runs SGLang."""
-
-from __future__ import annotations
-
-from sglang_platform.core.hosts.sglang.srt.adapter import ADAPTER
-
-__all__ = ["ADAPTER"]
+"""The adapter to SGLang: `srt/` for its LLM runtime, `diffusion/` for its diffusion runtime, `seams/` for what SGLang
+does not ask a platform. Imported only in a process that runs SGLang."""

@@ -12,10 +12,11 @@ implementation serves what the vendor left alone.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["REBASED_MARK", "host_first", "rebase"]
+__all__ = ["REBASED_MARK", "host_first", "is_rebased", "rebase"]
 
 REBASED_MARK = "_rebased_by_host"
 
@@ -54,6 +55,11 @@ def rebase(
     return found
 
 
+def is_rebased(instance: object) -> bool:
+    """Whether the class of `instance` was made here."""
+    return bool(getattr(type(instance), REBASED_MARK, False))
+
+
 def host_first(core_base: type, host_base: type) -> dict[str, Any]:
     """A bridge under which the host's implementation serves every name that core's base class shares with it."""
     bridge: dict[str, Any] = {}
@@ -75,7 +81,5 @@ def _subclass(
     metaclass: type | None = None,
 ) -> type:
     # type() works out the most derived metaclass (the host's pools are ABCs) unless one is given.
-    import types
-
     keywords = {"metaclass": metaclass} if metaclass is not None else {}
     return types.new_class(name, bases, keywords, lambda ns: ns.update({**(namespace or {}), **mark}))

@@ -18,7 +18,7 @@ from sglang_platform.core.discovery.groups import (
 )
 from sglang_platform.core.discovery.kind import KINDS, PLUGIN_GROUPS, SRT, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
-from sglang_platform.core.discovery.resolve import refuse_duplicates
+from sglang_platform.core.discovery.refusals import refuse_duplicates
 from sglang_platform.core.discovery.settings import PLUGINS_VARIABLE, plugin_filter, stop_on_error
 from sglang_platform.core.discovery.versions import conflicts, installed_version
 from sglang_platform.core.errors import PlatformError, PluginOrigin

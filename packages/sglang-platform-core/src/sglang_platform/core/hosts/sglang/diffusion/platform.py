@@ -6,11 +6,11 @@ from pkgutil import resolve_name
 from typing import Any
 
 from sglang_platform.core.attention.diffusion import DiffusionAttention
+from sglang_platform.core.discovery.kind import DIFFUSION
 from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.hosts.sglang.checked import check_part
-from sglang_platform.core.hosts.sglang.diffusion import attention
-from sglang_platform.core.hosts.sglang.diffusion import device_module as mm_device_module
-from sglang_platform.core.hosts.sglang.rebase import rebase
+from sglang_platform.core.hosts.sglang.diffusion import attention, device_module
+from sglang_platform.core.hosts.sglang.platform_class import OneObject, rebase_for
 
 __all__ = ["rebase_platform"]
 
@@ -24,22 +24,14 @@ def rebase_platform(cls: type, origin: PluginOrigin) -> type:
     """
     from sglang.multimodal_gen.runtime.platforms.interface import Platform, PlatformEnum
 
-    from sglang_platform.core.contract.mm import MMPlatform
-
-    rebased = rebase(cls, MMPlatform, Platform, outer=_HostFacing, metaclass=_OneObject)
+    rebased = rebase_for(cls, origin, Platform, outer=_HostFacing, metaclass=_OneDiffusionPlatform)
     if rebased is not cls:
-        rebased._plugin_origin = origin  # type: ignore[attr-defined]
         rebased._enum = PlatformEnum[cls._enum.name]  # type: ignore[attr-defined]
     return rebased
 
 
-class _OneObject(type):
-    """Instantiating the class gives core's `current_mm_platform`, so that core and the host hold one object."""
-
-    def __call__(cls) -> Any:
-        from sglang_platform.core.discovery.current_diffusion import process
-
-        return process.adopt(cls)
+class _OneDiffusionPlatform(OneObject):
+    kind = DIFFUSION
 
 
 class _HostFacing:
@@ -66,7 +58,7 @@ class _HostFacing:
         return self._communicator("get_all_to_all_communicator_cls")
 
     def init_backend(self) -> None:
-        mm_device_module.complete(self)
+        device_module.complete(self)
         super().init_backend()  # type: ignore[misc]
 
     def _communicator(self, method: str) -> str:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from sglang_platform.core.discovery.kind import DIFFUSION
+from sglang_platform.core.hosts.sglang.diffusion import loader
+from sglang_platform.core.hosts.sglang.platform_class import rebased_class
 
 __all__: list[str] = []
 
 
-def __getattr__(name: str) -> Any:
-    from sglang_platform.core.discovery.current_diffusion import process
-    from sglang_platform.core.hosts.sglang.diffusion.loader import become_the_only_plugin
-
-    if name.startswith("__"):
-        raise AttributeError(name)
-    cls = process.host_platform_class(name)
-    become_the_only_plugin()
+def __getattr__(name: str) -> type:
+    cls = rebased_class(DIFFUSION, name)
+    loader.become_the_only_plugin()
     return cls

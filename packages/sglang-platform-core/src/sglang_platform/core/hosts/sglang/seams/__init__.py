@@ -1,1 +1,1 @@
-"""Where SGLang does not ask the platform: each file carries one answer or feature in by hooks."""
+"""Seams: one file per feature that SGLang does not ask a platform for, and that a hook of ours carries in."""

@@ -7,14 +7,15 @@ from typing import Any
 
 from sglang_platform.core.distributed.communicator import COLLECTIVES
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hosts.sglang.seams.places import GROUP_COORDINATOR
+from sglang_platform.core.hosts.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
 
-_GROUP = "sglang.srt.distributed.parallel_state:GroupCoordinator"
 _KEPT = "_sglang_platform_communicator"
 
 
-def register_hooks(platform: Any) -> None:
+def register_hooks(platform: Any, host: HostFacts) -> None:
     """Give each group of more than one rank its communicator, and let it carry the collectives it has."""
     cls = platform.get_communicator_class()
     if cls is None:
@@ -30,10 +31,10 @@ def register_hooks(platform: Any) -> None:
             )
             setattr(group, _KEPT, communicator)
 
-    HookRegistry.register(f"{_GROUP}.__init__", equip, HookType.AFTER)
+    HookRegistry.register(f"{GROUP_COORDINATOR}.__init__", equip, HookType.AFTER)
     for name in COLLECTIVES:
         if hasattr(cls, name):
-            HookRegistry.register(f"{_GROUP}.{name}", _routed(name), HookType.AROUND)
+            HookRegistry.register(f"{GROUP_COORDINATOR}.{name}", _routed(name), HookType.AROUND)
 
 
 def _routed(name: str) -> Callable[..., Any]:

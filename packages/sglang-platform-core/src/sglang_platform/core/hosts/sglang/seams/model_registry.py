@@ -10,6 +10,7 @@ from typing import Any
 
 from sglang_platform.core.errors import HostError
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hosts.sglang.versions import HostFacts
 from sglang_platform.core.registries import models
 
 __all__ = ["register_hooks"]
@@ -18,7 +19,7 @@ _REGISTRY = "sglang.srt.models.registry:_ModelRegistry"
 _PACKAGE = "sglang.srt.models"
 
 
-def register_hooks() -> None:
+def register_hooks(platform: Any, host: HostFacts) -> None:
     """Serve registered architectures, and say why one that the host leaves out is not served."""
     HookRegistry.register(f"{_REGISTRY}.resolve_model_cls", _resolve, HookType.AROUND)
     HookRegistry.register(f"{_REGISTRY}.get_supported_archs", _with_ours, HookType.AFTER)

@@ -7,10 +7,12 @@ wraps what the child is to run: the child first loads its plugins.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hosts.sglang.versions import HostFacts
 
 __all__ = ["PluginsFirst", "register_hooks"]
 
@@ -33,7 +35,7 @@ class PluginsFirst:
         return _as_it_is_now(self.target)(*args, **kwargs)
 
 
-def register_hooks() -> None:
+def register_hooks(platform: Any, host: HostFacts) -> None:
     """Wrap the target of every process that this one starts to run the host's code."""
     HookRegistry.register("multiprocessing.process:BaseProcess.__init__", _wrap_target, HookType.BEFORE)
 
@@ -56,8 +58,6 @@ def _runs_the_host(target: Any) -> bool:
 
 
 def _as_it_is_now(target: Callable[..., Any]) -> Callable[..., Any]:
-    import sys
-
     name, module = getattr(target, "__qualname__", ""), sys.modules.get(getattr(target, "__module__", ""))
     found = getattr(module, name, None) if name.isidentifier() else None
     return found if callable(found) else target

@@ -9,14 +9,15 @@ from typing import Any
 
 from sglang_platform.core.contract.bridges import older_methods
 from sglang_platform.core.contract.types import kv_pool_kind
+from sglang_platform.core.discovery.kind import SRT
 from sglang_platform.core.errors import HostError, PluginOrigin
-from sglang_platform.core.hosts.sglang.rebase import rebase
+from sglang_platform.core.hosts.sglang.platform_class import OneObject, rebase_for
 from sglang_platform.core.hosts.sglang.seams import piecewise
+from sglang_platform.core.hosts.sglang.seams.fused_ops import register_fused_ops
+from sglang_platform.core.hosts.sglang.seams.kv_pools import registered_pool_cls
 from sglang_platform.core.hosts.sglang.seams.server_args import choose_attention_backend
-from sglang_platform.core.hosts.sglang.srt import parts, pools
-from sglang_platform.core.hosts.sglang.srt.served_model import served_model
+from sglang_platform.core.hosts.sglang.srt import parts, pools, stubs
 from sglang_platform.core.hosts.sglang.versions import facts
-from sglang_platform.core.registries.pools import resolve_kv_pool_factory
 
 __all__ = ["rebase_platform"]
 
@@ -26,24 +27,18 @@ def rebase_platform(cls: type, origin: PluginOrigin) -> type:
 
     The host instantiates the answer; its metaclass gives the process's one platform object each time.
     """
-    from sglang.srt.platforms.interface import SRTPlatform as HostPlatform
+    from sglang.srt.platforms.interface import SRTPlatform
 
-    from sglang_platform.core.contract.srt import SRTPlatform
-
-    rebased = rebase(cls, SRTPlatform, HostPlatform, outer=_outer(facts().version), metaclass=_OneObject)
-    if rebased is not cls:
-        rebased._plugin_origin = origin  # type: ignore[attr-defined]
-    return rebased
+    return rebase_for(cls, origin, SRTPlatform, outer=_outer(facts().version), metaclass=_OneSRTPlatform)
 
 
-class _OneObject(type):
-    """Instantiating the class gives core's `current_platform`, so that core and the host hold one object."""
+class _OneSRTPlatform(OneObject):
+    """The host instantiates its platform while it imports its first modules: the last moment for stubs."""
+
+    kind = SRT
 
     def __call__(cls) -> Any:
-        from sglang_platform.core.discovery.current import adopt
-        from sglang_platform.core.hosts.sglang.srt import stubs
-
-        platform = adopt(cls)
+        platform = super().__call__()
         stubs.install(platform)
         return platform
 
@@ -71,9 +66,7 @@ class _HostFacing:
 
     def get_kv_pool_cls(self, *, kind: str) -> type | None:
         kind = kv_pool_kind(kind)
-        model = served_model()
-        found = resolve_kv_pool_factory(model.model_config, model.server_args) if model.model_config else None
-        cls = found[1](kind) if found else None
+        cls = registered_pool_cls(kind)
         if cls is None:
             try:
                 cls = super().get_kv_pool_cls(kind=kind)  # type: ignore[misc]
@@ -128,8 +121,6 @@ class _HostFacing:
             choose_attention_backend(server_args, default)
 
     def init_backend(self) -> None:
-        from sglang_platform.core.hosts.sglang.seams.fused_ops import register_fused_ops
-
         super().init_backend()  # type: ignore[misc]
         self._register_attention_backends()
         register_fused_ops(self.get_dispatch_key_name(), in_tree=not self.is_out_of_tree())  # type: ignore[attr-defined]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from sglang_platform.core.discovery.kind import SRT
+from sglang_platform.core.hosts.sglang.platform_class import rebased_class
+from sglang_platform.core.hosts.sglang.srt import loader, plugin
 
 __all__: list[str] = []
 
 
-def __getattr__(name: str) -> Any:
-    from sglang_platform.core.discovery.current import host_platform_class
-    from sglang_platform.core.hosts.sglang.srt.loader import become_the_only_plugin
-
-    if name.startswith("__"):
-        raise AttributeError(name)
-    cls = host_platform_class(name)
-    become_the_only_plugin()
+def __getattr__(name: str) -> type:
+    cls = rebased_class(SRT, name)
+    loader.become_the_only_plugin(plugin.load)
     return cls

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 
-from sglang_platform.core.counters import REPORT_DIR_VARIABLE
-from sglang_platform.core.errors import LaunchRefused, PlatformError
+from sglang_platform.core.discovery.current import current_platform
+from sglang_platform.core.errors import LaunchRefused
+from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
+from sglang_platform.core.hosts.sglang.rebase import is_rebased
+from sglang_platform.core.hosts.sglang.seams import in_order
+from sglang_platform.core.hosts.sglang.srt import (
+    attention_choices,
+    build_locks,
+    guard,
+    limits,
+    loader,
+    proof,
+    report,
+)
+from sglang_platform.core.hosts.sglang.taking_over import core_origin, refusing_the_launch
+from sglang_platform.core.hosts.sglang.versions import facts
+from sglang_platform.core.plugins import load_plugins
 
 __all__ = ["load"]
 
@@ -17,37 +31,16 @@ def load() -> None:
     Called by SGLang's `load_plugins()`, which logs and drops any `Exception`; what must stop the launch leaves here
     as `LaunchRefused`, which is none.
     """
-    try:
-        _load()
-    except PlatformError as error:
-        raise LaunchRefused.because(error) from error
-
-
-def _load() -> None:
-    from sglang_platform.core.discovery import current
-    from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
-    from sglang_platform.core.hosts.sglang.rebase import REBASED_MARK
-    from sglang_platform.core.hosts.sglang.seams import answers as seams
-    from sglang_platform.core.hosts.sglang.seams import processes
-    from sglang_platform.core.hosts.sglang.seams import registries as registry_seams
-    from sglang_platform.core.hosts.sglang.srt import build_locks, guard, limits, loader, report
-    from sglang_platform.core.plugins import load_plugins
-
-    HookRegistry.late_errors_as(LaunchRefused.because)  # SGLang skips model modules that fail to import
-    guard.check_platform()
-    guard.offer_attention_backends()
-    platform = current.current_platform
-    with plugin_source(loader.core_origin()):
+    with refusing_the_launch():
+        HookRegistry.late_errors_as(LaunchRefused.because)  # SGLang skips model modules that fail to import
+        guard.check_platform()
+        attention_choices.offer(current_platform)
         if multiprocessing.parent_process() is None:
             build_locks.sweep()
-        processes.register_hooks()
-        registry_seams.register_hooks()
-        if getattr(type(platform), REBASED_MARK, False):
-            seams.register_hooks(platform)
-            limits.warn(platform)
-        if os.environ.get(REPORT_DIR_VARIABLE):
-            from sglang_platform.core.hosts.sglang.srt import proof
-
+        with plugin_source(core_origin()):
+            in_order.register_hooks(current_platform, facts())
+            if is_rebased(current_platform):
+                limits.warn(current_platform)
             proof.register_hooks()
-    load_plugins(already_run=loader.take_over())
-    report.keep()
+        load_plugins(already_run=loader.LOOP.take_over())
+        report.keep()

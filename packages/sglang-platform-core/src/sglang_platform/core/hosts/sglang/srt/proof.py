@@ -1,16 +1,12 @@
-"""Counts what SGLang's own parts do, beside what ours do, to prove which of them served; gauges of the KV cache.
-
-Active only with `SGLANG_PLATFORM_REPORT_DIR` set. Each count is kept by one of our BEFORE hooks, so it is also a
-standing test of the hook engine.
-"""
+"""What SGLang's own parts do in the LLM runtime, counted; gauges of the KV cache."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from sglang_platform.core.counters import counter
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hosts.sglang.call_counts import count_calls, counts_wanted
 from sglang_platform.core.hosts.sglang.versions import facts
 
 __all__ = ["GAUGE_METHOD", "host_counters", "register_hooks"]
@@ -47,12 +43,10 @@ def host_counters() -> dict[str, tuple[str, ...]]:
 
 
 def register_hooks() -> None:
-    """Register one counting hook per target. A target that this version lacks is reported, not an error."""
-    for name, targets in host_counters().items():
-        count = counter(name)
-        for target in targets:
-            HookRegistry.register(target, _counting(count.add), HookType.BEFORE, required=False)
-    HookRegistry.register(_SCHEDULER, _offer_gauges, HookType.AFTER, required=False)
+    """Count, where counts are wanted, and offer the gauges."""
+    if counts_wanted():
+        count_calls(host_counters())
+        HookRegistry.register(_SCHEDULER, _offer_gauges, HookType.AFTER, required=False)
 
 
 def _offer_gauges(result: Any, scheduler: Any, *args: Any, **kwargs: Any) -> None:
@@ -65,10 +59,3 @@ def _offer_gauges(result: Any, scheduler: Any, *args: Any, **kwargs: Any) -> Non
         counter("gauge.kv.evictable").set(scheduler.tree_cache.evictable_size())
 
     setattr(scheduler, GAUGE_METHOD, update_gauges)
-
-
-def _counting(add: Callable[[], None]) -> Callable[..., None]:
-    def before(*args: Any, **kwargs: Any) -> None:
-        add()
-
-    return before

@@ -18,7 +18,7 @@ from typing import Any
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 from sglang_platform.core.discovery import current
 from sglang_platform.core.hooks.registry import HookRegistry
-from sglang_platform.core.hosts.sglang.rebase import REBASED_MARK
+from sglang_platform.core.hosts.sglang.rebase import is_rebased
 from sglang_platform.core.hosts.sglang.srt import limits, stubs
 from sglang_platform.core.hosts.sglang.srt.adapter import ADAPTER
 from sglang_platform.core.plugins import loaded_plugins
@@ -74,7 +74,7 @@ def _report() -> dict[str, Any]:
 def _limits() -> list[dict[str, str]]:
     """What the platform offers and this version of the host cannot use."""
     platform = current.current_platform
-    if not (current.resolved() and getattr(type(platform), REBASED_MARK, False)):
+    if not (current.resolved() and is_rebased(platform)):
         return []
     return [limit._asdict() for limit in limits.limits_of(platform)]
 

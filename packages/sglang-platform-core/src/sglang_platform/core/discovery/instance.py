@@ -1,0 +1,126 @@
+"""What the lazy platform object becomes: the class to take for a decision, and the state of an instance of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from sglang_platform.core.discovery.failures import explain, plugin_failed
+from sglang_platform.core.discovery.kind import PlatformKind
+from sglang_platform.core.discovery.resolve import Decision
+from sglang_platform.core.errors import HostError, PlatformError, PluginFailed, PluginOrigin
+from sglang_platform.core.host import HostAdapter
+
+__all__ = ["PlatformInstance", "instance_for", "instantiate", "rebased", "shared_with_host"]
+
+
+class PlatformInstance(NamedTuple):
+    """A class, and the attributes of an instance of it. The lazy object takes both."""
+
+    platform_class: type
+    state: dict[str, Any]
+
+
+def instance_for(decision: Decision, kind: PlatformKind, lazy_object: object) -> PlatformInstance:
+    """The instance that a decision calls for in this process.
+
+    Raises PluginFailed where the plugin's class cannot be put on the host or instantiated, HostError where the host
+    cannot resolve its own platform, or chose another one.
+    """
+    host = kind.host.adapter()
+    if decision.origin is None or decision.platform_class is None:
+        return instantiate(kind.core_base(), None) if host is None else shared_with_host(host)
+    if host is None:
+        return instantiate(decision.platform_class, decision.origin)
+    if issubclass(decision.platform_class, host.platform_base()):
+        return _written_for_the_host(host, decision.platform_class, decision.origin, kind, lazy_object)
+    return instantiate(rebased(host, decision.platform_class, decision.origin), decision.origin)
+
+
+def instantiate(cls: type, origin: PluginOrigin | None) -> PlatformInstance:
+    """A fresh instance of `cls`, made on a twin, so that no thread sees the lazy object half initialised."""
+    _check_layout(cls, origin)
+    try:
+        # `cls()` would ask the metaclass of re-based classes, which gives out the lazy object itself.
+        return PlatformInstance(cls, vars(type.__call__(cls)))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise plugin_failed(
+            f"the platform {cls.__module__}.{cls.__qualname__} could not be instantiated",
+            origin or PluginOrigin(cls.__qualname__),
+            error,
+            fix="its __init__ takes no arguments and must not raise",
+        ) from error
+
+
+def shared_with_host(host: HostAdapter) -> PlatformInstance:
+    """The host's own platform: its class, and the very dictionary that holds its state."""
+    return _share(_own_platform(host))
+
+
+def rebased(host: HostAdapter, platform_class: type, origin: PluginOrigin) -> type:
+    """The plugin's class on the host's base class. Raises PluginFailed where the two do not go together."""
+    try:
+        return host.rebase_platform(platform_class, origin)
+    except PlatformError:
+        raise
+    except Exception as error:
+        raise plugin_failed(
+            f"the platform class of plugin {origin.name!r} cannot be put on {host.name} {host.version}",
+            origin,
+            error,
+            fix=f"see which base classes {platform_class.__qualname__} mixes",
+        ) from error
+
+
+def _written_for_the_host(
+    host: HostAdapter, platform_class: type, origin: PluginOrigin, kind: PlatformKind, lazy_object: object
+) -> PlatformInstance:
+    """For a class on the host's own base: the host makes its object itself, and ours shares that object's state."""
+    theirs = _own_platform(host)
+    if theirs is lazy_object:  # our adapter gave the host the lazy object before the host resolved
+        return instantiate(platform_class, origin)
+    if type(theirs) is not platform_class:
+        raise HostError(
+            f"the host chose {type(theirs).__module__}.{type(theirs).__qualname__}, the installed plugins "
+            f"call for {platform_class.__module__}.{platform_class.__qualname__}",
+            plugin=origin,
+            why="the host resolved by other rules, or swallowed this plugin's failure",
+            fix=f"set {kind.variable}={origin.name} and see `sglang-platform list --explain`",
+        )
+    return _share(theirs)
+
+
+def _own_platform(host: HostAdapter) -> Any:
+    try:
+        return host.own_platform()
+    except PlatformError:
+        raise
+    except Exception as error:
+        raise HostError(
+            f"{host.name} {host.version} could not resolve its own platform",
+            why=explain(error),
+            fix="see the host's own message; the installed plugins: `sglang-platform list`",
+        ) from error
+
+
+def _share(theirs: Any) -> PlatformInstance:
+    _check_layout(type(theirs), None)
+    return PlatformInstance(type(theirs), vars(theirs))
+
+
+class _PlainObject:
+    """In memory as the lazy object is."""
+
+
+def _check_layout(cls: type, origin: PluginOrigin | None) -> None:
+    """Raises PluginFailed where Python does not let the lazy object take `cls` as its class."""
+    try:
+        object.__setattr__(_PlainObject(), "__class__", cls)
+    except TypeError as error:
+        raise PluginFailed(
+            f"{cls.__module__}.{cls.__qualname__} cannot be the platform's class",
+            plugin=origin,
+            why=str(error).replace(_PlainObject.__name__, "current_platform"),
+            fix="derive it from plain Python classes: no __slots__, no extension type among its bases",
+        ) from error

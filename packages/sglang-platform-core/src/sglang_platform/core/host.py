@@ -1,0 +1,99 @@
+"""The hosts: engines a platform can be plugged into, as data. Naming one imports nothing of it, nor of its adapter.
+
+Discovery, plugin loading and hooks ask here whether this process runs a host, and get its adapter. The adapters are
+below `hosts/`; a new one is a row here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sglang_platform.core.errors import PluginOrigin
+
+__all__ = [
+    "DIFFUSION_RUNTIME",
+    "LLM_RUNTIME",
+    "HostAdapter",
+    "HostRuntime",
+    "active_host",
+    "plugin_run_by_host",
+]
+
+
+class HostAdapter(Protocol):
+    """What discovery and plugin loading ask of the host they run in."""
+
+    name: str
+
+    @property
+    def version(self) -> str:
+        """The installed version of the host."""
+
+    def platform_base(self) -> type:
+        """The host's own platform base class."""
+
+    def rebase_platform(self, cls: type, origin: PluginOrigin) -> type:
+        """The class to instantiate in the host for a platform class; a class of the host's own passes as it is."""
+
+    def own_platform(self) -> Any:
+        """The host's own platform object, when no plugin is active."""
+
+
+@dataclass(frozen=True)
+class HostRuntime:
+    """One runtime of a host: how to tell that a process runs it, and where its adapter is."""
+
+    platform_module: str
+    """The host's module that keeps its platform object. A process in which it is loaded runs this runtime."""
+
+    adapter_place: str
+    """Where its `HostAdapter` is, `pkg.mod:NAME`; imported only in a process that runs the runtime."""
+
+    rebased_classes: str
+    """The module of its adapter whose attributes are the re-based platform classes, by plugin name."""
+
+    def runs_here(self) -> bool:
+        """Whether this process runs the runtime. Nothing is imported to find out."""
+        return self.platform_module in sys.modules
+
+    def adapter(self) -> HostAdapter | None:
+        """The adapter to the runtime, or None in a process that does not run it."""
+        if not self.runs_here():
+            return None
+        module, name = self.adapter_place.split(":")
+        adapter: HostAdapter = getattr(importlib.import_module(module), name)
+        return adapter
+
+
+LLM_RUNTIME = HostRuntime(
+    platform_module="sglang.srt.platforms",
+    adapter_place="sglang_platform.core.hosts.sglang.srt.adapter:ADAPTER",
+    rebased_classes="sglang_platform.core.hosts.sglang.srt.platforms",
+)
+"""SGLang's LLM runtime."""
+
+DIFFUSION_RUNTIME = HostRuntime(
+    platform_module="sglang.multimodal_gen.runtime.platforms",
+    adapter_place="sglang_platform.core.hosts.sglang.diffusion.adapter:ADAPTER",
+    rebased_classes="sglang_platform.core.hosts.sglang.diffusion.platforms",
+)
+"""SGLang's diffusion runtime."""
+
+# A context variable of the host that holds (name, distribution) while the host runs a general plugin.
+_RUNNING_PLUGIN = ("sglang.srt.plugins.hook_registry", "_current_plugin_source")
+
+
+def active_host() -> HostAdapter | None:
+    """The adapter to the LLM runtime, or None in a process that does not run it."""
+    return LLM_RUNTIME.adapter()
+
+
+def plugin_run_by_host() -> PluginOrigin | None:
+    """The general plugin that a host's own loader is running now, if there is one."""
+    module, name = _RUNNING_PLUGIN
+    variable = getattr(sys.modules.get(module), name, None)
+    source = variable.get() if variable is not None else None
+    return None if source is None else PluginOrigin(*source[:2])

@@ -1,0 +1,38 @@
+"""The check, in every process of the host, that it ended on the platform that our rules give."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from sglang_platform.core.discovery.kind import PlatformKind
+from sglang_platform.core.discovery.lazy import lazy_platform
+from sglang_platform.core.errors import LaunchRefused
+
+__all__ = ["check_platform"]
+
+
+def check_platform(kind: PlatformKind) -> None:
+    """Refuse the launch unless the runtime's `current_platform` and core's lazy object are one object.
+
+    Raises LaunchRefused with both decisions, PlatformError where our own rules refuse.
+    """
+    host: Any = sys.modules[kind.host.platform_module]
+    ours, process = lazy_platform(kind)
+    decision = process.decide()
+    wanted = ours.device_name
+    process.follow_host()
+    theirs = host.current_platform
+    if process.is_platform(theirs):
+        return
+    name = decision.origin.name if decision.origin else None
+    explain = "see `sglang-platform list --explain`"
+    raise LaunchRefused(
+        f"SGLang's {kind.runtime} runtime chose another platform ({theirs.device_name!r}) than the installed plugins "
+        f"call for ({wanted!r})",
+        plugin=decision.origin,
+        why="SGLang resolved its platform before this plugin could answer, or without it, or swallowed its failure",
+        fix=f"install the plugin's package and set {kind.variable}={name}; {explain}"
+        if name
+        else f"{explain} and `sglang-platform doctor`",
+    )

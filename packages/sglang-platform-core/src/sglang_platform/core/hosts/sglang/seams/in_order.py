@@ -1,0 +1,67 @@
+"""Every seam, in the order in which its hooks are registered.
+
+Each is told the platform of this process and the facts of this host version, and registers what they call for, or
+nothing. Hooks on one target are nested in this order, the first innermost. A hook here is required: where its target
+is gone, the launch stops rather than run without the device's answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sglang_platform.core.hosts.sglang.rebase import is_rebased
+from sglang_platform.core.hosts.sglang.seams import (
+    communicator,
+    device_type,
+    distributed_backend,
+    group_device,
+    host_pools,
+    in_tree_backend,
+    kv_pools,
+    lifecycle_events,
+    model_registry,
+    piecewise,
+    pin_memory,
+    post_load_model,
+    processes,
+    quant_wrappers,
+    quantization_config,
+    request_coordinators,
+    rotary_embedding,
+    server_args,
+    triton_support,
+)
+from sglang_platform.core.hosts.sglang.srt import served_model
+from sglang_platform.core.hosts.sglang.versions import HostFacts
+
+__all__ = ["register_hooks"]
+
+
+def register_hooks(platform: Any, host: HostFacts) -> None:
+    """Register the hooks that this host version needs: those of the registries, then those of a platform of ours."""
+    processes.register_hooks(platform, host)
+    served_model.register_hooks()
+    model_registry.register_hooks(platform, host)
+    quant_wrappers.register_hooks(platform, host)
+    kv_pools.register_hooks(platform, host)
+    host_pools.register_hooks(platform, host)
+    request_coordinators.register_hooks(platform, host)
+    lifecycle_events.register_hooks(platform, host)
+    if is_rebased(platform):
+        _for_a_platform_of_ours(platform, host)
+
+
+def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
+    server_args.register_hooks(platform)
+    communicator.register_hooks(platform, host)
+    pin_memory.register_hooks(platform, host)
+    triton_support.register_hooks(platform, host)
+    post_load_model.register_hooks(platform, host)
+    rotary_embedding.register_hooks(platform, host)
+    device_type.register_hooks(platform, host)
+    distributed_backend.register_hooks(platform, host)
+    in_tree_backend.register_hooks(platform, host)
+    quantization_config.register_hooks(platform, host)
+    if platform.is_out_of_tree() and host.asks_piecewise_backend and platform.capabilities.piecewise_graph:
+        piecewise.register_hooks(platform)
+    group_device.register_hooks(platform, host)

@@ -1,0 +1,102 @@
+"""Taking over SGLang's loading of general plugins, so that each runs once and by our rules.
+
+Each runtime collects its plugins into a table by name, and then calls them one after another; what they raise it logs.
+Core's own general plugin is one of them. When its turn comes, it empties the calls that are still to come, and runs
+those plugins itself.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NamedTuple
+
+from sglang_platform.core.discovery.groups import OWN_PLUGIN
+from sglang_platform.core.errors import HostError, LaunchRefused, PlatformError, PluginOrigin
+from sglang_platform.core.hosts.sglang.versions import NEWEST, OLDEST
+
+__all__ = ["CORE", "Calls", "PluginLoop", "core_origin", "leave_to_core", "refusing_the_launch"]
+
+CORE = "sglang-platform-core"
+"""The distribution that carries core's own general plugin."""
+
+Calls = dict[str, tuple[Callable[[], Any], str | None]]
+"""The host's table: by entry-point name, the plugin's function and its distribution."""
+
+
+class PluginLoop(NamedTuple):
+    """The function of the host that calls the plugins; its local variable `plugins` is the table of calls."""
+
+    module: str
+    function: str
+
+    def take_over(self) -> set[str]:
+        """Keep the host from calling the plugins after core's; the names of those that it has called already.
+
+        For core's general plugin, which this loop calls. Raises HostError where it was not this loop that called.
+        """
+        calls = self.calls_in_progress()
+        if calls is None:
+            raise self._unknown(f"no call of {self.module}.{self.function}() is in progress")
+        if not isinstance(calls, dict) or OWN_PLUGIN not in calls:
+            raise self._unknown(
+                f"{self.module}.{self.function}() has no table `plugins` with {OWN_PLUGIN!r} in it"
+            )
+        names = list(calls)
+        place = names.index(OWN_PLUGIN)
+        called = {name for name in names[:place] if calls[name][0] is not _left_to_core}
+        leave_to_core(calls, names[place + 1 :])
+        return called
+
+    def calls_in_progress(self) -> Calls | None:
+        """The host's table while its loop, or what that called, calls this; empty until the host has filled it.
+
+        None where the loop is not in progress in this thread.
+        """
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            if frame.f_globals.get("__name__") == self.module and frame.f_code.co_name == self.function:
+                return frame.f_locals.get("plugins", {})  # type: ignore[no-any-return]
+            frame = frame.f_back
+        return None
+
+    def _unknown(self, seen: str) -> HostError:
+        version = importlib.metadata.version("sglang")
+        return HostError(
+            f"core's general plugin was not called by the plugin loop that it knows in SGLang {version}",
+            plugin=core_origin(),
+            why=f"{seen}; without it the other plugins would run twice, or not by the rules",
+            fix=f"use SGLang {OLDEST} to {NEWEST}, or report this version; code of your own calls `load_plugins()` "
+            "of SGLang, or of sglang_platform.core, not this plugin",
+        )
+
+
+def leave_to_core(calls: Calls, names: Iterable[str]) -> None:
+    """Make the host's calls of these plugins do nothing."""
+    for name in names:
+        calls[name] = (_left_to_core, calls[name][1])
+
+
+def _left_to_core() -> None:
+    """Stands in the host's table for a plugin that core runs."""
+
+
+def core_origin() -> PluginOrigin:
+    """Core itself, as the plugin that it is to the host."""
+    try:
+        version = importlib.metadata.version(CORE)
+    except importlib.metadata.PackageNotFoundError:  # run from its source folder
+        version = None
+    return PluginOrigin(OWN_PLUGIN, CORE, version)
+
+
+@contextmanager
+def refusing_the_launch() -> Iterator[None]:
+    """Turns a PlatformError into LaunchRefused: SGLang logs and drops any `Exception` of a plugin."""
+    try:
+        yield
+    except PlatformError as error:
+        raise LaunchRefused.because(error) from error

@@ -1,0 +1,99 @@
+"""Core's plugin empties the host's calls of the plugins after it, and is sure to be called by the host's loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sglang_platform.core.discovery.groups import OWN_PLUGIN
+from sglang_platform.core.errors import HostError
+from sglang_platform.core.hosts.sglang.diffusion import loader as diffusion
+from sglang_platform.core.hosts.sglang.srt import loader as srt
+from sglang_platform.core.hosts.sglang.taking_over import PluginLoop, leave_to_core
+
+LOOP = PluginLoop("some_host.plugins", "load_them")
+
+_HOST = """
+def load_them(plugins):
+    for name, (function, distribution) in plugins.items():
+        function()
+
+def load_others(table):
+    for name, (function, distribution) in table.items():
+        function()
+"""
+
+
+def _in_host(function: str, plugins: dict[str, Any]) -> None:
+    host: dict[str, Any] = {"__name__": "some_host.plugins"}
+    exec(_HOST, host)
+    host[function](plugins)
+
+
+def _calls(called: list[str], core: Callable[[], None]) -> dict[str, Any]:
+    return {
+        "before": (lambda: called.append("before"), "a"),
+        OWN_PLUGIN: (core, "core"),
+        "after": (lambda: called.append("after"), "b"),
+    }
+
+
+def test_plugins_after_cores_own_are_left_to_core() -> None:
+    called: list[str] = []
+    taken: list[set[str]] = []
+    plugins = _calls(called, lambda: taken.append(LOOP.take_over()))
+    _in_host("load_them", plugins)
+    assert called == ["before"]
+    assert taken == [{"before"}]
+    assert [distribution for _, distribution in plugins.values()] == ["a", "core", "b"]
+
+
+def test_what_was_left_to_core_before_was_not_called() -> None:
+    called: list[str] = []
+    taken: list[set[str]] = []
+    plugins = _calls(called, lambda: taken.append(LOOP.take_over()))
+    leave_to_core(plugins, ["before"])
+    _in_host("load_them", plugins)
+    assert called == []
+    assert taken == [set()]
+
+
+def test_outside_of_the_loop_no_calls_are_in_progress() -> None:
+    assert LOOP.calls_in_progress() is None
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("loop", [srt.LOOP, diffusion.LOOP], ids=["srt", "diffusion"])
+def test_a_call_from_elsewhere_is_an_error_that_names_version_and_function(loop: PluginLoop) -> None:
+    from importlib.metadata import version
+
+    with pytest.raises(HostError) as raised:
+        loop.take_over()
+    for part in (
+        f"SGLang {version('sglang')}",
+        f"{loop.module}.{loop.function}()",
+        "load_plugins()",
+        OWN_PLUGIN,
+    ):
+        assert part in str(raised.value)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(("function", "with_core"), [("load_others", True), ("load_them", False)])
+def test_a_loop_that_changed_is_an_error(function: str, with_core: bool) -> None:
+    plugins = _calls([], lambda: LOOP.take_over() and None)
+    if not with_core:
+        plugins = {"renamed": plugins[OWN_PLUGIN]}
+    with pytest.raises(HostError, match=r"some_host\.plugins\.load_them"):
+        _in_host(function, plugins)
+
+
+@pytest.mark.host
+def test_the_loops_are_where_the_host_has_them() -> None:
+    from importlib import import_module
+
+    for loop in (srt.LOOP, diffusion.LOOP):
+        function = getattr(import_module(loop.module), loop.function)
+        assert "plugins" in function.__code__.co_varnames
