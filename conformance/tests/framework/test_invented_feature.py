@@ -5,19 +5,16 @@ from __future__ import annotations
 import importlib
 
 import pytest
-from in_process import FixedSubject
+from in_process import FixedSubject, outcome
 from invented_feature import FEATURE, Computes, Refuses, platform
 
 from sglang_platform.conformance import check as checks
 from sglang_platform.conformance.checks import attention_features
 from sglang_platform.conformance.description import describe
-from sglang_platform.conformance.outcome import Outcome
 from sglang_platform.conformance.reference.attention import ReferenceAttention
 from sglang_platform.conformance.report.document import make_document
 from sglang_platform.conformance.report.page import page
 from sglang_platform.conformance.runner import Selection
-from sglang_platform.conformance.seeds import seed_of
-from sglang_platform.conformance.worker import run_check
 from sglang_platform.core.contract.attention_features import FEATURES
 from sglang_platform.core.errors import ContractError
 
@@ -30,13 +27,6 @@ def row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "_registry", checks.registered())
     monkeypatch.setitem(FEATURES, FEATURE.name, FEATURE)
     importlib.reload(attention_features)
-
-
-def outcome(platform_class: type, check_id: str) -> Outcome:
-    """One check in this process, with the fields that a run gives it."""
-    check = checks.registered()[check_id]
-    found = run_check(check, FixedSubject(platform_class()), seed_of(0, check_id))
-    return Outcome.of({"id": check.id, "level": check.level.label, "proves": check.proves, **found})
 
 
 def test_the_class_check_knows_the_word_by_the_row_alone(row: None) -> None:

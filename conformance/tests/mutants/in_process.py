@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, NotRun, registered
+from sglang_platform.conformance.outcome import Outcome
 from sglang_platform.conformance.seeds import seed_of
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.conformance.worker import run_check
 
-__all__ = ["FixedSubject", "first_failure"]
+__all__ = ["FixedSubject", "first_failure", "outcome"]
 
 
 class FixedSubject(Subject):
@@ -46,3 +48,10 @@ def first_failure(platform: type, checks: Sequence[str], seed: int = 0) -> tuple
         except Exception as error:  # noqa: BLE001 - what the platform raises is a failure as well
             return name, f"{type(error).__name__}: {error}"
     return None, ""
+
+
+def outcome(platform: type, check_id: str, seed: int = 0) -> Outcome:
+    """What becomes of one check on `platform`, as a worker tells it."""
+    check = registered()[check_id]
+    found = run_check(check, FixedSubject(platform()), seed_of(seed, check_id))
+    return Outcome.of({"id": check.id, "level": check.level.label, "proves": check.proves, **found})

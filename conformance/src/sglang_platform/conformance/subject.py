@@ -11,10 +11,12 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from sglang_platform.conformance.declarations import Declarations, declarations_of
 from sglang_platform.conformance.parts import Parts, parts_for
+from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.groups import PLATFORM_GROUP
 from sglang_platform.core.discovery.scan import EntryPointRecord
@@ -22,6 +24,8 @@ from sglang_platform.core.errors import PlatformError
 
 if TYPE_CHECKING:
     import torch
+
+    from sglang_platform.conformance.fixtures.pool_kinds import PoolFixture
 
 __all__ = ["DeviceAbsent", "PlatformRefused", "Subject"]
 
@@ -182,13 +186,14 @@ class Subject:
         """The answer of `get_kv_pool_cls(kind=kind)`."""
         return self.platform.get_kv_pool_cls(kind=kind)  # type: ignore[no-any-return]
 
-    def pool(self, kind: str, **keywords: Any) -> Any:
-        """A KV pool built with exactly the host's keywords. Those that are not given have small values:
+    def fixture(self, kind: str) -> PoolFixture:
+        """What the suite knows of KV pools of this kind."""
+        return resolve_name(KINDS[kind].fixture)()  # type: ignore[no-any-return]
 
-        mha: size 32, page_size 1, dtype the first declared, head_num 2, head_dim 16, layer_num 2, device,
-        enable_memory_saver False, start_layer 0, end_layer start_layer + layer_num (not included); mla:
-        kv_lora_rank 16, qk_rope_head_dim 8 in place of the heads; dsa: index_head_dim 128 and kv_cache_dim besides.
-        `dtype` may be a torch dtype or its name.
+    def pool(self, kind: str, **keywords: Any) -> Any:
+        """A KV pool built with exactly the host's keywords. Those that are not given have small values: size 32,
+        page_size 1, dtype the first declared, layer_num 2, device, enable_memory_saver False, start_layer 0, end_layer
+        start_layer + layer_num (not included), and the small row of its kind. `dtype` may be a torch dtype or its name.
         """
         cls = self.pool_class(kind)
         if cls is None:
@@ -209,11 +214,7 @@ class Subject:
             "enable_memory_saver": False,
             "start_layer": 0,
         }
-        wanted |= {"head_num": 2, "head_dim": 16} if kind == "mha" else _LATENT
-        wanted |= keywords
-        if kind == "dsa":
-            rows = wanted["kv_lora_rank"] + wanted["qk_rope_head_dim"]
-            wanted = {"index_head_dim": 128, "kv_cache_dim": rows, **wanted}
+        wanted = self.fixture(kind).completed({**wanted, **self.fixture(kind).small, **keywords})
         wanted.setdefault("end_layer", wanted["start_layer"] + wanted["layer_num"])
         return wanted
 
@@ -288,9 +289,6 @@ class Subject:
 
         self.init_backend()
         return FusedOp.registered(self.platform.get_dispatch_key_name())
-
-
-_LATENT = {"kv_lora_rank": 16, "qk_rope_head_dim": 8}
 
 
 class _named:

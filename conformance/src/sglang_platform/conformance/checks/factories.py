@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pkgutil import resolve_name
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
-from sglang_platform.conformance.declarations import KINDS
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.contract.pool_kinds import KINDS, KV_POOL_KINDS
 
 __all__: list[str] = []
 
@@ -55,7 +56,8 @@ def factories_answer_with_classes(subject: Subject) -> None:
     """Every factory answers with a class, with None, or with NotImplementedError and its reason; the same each time."""
     platform = subject.platform
     asked = {
-        f"get_kv_pool_cls(kind={kind!r})": _ask(platform, "get_kv_pool_cls", kind=kind) for kind in KINDS
+        f"get_kv_pool_cls(kind={kind!r})": _ask(platform, "get_kv_pool_cls", kind=kind)
+        for kind in KV_POOL_KINDS
     }
     for name, arguments in _FACTORIES.items():
         call = f"{name}({', '.join(map(repr, arguments))})"
@@ -108,7 +110,7 @@ def kv_kinds_are_served(subject: Subject) -> None:
 )
 def undeclared_kv_kinds_are_refused(subject: Subject) -> None:
     """A kind that is not declared is refused: None, or NotImplementedError with the reason."""
-    for kind in KINDS:
+    for kind in KV_POOL_KINDS:
         if kind not in subject.declares.kv_kinds:
             call = f"get_kv_pool_cls(kind={kind!r})"
             cls = answer_of(_ask(subject.platform, "get_kv_pool_cls", kind=kind), call)
@@ -120,12 +122,13 @@ def undeclared_kv_kinds_are_refused(subject: Subject) -> None:
 
 
 def _pool_bases(subject: Subject) -> dict[str, tuple[type, ...]]:
-    names = {"mha": "MHATokenToKVPool", "mla": "MLATokenToKVPool", "dsa": "DSATokenToKVPool"}
-    if subject.host == "sglang":
-        import sglang.srt.mem_cache.memory_pool as pools
-    else:
-        import sglang_platform.core.memory as pools  # type: ignore[no-redef]
-    return {kind: (getattr(pools, name),) for kind, name in names.items() if hasattr(pools, name)}
+    """The class that a pool of each kind derives from: core's, or the host's where it has the kind."""
+    if subject.host != "sglang":
+        return {kind: (resolve_name(row.base),) for kind, row in KINDS.items()}
+    import sglang.srt.mem_cache.memory_pool as pools
+
+    classes = {kind: getattr(pools, row.host_class, None) for kind, row in KINDS.items()}
+    return {kind: (cls,) for kind, cls in classes.items() if cls is not None}
 
 
 @check(

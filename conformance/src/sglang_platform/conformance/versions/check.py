@@ -97,15 +97,16 @@ def flags(platform: Any) -> str:
 def _pool(platform: Any, kind: str, **shape: Any) -> Any:
     import torch
 
-    names = {"mha": "get_mha_kv_pool_cls", "mla": "get_mla_kv_pool_cls", "dsa": "get_dsa_kv_pool_cls"}
     from sglang_platform.core.hosts.sglang.srt.parts import host_pool
     from sglang_platform.core.hosts.sglang.versions import facts
 
     if facts().capabilities_struct:
         cls = platform.get_kv_pool_cls(kind=kind)
     else:
-        name = names[kind] if kind != "dsa" or facts().dsa_pool.startswith("DSA") else "get_nsa_kv_pool_cls"
-        cls = getattr(platform, name)()
+        word = (
+            host_pool(kind).__name__.removesuffix("TokenToKVPool").lower()
+        )  # the name that this release gives the kind
+        cls = getattr(platform, f"get_{word}_kv_pool_cls")()
     assert issubclass(cls, host_pool(kind)), cls
     stray = dict.fromkeys(facts().stray_pool_keywords) if kind == "mla" else {}
     return cls(64 * 3, page_size=64, dtype=torch.float32, layer_num=2, device="cpu", enable_memory_saver=False,
