@@ -7,6 +7,7 @@ from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, NotRun, registered
 from sglang_platform.conformance.outcome import Outcome
+from sglang_platform.conformance.parts.core import CoreParts
 from sglang_platform.conformance.seeds import seed_of
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.conformance.worker import run_check
@@ -14,16 +15,23 @@ from sglang_platform.conformance.worker import run_check
 __all__ = ["FixedSubject", "first_failure", "outcome"]
 
 
+class FixedParts(CoreParts):
+    """Parts of a platform object that is there already."""
+
+    def __init__(self, subject: Subject, platform: Any) -> None:
+        super().__init__(subject, subject.scratch)
+        self._fixed = platform
+
+    def make_platform(self) -> Any:
+        return self._fixed
+
+
 class FixedSubject(Subject):
     """A subject whose platform is the object given."""
 
     def __init__(self, platform: Any) -> None:
         super().__init__("in_process")
-        self._fixed = platform
-
-    @property
-    def platform(self) -> Any:
-        return self._fixed
+        self.parts = FixedParts(self, platform)
 
 
 def first_failure(platform: type, checks: Sequence[str], seed: int = 0) -> tuple[str | None, str]:

@@ -92,7 +92,7 @@ def paged_allocator() -> Requirement:
     """It brings an allocator for pages of more than one token (`get_paged_allocator_cls`)."""
 
     def why_not(subject: Subject) -> str | None:
-        if subject.allocator_class() is None:
+        if subject.platform.get_paged_allocator_cls() is None:
             return "get_paged_allocator_cls() answers None: the host's own allocator is used"
         return None
 
@@ -103,7 +103,7 @@ def attention_backend() -> Requirement:
     """It brings an attention backend (`get_attention_backends`, or one that it registers with the host)."""
 
     def why_not(subject: Subject) -> str | None:
-        if subject.attention_factory() is None:
+        if subject.parts.attention_factory() is None:
             return "the platform brings no attention backend: one of the host's own is used"
         return None
 

@@ -158,7 +158,7 @@ def declarations_are_understood(subject: Subject) -> None:
         f"supported_kv_kinds has {', '.join(declared.kv_kinds)}, but no dtype or no page size is declared for them",
         fix="declare supported_kv_dtypes and supported_page_sizes as well: what is not declared is not tested",
     )
-    backends = subject.attention_factory() if subject.availability is None else None
+    backends = subject.parts.attention_factory() if subject.availability is None else None
     expect(
         backends is None or declared.attention_features,
         "the platform brings an attention backend and declares no attention_features",

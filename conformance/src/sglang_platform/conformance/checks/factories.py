@@ -208,7 +208,7 @@ def attention_backends_are_named(subject: Subject) -> None:
     expect(
         default in known
         or not _host_backends()
-        or (subject.host == "sglang" and subject.attention_factory(default) is not None),
+        or (subject.host == "sglang" and subject.parts.attention_factory(default) is not None),
         f"get_default_attention_backend() answers {default!r}, which is neither among the platform's own "
         f"({', '.join(backends) or 'none'}) nor the host's",
     )
@@ -276,7 +276,7 @@ def registered_ops_are_dispatched(subject: Subject) -> None:
     """The fused ops that `init_backend()` registers are under the platform's own dispatch key."""
     from sglang_platform.core.ops.fused_op import FusedOp
 
-    subject.init_backend()
+    subject.parts.init_backend()
     key = subject.platform.get_dispatch_key_name()
     others = sorted({other for _, other in FusedOp._registry} - {key})
     expect(
