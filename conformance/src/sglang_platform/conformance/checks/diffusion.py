@@ -7,9 +7,12 @@ from typing import Any
 from sglang_platform.conformance import diffusion_subject
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotRun, check, expect
 from sglang_platform.conformance.diffusion_subject import diffusion
+from sglang_platform.conformance.host.diffusion import GenerationFailed, difference, generate
+from sglang_platform.conformance.host.diffusion_pipeline import make_pipeline
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import engine
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.attention.diffusion import DiffusionAttention
 from sglang_platform.core.errors import PlatformError
 
 __all__: list[str] = []
@@ -187,9 +190,6 @@ def diffusion_makes_the_same_picture(subject: Subject) -> None:
 
     if find_spec("diffusers") is None:
         raise NotRun("diffusers is not installed: pip install 'sglang[diffusion]'")
-    from sglang_platform.conformance.host.diffusion import GenerationFailed, difference, generate
-    from sglang_platform.conformance.host.diffusion_pipeline import make_pipeline
-
     folder = subject.scratch / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
     pipeline = make_pipeline(folder / "pipeline")
@@ -209,8 +209,6 @@ def diffusion_makes_the_same_picture(subject: Subject) -> None:
         f"in one process the diffusion runtime is on {device}, the LLM runtime on {picture.llm_device}",
         fix="name the platform in both variables, and derive both classes from one device mixin",
     )
-    from sglang_platform.core.attention.diffusion import DiffusionAttention
-
     own = diffusion_subject.attention_class(subject)
     if issubclass(own, DiffusionAttention):
         others = picture.counters.get("host.diffusion.attention_calls", 0)

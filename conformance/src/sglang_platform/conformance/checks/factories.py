@@ -10,6 +10,8 @@ from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.contract.pool_kinds import KINDS, KV_POOL_KINDS
+from sglang_platform.core.inspect.doctor.module_source import SourceReader
+from sglang_platform.core.ops.fused_op import FusedOp
 
 __all__: list[str] = []
 
@@ -218,8 +220,6 @@ def _host_backends() -> frozenset[str]:
     """The names that SGLang's registry is given in its source; empty where SGLang is not installed."""
     import ast
 
-    from sglang_platform.core.inspect.doctor.module_source import SourceReader
-
     source = SourceReader().module("sglang.srt.layers.attention.attention_registry")
     if source is None:
         return frozenset()
@@ -274,8 +274,6 @@ def choices_are_in_form(subject: Subject) -> None:
 )
 def registered_ops_are_dispatched(subject: Subject) -> None:
     """The fused ops that `init_backend()` registers are under the platform's own dispatch key."""
-    from sglang_platform.core.ops.fused_op import FusedOp
-
     subject.parts.init_backend()
     key = subject.platform.get_dispatch_key_name()
     others = sorted({other for _, other in FusedOp._registry} - {key})

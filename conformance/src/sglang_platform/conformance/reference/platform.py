@@ -17,7 +17,8 @@ NAME = "reference"
 
 
 class ReferencePlatform(SRTPlatform, ReferenceDevice):
-    """SGLang on the reference device."""
+    """SGLang on the reference device. Parts are imported where they are asked for: they need torch, the class does
+    not."""
 
     capabilities = PlatformCapabilities(graph_capture=True, fp8=True)
     supported_kv_dtypes = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
