@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sglang_platform.conformance.extras import missing
+
 if TYPE_CHECKING:
     from sglang_platform.conformance.subject import Subject
 
@@ -157,13 +159,7 @@ def kernels() -> Requirement:
 def engine() -> Requirement:
     """SGLang can be started here: its packages and a model library are installed."""
 
-    def why_not(subject: Subject) -> str | None:
-        from importlib.util import find_spec
-
-        missing = [name for name in ("sglang", "transformers", "tokenizers") if find_spec(name) is None]
-        return f"not installed: {', '.join(missing)}" if missing else None
-
-    return Requirement("engine", "an installed SGLang", why_not)
+    return Requirement("engine", "an installed SGLang", lambda subject: missing("sglang"))
 
 
 def world_size(ranks: int) -> Requirement:

@@ -7,6 +7,7 @@ from typing import Any
 from sglang_platform.conformance import diffusion_subject
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotRun, check, expect
 from sglang_platform.conformance.diffusion_subject import diffusion
+from sglang_platform.conformance.extras import missing
 from sglang_platform.conformance.host.diffusion import GenerationFailed, difference, generate
 from sglang_platform.conformance.host.diffusion_pipeline import make_pipeline
 from sglang_platform.conformance.level import Level
@@ -186,10 +187,9 @@ def diffusion_makes_the_same_picture(subject: Subject) -> None:
     """The diffusion runtime serves a small pipeline in float32 on the platform and on the host's own CPU platform: with
     one seed the pictures agree within 2 of 255, and where the platform names its own attention, none of the host's
     ran."""
-    from importlib.util import find_spec
-
-    if find_spec("diffusers") is None:
-        raise NotRun("diffusers is not installed: pip install 'sglang[diffusion]'")
+    why = missing("diffusion")
+    if why is not None:
+        raise NotRun(why)
     folder = subject.scratch / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
     pipeline = make_pipeline(folder / "pipeline")
