@@ -18,12 +18,11 @@ from sglang_platform.core.errors import ConfigurationError
 FACTORIES, AFTER = "contract.factories_answer_with_classes", "contract.identity_agrees_with_enum"
 
 
-RunOdd = Callable[..., list[Outcome]]
 Two = Callable[..., tuple[Outcome, Outcome]]
 
 
 @pytest.fixture
-def two(run_odd: RunOdd) -> Two:
+def two(run_odd: Callable[..., list[Outcome]]) -> Two:
     """The outcome of the check that meets the defect, and of the other."""
 
     def run(location: str, **fields: object) -> tuple[Outcome, Outcome]:
@@ -69,7 +68,7 @@ def test_what_a_plugin_prints_spoils_nothing(two: Two) -> None:
     assert [outcome.status for outcome in two("Talks")] == ["passed", "passed"]
 
 
-def test_a_failure_names_the_command_that_runs_it_alone(run_odd: RunOdd) -> None:
+def test_a_failure_names_the_command_that_runs_it_alone(run_odd: Callable[..., list[Outcome]]) -> None:
     (outcome,) = run_odd("Raises", FACTORIES, seed=7)
     assert outcome.rerun == (
         "sglang-platform conformance --platform odd=odd_platforms:Raises "
@@ -77,7 +76,7 @@ def test_a_failure_names_the_command_that_runs_it_alone(run_odd: RunOdd) -> None
     )
 
 
-def test_a_platform_that_cannot_be_made_blocks_what_needs_it(run_odd: RunOdd) -> None:
+def test_a_platform_that_cannot_be_made_blocks_what_needs_it(run_odd: Callable[..., list[Outcome]]) -> None:
     found = {one.id: one for one in run_odd("Missing", FACTORIES, "contract.platform_is_created")}
     assert found["contract.platform_is_created"].status == "failed"
     assert "Missing" in (found["contract.platform_is_created"].what or "")
