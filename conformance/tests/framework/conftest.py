@@ -15,10 +15,8 @@ MUTANTS = Path(__file__).parent.parent / "mutants"
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _mutant_modules() -> None:
-    """`mutant` and `plugins` are plain modules of the folder beside this one."""
-    sys.path.insert(0, str(MUTANTS))
+# Plain modules of this folder and of the one beside it: `invented_feature`, `mutant`, `plugins`.
+sys.path[:0] = [str(HERE), str(MUTANTS)]
 
 
 def environment(*folders: Path) -> dict[str, str]:

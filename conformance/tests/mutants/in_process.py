@@ -6,10 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, NotRun, registered
+from sglang_platform.conformance.outcome import Outcome
+from sglang_platform.conformance.parts.core import CoreParts
 from sglang_platform.conformance.seeds import seed_of
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.conformance.worker import run_check
 
-__all__ = ["FixedSubject", "first_failure"]
+__all__ = ["FixedSubject", "first_failure", "outcome"]
+
+
+class FixedParts(CoreParts):
+    """Parts of a platform object that is there already."""
+
+    def __init__(self, subject: Subject, platform: Any) -> None:
+        super().__init__(subject, subject.scratch)
+        self._fixed = platform
+
+    def make_platform(self) -> Any:
+        return self._fixed
 
 
 class FixedSubject(Subject):
@@ -17,11 +31,7 @@ class FixedSubject(Subject):
 
     def __init__(self, platform: Any) -> None:
         super().__init__("in_process")
-        self._fixed = platform
-
-    @property
-    def platform(self) -> Any:
-        return self._fixed
+        self.parts = FixedParts(self, platform)
 
 
 def first_failure(platform: type, checks: Sequence[str], seed: int = 0) -> tuple[str | None, str]:
@@ -46,3 +56,10 @@ def first_failure(platform: type, checks: Sequence[str], seed: int = 0) -> tuple
         except Exception as error:  # noqa: BLE001 - what the platform raises is a failure as well
             return name, f"{type(error).__name__}: {error}"
     return None, ""
+
+
+def outcome(platform: type, check_id: str, seed: int = 0) -> Outcome:
+    """What becomes of one check on `platform`, as a worker tells it."""
+    check = registered()[check_id]
+    found = run_check(check, FixedSubject(platform()), seed_of(seed, check_id))
+    return Outcome.of({"id": check.id, "level": check.level.label, "proves": check.proves, **found})

@@ -5,43 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from mutant import Installed, mutant
-from plugins import NAME, PACKAGE, write_plugin
+from plugins import HEALTHY, NAME, PACKAGE, write_plugin
 
-_MM = f'''from sglang_platform.core import MMPlatform, PlatformEnum, mm_platform_plugin
-from {PACKAGE}.platform import Device
+_MM = (HEALTHY / "diffusion.py").read_text()
 
-
-@mm_platform_plugin
-def activate():
-    return "{PACKAGE}.mm:Platform"
-
-
-class Platform(MMPlatform, Device):
-    dispatch_key = "CPU"
-
-    def get_attn_backend_cls_str(self, selected_backend, head_size, dtype):
-        if selected_backend is None:
-            return "{PACKAGE}.mm_attention.Attention"
-        return super().get_attn_backend_cls_str(selected_backend, head_size, dtype)
-'''
-
-_ATTENTION = """import torch
-
-from sglang_platform.core import DiffusionAttention
-
-
-class Attention(DiffusionAttention):
-    def forward(self, query, key, value, attn_metadata):
-        q, k, v = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-        group = self.num_heads // self.num_kv_heads
-        k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-        scores = q.float() @ k.float().transpose(2, 3) * self.softmax_scale
-        if self.causal:
-            rows, columns = scores.shape[2:]
-            later = torch.ones(rows, columns, dtype=torch.bool).triu(columns - rows + 1)
-            scores = scores.masked_fill(later, float("-inf"))
-        return (scores.softmax(-1) @ v.float()).transpose(1, 2).to(query.dtype)
-"""
+_ATTENTION = (HEALTHY / "attention.py").read_text()
 
 
 def plugin(

@@ -9,55 +9,12 @@ from mutant import Installed
 NAME = "mutant_device"
 PACKAGE = "mutant_platform"
 
-ACTIVATE = f'''from sglang_platform.core import platform_plugin
+HEALTHY = Path(__file__).parent / "healthy_plugin"
+ACTIVATE = (HEALTHY / "activate.py").read_text()
+"""Of the package's `__init__.py`."""
 
-@platform_plugin
-def activate():
-    return "{PACKAGE}.platform:Platform"
-'''
-
-PLATFORM = """from sglang_platform.core import DeviceMixin, PlatformEnum, SRTPlatform
-
-
-class Device(DeviceMixin):
-    _enum = PlatformEnum.OOT
-    device_name = "mutant"
-    device_type = "cpu"
-
-    def get_device(self, device_id=0):
-        import torch
-
-        return torch.device("cpu")
-
-    def set_device(self, device):
-        pass
-
-    def get_device_name(self, device_id=0):
-        return "a healthy device"
-
-    def get_device_uuid(self, device_id=0):
-        return "mutant-0"
-
-    def get_device_capability(self, device_id=0):
-        return None
-
-    def get_device_total_memory(self, device_id=0):
-        import os
-
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-    def get_available_memory(self, device_id=0):
-        total = self.get_device_total_memory(device_id)
-        return total // 2, total
-
-    def get_current_memory_usage(self, device=None):
-        return float(self.get_device_total_memory() // 2)
-
-
-class Platform(SRTPlatform, Device):
-    def get_default_attention_backend(self):
-        return "torch_native"
-"""
+PLATFORM = (HEALTHY / "platform.py").read_text()
+"""Of its `platform.py`."""
 
 CONTRACT = f"[sglang_platform.contract]\n{NAME} = v1\n"
 REQUIRES = ("sglang-platform-core", "torch")

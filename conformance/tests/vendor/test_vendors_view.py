@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,49 +17,8 @@ import pytest
 
 pytestmark = pytest.mark.timeout(600)
 
-PROJECT = """[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "my-device"
-version = "0.1.0"
-dependencies = ["sglang-platform-core"]
-
-[project.entry-points."sglang.srt.platforms"]
-my_device = "my_device:activate"
-"""
-
-PLUGIN = """import os
-
-import torch
-
-from sglang_platform.core import DeviceMixin, PlatformCapabilities, PlatformEnum, SRTPlatform, platform_plugin
-
-
-@platform_plugin
-def activate():
-    return "my_device:MyPlatform"
-
-
-class MyDevice(DeviceMixin):
-    device_name = "my_device"
-    get_device = lambda self, device_id=0: torch.device("cpu")
-    set_device = lambda self, device: None
-    get_device_name = lambda self, device_id=0: "My Device 1"
-    get_device_uuid = lambda self, device_id=0: "my-device-0001"
-    get_device_capability = lambda self, device_id=0: None
-    get_device_total_memory = lambda self, device_id=0: os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
-    get_available_memory = lambda self, device_id=0: (1000, self.get_device_total_memory())
-    get_current_memory_usage = lambda self, device=None: 0.0
-
-
-class MyPlatform(SRTPlatform, MyDevice):
-    capabilities = PlatformCapabilities(graph_capture=True)
-
-    def get_default_attention_backend(self):
-        return "torch_native"
-"""
+PROJECT = Path(__file__).parent / "my_device"
+"""What the vendor writes: a plugin with five defects, and the file that installs it."""
 
 FIXES: dict[str, tuple[list[str], str, str, str]] = {
     # check: words of the fix, file, what is replaced, by what
@@ -96,27 +56,12 @@ def _install(project: Path, site: Path) -> None:
 
 
 def _run_suite(site: Path, folder: Path) -> tuple[int, str, dict[str, object]]:
+    """Packaging and contract, where a plugin that brings no parts can be wrong."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("SGLANG_PLATFORM")}
     path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
-    code = "from sglang_platform.core.cli import main; main()"
-    levels = [
-        "--level",
-        "packaging",
-        "--level",
-        "contract",
-    ]  # where this plugin, which brings no parts, can be wrong
+    words = ["--platform", "my_device", "--level", "packaging", "--level", "contract", "--report"]
     run = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            code,
-            "conformance",
-            "--platform",
-            "my_device",
-            "--report",
-            str(folder),
-            *levels,
-        ],
+        [sys.executable, "-m", "sglang_platform.conformance", *words, str(folder)],
         env={**variables, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "200"},
         cwd=folder.parent,
         capture_output=True,
@@ -128,10 +73,8 @@ def _run_suite(site: Path, folder: Path) -> tuple[int, str, dict[str, object]]:
 
 def test_the_printed_fixes_alone_turn_a_plugin_with_five_defects_green(tmp_path: Path) -> None:
     project, site = tmp_path / "my-device", tmp_path / "site"
-    project.mkdir()
-    (project / "pyproject.toml").write_text(PROJECT)
-    (project / "my_device.py").write_text(PLUGIN)
-    assert len(PLUGIN.splitlines()) <= 31
+    shutil.copytree(PROJECT, project)
+    assert len((project / "my_device.py").read_text().splitlines()) <= 31
     met: set[str] = set()
     for _ in range(len(FIXES) + 1):
         _install(project, site)

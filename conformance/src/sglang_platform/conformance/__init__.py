@@ -2,9 +2,11 @@
 
 level       the eight levels          check        what a check is, and the decorator
 checks/     the checks                requirement  what a check asks of a platform first
-subject     the platform under test   parts/       how its parts are built, by host
+plugin      who is under test          subject      its platform, which checks are given
+parts/      how it is built, by host   fixtures/    what its parts are put into
 runner      runs checks, in processes of their own: worker
 expected    the vendor's file         report/      JSON, HTML, comparison, the hardware page
+extras      what only some checks need
 cli/        the command               suite, pytest_plugin   the same as tests
 oracles/    the right answers, by independent code
 host/       a running SGLang

@@ -12,6 +12,8 @@ Cases are run in the order given, which is smallest first, so that the first fai
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -33,6 +35,7 @@ _Function = TypeVar("_Function", bound=Callable[..., None])
 
 _NEEDS: dict[Level, Needs] = {Level.PACKAGING: "source", Level.CONTRACT: "platform"}
 _registry: dict[str, Check] = {}
+_CHECKS = "sglang_platform.conformance.checks"  # by its name: its modules import this one
 
 
 class CheckFailed(AssertionError):
@@ -129,19 +132,13 @@ def expect(holds: Any, what: str, *, case: Any = None, fix: str | None = None) -
 
 def found_in(module: str, check_id: str) -> Check:
     """The check of that id, from its own module alone: a process that runs one need not import what others need."""
-    import importlib
-
     importlib.import_module(module)
     return _registry[check_id]
 
 
 def registered() -> dict[str, Check]:
     """All checks by id: by level, then in the order of their files. Imports the modules of `checks`."""
-    import importlib
-    import pkgutil
-
-    from sglang_platform.conformance import checks
-
-    for module in sorted(pkgutil.iter_modules(checks.__path__), key=lambda found: found.name):
-        importlib.import_module(f"{checks.__name__}.{module.name}")
+    package = importlib.import_module(_CHECKS)
+    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda found: found.name):
+        importlib.import_module(f"{_CHECKS}.{module.name}")
     return dict(sorted(_registry.items(), key=lambda item: item[1].level))  # stable: the files' order stays

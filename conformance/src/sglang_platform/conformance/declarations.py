@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Declarations", "declarations_of"]
+from sglang_platform.core.contract.pool_kinds import KV_POOL_KINDS
 
-KINDS = ("mha", "mla", "dsa")
+__all__ = ["Declarations", "declarations_of"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def declarations_of(platform: Any, written: Mapping[str, Any], *, declares_itsel
 def _assumed(name: str, platform: Any) -> Iterable[Any]:
     """What any platform in use must do: serve bfloat16 with the parts that it brings."""
     if name == "kv_kinds":
-        return [kind for kind in KINDS if _answers(platform, "get_kv_pool_cls", kind=kind)]
+        return [kind for kind in KV_POOL_KINDS if _answers(platform, "get_kv_pool_cls", kind=kind)]
     if name == "kv_dtypes":
         return ["bfloat16"]
     if name == "page_sizes":

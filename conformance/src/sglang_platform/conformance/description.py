@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sglang_platform.conformance.subject import DeviceAbsent, PlatformRefused, Subject
+from sglang_platform.conformance.plugin import DeviceAbsent
+from sglang_platform.conformance.subject import PlatformRefused, Subject
 from sglang_platform.core.errors import PlatformError
 
 __all__ = ["describe", "nobody"]

@@ -5,11 +5,10 @@ A vendor's one distribution may carry both; where it carries none for this runti
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+from sglang_platform.conformance.plugin import named
 from sglang_platform.conformance.requirement import Requirement
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.kind import DIFFUSION
@@ -34,7 +33,7 @@ def diffusion() -> Requirement:
 
 def resolved(subject: Subject) -> Decision:
     """What core's rules decide where the operator names this platform. Raises PlatformError."""
-    with _named(subject.name):
+    with named(DIFFUSION.variable, subject.name):
         return resolve(DIFFUSION)
 
 
@@ -54,23 +53,8 @@ def platform(subject: Subject) -> Any:
 
 def attention_class(subject: Subject, head_size: int = 64) -> type:
     """The attention class that the platform names for float32 and no selected backend."""
-    from pkgutil import resolve_name
-
     import torch
 
     place = platform(subject).get_attn_backend_cls_str(None, head_size, torch.float32)
     cls: type = resolve_name(place)
     return cls
-
-
-@contextmanager
-def _named(name: str) -> Iterator[None]:
-    before = os.environ.get(DIFFUSION.variable)
-    os.environ[DIFFUSION.variable] = name
-    try:
-        yield
-    finally:
-        if before is None:
-            os.environ.pop(DIFFUSION.variable)
-        else:
-            os.environ[DIFFUSION.variable] = before

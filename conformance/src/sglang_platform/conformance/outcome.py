@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 __all__ = ["BAD", "Outcome", "Status", "case_fields", "case_text"]
 
@@ -58,9 +58,6 @@ class Outcome:
     def of(cls, fields: dict[str, Any]) -> Outcome:
         known = {field.name for field in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in fields.items() if name in known})
-
-    def sort_key(self) -> tuple[int, str]:
-        return get_args(Status).index(self.status), self.id
 
 
 def case_fields(case: Any) -> dict[str, Any] | None:

@@ -1,4 +1,5 @@
-"""The pytest front end: options, and one test per check. Loaded by pytest in every run, so it imports nothing heavy.
+"""The pytest front end: options, and one test per check. Loaded by pytest in every run, so it imports the suite
+only where a platform is checked.
 
     pytest --pyargs sglang_platform.conformance --platform my_device
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sglang_platform.conformance.extras import missing
+
 if TYPE_CHECKING:
     from sglang_platform.conformance.subject import Subject
 
@@ -92,7 +94,7 @@ def paged_allocator() -> Requirement:
     """It brings an allocator for pages of more than one token (`get_paged_allocator_cls`)."""
 
     def why_not(subject: Subject) -> str | None:
-        if subject.allocator_class() is None:
+        if subject.platform.get_paged_allocator_cls() is None:
             return "get_paged_allocator_cls() answers None: the host's own allocator is used"
         return None
 
@@ -103,7 +105,7 @@ def attention_backend() -> Requirement:
     """It brings an attention backend (`get_attention_backends`, or one that it registers with the host)."""
 
     def why_not(subject: Subject) -> str | None:
-        if subject.attention_factory() is None:
+        if subject.parts.attention_factory() is None:
             return "the platform brings no attention backend: one of the host's own is used"
         return None
 
@@ -157,13 +159,7 @@ def kernels() -> Requirement:
 def engine() -> Requirement:
     """SGLang can be started here: its packages and a model library are installed."""
 
-    def why_not(subject: Subject) -> str | None:
-        from importlib.util import find_spec
-
-        missing = [name for name in ("sglang", "transformers", "tokenizers") if find_spec(name) is None]
-        return f"not installed: {', '.join(missing)}" if missing else None
-
-    return Requirement("engine", "an installed SGLang", why_not)
+    return Requirement("engine", "an installed SGLang", lambda subject: missing("sglang"))
 
 
 def world_size(ranks: int) -> Requirement:

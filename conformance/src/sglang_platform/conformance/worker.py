@@ -21,7 +21,8 @@ from typing import Any
 from sglang_platform.conformance.check import Blocked, Check, CheckFailed, NotRun, found_in
 from sglang_platform.conformance.description import describe
 from sglang_platform.conformance.outcome import case_fields
-from sglang_platform.conformance.subject import DeviceAbsent, PlatformRefused, Subject
+from sglang_platform.conformance.plugin import DeviceAbsent
+from sglang_platform.conformance.subject import PlatformRefused, Subject
 
 __all__ = ["run_check"]
 

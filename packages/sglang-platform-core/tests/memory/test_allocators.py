@@ -7,37 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+from small_parts import both, either_path, ints, paged, token
 
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory import PagedTokenToKVPoolAllocator, TokenToKVPoolAllocator
 from sglang_platform.core.memory.page_arithmetic import decode_slots_on_device, extend_slots_on_device
 
-Allocator = TokenToKVPoolAllocator | PagedTokenToKVPoolAllocator
-
-
-def ints(*values: int) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.int64)
-
-
-def token(size: int = 8, need_sort: bool = False, **attributes: Any) -> TokenToKVPoolAllocator:
-    kind = type("Token", (TokenToKVPoolAllocator,), attributes)
-    return kind(size, torch.float16, "cpu", None, need_sort)
-
-
-def paged(
-    size: int = 32, page_size: int = 4, need_sort: bool = False, **attributes: Any
-) -> PagedTokenToKVPoolAllocator:
-    kind = type("Paged", (PagedTokenToKVPoolAllocator,), attributes)
-    return kind(size, page_size, torch.float16, "cpu", None, need_sort)
-
 
 def extend(allocator: Any, prefix: list[int], seq: list[int], last: list[int]) -> torch.Tensor | None:
     p, s = ints(*prefix), ints(*seq)
     return allocator.alloc_extend(p, p, s, s, ints(*last), int((s - p).sum()))
-
-
-both = pytest.mark.parametrize("make", [token, paged])
-either_path = pytest.mark.parametrize("numpy", [True, False])
 
 
 class TestWhatIsHandedOut:

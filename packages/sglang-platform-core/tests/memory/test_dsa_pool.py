@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_parts import contents, ints, layer, values
 
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory import DSATokenToKVPool
-
-
-def layer(layer_id: int) -> Any:
-    return SimpleNamespace(layer_id=layer_id)
-
-
-def ints(*numbers: int) -> torch.Tensor:
-    return torch.tensor(numbers, dtype=torch.int64)
-
-
-def values(n: int, *shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(n, *shape, generator=torch.Generator().manual_seed(seed))
 
 
 def dsa(packed: bool = False, **changes: Any) -> DSATokenToKVPool:
@@ -40,10 +28,6 @@ def dsa(packed: bool = False, **changes: Any) -> DSATokenToKVPool:
         "kv_cache_dim": 256 + 8 + 128 if packed else 256 + 64,
     }
     return DSATokenToKVPool(**{**arguments, **changes})
-
-
-def contents(pool: DSATokenToKVPool) -> list[torch.Tensor]:
-    return [b.clone().view(torch.uint8).reshape(b.shape[0], -1) for b in pool.kv_buffer]
 
 
 class TestPackedRows:
@@ -149,7 +133,7 @@ class TestIndexerKeys:
                     i, torch.arange(41), values(41, 128, seed=i).to(torch.float8_e4m3fn), torch.arange(41.0)
                 )
                 p.set_kv_buffer(layer(i), torch.arange(41), values(41, 320, seed=i), None)
-            rows = contents(p)
+            rows = contents(*p.kv_buffer)
             before = [[stored_key(p, i, slot) for slot in range(41)] for i in range(2)]
             p.move_kv_cache(torch.arange(5, 30), torch.arange(4, 29))
             saved = p.get_cpu_copy(ints(2, 40, 7))
@@ -160,7 +144,7 @@ class TestIndexerKeys:
                 assert after[:5] == before[i][:5]
                 assert after[33:36] == [before[i][2], before[i][40], before[i][6]]
                 assert after[30:33] == before[i][30:33]
-                assert torch.equal(contents(p)[i][33:36], rows[i][[2, 40, 6]])
+                assert torch.equal(contents(*p.kv_buffer)[i][33:36], rows[i][[2, 40, 6]])
 
     def test_layers_that_take_over_a_selection_keep_no_keys(self) -> None:
         p = dsa(skip_topk_layers=[False, True])

@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from small_parts import DTYPES, layer, mha, values
 
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory import MHATokenToKVPool
-
-FP8 = [torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz]
-DTYPES = [torch.float32, torch.float16, torch.bfloat16, *FP8]
-
-
-def layer(layer_id: int) -> Any:
-    return SimpleNamespace(layer_id=layer_id)
-
-
-def pool(**changes: Any) -> MHATokenToKVPool:
-    arguments: dict[str, Any] = {
-        "size": 37,
-        "page_size": 4,
-        "dtype": torch.float32,
-        "head_num": 2,
-        "head_dim": 8,
-        "layer_num": 2,
-        "device": "cpu",
-        "enable_memory_saver": False,
-    }
-    kind = changes.pop("kind", MHATokenToKVPool)
-    return kind(**{**arguments, **changes})
-
-
-def values(n: int, *shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(n, *shape, generator=torch.Generator().manual_seed(seed))
 
 
 class TestOverrides:
@@ -59,7 +33,7 @@ class TestOverrides:
                 calls.append(("move", tgt_loc.tolist(), src_loc.tolist()))
                 super()._move_kv_cache_impl(tgt_loc, src_loc)
 
-        p = pool(kind=Mine, start_layer=3, dtype=torch.float8_e4m3fn)
+        p = mha(kind=Mine, start_layer=3, dtype=torch.float8_e4m3fn)
         k = values(20, 16)
         p.set_kv_buffer(layer(4), torch.arange(20), k, k)
         p.set_kv_buffer(layer(4), torch.tensor([], dtype=torch.int64), k[:0], k[:0])
@@ -78,7 +52,7 @@ class TestOverrides:
                 self.stored += 1
                 super()._store_kv_layer(*arguments)  # type: ignore[misc]
 
-        p = pool(kind=type("Mine", (Store, MHATokenToKVPool), {}))
+        p = mha(kind=type("Mine", (Store, MHATokenToKVPool), {}))
         p.set_kv_buffer(layer(0), torch.tensor([1]), values(1, 2, 8), values(1, 2, 8))
         assert p.stored == 1  # type: ignore[attr-defined]
 
@@ -88,14 +62,14 @@ class TestOverrides:
                 self.k_buffer = [torch.zeros(1)] * self.layer_num
 
         with pytest.raises(PlatformError, match="left v_buffer unusable"):
-            pool(kind=Mine)
+            mha(kind=Mine)
 
         class Short(MHATokenToKVPool):
             def _create_buffers(self) -> None:
                 self.k_buffer = self.v_buffer = [torch.zeros(1)]
 
         with pytest.raises(PlatformError, match="one per layer, and is a list of 1"):
-            pool(kind=Short)
+            mha(kind=Short)
 
 
 class TestArguments:
@@ -103,22 +77,22 @@ class TestArguments:
     def test_sizes_under_one(self, name: str) -> None:
         for wrong in (0, -3):
             with pytest.raises(PlatformError, match=f"{name} is {wrong}"):
-                pool(**{name: wrong})
+                mha(**{name: wrong})
 
     def test_others(self) -> None:
         with pytest.raises(PlatformError, match=r"dtype torch\.int32 is not supported"):
-            pool(dtype=torch.int32)
+            mha(dtype=torch.int32)
         with pytest.raises(PlatformError, match="layer_num is -1"):
-            pool(layer_num=-1)
+            mha(layer_num=-1)
         with pytest.raises(PlatformError, match="start_layer is -1"):
-            pool(start_layer=-1)
+            mha(start_layer=-1)
         with pytest.raises(PlatformError, match="kv_cache_layout 'hnd'"):
-            pool(kv_cache_layout="hnd")
+            mha(kv_cache_layout="hnd")
         with pytest.raises(PlatformError, match="quant_method is set"):
-            pool(quant_method=object())
+            mha(quant_method=object())
 
     def test_rows_that_do_not_fit_the_slots(self) -> None:
-        p = pool()
+        p = mha()
         for shape in ((3, 2, 8), (2, 2, 7), (2, 8), (4, 8)):
             with pytest.raises(PlatformError, match="cache_k of shape"):
                 p.set_kv_buffer(layer(0), torch.tensor([1, 2]), torch.zeros(shape), torch.zeros(2, 2, 8))
@@ -129,7 +103,7 @@ class TestArguments:
 class TestSizes:
     @pytest.mark.parametrize("dtype", DTYPES, ids=str)
     def test_stated_bytes_are_what_is_allocated(self, dtype: torch.dtype) -> None:
-        p = pool(dtype=dtype, v_head_dim=5)
+        p = mha(dtype=dtype, v_head_dim=5)
         rows = 37 + 4
         per_value = torch.empty(0, dtype=dtype).element_size()
         assert p.get_kv_size_bytes() == (2 * rows * 2 * 8 * per_value, 2 * rows * 2 * 5 * per_value)
@@ -140,13 +114,13 @@ class TestSizes:
         assert p.mem_usage == pytest.approx(sum(p.get_kv_size_bytes()) / 2**30)
 
     def test_what_a_transfer_engine_needs(self) -> None:
-        p = pool(v_head_dim=5)
+        p = mha(v_head_dim=5)
         addresses, lengths, items = p.get_contiguous_buf_infos()
         assert addresses == [b.data_ptr() for b in (*p.k_buffer, *p.v_buffer)]
         assert lengths == [41 * 16 * 4] * 2 + [41 * 10 * 4] * 2
         assert items == [4 * 16 * 4] * 2 + [4 * 10 * 4] * 2
 
     def test_window_sizes_replace_the_plain_ones(self) -> None:
-        p = pool(v_head_dim=6, swa_head_num=3, swa_head_dim=4, swa_v_head_dim=5)
+        p = mha(v_head_dim=6, swa_head_num=3, swa_head_dim=4, swa_v_head_dim=5)
         assert p.get_kv_buffer_shape() == ((41, 3, 4), (41, 3, 5))
-        assert pool(swa_head_dim=4).get_v_head_dim() == 8
+        assert mha(swa_head_dim=4).get_v_head_dim() == 8

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_parts import contents, ints, layer, values
 
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory import MLATokenToKVPool
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2]
-
-
-def layer(layer_id: int) -> Any:
-    return SimpleNamespace(layer_id=layer_id)
-
-
-def ints(*numbers: int) -> torch.Tensor:
-    return torch.tensor(numbers, dtype=torch.int64)
-
-
-def values(n: int, *shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(n, *shape, generator=torch.Generator().manual_seed(seed))
 
 
 def mla(**changes: Any) -> MLATokenToKVPool:
@@ -43,10 +31,6 @@ def mla(**changes: Any) -> MLATokenToKVPool:
     return kind(**{**arguments, **changes})
 
 
-def contents(pool: MLATokenToKVPool) -> list[torch.Tensor]:
-    return [b.clone().view(torch.uint8).reshape(b.shape[0], -1) for b in pool.kv_buffer]
-
-
 class TestMLA:
     @pytest.mark.parametrize("dtype", DTYPES, ids=str)
     @settings(max_examples=15, deadline=None)
@@ -55,7 +39,7 @@ class TestMLA:
         p = mla(dtype=dtype, start_layer=3)
         for i in (3, 4):
             p.set_kv_buffer(layer(i), torch.arange(41), values(41, 1, 16, seed=i), None)
-        expected = contents(p)
+        expected = contents(*p.kv_buffer)
         row = values(len(slots), 1, 16)
         if whole:
             p.set_kv_buffer(layer(4), ints(*slots), row, None)
@@ -63,7 +47,7 @@ class TestMLA:
             p.set_mla_kv_buffer(layer(4), ints(*slots), row[..., :12], row[:, 0, 12:])
         for i, slot in enumerate(slots):
             expected[1][slot] = row[i].to(dtype).view(torch.uint8).reshape(-1)
-        for got, want in zip(contents(p), expected, strict=True):
+        for got, want in zip(contents(*p.kv_buffer), expected, strict=True):
             assert torch.equal(got, want)
 
     def test_values_are_the_latent_part_of_the_keys(self) -> None:

@@ -49,7 +49,7 @@ def pagings(subject: Subject, rng: random.Random) -> Iterator[Paging]:
 
 
 def _build(subject: Subject, case: Paging) -> Any:
-    return subject.allocator(case.size, case.page_size)
+    return subject.parts.allocator(case.size, case.page_size)
 
 
 @check(
@@ -116,7 +116,7 @@ def extends(subject: Subject, rng: random.Random) -> Iterator[Extend]:
 def extend_fills_the_last_page_first(subject: Subject, case: Extend) -> None:
     """A prefix of any length is extended by any number of tokens: each token lies at its place of its page."""
     allocator, model = (
-        subject.allocator(6 * case.page_size, case.page_size),
+        subject.parts.allocator(6 * case.page_size, case.page_size),
         AllocatorModel(6, case.page_size),
     )
     for before, after in ((0, case.prefix), (case.prefix, case.prefix + case.new)):
@@ -281,7 +281,7 @@ def state_machine_adds_up(subject: Subject, case: Search) -> None:
 
 def _maker(subject: Subject) -> Any:
     def make(size: int, page_size: int, need_sort: bool) -> Any:
-        return subject.allocator(size, page_size, need_sort=need_sort)
+        return subject.parts.allocator(size, page_size, need_sort=need_sort)
 
     return make
 

@@ -8,6 +8,12 @@ from typing import Any
 from sglang_platform.conformance.check import CheckFailed, NotRun, check, expect
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import PlatformRefused, Subject
+from sglang_platform.core.contract import ATTENTION_FEATURES, KV_POOL_KINDS
+from sglang_platform.core.contract.device import DeviceMixin
+from sglang_platform.core.contract.members import public_names
+from sglang_platform.core.contract.srt import SRTPlatform
+from sglang_platform.core.errors import ContractError
+from sglang_platform.core.spelling import nearest
 
 __all__: list[str] = []
 
@@ -85,11 +91,6 @@ def device_is_named(subject: Subject) -> None:
 )
 def both_base_orders_work(subject: Subject) -> None:
     """`(SRTPlatform, MyDevice)` and `(MyDevice, SRTPlatform)` give the same answers."""
-    from sglang_platform.core.contract.device import DeviceMixin
-    from sglang_platform.core.contract.members import public_names
-    from sglang_platform.core.contract.srt import SRTPlatform
-    from sglang_platform.core.errors import ContractError
-
     cls = next((klass for klass in type(subject.platform).__mro__ if _mixes(klass)), None)
     if cls is None:
         raise NotRun("the platform has no separate device mixin")
@@ -112,9 +113,6 @@ def both_base_orders_work(subject: Subject) -> None:
 
 
 def _mixes(cls: type) -> bool:
-    from sglang_platform.core.contract.device import DeviceMixin
-    from sglang_platform.core.contract.srt import SRTPlatform
-
     platforms = [base for base in cls.__bases__ if issubclass(base, SRTPlatform)]
     mixins = [base for base in cls.__bases__ if issubclass(base, DeviceMixin) and base not in platforms]
     return bool(platforms) and bool(mixins)
@@ -143,8 +141,6 @@ def declarations_are_understood(subject: Subject) -> None:
     """What is declared is in the contract's words: torch's dtypes, page sizes, kinds, attention features, kernels."""
     import torch
 
-    from sglang_platform.core.contract import ATTENTION_FEATURES, KV_POOL_KINDS
-
     declared = subject.declares
     for name in declared.kv_dtypes:
         found = isinstance(getattr(torch, name, None), torch.dtype)
@@ -158,7 +154,7 @@ def declarations_are_understood(subject: Subject) -> None:
         f"supported_kv_kinds has {', '.join(declared.kv_kinds)}, but no dtype or no page size is declared for them",
         fix="declare supported_kv_dtypes and supported_page_sizes as well: what is not declared is not tested",
     )
-    backends = subject.attention_factory() if subject.availability is None else None
+    backends = subject.parts.attention_factory() if subject.availability is None else None
     expect(
         backends is None or declared.attention_features,
         "the platform brings an attention backend and declares no attention_features",
@@ -167,8 +163,6 @@ def declarations_are_understood(subject: Subject) -> None:
 
 
 def _among(where: str, words: Any, known: Any) -> None:
-    from sglang_platform.core.spelling import nearest
-
     for word in words:
         meant = nearest(word, known)
         hint = f"; did you mean {meant!r}?" if meant else f"; the words are {', '.join(sorted(known))}"

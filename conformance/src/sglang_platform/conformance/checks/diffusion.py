@@ -7,9 +7,13 @@ from typing import Any
 from sglang_platform.conformance import diffusion_subject
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotRun, check, expect
 from sglang_platform.conformance.diffusion_subject import diffusion
+from sglang_platform.conformance.extras import missing
+from sglang_platform.conformance.host.diffusion import GenerationFailed, difference, generate
+from sglang_platform.conformance.host.diffusion_pipeline import make_pipeline
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import engine
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.attention.diffusion import DiffusionAttention
 from sglang_platform.core.errors import PlatformError
 
 __all__: list[str] = []
@@ -183,13 +187,9 @@ def diffusion_makes_the_same_picture(subject: Subject) -> None:
     """The diffusion runtime serves a small pipeline in float32 on the platform and on the host's own CPU platform: with
     one seed the pictures agree within 2 of 255, and where the platform names its own attention, none of the host's
     ran."""
-    from importlib.util import find_spec
-
-    if find_spec("diffusers") is None:
-        raise NotRun("diffusers is not installed: pip install 'sglang[diffusion]'")
-    from sglang_platform.conformance.host.diffusion import GenerationFailed, difference, generate
-    from sglang_platform.conformance.host.diffusion_pipeline import make_pipeline
-
+    why = missing("diffusion")
+    if why is not None:
+        raise NotRun(why)
     folder = subject.scratch / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
     pipeline = make_pipeline(folder / "pipeline")
@@ -209,8 +209,6 @@ def diffusion_makes_the_same_picture(subject: Subject) -> None:
         f"in one process the diffusion runtime is on {device}, the LLM runtime on {picture.llm_device}",
         fix="name the platform in both variables, and derive both classes from one device mixin",
     )
-    from sglang_platform.core.attention.diffusion import DiffusionAttention
-
     own = diffusion_subject.attention_class(subject)
     if issubclass(own, DiffusionAttention):
         others = picture.counters.get("host.diffusion.attention_calls", 0)

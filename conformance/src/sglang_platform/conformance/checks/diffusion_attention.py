@@ -24,7 +24,7 @@ _FIX = "compute softmax(softmax_scale * Q K^T) V for each batch row and head, wi
 
 
 @dataclass(frozen=True)
-class Shape:
+class DiffusionCase:
     queries: int
     keys: int
     heads: int
@@ -36,25 +36,25 @@ class Shape:
     strided: bool = False
 
 
-def _shapes(subject: Subject, rng: random.Random) -> Iterable[Shape]:
-    yield Shape(1, 1, 1, 1, 32)
-    yield Shape(5, 5, 2, 2, 32)
-    yield Shape(33, 33, 4, 4, 64, batch=2)
-    yield Shape(48, 21, 4, 4, 64)  # a picture over a short prompt
-    yield Shape(7, 90, 4, 4, 64, batch=3)
-    yield Shape(40, 40, 8, 2, 64)
-    yield Shape(40, 40, 6, 1, 32)
-    yield Shape(29, 29, 4, 4, 64, causal=True)
-    yield Shape(9, 41, 4, 2, 32, causal=True)
-    yield Shape(64, 64, 2, 2, 128, strided=True)
-    yield Shape(65, 65, 2, 2, 80)
+def _shapes(subject: Subject, rng: random.Random) -> Iterable[DiffusionCase]:
+    yield DiffusionCase(1, 1, 1, 1, 32)
+    yield DiffusionCase(5, 5, 2, 2, 32)
+    yield DiffusionCase(33, 33, 4, 4, 64, batch=2)
+    yield DiffusionCase(48, 21, 4, 4, 64)  # a picture over a short prompt
+    yield DiffusionCase(7, 90, 4, 4, 64, batch=3)
+    yield DiffusionCase(40, 40, 8, 2, 64)
+    yield DiffusionCase(40, 40, 6, 1, 32)
+    yield DiffusionCase(29, 29, 4, 4, 64, causal=True)
+    yield DiffusionCase(9, 41, 4, 2, 32, causal=True)
+    yield DiffusionCase(64, 64, 2, 2, 128, strided=True)
+    yield DiffusionCase(65, 65, 2, 2, 80)
     for dtype in ("bfloat16", "float16"):
-        yield Shape(70, 70, 4, 4, 64, dtype=dtype)
-    yield Shape(rng.randrange(150, 400), rng.randrange(150, 400), 3, 3, 96, batch=2)
+        yield DiffusionCase(70, 70, 4, 4, 64, dtype=dtype)
+    yield DiffusionCase(rng.randrange(150, 400), rng.randrange(150, 400), 3, 3, 96, batch=2)
 
 
 @check(level=Level.KERNELS, requires=[diffusion()], hosts=("none",), cases=_shapes, fix=_FIX)
-def diffusion_attention_agrees_with_float64(subject: Subject, case: Shape) -> None:
+def diffusion_attention_agrees_with_float64(subject: Subject, case: DiffusionCase) -> None:
     """Dense attention is right for lengths, cross lengths, grouped heads, causality, head sizes, types and strides."""
     dtype = getattr(torch, case.dtype)
     query, key, value = _tensors(subject, case, dtype)
@@ -78,7 +78,7 @@ def diffusion_attention_agrees_with_float64(subject: Subject, case: Shape) -> No
 )
 def diffusion_packed_sequences_are_apart(subject: Subject) -> None:
     """Sequences packed one behind the other attend to themselves only, whatever stands in the others' rows."""
-    case = Shape(50, 50, 4, 4, 64)
+    case = DiffusionCase(50, 50, 4, 4, 64)
     query, key, value = (x[0] for x in _tensors(subject, case, torch.float32))
     layer = _layer(subject, case)
     device = diffusion_subject.platform(subject).get_local_torch_device()
@@ -108,7 +108,7 @@ def diffusion_packed_sequences_are_apart(subject: Subject) -> None:
     )
 
 
-def _layer(subject: Subject, case: Shape) -> Any:
+def _layer(subject: Subject, case: DiffusionCase) -> Any:
     try:
         cls = diffusion_subject.attention_class(subject, case.head_size)
     except ModuleNotFoundError as error:
@@ -133,7 +133,7 @@ def _layer(subject: Subject, case: Shape) -> Any:
     )
 
 
-def _tensors(subject: Subject, case: Shape, dtype: torch.dtype) -> list[torch.Tensor]:
+def _tensors(subject: Subject, case: DiffusionCase, dtype: torch.dtype) -> list[torch.Tensor]:
     rng = subject.torch_rng()
     tensors = []
     for length, heads in ((case.queries, case.heads), (case.keys, case.kv_heads), (case.keys, case.kv_heads)):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pkgutil import resolve_name
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
-from sglang_platform.conformance.declarations import KINDS
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.contract.pool_kinds import KINDS, KV_POOL_KINDS
+from sglang_platform.core.inspect.doctor.module_source import SourceReader
+from sglang_platform.core.ops.fused_op import FusedOp
 
 __all__: list[str] = []
 
@@ -55,7 +58,8 @@ def factories_answer_with_classes(subject: Subject) -> None:
     """Every factory answers with a class, with None, or with NotImplementedError and its reason; the same each time."""
     platform = subject.platform
     asked = {
-        f"get_kv_pool_cls(kind={kind!r})": _ask(platform, "get_kv_pool_cls", kind=kind) for kind in KINDS
+        f"get_kv_pool_cls(kind={kind!r})": _ask(platform, "get_kv_pool_cls", kind=kind)
+        for kind in KV_POOL_KINDS
     }
     for name, arguments in _FACTORIES.items():
         call = f"{name}({', '.join(map(repr, arguments))})"
@@ -108,7 +112,7 @@ def kv_kinds_are_served(subject: Subject) -> None:
 )
 def undeclared_kv_kinds_are_refused(subject: Subject) -> None:
     """A kind that is not declared is refused: None, or NotImplementedError with the reason."""
-    for kind in KINDS:
+    for kind in KV_POOL_KINDS:
         if kind not in subject.declares.kv_kinds:
             call = f"get_kv_pool_cls(kind={kind!r})"
             cls = answer_of(_ask(subject.platform, "get_kv_pool_cls", kind=kind), call)
@@ -120,12 +124,13 @@ def undeclared_kv_kinds_are_refused(subject: Subject) -> None:
 
 
 def _pool_bases(subject: Subject) -> dict[str, tuple[type, ...]]:
-    names = {"mha": "MHATokenToKVPool", "mla": "MLATokenToKVPool", "dsa": "DSATokenToKVPool"}
-    if subject.host == "sglang":
-        import sglang.srt.mem_cache.memory_pool as pools
-    else:
-        import sglang_platform.core.memory as pools  # type: ignore[no-redef]
-    return {kind: (getattr(pools, name),) for kind, name in names.items() if hasattr(pools, name)}
+    """The class that a pool of each kind derives from: core's, or the host's where it has the kind."""
+    if subject.host != "sglang":
+        return {kind: (resolve_name(row.base),) for kind, row in KINDS.items()}
+    import sglang.srt.mem_cache.memory_pool as pools
+
+    classes = {kind: getattr(pools, row.host_class, None) for kind, row in KINDS.items()}
+    return {kind: (cls,) for kind, cls in classes.items() if cls is not None}
 
 
 @check(
@@ -205,7 +210,7 @@ def attention_backends_are_named(subject: Subject) -> None:
     expect(
         default in known
         or not _host_backends()
-        or (subject.host == "sglang" and subject.attention_factory(default) is not None),
+        or (subject.host == "sglang" and subject.parts.attention_factory(default) is not None),
         f"get_default_attention_backend() answers {default!r}, which is neither among the platform's own "
         f"({', '.join(backends) or 'none'}) nor the host's",
     )
@@ -214,8 +219,6 @@ def attention_backends_are_named(subject: Subject) -> None:
 def _host_backends() -> frozenset[str]:
     """The names that SGLang's registry is given in its source; empty where SGLang is not installed."""
     import ast
-
-    from sglang_platform.core.inspect.doctor.module_source import SourceReader
 
     source = SourceReader().module("sglang.srt.layers.attention.attention_registry")
     if source is None:
@@ -271,9 +274,7 @@ def choices_are_in_form(subject: Subject) -> None:
 )
 def registered_ops_are_dispatched(subject: Subject) -> None:
     """The fused ops that `init_backend()` registers are under the platform's own dispatch key."""
-    from sglang_platform.core.ops.fused_op import FusedOp
-
-    subject.init_backend()
+    subject.parts.init_backend()
     key = subject.platform.get_dispatch_key_name()
     others = sorted({other for _, other in FusedOp._registry} - {key})
     expect(

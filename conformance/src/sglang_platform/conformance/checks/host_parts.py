@@ -65,11 +65,13 @@ def platforms_parts_serve(subject: Subject) -> None:
 def _brought(subject: Subject, page_size: int) -> dict[str, str | None]:
     """Part to `module.Class`, for the parts that the platform brings and that this engine needs."""
     platform = subject.platform
-    attention: Any = subject.attention_factory()
+    attention: Any = subject.parts.attention_factory()
     graphs = bool(platform.capabilities.graph_capture) and platform.is_out_of_tree()
     return {
-        "kv_pool": _name(subject.pool_class("mha")) if "mha" in subject.declares.kv_kinds else None,
-        "allocator": _name(subject.allocator_class()) if page_size > 1 else None,
+        "kv_pool": _name(subject.platform.get_kv_pool_cls(kind="mha"))
+        if "mha" in subject.declares.kv_kinds
+        else None,
+        "allocator": _name(subject.platform.get_paged_allocator_cls()) if page_size > 1 else None,
         "attention": _name(attention) if isinstance(attention, type) else None,
         "graph_runner": _name(platform.get_graph_runner_cls()) if graphs else None,
     }

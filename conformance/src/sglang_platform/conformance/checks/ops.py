@@ -20,18 +20,18 @@ from sglang_platform.conformance.subject import Subject
 
 
 @dataclass(frozen=True)
-class Rows:
+class OpCase:
     tokens: int
     width: int
     dtype: str
 
 
-def rows(subject: Subject, rng: random.Random) -> Iterator[Rows]:
+def rows(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
     """Widths that divide into vectors and widths that do not."""
     dtypes = compute_dtypes(subject)
     sizes = [(1, 8), (1, 64), (3, 128), (2, 96), (7, 130), (16, 512), (5, 1000), (33, 2048), (0, 64)]
     for at, (tokens, width) in enumerate(sizes * len(dtypes)):
-        yield Rows(tokens, width, dtypes[(at + at // len(sizes)) % len(dtypes)])
+        yield OpCase(tokens, width, dtypes[(at + at // len(sizes)) % len(dtypes)])
 
 
 def _forward(subject: Subject, op: str) -> Callable[..., Any]:
@@ -62,7 +62,7 @@ def _judge(got: Any, expected: Expected, what: str, fix: str | None = None) -> N
     cases=rows,
     fix="x / sqrt(mean(x^2) + epsilon) * weight: the mean over the whole row, in float32, epsilon inside the root",
 )
-def rms_norm(subject: Subject, case: Rows) -> None:
+def rms_norm(subject: Subject, case: OpCase) -> None:
     """RMS normalisation, of rows of any width, also where they are a slice of wider ones."""
     forward = _forward(subject, "layernorm.rms_norm")
     x, weight = _random(subject, case, case.width), _random(subject, case, case.width, tokens=1)[0]
@@ -82,7 +82,7 @@ def rms_norm(subject: Subject, case: Rows) -> None:
     cases=rows,
     fix="answer (norm of x + residual, x + residual): the residual goes on unnormalised",
 )
-def fused_add_rms_norm(subject: Subject, case: Rows) -> None:
+def fused_add_rms_norm(subject: Subject, case: OpCase) -> None:
     """The residual is added before the normalisation, and handed on as the sum."""
     forward = _forward(subject, "layernorm.rms_norm")
     x, residual = _random(subject, case, case.width), _random(subject, case, case.width) * 3
@@ -103,7 +103,7 @@ def fused_add_rms_norm(subject: Subject, case: Rows) -> None:
     cases=rows,
     fix="silu(first half) * second half: x is [tokens, 2 * width], the gate comes first",
 )
-def silu_and_mul(subject: Subject, case: Rows) -> None:
+def silu_and_mul(subject: Subject, case: OpCase) -> None:
     """The gated activation, also for large negative gates."""
     forward = _forward(subject, "activation.silu_and_mul")
     x = _random(subject, case, 2 * case.width) * 4
@@ -229,14 +229,14 @@ def moe_experts(subject: Subject, case: Experts) -> None:
     _judge(got, expected, "the sum of the experts")
 
 
-def _random(subject: Subject, case: Rows, width: int, tokens: int | None = None) -> torch.Tensor:
+def _random(subject: Subject, case: OpCase, width: int, tokens: int | None = None) -> torch.Tensor:
     # Another stream for every width and number of rows, the same for every run.
     generator = torch.Generator().manual_seed(subject.seed + 31 * width + (tokens or 0))
     count = case.tokens if tokens is None else tokens
     return torch.randn(count, width, generator=generator).to(getattr(torch, case.dtype)).to(subject.device)
 
 
-def _norm_op(weight: torch.Tensor, epsilon: float, case: Rows) -> Any:
+def _norm_op(weight: torch.Tensor, epsilon: float, case: OpCase) -> Any:
     return SimpleNamespace(
         weight=torch.nn.Parameter(weight, requires_grad=False),
         variance_epsilon=epsilon,

@@ -6,10 +6,18 @@ from functools import cache
 from typing import Any
 
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotRun, check, expect
+from sglang_platform.conformance.checks.findings import problems
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.probes.fresh import probe
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.contract.version import CONTRACT_VERSION
+from sglang_platform.core.discovery import scan
+from sglang_platform.core.discovery.contract_version import stated_versions
+from sglang_platform.core.discovery.entry_target import target_problem
+from sglang_platform.core.discovery.groups import PLATFORM_GROUP
 from sglang_platform.core.discovery.scan import EntryPointRecord
+from sglang_platform.core.discovery.settings import LOCATION
+from sglang_platform.core.spelling import nearest
 
 __all__: list[str] = []
 
@@ -51,8 +59,6 @@ def activation(subject: Subject, *blocked: str) -> dict[str, Any]:
 )
 def entry_point_resolves(subject: Subject) -> None:
     """The entry point names a function that exists, and importing its module raises nothing."""
-    from sglang_platform.core.discovery.entry_target import target_problem
-
     if subject.location is None and subject.record is None:
         raise _not_installed(subject)
     record = installed(subject)
@@ -71,10 +77,6 @@ def entry_point_resolves(subject: Subject) -> None:
 
 
 def _not_installed(subject: Subject) -> CheckFailed:
-    from sglang_platform.core.discovery import scan
-    from sglang_platform.core.discovery.groups import PLATFORM_GROUP
-    from sglang_platform.core.spelling import nearest
-
     names = sorted({record.name for record in scan.records(PLATFORM_GROUP)})
     meant = nearest(subject.name, names)
     return CheckFailed(
@@ -101,8 +103,6 @@ def one_distribution(subject: Subject) -> None:
 )
 def metadata_is_sound(subject: Subject) -> None:
     """Its metadata can be read, its entry points stand in groups that are read, its requirements are met."""
-    from sglang_platform.conformance.checks.findings import problems
-
     installed(subject)
     ids = (
         "metadata-unreadable",
@@ -117,8 +117,6 @@ def metadata_is_sound(subject: Subject) -> None:
 @check(level=Level.PACKAGING, fix="pip install the package, so that it is found from every folder")
 def importable_from_everywhere(subject: Subject) -> None:
     """A process that starts in another folder finds the plugin's module too."""
-    from sglang_platform.conformance.checks.findings import problems
-
     installed(subject)
     problems(subject, ("importable-from-here-only",))
 
@@ -129,9 +127,6 @@ def importable_from_everywhere(subject: Subject) -> None:
 )
 def contract_version_is_stated(subject: Subject) -> None:
     """A plugin on core's contract states which version of it, where it can be read before anything is imported."""
-    from sglang_platform.core.contract.version import CONTRACT_VERSION
-    from sglang_platform.core.discovery.contract_version import stated_versions
-
     record = installed(subject)
     stated = stated_versions(record)
     if not stated and not _uses_core(subject):
@@ -223,8 +218,6 @@ def activate_answers_alike(subject: Subject) -> None:
 )
 def activate_answers_in_form(subject: Subject) -> None:
     """`activate()` answers with the place of a class, or declines; it raises nothing else."""
-    from sglang_platform.core.discovery.settings import LOCATION
-
     asked = activation(subject)["asked"]
     if "raised" in asked:
         lines = asked["trace"].strip().splitlines()

@@ -18,15 +18,6 @@ from sglang_platform.conformance.subject import Subject
 _GIB = 1 << 30
 
 
-def _buffers(pool: PoisonedPool) -> list[torch.Tensor]:
-    """The buffers of all layers, keys of all layers first; the indexer's last."""
-    views = pool.views()
-    ordered = [view for kind in pool.row_shapes() for name, view in views.items() if name.startswith(kind)]
-    if pool.kind == "dsa":
-        ordered += [pool.pool.get_index_k_with_scale_buffer(layer_id) for layer_id in pool.layers]
-    return ordered
-
-
 @check(
     level=Level.MEMORY,
     requires=[kv_pool()],
@@ -37,13 +28,12 @@ def stated_size_is_what_is_allocated(subject: Subject, case: Pool) -> None:
     """`get_kv_size_bytes()` is the number of bytes of all buffers, and `mem_usage` the same in GiB."""
     pool = case.build(subject)
     views = pool.views()
-    sizes = {
-        kind: sum(view.numel() * view.element_size() for name, view in views.items() if name.startswith(kind))
+    sizes = [
+        sum(view.numel() * view.element_size() for name, view in views.items() if name.startswith(kind))
         for kind in pool.row_shapes()
-    }
-    wanted: int | tuple[int, ...] = tuple(sizes.values())
-    if case.kind != "mha":
-        wanted = sum(view.numel() * view.element_size() for view in _buffers(pool))
+    ]
+    index_keys = sum(keys.buffer.numel() for keys in pool.index_keys().values())
+    wanted = pool.fixture.stated_bytes(sizes, index_keys)
     stated = pool.pool.get_kv_size_bytes()
     expect(stated == wanted, f"get_kv_size_bytes() is {stated}; the buffers have {wanted} bytes")
     total = sum(wanted) if isinstance(wanted, tuple) else wanted
@@ -134,20 +124,14 @@ def moves(subject: Subject, rng: random.Random) -> Iterator[Move]:
 )
 def move_is_as_if_all_were_read_first(subject: Subject, case: Move) -> None:
     """`move_kv_cache(tgt, src)` copies rows in every layer, also where source and target overlap."""
-    pool = PoisonedPool(
-        subject, case.kind, size=40, layer_num=2, start_layer=1, **_move_keywords(subject, case.kind)
-    )
+    triton = bool(getattr(subject.platform.capabilities, "supports_triton", False))
+    more = subject.fixture(case.kind).move_keywords(triton=triton)
+    pool = PoisonedPool(subject, case.kind, size=40, layer_num=2, start_layer=1, **more)
     _refuse_the_hosts_move(subject, pool.pool)
     pool.fill()
     pool.pool.move_kv_cache(pool.locations(case.target), pool.locations(case.source))
     pool.image.move(list(case.target), list(case.source))
     pool.verify(f"moving slots {list(case.source)} to {list(case.target)}")
-
-
-def _move_keywords(subject: Subject, kind: str) -> dict[str, object]:
-    # The keyword with which the host builds a pool that will have to move.
-    triton = bool(getattr(subject.platform.capabilities, "supports_triton", False))
-    return {"enable_kv_cache_copy": True} if kind == "mha" and triton else {}
 
 
 def _refuse_the_hosts_move(subject: Subject, pool: object) -> None:
@@ -190,17 +174,17 @@ def cpu_copy_comes_back(subject: Subject, case: Pool) -> None:
 
 
 @dataclass(frozen=True)
-class Undeclared:
+class UndeclaredDtype:
     kind: str
     dtype: str
 
 
-def undeclared_dtypes(subject: Subject, rng: random.Random) -> Iterator[Undeclared]:
+def undeclared_dtypes(subject: Subject, rng: random.Random) -> Iterator[UndeclaredDtype]:
     known = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int8")
     for kind in subject.declares.kv_kinds:
         for dtype in known:
             if dtype not in subject.declares.kv_dtypes:
-                yield Undeclared(kind, dtype)
+                yield UndeclaredDtype(kind, dtype)
 
 
 @check(
@@ -211,7 +195,7 @@ def undeclared_dtypes(subject: Subject, rng: random.Random) -> Iterator[Undeclar
     fix="refuse the dtype in the pool's constructor (`supported_dtypes` of core's pools does it), or add it to"
     " supported_kv_dtypes",
 )
-def undeclared_dtype_is_refused(subject: Subject, case: Undeclared) -> None:
+def undeclared_dtype_is_refused(subject: Subject, case: UndeclaredDtype) -> None:
     """A dtype that is not in `supported_kv_dtypes` is refused when the pool is built, with a reason."""
     try:
         subject.pool(case.kind, dtype=case.dtype)

@@ -50,7 +50,7 @@ def fresh_buffers_are_zero(subject: Subject, case: Pool) -> None:
         for view in used.views().values():
             view.copy_(torch.full(view.shape, float("nan")).to(view.dtype))
         del used, view
-    pool = subject.pool(case.kind, **case.keywords())
+    pool = subject.pool(case.kind, **case.keywords(subject))
     for layer_id in range(case.start_layer, case.start_layer + case.layers):
         rows = pool.get_key_buffer(layer_id).cpu().contiguous().view(torch.uint8)
         where = torch.nonzero(rows.reshape(rows.shape[0], -1).any(dim=1))
@@ -101,7 +101,7 @@ def layouts(subject: Subject, rng: random.Random) -> Iterator[Layout]:
     for kind in subject.declares.kv_kinds:
         for layout in ("every second token", "slice of fused qkv", "strided loc", "int32 loc"):
             yield Layout(kind, layout)
-        if kind == "mha":
+        if subject.fixture(kind).has_heads:
             yield Layout(kind, "transposed heads")
 
 

@@ -29,12 +29,13 @@ class Cast:
 
 def casts(subject: Subject, rng: random.Random) -> Iterator[Cast]:
     for kind in subject.declares.kv_kinds:
+        scaled = subject.fixture(kind).takes_scales
         for dtype in subject.declares.kv_dtypes:
             for given in ("float32", "bfloat16", "float16"):
                 if given == dtype:
                     continue
                 # A power of two, so that the quotient is exact in every type.
-                scales = [None, 0.5, 4.0] if kind == "mha" and getattr(torch, dtype) in FP8 else [None]
+                scales = [None, 0.5, 4.0] if scaled and getattr(torch, dtype) in FP8 else [None]
                 for scale in scales:
                     yield Cast(kind, dtype, given, scale)
 
@@ -101,7 +102,7 @@ def store_leaves_its_input_alone(subject: Subject, case: Pool) -> None:
     rows = pool.random_rows(3, getattr(torch, given))
     loc = pool.locations(pool.some_slots(3))
     before = [rows[0].clone(), rows[-1].clone(), loc.clone()]
-    scales = {"k_scale": 2.0, "v_scale": 2.0} if case.kind == "mha" else {}
+    scales = {"k_scale": 2.0, "v_scale": 2.0} if pool.fixture.takes_scales else {}
     pool.pool.set_kv_buffer(layer_named(pool.layers[0]), loc, rows[0], rows[-1], **scales)
     for name, now, then in zip(("keys", "values", "loc"), (rows[0], rows[-1], loc), before, strict=True):
         expect(torch.equal(now, then), f"set_kv_buffer() changed the {name} that it was given")
@@ -116,7 +117,7 @@ def store_leaves_its_input_alone(subject: Subject, case: Pool) -> None:
 )
 def mla_parts_make_one_row(subject: Subject, case: Pool) -> None:
     """A row given in two parts is the same row, read back in two parts, and its values are the latent part."""
-    if case.kind == "mha":
+    if not subject.fixture(case.kind).values_in_keys:
         return
     pool = case.build(subject)
     rank = case.row[0]

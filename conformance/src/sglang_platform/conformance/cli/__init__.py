@@ -3,6 +3,9 @@
 run      the checks on a platform: what the command does without a subcommand
 listing  `conformance list`     comparing  `conformance compare`     table  `conformance table`
 progress what is shown while checks run     summary  what is shown at the end
+
+Every `sglang-platform` command imports these modules. What a command needs is therefore imported when it runs: together
+it is 106 modules, a third of a second on a busy machine.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from sglang_platform.conformance.host.checkpoints import make_tokenizer
+
 __all__ = ["MODEL_ID", "make_pipeline"]
 
 MODEL_ID = "Z-Image"
@@ -67,8 +69,6 @@ def make_pipeline(folder: Path, *, seed: int = 0) -> Path:
         ZImageTransformer2DModel,
     )
     from transformers import Qwen3Config, Qwen3Model
-
-    from sglang_platform.conformance.host.checkpoints import make_tokenizer
 
     tokenizer = make_tokenizer()
     torch.manual_seed(seed)

@@ -14,7 +14,7 @@ from sglang_platform.conformance.host import reference
 from sglang_platform.conformance.host.checkpoints import ARCHITECTURES, make_checkpoint
 from sglang_platform.conformance.host.engine import EngineProcess
 
-__all__ = ["Configuration", "Outcome", "all_configurations", "pairwise_configurations", "run"]
+__all__ = ["Configuration", "EqualityResult", "all_configurations", "pairwise_configurations", "run"]
 
 PROMPT_LENGTHS = (1, 17, 64, 300, 1500)
 NEW_TOKENS = 32
@@ -98,7 +98,7 @@ def _pairs(c: Configuration) -> set[tuple[Any, ...]]:
 
 
 @dataclass
-class Outcome:
+class EqualityResult:
     """What one run showed. `failures` is empty when all held."""
 
     configuration: Configuration
@@ -119,10 +119,10 @@ def run(
     platform: str,
     folder: Path,
     on_line: Callable[[str], None] | None = None,
-) -> Outcome:
+) -> EqualityResult:
     """Serve one configuration and check tokens, prefix cache, abort, flush and proof counters."""
     start = time.perf_counter()
-    outcome = Outcome(configuration)
+    outcome = EqualityResult(configuration)
     checkpoint = make_checkpoint(folder / configuration.architecture, configuration.architecture)
     for asked in (_SINGLE, _TOGETHER):
         reference.greedy(checkpoint, asked, NEW_TOKENS)  # now: an idle engine polls, and would slow it down
@@ -134,7 +134,7 @@ def run(
     return outcome
 
 
-def _single_prompts(engine: EngineProcess, checkpoint: Path, platform: str, outcome: Outcome) -> None:
+def _single_prompts(engine: EngineProcess, checkpoint: Path, platform: str, outcome: EqualityResult) -> None:
     expected = reference.greedy(checkpoint, _SINGLE, NEW_TOKENS)
     layers = _layers(checkpoint)
     for prompt, tokens in zip(_SINGLE, expected, strict=True):
@@ -156,7 +156,9 @@ def _single_prompts(engine: EngineProcess, checkpoint: Path, platform: str, outc
         )
 
 
-def _concurrent_prompts(engine: EngineProcess, checkpoint: Path, platform: str, outcome: Outcome) -> None:
+def _concurrent_prompts(
+    engine: EngineProcess, checkpoint: Path, platform: str, outcome: EqualityResult
+) -> None:
     expected = reference.greedy(checkpoint, _TOGETHER, NEW_TOKENS)
     # One request fills the prefix cache; requests that start together cannot hit what none has stored yet.
     engine.call("generate", input_ids=_TOGETHER[:1], max_new_tokens=1)
@@ -171,7 +173,7 @@ def _concurrent_prompts(engine: EngineProcess, checkpoint: Path, platform: str, 
         outcome.cached_tokens += cached
 
 
-def _abort_and_flush(engine: EngineProcess, checkpoint: Path, platform: str, outcome: Outcome) -> None:
+def _abort_and_flush(engine: EngineProcess, checkpoint: Path, platform: str, outcome: EqualityResult) -> None:
     before = engine.gauges()
     start = before["available"] + before["evictable"]
     (prompt,) = reference.prompts([40], seed=2)
@@ -198,7 +200,7 @@ def _settled(engine: EngineProcess, done: Callable[[dict[str, int]], bool]) -> d
     return gauges
 
 
-def _proof(engine: EngineProcess, checkpoint: Path, platform: str, outcome: Outcome) -> None:
+def _proof(engine: EngineProcess, checkpoint: Path, platform: str, outcome: EqualityResult) -> None:
     outcome.counters = engine.counters()
     nonzero, zero = outcome.configuration.expected_counters(platform)
     for name in sorted(nonzero):
@@ -208,7 +210,7 @@ def _proof(engine: EngineProcess, checkpoint: Path, platform: str, outcome: Outc
         outcome.check(count == 0, f"counter {name} is {count}, and should be zero")
 
 
-def _same(outcome: Outcome, what: str, got: list[int], expected: list[int]) -> None:
+def _same(outcome: EqualityResult, what: str, got: list[int], expected: list[int]) -> None:
     first = next((i for i, (a, b) in enumerate(itertools.zip_longest(got, expected)) if a != b), None)
     outcome.check(first is None, f"{what}: token {first} differs; got {got}, transformers {expected}")
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from sglang_platform.conformance.host.equality import (
     Configuration,
-    Outcome,
+    EqualityResult,
     all_configurations,
     pairwise_configurations,
     run,
@@ -52,7 +52,7 @@ def main(
     raise typer.Exit(1 if failed else 0)
 
 
-def _as_json(outcome: Outcome) -> dict[str, object]:
+def _as_json(outcome: EqualityResult) -> dict[str, object]:
     configuration: Configuration = outcome.configuration
     return {
         "architecture": configuration.architecture,
@@ -67,7 +67,7 @@ def _as_json(outcome: Outcome) -> dict[str, object]:
     }
 
 
-def _table(outcomes: list[Outcome]) -> Table:
+def _table(outcomes: list[EqualityResult]) -> Table:
     table = Table(
         "model",
         "page",

@@ -58,9 +58,9 @@ class Session:
             "dtype": self.dtype,
             "disable_cuda_graph": not self._graphs,
             "chunked_prefill_size": CHUNK,
-            "device": self.subject.device_argument,
+            "device": self.subject.parts.device_argument,
         }
-        if self.subject.device_argument == "cpu":
+        if self.subject.parts.device_argument == "cpu":
             # There SGLang asks for a graph runner only under this flag, and sizes the buckets by the other.
             arguments |= {"enable_torch_compile": self._graphs, "torch_compile_max_bs": _GRAPH_BATCHES}
         return arguments

@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sglang_platform.core.hosts.sglang.srt.proof import GAUGE_METHOD
+
 __all__: list[str] = []
 
 
@@ -65,8 +67,6 @@ class _Worker:
         return self.engine.loop.run_until_complete(run())  # type: ignore[no-any-return]
 
     def gauges(self) -> None:
-        from sglang_platform.core.hosts.sglang.srt.proof import GAUGE_METHOD
-
         self.engine.collective_rpc(GAUGE_METHOD)
 
     def flush_cache(self) -> bool:

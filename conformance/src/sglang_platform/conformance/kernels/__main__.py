@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sglang_platform.conformance.extras import require
+
 __all__ = ["main"]
 
 _LEFT = "speed, the device's own rounding and scheduling, races inside a program, and real memory faults"
@@ -35,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="write every outcome there")
     parser.add_argument("--table", type=Path, help="write the table kernel x target there, as Markdown")
     options = parser.parse_args(arguments)
+    require("kernels")
     if options.cache is not None:
         os.environ["TRITON_CACHE_DIR"] = str(options.cache.resolve())
 

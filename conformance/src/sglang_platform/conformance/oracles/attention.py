@@ -33,12 +33,14 @@ __all__ = ["AttentionRule", "Expected", "attention", "worst_element"]
 
 @dataclass(frozen=True)
 class AttentionRule:
-    """What is computed. `window` counts the positions before a token that it may still see (None: all)."""
+    """What is computed. `window` counts the positions before a token that it may still see (None: all). `sinks` [Hq]
+    adds exp(sink) to the sum of a head's weights (arXiv 2309.17453), as one more key whose value is 0."""
 
     scale: float
     soft_cap: float = 0.0
     window: int | None = None
     causal: bool = True
+    sinks: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,11 @@ def attention(
     *,
     first_position: int,
     dtype: torch.dtype,
-    sinks: torch.Tensor | None = None,
 ) -> Expected:
     """One request: q [m, Hq, D] at positions `first_position` on, k [n, Hk, D], v [n, Hk, Dv] -> [m, Hq, Dv].
 
     Query head h reads key head h // (Hq / Hk). All inputs on the CPU, in any float dtype; `dtype` is the element type
-    the kernel works and answers in. MLA in its absorbed form is Hk = 1 with v the first columns of k. `sinks` [Hq] adds
-    exp(sink) to the sum of a head's weights (arXiv 2309.17453), as one more key whose value is 0.
+    the kernel works and answers in. MLA in its absorbed form is Hk = 1 with v the first columns of k.
     """
     q, k, v = q.double(), k.double(), v.double()
     m, q_heads, dim = q.shape
@@ -82,10 +82,10 @@ def attention(
 
     visible = _visible(m, n, first_position, rule)
     scores = scores.masked_fill(~visible, float("-inf"))
-    if sinks is None:
+    if rule.sinks is None:
         weights = torch.softmax(scores, dim=-1)
     else:
-        extra = sinks.double().reshape(q_heads, 1, 1).expand(q_heads, m, 1)
+        extra = rule.sinks.double().reshape(q_heads, 1, 1).expand(q_heads, m, 1)
         weights = torch.softmax(torch.cat((scores, extra), dim=-1), dim=-1)[..., :n]
         error = error + u * extra.abs()
     value = torch.einsum("hij,jhd->ihd", weights, v)

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from sglang_platform.conformance.subject import Subject
+from sglang_platform.conformance.parts.base import Parts
+from sglang_platform.conformance.parts.core import CoreParts
+from sglang_platform.conformance.parts.sglang import SGLangParts
+from sglang_platform.conformance.plugin import CheckedPlugin
 
 __all__ = ["Parts", "parts_for"]
 
 
-class Parts(Protocol):
-    """What differs between the hosts. Each method is documented at its caller in `Subject`."""
-
-    def platform(self) -> Any: ...
-
-    def request_table(self, size: int, max_context_len: int) -> Any: ...
-
-    def allocator(self, size: int, page_size: int, pool: Any, need_sort: bool, dtype: Any) -> Any: ...
-
-    def attention_factory(self, name: str | None) -> Callable[[Any], Any] | None: ...
-
-    def model_runner(self, pool: Any, table: Any, more: Mapping[str, Any]) -> Any: ...
-
-    def attention_layer(self, fields: Mapping[str, Any]) -> Any: ...
-
-    def forward_batch(self, mode: str, fields: Mapping[str, Any]) -> Any: ...
-
-
-def parts_for(subject: Subject) -> Parts:
-    """The parts of the subject's host."""
-    if subject.host == "sglang":
-        from sglang_platform.conformance.parts.sglang import SGLangParts
-
-        return SGLangParts(subject)
-    from sglang_platform.conformance.parts.core import CoreParts
-
-    return CoreParts(subject)
+def parts_for(host: str, plugin: CheckedPlugin, scratch: Path) -> Parts:
+    """The parts of a plugin's platform in this host, "none" or "sglang"."""
+    return SGLangParts(plugin, scratch) if host == "sglang" else CoreParts(plugin, scratch)

@@ -8,37 +8,31 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sglang_platform.conformance.host.distribution import path_with, write_distribution
-from sglang_platform.conformance.parts.core import on_device
+from sglang_platform.conformance.parts.base import Parts, on_device
+from sglang_platform.conformance.plugin import DeviceAbsent
+from sglang_platform.core.discovery import scan
 from sglang_platform.core.errors import HostError
-
-if TYPE_CHECKING:
-    from sglang_platform.conformance.subject import Subject
 
 __all__ = ["SGLangParts"]
 
 
-class SGLangParts:
-    """See `parts.Parts`."""
+class SGLangParts(Parts):
+    """See `Parts`."""
 
-    def __init__(self, subject: Subject) -> None:
-        self.subject = subject
-
-    def platform(self) -> Any:
-        subject = self.subject
-        if subject.availability is not None:
-            from sglang_platform.conformance.subject import DeviceAbsent
-
-            raise DeviceAbsent(f"SGLang would not take the platform: {subject.availability}")
-        os.environ["SGLANG_PLATFORM"] = subject.name
-        if subject.location is not None:
-            _install(subject.name, subject.location, subject.scratch / "installed")
+    def make_platform(self) -> Any:
+        plugin = self.plugin
+        if plugin.availability is not None:
+            raise DeviceAbsent(f"SGLang would not take the platform: {plugin.availability}")
+        os.environ["SGLANG_PLATFORM"] = plugin.name
+        if plugin.location is not None:
+            _install(plugin.name, plugin.location, self.scratch / "installed")
         import sglang.srt.platforms as host
         from sglang.srt.plugins import load_plugins
 
@@ -46,8 +40,8 @@ class SGLangParts:
         platform = host.current_platform
         if type(platform).__module__.partition(".")[0] == "sglang":
             raise HostError(
-                f"SGLang did not take the platform {subject.name!r}: it ended on {type(platform).__qualname__}",
-                plugin=subject.record.origin if subject.record else None,
+                f"SGLang did not take the platform {plugin.name!r}: it ended on {type(platform).__qualname__}",
+                plugin=plugin.record.origin if plugin.record else None,
                 why="its loader logs what a plugin raises and goes on with its own platform",
                 fix="see the lines that SGLang printed, and `sglang-platform doctor`",
             )
@@ -62,29 +56,31 @@ class SGLangParts:
         if get_parallel is not None:
             get_parallel().override_permanently(dcp_enabled=False, attn_dcp_size=1, attn_dcp_rank=0)
 
-    def request_table(self, size: int, max_context_len: int) -> Any:
+    def req_to_token_pool(self, size: int, max_context_len: int) -> Any:
         from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
 
         return ReqToTokenPool(
             size=size,
             max_context_len=max_context_len,
-            device=self.subject.device_argument,
+            device=self.device_argument,
             enable_memory_saver=False,
         )
 
-    def allocator(self, size: int, page_size: int, pool: Any, need_sort: bool, dtype: Any) -> Any:
+    def allocator(
+        self, size: int, page_size: int, *, pool: Any = None, need_sort: bool = False, dtype: Any = None
+    ) -> Any:
         import torch
         from sglang.srt.mem_cache import allocator
 
         fields = {
             "dtype": dtype or torch.bfloat16,
-            "device": self.subject.device_argument,
+            "device": self.device_argument,
             "kvcache": pool or SimpleNamespace(),
             "need_sort": need_sort,
         }
         if page_size == 1:
             return allocator.TokenToKVPoolAllocator(size, **fields)
-        cls: Any = self.subject.allocator_class() or allocator.PagedTokenToKVPoolAllocator
+        cls: Any = self.platform.get_paged_allocator_cls() or allocator.PagedTokenToKVPoolAllocator
         return cls(size, page_size=page_size, **fields)
 
     @cached_property
@@ -97,25 +93,24 @@ class SGLangParts:
             if factory.__module__.startswith("sglang.")
         )
 
-    def attention_factory(self, name: str | None) -> Callable[[Any], Any] | None:
-        subject = self.subject
-        subject.init_backend()
+    def attention_factory(self, name: str | None = None) -> Callable[[Any], Any] | None:
+        self.init_backend()
         from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
 
         if name is None:
             try:
-                name = subject.platform.get_default_attention_backend()
+                name = self.platform.get_default_attention_backend()
             except NotImplementedError:
                 return None
         if name in self._host_backends:
             return None
         return ATTENTION_BACKENDS.get(name)  # type: ignore[no-any-return]
 
-    def model_runner(self, pool: Any, table: Any, more: Mapping[str, Any]) -> Any:
+    def model_runner(self, pool: Any, table: Any, **more: Any) -> Any:
         fields = {
             "token_to_kv_pool": pool,
             "req_to_token_pool": table,
-            "device": self.subject.device_argument,
+            "device": self.device_argument,
             "dtype": getattr(pool, "dtype", None),
             "kv_cache_dtype": getattr(pool, "dtype", None),
             "page_size": getattr(pool, "page_size", 1),
@@ -128,7 +123,7 @@ class SGLangParts:
                 get_num_kv_heads=lambda ranks: getattr(pool, "head_num", 1),
             ),
             "server_args": SimpleNamespace(
-                device=self.subject.device_argument, page_size=getattr(pool, "page_size", 1)
+                device=self.device_argument, page_size=getattr(pool, "page_size", 1)
             ),
             "sliding_window_size": None,
             "tp_size": 1,
@@ -138,7 +133,7 @@ class SGLangParts:
         }
         return SimpleNamespace(**{**fields, **more})
 
-    def attention_layer(self, fields: Mapping[str, Any]) -> Any:
+    def attention_layer(self, **fields: Any) -> Any:
         from sglang.srt.layers.radix_attention import RadixAttention
 
         wanted = dict(fields)
@@ -151,11 +146,11 @@ class SGLangParts:
             setattr(layer, f"{name}_float", None if scale is None else float(scale))
         return layer
 
-    def forward_batch(self, mode: str, fields: Mapping[str, Any]) -> Any:
+    def forward_batch(self, mode: str, **fields: Any) -> Any:
         import torch
         from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
 
-        wanted = on_device(fields, self.subject.device)
+        wanted = on_device(fields, self.device)
         extra = wanted.pop("extra", {})
         if wanted.get("input_ids") is None:
             wanted["input_ids"] = torch.zeros_like(wanted["out_cache_loc"])
@@ -169,8 +164,6 @@ class SGLangParts:
 
 def _install(name: str, location: str, folder: Path) -> None:
     """Give a platform without a package an entry point, which is all that SGLang looks at: here and in children."""
-    from sglang_platform.core.discovery import scan
-
     write_distribution(
         folder,
         "sglang-platform-checked",

@@ -19,7 +19,7 @@ from typing import Any
 _FORK_SECONDS = 20
 
 
-class Blocked:
+class BlockingFinder:
     """An import finder that lets nothing of these modules through, as if they were not installed."""
 
     def __init__(self, names: list[str]) -> None:
@@ -42,7 +42,7 @@ def state() -> dict[str, Any]:
             str(signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
         ],
         "contexts": contexts(),
-        "finders": [repr(type(finder)) for finder in sys.meta_path if not isinstance(finder, Blocked)],
+        "finders": [repr(type(finder)) for finder in sys.meta_path if not isinstance(finder, BlockingFinder)],
     }
 
 
@@ -98,7 +98,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     if given.get("blocked"):
-        sys.meta_path.insert(0, Blocked(given["blocked"]))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, BlockingFinder(given["blocked"]))  # type: ignore[arg-type]
     told: dict[str, Any] = {"before": state()}
     known = set(sys.modules)
     started = time.perf_counter()

@@ -2,6 +2,8 @@
 
 Given: `name`, `location`, `host`; `expressions` on the platform, as text; `depth`: how many spawns away to look;
 `fork`: look in a forked child instead; `modules`: which of these packages are imported.
+
+Core is imported after the platform: a process of the host has it only where a plugin imports it.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class DirectDevice(DeviceMixin):
 
 
 class DirectPlatform(SRTPlatform, DirectDevice):
-    """SGLang on it."""
+    """SGLang on it. Parts are imported where they are asked for: their module imports half of SGLang."""
 
     def get_default_attention_backend(self) -> str:
         return NAME

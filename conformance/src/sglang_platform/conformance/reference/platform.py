@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 from sglang_platform.conformance.reference.device import ReferenceDevice
 from sglang_platform.core import PlatformCapabilities, SRTPlatform
+from sglang_platform.core.contract.pool_kinds import KINDS
+from sglang_platform.core.contract.types import kv_pool_kind
 
 __all__ = ["ReferencePlatform"]
 
@@ -14,12 +17,13 @@ NAME = "reference"
 
 
 class ReferencePlatform(SRTPlatform, ReferenceDevice):
-    """SGLang on the reference device."""
+    """SGLang on the reference device. Parts are imported where they are asked for: they need torch, the class does
+    not."""
 
     capabilities = PlatformCapabilities(graph_capture=True, fp8=True)
     supported_kv_dtypes = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
     supported_page_sizes = (1, 4, 16)
-    supported_kv_kinds = ("mha", "mla", "dsa")
+    supported_kv_kinds = tuple(KINDS)
     attention_features = (
         "mha",
         "gqa",
@@ -43,12 +47,8 @@ class ReferencePlatform(SRTPlatform, ReferenceDevice):
         return {NAME: ReferenceAttention}
 
     def get_kv_pool_cls(self, *, kind: str) -> type | None:
-        from sglang_platform.conformance.reference.dsa_pool import ReferenceDSAPool
-        from sglang_platform.conformance.reference.pools import ReferenceMHAPool, ReferenceMLAPool
-        from sglang_platform.core.contract.types import kv_pool_kind
-
-        pools = {"mha": ReferenceMHAPool, "mla": ReferenceMLAPool, "dsa": ReferenceDSAPool}
-        return pools[kv_pool_kind(kind)]
+        module, _, name = KINDS[kv_pool_kind(kind)].reference.partition(":")
+        return getattr(importlib.import_module(module, __package__), name)  # type: ignore[no-any-return]
 
     def get_paged_allocator_cls(self) -> type | None:
         from sglang_platform.conformance.reference.allocator import ReferencePagedAllocator

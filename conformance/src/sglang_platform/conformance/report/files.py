@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.report.document import SCHEMA
+from sglang_platform.conformance.report.page import page
 from sglang_platform.core.errors import ConfigurationError
 
 __all__ = ["find_reports", "read_report", "schema", "write_report"]
@@ -24,8 +25,6 @@ def schema() -> dict[str, Any]:
 
 def write_report(document: dict[str, Any], folder: Path) -> list[Path]:
     """`report.json` and `report.html` in `folder`, which is made. Returns their paths."""
-    from sglang_platform.conformance.report.page import page
-
     folder.mkdir(parents=True, exist_ok=True)
     as_json, as_html = folder / _NAME, folder / "report.html"
     as_json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")

@@ -20,6 +20,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from sglang_platform.core import HookRegistry, SRTPlatform, current_platform
+from sglang_platform.core.counters import snapshot
+from sglang_platform.core.hosts.sglang.checked import load
+from sglang_platform.core.hosts.sglang.srt import stubs
+from sglang_platform.core.hosts.sglang.srt.limits import limits_of
+from sglang_platform.core.hosts.sglang.srt.parts import host_pool
+from sglang_platform.core.hosts.sglang.versions import facts
+
 __all__ = ["CHECKS", "main"]
 
 Check = Callable[[Any], str]
@@ -36,8 +44,6 @@ def check(title: str) -> Callable[[Check], Check]:
 
 @check("discovered")
 def discovered(platform: Any) -> str:
-    from sglang_platform.core import current_platform
-
     assert platform is current_platform, f"the host holds {platform!r}"
     assert platform.device_name == os.environ["SGLANG_PLATFORM"], platform.device_name
     return "the host's platform object is core's"
@@ -46,8 +52,6 @@ def discovered(platform: Any) -> str:
 @check("re-based")
 def rebased(platform: Any) -> str:
     from sglang.srt.platforms.interface import SRTPlatform as HostPlatform
-
-    from sglang_platform.core import SRTPlatform
 
     assert isinstance(platform, HostPlatform)
     assert isinstance(platform, SRTPlatform)
@@ -84,8 +88,6 @@ def factories(platform: Any) -> str:
 
 @check("capability flags")
 def flags(platform: Any) -> str:
-    from sglang_platform.core.hosts.sglang.versions import facts
-
     if facts().capabilities_struct:
         assert platform.capabilities.graph_capture is True
         return "capabilities struct"
@@ -97,15 +99,13 @@ def flags(platform: Any) -> str:
 def _pool(platform: Any, kind: str, **shape: Any) -> Any:
     import torch
 
-    names = {"mha": "get_mha_kv_pool_cls", "mla": "get_mla_kv_pool_cls", "dsa": "get_dsa_kv_pool_cls"}
-    from sglang_platform.core.hosts.sglang.srt.parts import host_pool
-    from sglang_platform.core.hosts.sglang.versions import facts
-
     if facts().capabilities_struct:
         cls = platform.get_kv_pool_cls(kind=kind)
     else:
-        name = names[kind] if kind != "dsa" or facts().dsa_pool.startswith("DSA") else "get_nsa_kv_pool_cls"
-        cls = getattr(platform, name)()
+        word = (
+            host_pool(kind).__name__.removesuffix("TokenToKVPool").lower()
+        )  # the name that this release gives the kind
+        cls = getattr(platform, f"get_{word}_kv_pool_cls")()
     assert issubclass(cls, host_pool(kind)), cls
     stray = dict.fromkeys(facts().stray_pool_keywords) if kind == "mla" else {}
     return cls(64 * 3, page_size=64, dtype=torch.float32, layer_num=2, device="cpu", enable_memory_saver=False,
@@ -128,8 +128,6 @@ def _without_context_parallel() -> Iterator[None]:
 @check("MHA pool written through")
 def mha_pool(platform: Any) -> str:
     import torch
-
-    from sglang_platform.core.counters import snapshot
 
     loc = torch.tensor([70, 190, 65])
     k, v = torch.randn(3, 2, 8), torch.randn(3, 2, 8)
@@ -157,8 +155,6 @@ def dsa_pool(platform: Any) -> str:
 def _latent_pool(platform: Any, kind: str, **shape: Any) -> str:
     import torch
 
-    from sglang_platform.core.counters import snapshot
-
     before = snapshot().get("probe.mla.stores", 0)
     loc, rows = torch.tensor([66, 130]), torch.randn(2, 1, 12)
     with _without_context_parallel():
@@ -175,9 +171,6 @@ def allocator(platform: Any) -> str:
     import torch
 
     cls = platform.get_paged_allocator_cls()
-    from sglang_platform.core.hosts.sglang.checked import load
-    from sglang_platform.core.hosts.sglang.versions import facts
-
     assert issubclass(cls, load(facts().paged_allocator))
     made = cls(16 * 8, page_size=16, dtype=torch.float32, device="cpu", kvcache=None, need_sort=False)
     assert made.available_size() == 128
@@ -200,8 +193,6 @@ def allocator(platform: Any) -> str:
 
 @check("graph runner class")
 def graph_runner(platform: Any) -> str:
-    from sglang_platform.core.hosts.sglang.versions import facts
-
     cls = platform.get_graph_runner_cls()
     question, replay = facts().graph_calls
     assert callable(getattr(cls, question))
@@ -232,9 +223,6 @@ def attention(platform: Any) -> str:
 
 @check("dispatch key")
 def dispatch(platform: Any) -> str:
-    from sglang_platform.core.hosts.sglang.checked import load
-    from sglang_platform.core.hosts.sglang.versions import facts
-
     served = load(facts().op_class)._oot_forward_registry[platform.get_dispatch_key_name()]
     assert len(served) == 4, served
     return f"{len(served)} ops on {facts().op_class.partition(':')[2]}"
@@ -243,8 +231,6 @@ def dispatch(platform: Any) -> str:
 @check("hooks in place")
 def hooks(platform: Any) -> str:
     """After `load_plugins()` every required hook of the adapter is in place or waits for its module."""
-    from sglang_platform.core import HookRegistry
-
     report = HookRegistry.report()
     failed = [one for one in report if one["state"] == "failed"]
     assert not failed, failed
@@ -254,8 +240,6 @@ def hooks(platform: Any) -> str:
 @check("pin memory")
 def pin_memory(platform: Any) -> str:
     from sglang.srt.utils import common
-
-    from sglang_platform.core.counters import snapshot
 
     before = snapshot()["probe.is_pin_memory_available"]
     assert common.is_pin_memory_available() is False
@@ -275,8 +259,6 @@ def triton_off(platform: Any) -> str:
 def quantisation(platform: Any) -> str:
     from sglang.srt.layers import quantization
 
-    from sglang_platform.core.counters import snapshot
-
     before = snapshot()["probe.get_quantization_config"]
     quantization.get_quantization_config("fp8")
     assert snapshot()["probe.get_quantization_config"] == before + 1
@@ -287,16 +269,12 @@ def quantisation(platform: Any) -> str:
 def stub_modules(platform: Any) -> str:
     import host_matrix_absent_library
 
-    from sglang_platform.core.hosts.sglang.srt import stubs
-
     assert host_matrix_absent_library.__name__ in stubs.served()
     return ", ".join(stubs.served())
 
 
 @check("limits reported")
 def limits(platform: Any) -> str:
-    from sglang_platform.core.hosts.sglang.srt.limits import limits_of
-
     found = limits_of(platform)
     assert any(limit.name == "capabilities.fp8" for limit in found), found
     return "; ".join(limit.name for limit in found)

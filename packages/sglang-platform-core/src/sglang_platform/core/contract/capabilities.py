@@ -5,30 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
+from sglang_platform.core.contract.attention_features import ATTENTION_FEATURES
 from sglang_platform.core.errors import ContractError
 
 __all__ = ["ATTENTION_FEATURES", "PlatformCapabilities"]
-
-ATTENTION_FEATURES = frozenset(
-    {
-        "chunked_prefill",
-        "cross_attention",
-        "encoder",
-        "fp8_kv",
-        "gqa",
-        "logit_cap",
-        "mha",
-        "mixed_batch",
-        "mla",
-        "mqa",
-        "sinks",
-        "sliding_window",
-        "sparse",
-    }
-)
-"""The words of `SRTPlatform.attention_features`. `mla` is the absorbed form, `sparse` DSA's attention over
-the selected tokens, `logit_cap` the tanh soft cap, `sinks` one learned logit per head, `encoder` attention
-that is not causal."""
 
 
 @dataclass(frozen=True, kw_only=True)

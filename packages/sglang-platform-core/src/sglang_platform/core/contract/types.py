@@ -7,7 +7,9 @@ knows the other. The host has enums of its own; a member is therefore compared b
 from __future__ import annotations
 
 import enum
-from typing import Literal, NamedTuple
+from typing import NamedTuple, TypeAlias
+
+from sglang_platform.core.contract.pool_kinds import KINDS, KV_POOL_KINDS
 
 __all__ = ["KV_POOL_KINDS", "CpuArchEnum", "DeviceCapability", "KVPoolKind", "PlatformEnum", "kv_pool_kind"]
 
@@ -59,20 +61,18 @@ class DeviceCapability(NamedTuple):
         return self.major * 10 + self.minor
 
 
-KVPoolKind = Literal["mha", "mla", "dsa"]
-KV_POOL_KINDS: tuple[KVPoolKind, ...] = ("mha", "mla", "dsa")
+KVPoolKind: TypeAlias = str
+"""The name of a kind of KV pool: one of `KV_POOL_KINDS`."""
 
 
 def kv_pool_kind(kind: str) -> KVPoolKind:
-    """The kind of KV pool as the contract names it; `"nsa"` is the name that `"dsa"` had before SGLang
-    0.5.13.
+    """The kind of KV pool as the contract names it, also where it is given by an older name: `"nsa"` was `"dsa"` before
+    SGLang 0.5.13.
 
-    Whoever asks a platform for a pool passes the kind through here first, so that a platform only ever sees
-    `mha`, `mla` or `dsa`. Raises ValueError for anything else.
+    Whoever asks a platform for a pool passes the kind through here first, so that a platform only ever sees the names
+    of `pool_kinds`. Raises ValueError for anything else.
     """
-    if kind == "nsa":
-        return "dsa"
-    for known in KV_POOL_KINDS:
-        if kind == known:
-            return known
-    raise ValueError(f"{kind!r} is not a kind of KV pool; the kinds are {', '.join(KV_POOL_KINDS)}")
+    for row in KINDS.values():
+        if kind == row.name or kind in row.older_names:
+            return row.name
+    raise ValueError(f"{kind!r} is not a kind of KV pool; the kinds are {', '.join(KINDS)}")

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from sglang_platform.core.contract.capabilities import ATTENTION_FEATURES
-from sglang_platform.core.contract.types import KV_POOL_KINDS, PlatformEnum
+from sglang_platform.core.contract.attention_features import FEATURES
+from sglang_platform.core.contract.pool_kinds import KINDS
+from sglang_platform.core.contract.types import PlatformEnum
 
 __all__ = ["value_problem"]
 
@@ -57,10 +58,9 @@ def _each(rule: Callable[[Any], str | None], example: str) -> Callable[[Any], st
     return check
 
 
-def _word_of(words: Iterable[str]) -> Callable[[Any], str | None]:
-    known = sorted(words)
-
+def _word_of(words: Callable[[], Iterable[str]]) -> Callable[[Any], str | None]:
     def check(entry: Any) -> str | None:
+        known = sorted(words())
         if entry in known:
             return None
         near = difflib.get_close_matches(str(entry), known, n=1)
@@ -68,6 +68,11 @@ def _word_of(words: Iterable[str]) -> Callable[[Any], str | None]:
         return f"{entry!r}, which is none of {', '.join(known)}{hint}"
 
     return check
+
+
+def _kind_names() -> Iterable[str]:
+    for row in KINDS.values():
+        yield from (row.name, *row.older_names)
 
 
 def _dtype(entry: Any) -> str | None:
@@ -88,14 +93,14 @@ def _location(entry: Any) -> str | None:
 
 _RULES: dict[str, Callable[[Any], str | None]] = {
     "_enum": _identity,
-    "attention_features": _each(_word_of(ATTENTION_FEATURES), '{"gqa", "sliding_window"}'),
+    "attention_features": _each(_word_of(lambda: FEATURES), '{"gqa", "sliding_window"}'),
     "capabilities": _capabilities,
     "device_name": _text,
     "device_type": _device_type,
     "extra_public_names": _each(_text, 'frozenset({"get_cluster_info"})'),
     "kernels": _each(_location, '("my_device.kernels.decode:SPEC",)'),
     "supported_kv_dtypes": _each(_dtype, '("bfloat16",)'),
-    "supported_kv_kinds": _each(_word_of((*KV_POOL_KINDS, "nsa")), '("mha",)'),
+    "supported_kv_kinds": _each(_word_of(_kind_names), '("mha",)'),
     "supported_page_sizes": _each(_page_size, "(1, 16, 64)"),
     "supported_quantization": _each(_text, '["fp8"]'),
 }
