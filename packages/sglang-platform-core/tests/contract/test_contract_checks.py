@@ -18,7 +18,7 @@ from sglang_platform.core.contract import (
     SRTPlatform,
     public_names,
 )
-from sglang_platform.core.contract.drift import OLDER_NAMES
+from sglang_platform.core.contract.drift import older_names
 from sglang_platform.core.errors import ContractError
 
 HERE = str(Path(__file__))
@@ -238,7 +238,7 @@ def test_a_class_without_source_names_its_module_and_the_statement():
 def test_a_name_with_one_letter_more_is_refused_with_the_right_spelling(name, place, letter):
     place = min(place, len(name))
     misspelt = name[:place] + letter + name[place:]
-    if misspelt.startswith("_") or misspelt in public_names(SRTPlatform) | {row.old for row in OLDER_NAMES}:
+    if misspelt.startswith("_") or misspelt in public_names(SRTPlatform) | {row.old for row in older_names()}:
         return
     error = refusal({misspelt: a_method})
     offered = re.search(r"did you mean (.*)\? \(", error.why)

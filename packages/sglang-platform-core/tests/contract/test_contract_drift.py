@@ -14,12 +14,15 @@ from sglang_platform.core.contract import (
     SRTPlatform,
 )
 from sglang_platform.core.contract.bridges import bridged_names, older_methods
-from sglang_platform.core.contract.drift import OLDER_NAMES, OLDER_SIGNATURES
+from sglang_platform.core.contract.drift import TABLE, older_names
+from sglang_platform.core.contract.drift_rows import BecameField, BecameKind, ChangedSignature
 from sglang_platform.core.contract.members import members_for
 from sglang_platform.core.errors import ContractError
 
-POOLS = [row for row in OLDER_NAMES if row.bridge == "kv_pool"]
-FLAGS = [row for row in OLDER_NAMES if row.bridge == "capability"]
+OLDER_NAMES = older_names()
+SIGNATURES = [row for row in TABLE if isinstance(row, ChangedSignature)]
+POOLS = [row for row in OLDER_NAMES if isinstance(row, BecameKind)]
+FLAGS = [row for row in OLDER_NAMES if isinstance(row, BecameField)]
 KINDS = ["mha", "mla", "dsa"]
 
 
@@ -43,8 +46,8 @@ def pools(cls):
 @pytest.mark.parametrize("row", POOLS, ids=lambda row: row.old)
 def test_an_older_pool_method_answers_for_its_kind(row):
     cls, said = make({row.old: lambda self: Pool})
-    assert pools(cls) == {kind: Pool if kind == row.detail else None for kind in KINDS}
-    assert cls().get_kv_pool_cls(kind="nsa") is (Pool if row.detail == "dsa" else None)
+    assert pools(cls) == {kind: Pool if kind == row.kind else None for kind in KINDS}
+    assert cls().get_kv_pool_cls(kind="nsa") is (Pool if row.kind == "dsa" else None)
     assert len(said) == 1
     assert row.old in said[0]
     assert row.new in said[0]
@@ -55,7 +58,7 @@ def test_an_older_pool_method_answers_for_its_kind(row):
 @pytest.mark.parametrize("answer", [True, False])
 def test_an_older_flag_answers_for_its_capability(row, answer):
     cls, said = make({row.old: lambda self: answer})
-    assert cls().capabilities == PlatformCapabilities(**{row.detail: answer})
+    assert cls().capabilities == PlatformCapabilities(**{row.field: answer})
     assert len(said) == 1
     assert row.old in said[0]
     assert row.new in said[0]
@@ -81,15 +84,15 @@ def test_get_device_by_local_rank_takes_a_device_id(parameters):
 
 
 def test_every_row_has_a_test_here():
-    assert {row.name for row in OLDER_SIGNATURES} == {"is_pin_memory_available", "get_device"}
-    assert {row.bridge for row in OLDER_NAMES} == {"kv_pool", "capability"}
+    assert {row.old for row in SIGNATURES} == {"is_pin_memory_available", "get_device"}
+    assert {type(row) for row in OLDER_NAMES} == {BecameKind, BecameField}
 
 
 def test_the_table_names_nothing_that_the_contract_has():
     members = members_for(SRTPlatform)
     assert not {row.old for row in OLDER_NAMES} & set(members)
-    assert {row.member for row in OLDER_NAMES} | {row.name for row in OLDER_SIGNATURES} <= set(members)
-    assert {row.detail for row in FLAGS} <= set(PlatformCapabilities.__dataclass_fields__)
+    assert {row.member for row in TABLE} <= set(members)
+    assert {row.field for row in FLAGS} <= set(PlatformCapabilities.__dataclass_fields__)
 
 
 def test_the_warning_points_at_the_older_method(tmp_path):
@@ -289,7 +292,10 @@ def test_the_most_derived_answer_wins_whichever_generation_wrote_it(layers):
 )
 def test_an_older_host_finds_the_names_it_calls(version, names):
     flags = {row.old for row in FLAGS}
-    assert set(older_methods(version)) == (names | flags if names else set())
+    expected = names | flags if names else set()
+    if version < "0.5.13":
+        expected |= {"get_device"}  # called with `local_rank`
+    assert set(older_methods(version)) == expected
 
 
 def test_an_older_host_is_answered_from_todays_names():

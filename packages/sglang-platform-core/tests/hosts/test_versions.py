@@ -5,35 +5,43 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import importlib.util
+import itertools
 import logging
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from sglang_platform.core.errors import HostError
 from sglang_platform.core.hosts.sglang import versions
 from sglang_platform.core.hosts.sglang.versions import HostFacts, facts_for, known_releases
 
 
-def test_the_first_row_names_every_fact_that_later_rows_change() -> None:
-    first = versions._CHANGES[0][1]
-    known = {field.name for field in fields(HostFacts)}
-    for release, changes in versions._CHANGES:
-        assert set(changes) <= known, release
-    for release, changes in versions._CHANGES[1:]:
-        for name, value in changes.items():
-            before = {**{f.name: getattr(HostFacts(), f.name) for f in fields(HostFacts)}, **first}[name]
-            assert name in first or before != value, f"{release} repeats the default of {name}"
+def numbers(release: str) -> tuple[int, ...]:
+    return Version(release).release
 
 
-def test_rows_are_in_order_and_span_what_is_claimed() -> None:
-    from packaging.version import Version
+def test_every_fact_begins_with_the_newest_release_and_has_a_history() -> None:
+    assert set(versions.TABLE) == {field.name for field in fields(HostFacts)} - {"version"}
+    assert facts_for(versions.NEWEST) == HostFacts(versions.NEWEST)
 
-    releases = [Version(release) for release in known_releases()]
+
+@pytest.mark.parametrize("name", versions.TABLE)
+def test_a_history_goes_from_newest_to_oldest_and_repeats_nothing(name: str) -> None:
+    newest, before = versions.TABLE[name]
+    changed = [numbers(release) for release in before]
+    assert changed == sorted(changed, reverse=True)
+    assert all(numbers(versions.OLDEST) < release <= numbers(versions.NEWEST) for release in changed)
+    values = [newest, *before.values()]
+    assert all(later != earlier for later, earlier in itertools.pairwise(values))
+    assert versions.since(name) == next(iter(before), versions.OLDEST)
+
+
+def test_the_known_releases_span_what_is_claimed() -> None:
+    releases = [numbers(release) for release in known_releases()]
     assert releases == sorted(releases)
-    assert str(releases[0]) == versions.OLDEST
-    assert str(releases[-1]) == versions.NEWEST
+    assert (known_releases()[0], known_releases()[-1]) == (versions.OLDEST, versions.NEWEST)
 
 
 @pytest.mark.parametrize(
@@ -72,12 +80,13 @@ def test_an_older_release_is_refused() -> None:
 def test_the_places_named_for_the_installed_release_exist() -> None:
     host = facts_for(importlib.metadata.version("sglang"))
     for place in (host.paged_allocator, host.token_allocator, host.op_class, host.finished_arguments,
+                  host.declares_arguments,
                   f"{host.pools_built_by}:KVCacheConfigurator", host.eager_runner):  # fmt: skip
         assert place is not None
         module, _, name = place.partition(":")
         assert name.split(".")[0] in _names_in(module), place
     pools = _names_in("sglang.srt.mem_cache.memory_pool")
-    assert host.dsa_pool in pools
+    assert {host.mha_pool, host.mla_pool, host.dsa_pool} <= pools
 
 
 def _names_in(module: str) -> set[str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from packaging.version import Version
 
+from sglang_platform.core.contract.bridges import older_methods
 from sglang_platform.core.hosts.sglang.versions import facts_for
 
 __all__ = ["failures", "main", "page"]
@@ -158,25 +159,23 @@ def _seams(versions: list[str]) -> list[str]:
     rows.append(["last word on the arguments", *("hook" for _ in versions)])
     loading = [", ".join(sorted(facts_for(v).loads_plugins_in)) + "; rest by hook" for v in versions]
     rows.append(["plugins in each process", *loading])
-    rows.append(["pool factory", *(_pool_factory(v) for v in versions)])
+    rows.append(["asked in older forms", *(_older_forms(v) for v in versions)])
     rows.append(["graph runner called by", *(f"`{facts_for(v).graph_calls[0]}`" for v in versions)])
     rows.append(["op class", *(f"`{facts_for(v).op_class.partition(':')[2]}`" for v in versions)])
     return [
         "## How an answer arrives",
         "",
         "`asked`: the release asks the platform; `hook`: a hook of core's carries the answer in. The facts are in "
-        "`core/hosts/sglang/versions.py`, read from every release between as well.",
+        "`core/hosts/sglang/versions.py` and `core/contract/drift.py`, read from every release between as well.",
         "",
         *_table(["", *versions], rows),
         "",
     ]
 
 
-def _pool_factory(version: str) -> str:
-    host = facts_for(version)
-    if host.capabilities_struct:
-        return "`get_kv_pool_cls(kind=)`"
-    return f"`get_mha_`, `get_mla_`, `get_{'nsa' if host.dsa_pool.startswith('NSA') else 'dsa'}_kv_pool_cls`"
+def _older_forms(version: str) -> str:
+    """The methods that this release calls by another name or with other parameters than today's."""
+    return ", ".join(f"`{name}`" for name in older_methods(version)) or "none"
 
 
 def _limits(results: Results, versions: list[str]) -> list[str]:

@@ -1,98 +1,102 @@
-"""Serving a class that uses older names, and serving older hosts from a class that does not.
+"""Serving a class written in older forms, and serving older hosts from a class written in today's.
 
-At class creation an older override gets today's name as a counterpart on the same class, so the most derived
-override wins whichever generation it is written in, and `super()` works across both.
+At class creation, what a vendor wrote in an older form gets a counterpart in today's on the same class. So the most
+derived override wins, whichever generation it is written in. What an older form is, and how it is asked, is data:
+`contract.drift`.
 """
 
 from __future__ import annotations
 
+import inspect
+import logging
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from sglang_platform.core.contract.capabilities import PlatformCapabilities
-from sglang_platform.core.contract.drift import OLDER_NAMES, OlderName, OlderSignature
-from sglang_platform.core.contract.members import defines_contract
+from sglang_platform.core.contract.drift import Row, older_names, rows_in_force
+from sglang_platform.core.contract.drift_rows import BecameField, ChangedSignature
+from sglang_platform.core.contract.members import Member, contract_members, defines_contract, members_for
 from sglang_platform.core.contract.source import place_of
-from sglang_platform.core.contract.types import KVPoolKind, kv_pool_kind
 
 __all__ = ["bridge_older_names", "bridge_older_signature", "bridged_names", "older_methods"]
+
+_logger = logging.getLogger(__name__)
 
 _SERVES = "_serves_older_names"
 
 
+class _Older(NamedTuple):
+    """A method in an older form, as its class's namespace holds it."""
+
+    row: Row
+    method: Any
+
+
 def bridge_older_names(cls: type) -> None:
-    """Gives the platform class `cls` today's names for the older ones that are in force in it."""
-    served: dict[str, dict[str, Any]] = {}
-    names: dict[str, set[str]] = {}
-    for row in sorted(OLDER_NAMES, key=lambda row: _place_in_mro(cls, row.old)):
-        owner = _owner_in_force(cls, row)
-        if owner is None:
-            continue
-        served.setdefault(row.member, {}).setdefault(row.detail, vars(owner)[row.old])
-        names.setdefault(row.member, set()).add(row.old)
-        _warn(
-            owner,
-            row.old,
-            f"{owner.__qualname__}.{row.old}() is an older name, last called by SGLang {row.until}. "
-            f"It is served as {row.new}: write that.",
-        )
-    for member, answers in served.items():
-        bridge: Any = _pools(cls, answers) if member == "get_kv_pool_cls" else _Capabilities(cls, answers)
-        setattr(bridge, _SERVES, frozenset(names[member]))
-        setattr(cls, member, bridge)
+    """Give the platform class `cls` today's names for the older ones that are in force in it."""
+    members = contract_members(cls)
+    found: dict[str, list[_Older]] = {}
+    # Of two older names for one thing, the more derived answers; on one class, the one that stands first in the table.
+    for row in sorted(older_names(), key=lambda row: _place_in_mro(cls, row.old)):
+        owner = _owner_in_force(cls, row) if row.member in members else None
+        if owner is not None:
+            found.setdefault(row.member, []).append(_Older(row, vars(owner)[row.old]))
+            _warn(
+                owner,
+                row.old,
+                f"{owner.__qualname__}.{row.old}() is an older name, {row.when}. "
+                f"It is served as {row.new}: write that.",
+            )
+    for member, older in found.items():
+        _put(cls, members[member], older)
 
 
-def _place_in_mro(cls: type, name: str) -> int:
-    return next((i for i, klass in enumerate(cls.__mro__) if name in vars(klass)), len(cls.__mro__))
-
-
-def _owner_in_force(cls: type, row: OlderName) -> type | None:
-    """The class whose older override has to be bridged on `cls`; None where none is, or one serves it
-    already."""
-    for klass in cls.__mro__:
-        namespace = vars(klass)
-        if row.member in namespace and not defines_contract(klass):
-            serves = getattr(namespace[row.member], _SERVES, None)
-            if serves is None:
-                _warn_if_unread(cls, klass, row)
-                return None
-            if row.old in serves:
-                return None
-        if row.old in namespace:
-            return klass
-    return None
-
-
-def _warn_if_unread(cls: type, today: type, row: OlderName) -> None:
-    """Today's name wins over an older one at or behind it in the resolution order; say so where nothing reads
-    it."""
-    behind = cls.__mro__[cls.__mro__.index(today) :]
-    older = next((klass for klass in behind if row.old in vars(klass)), None)
-    if older is None or any(row.old in getattr(vars(k).get(row.member), _SERVES, ()) for k in behind):
-        return
-    if any(today in base.__mro__ and older in base.__mro__ for base in cls.__bases__):
-        return
+def bridge_older_signature(cls: type, owner: type, row: ChangedSignature) -> None:
+    """Give `cls` the method in today's form for the one that `owner` has with older parameters."""
     _warn(
-        older,
+        owner,
         row.old,
-        f"{older.__qualname__}.{row.old}() is an older name and is not read, because {today.__qualname__} "
-        f"defines {row.member}: remove it, {row.new} answers for every host.",
+        f"{owner.__qualname__}.{row.old}({', '.join(('self', *row.older))}) has the parameters of "
+        f"{_parameters_of(row)}. It is served as {row.new}: write that.",
     )
+    _put(cls, members_for(cls)[row.member], [_Older(row, vars(owner)[row.old])])
 
 
-def _pools(cls: type, answers: dict[str, Any]) -> Callable[..., Any]:
-    def get_kv_pool_cls(self: Any, *, kind: KVPoolKind) -> Any:
-        wanted = kv_pool_kind(kind)
-        if wanted in answers:
-            return _bound(answers[wanted], self)()
-        behind: Any = super(cls, self)
-        return behind.get_kv_pool_cls(kind=wanted)
+def _parameters_of(row: Row) -> str:
+    return f"SGLang {row.since} and later" if row.until is None else f"SGLang {row.until} and before"
 
-    get_kv_pool_cls.__qualname__ = f"{cls.__qualname__}.get_kv_pool_cls"
-    get_kv_pool_cls.__module__ = cls.__module__
-    return get_kv_pool_cls
+
+def _put(cls: type, member: Member, older: list[_Older]) -> None:
+    """Put a bridge on `cls` under today's name."""
+    if isinstance(older[0].row, BecameField):
+        bridge: Any = _Capabilities(cls, {one.row.field: one.method for one in older})  # type: ignore[attr-defined]
+    else:
+        bridge = _method(cls, member, older)
+    setattr(bridge, _SERVES, frozenset(one.row.old for one in older))
+    setattr(cls, member.name, bridge)
+
+
+def _method(cls: type, member: Member, older: list[_Older]) -> Any:
+    """A method with today's parameters that asks the older ones, and behind `cls` for what they do not answer."""
+    today = member.signature
+    assert today is not None
+
+    def bridge(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = today.bind(*args, **kwargs)
+        for row, method in older:
+            if row.answers(call):
+                return row.ask_older(_bound(method, self), call)
+        return getattr(super(cls, self), member.name)(*call.args, **call.kwargs)
+
+    bridge.__name__, bridge.__module__ = member.name, cls.__module__
+    bridge.__qualname__ = f"{cls.__qualname__}.{member.name}"
+    bridge.__doc__ = getattr(older[0].method, "__doc__", None)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    bridge.__signature__ = today.replace(parameters=[own, *today.parameters.values()])  # type: ignore[attr-defined]
+    return classmethod(bridge) if member.kind == "classmethod" else bridge
 
 
 class _Capabilities:
@@ -117,28 +121,40 @@ class _Capabilities:
         return PlatformCapabilities(**values)
 
 
-def bridge_older_signature(cls: type, owner: type, row: OlderSignature) -> None:
-    """Wraps the method of `owner` with older parameters so that `cls` takes today's."""
-    older = vars(owner)[row.name]
+def _place_in_mro(cls: type, name: str) -> int:
+    return next((i for i, klass in enumerate(cls.__mro__) if name in vars(klass)), len(cls.__mro__))
+
+
+def _owner_in_force(cls: type, row: Row) -> type | None:
+    """The class whose older override has to be bridged on `cls`; None where none is, or one serves it already."""
+    for klass in cls.__mro__:
+        namespace = vars(klass)
+        if row.member in namespace and not defines_contract(klass):
+            serves = getattr(namespace[row.member], _SERVES, None)
+            if serves is None:
+                _warn_if_unread(cls, klass, row)
+                return None
+            if row.old in serves:
+                return None
+        if row.old in namespace:
+            return klass
+    return None
+
+
+def _warn_if_unread(cls: type, today: type, row: Row) -> None:
+    """Today's name wins over an older one at or behind it in the resolution order; say so where nothing reads it."""
+    behind = cls.__mro__[cls.__mro__.index(today) :]
+    older = next((klass for klass in behind if row.old in vars(klass)), None)
+    if older is None or any(row.old in getattr(vars(k).get(row.member), _SERVES, ()) for k in behind):
+        return
+    if any(today in base.__mro__ and older in base.__mro__ for base in cls.__bases__):
+        return  # said when that base was made
     _warn(
-        owner,
-        row.name,
-        f"{owner.__qualname__}.{row.name}({', '.join(('self', *row.older))}) has the parameters of SGLang "
-        f"{row.until} and before. It is served as {row.today}: write that.",
+        older,
+        row.old,
+        f"{older.__qualname__}.{row.old}() is an older name and is not read, because {today.__qualname__} "
+        f"defines {row.member}: remove it, {row.new} answers for every host.",
     )
-
-    def get_device(self: Any, device_id: int | None = 0) -> Any:
-        return _bound(older, self)(device_id)
-
-    def is_pin_memory_available(self: Any, device: Any = None) -> Any:
-        return _bound(older, self)()
-
-    bridge: Any = {"get_device": get_device, "is_pin_memory_available": is_pin_memory_available}[row.name]
-    bridge.__qualname__ = f"{cls.__qualname__}.{row.name}"
-    bridge.__module__ = cls.__module__
-    bridge.__doc__ = getattr(older, "__doc__", None)
-    setattr(bridge, _SERVES, frozenset({row.name}))
-    setattr(cls, row.name, bridge)
 
 
 def bridged_names(cls: type) -> tuple[str, ...]:
@@ -152,40 +168,51 @@ def bridged_names(cls: type) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def older_methods(host_version: str) -> dict[str, Callable[[Any], Any]]:
-    """Methods under the older names that a host of this version calls, answering from today's.
+def older_methods(host_version: str) -> dict[str, Callable[..., Any]]:
+    """Methods in the older forms that a host of this version calls, answering from today's.
 
     For the host adapter, which puts them in the class it derives for such a host. A pool method may answer
     None, which hosts that old do not take: the adapter puts their own class in its place.
     """
-    from packaging.version import Version
-
-    version = Version(host_version).release
     return {
-        row.old: _older_method(row)
-        for row in OLDER_NAMES
-        if Version(row.since).release <= version <= Version(row.until).release
+        row.old: _for_older_host(row)
+        for row in rows_in_force(host_version)
+        if not isinstance(row, ChangedSignature) or row.host_needs_adapter
     }
 
 
-def _older_method(row: OlderName) -> Callable[[Any], Any]:
-    def answer(self: Any) -> Any:
-        if row.bridge == "kv_pool":
-            return self.get_kv_pool_cls(kind=row.detail)
-        return getattr(self.capabilities, row.detail)
+def _for_older_host(row: Row) -> Callable[..., Any]:
+    def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # Under its own name it would call itself: today's method is the next one behind it.
+        today = getattr(_behind(self, answer) if row.old == row.member else self, row.member)
+        return row.ask_today(today, *args, **kwargs)
 
     answer.__name__ = answer.__qualname__ = row.old
-    answer.__doc__ = f"For hosts up to {row.until}: {row.new}."
+    answer.__doc__ = f"{row.when.capitalize()}: {row.new}."
     return answer
+
+
+def _behind(instance: Any, method: Any) -> Any:
+    """`super()` as seen from the class of `instance` that holds `method`."""
+    owner = next(k for k in type(instance).__mro__ if vars(k).get(method.__name__) is method)
+    return super(owner, instance)
 
 
 def _bound(value: Any, instance: Any) -> Callable[..., Any]:
     bind = getattr(type(value), "__get__", None)
-    bound: Callable[..., Any] = value if bind is None else bind(value, instance, type(instance))
+    owner = instance if isinstance(instance, type) else type(instance)
+    bound: Callable[..., Any] = value if bind is None else bind(value, instance, owner)
     return bound
 
 
+_logged: set[str] = set()
+
+
 def _warn(owner: type, name: str, message: str) -> None:
-    """One DeprecationWarning at the line that defines `name`."""
+    """One DeprecationWarning at the line that defines `name`, and once in the log, where an operator sees it."""
     path, line = place_of(owner, name) or (owner.__module__, 1)
     warnings.warn_explicit(message, DeprecationWarning, path, line, module=owner.__module__)
+    # A class that `doctor` rebuilds from source is of a module that nobody imported, and is told of by `doctor`.
+    if owner.__module__ in sys.modules and message not in _logged:
+        _logged.add(message)
+        _logger.warning("%s (%s:%s)", message, path, line)

@@ -14,7 +14,8 @@ import sys
 from typing import Any
 
 from sglang_platform.core.contract.bridges import bridge_older_names, bridge_older_signature
-from sglang_platform.core.contract.drift import OLDER_NAMES, OlderSignature, older_name, older_signature
+from sglang_platform.core.contract.drift import older_name, older_names, older_signature
+from sglang_platform.core.contract.drift_rows import ChangedSignature
 from sglang_platform.core.contract.members import (
     Kind,
     Member,
@@ -51,7 +52,7 @@ def check_class(cls: type) -> None:
         return
     members = members_for(cls)
     problems: list[str] = []
-    older: list[tuple[type, OlderSignature]] = []
+    older: list[tuple[type, ChangedSignature]] = []
     for klass in _unchecked(cls):
         for name, value in vars(klass).items():
             if name.startswith("_") and name not in members:
@@ -62,10 +63,9 @@ def check_class(cls: type) -> None:
     if problems:
         raise _contract_error(cls, problems)
     for klass, row in older:
-        if next(k for k in cls.__mro__ if row.name in vars(k)) is klass:
+        if next(k for k in cls.__mro__ if row.member in vars(k)) is klass:
             bridge_older_signature(cls, klass, row)
-    if any("get_kv_pool_cls" in vars(contract) for contract in contract_classes(cls)):
-        bridge_older_names(cls)
+    bridge_older_names(cls)
 
 
 def _unchecked(cls: type) -> list[type]:
@@ -85,13 +85,13 @@ def _problem(
     name: str,
     value: Any,
     members: dict[str, Member],
-    older: list[tuple[type, OlderSignature]],
+    older: list[tuple[type, ChangedSignature]],
     klass: type,
 ) -> list[str]:
     row = older_name(name)
     member = members.get(name)
     if member is None and row is not None and row.member in members:
-        return _as_method(name, value, inspect.Signature(), klass)
+        return _as_method(name, value, row.older_parameters(members[row.member].signature), klass)
     if member is None:
         return [] if name in _extra_names(cls) else [_unknown(cls, name, members)]
     if member.kind not in _CALLED:
@@ -162,7 +162,7 @@ def _unknown(cls: type, name: str, members: dict[str, Member]) -> str:
         if name in public_names(other):
             return f"{text} here: it belongs to {other.__name__}, and nothing calls it on {cls.__name__}"
     usable = [n for n in members if not n.startswith("_")]
-    older = {row.old: row.new for row in OLDER_NAMES if row.member in members}
+    older = {row.old: row.new for row in older_names() if row.member in members}
     near = difflib.get_close_matches(name, [*usable, *older], n=1, cutoff=0.6)
     if not near:
         return text

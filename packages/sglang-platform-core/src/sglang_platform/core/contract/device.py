@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from sglang_platform.core.contract import checks, members
 from sglang_platform.core.contract.types import CpuArchEnum, DeviceCapability, PlatformEnum
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ _PROFILER_ACTIVITIES = {
 }
 
 
+@members.register_contract
 class DeviceMixin:
     """What a device is and the operations every runtime needs from it.
 
@@ -75,9 +77,9 @@ class DeviceMixin:
         super().__init_subclass__(**kwargs)
         if rebased_by_host:
             cls._rebased_by_host = True  # type: ignore[attr-defined]
-        if not vars(cls).get("_defines_contract"):
-            from sglang_platform.core.contract import checks  # only where there is something to check
-
+        if members.defines_contract(cls):
+            members.register_contract(cls)
+        else:
             checks.check_class(cls)
 
     # Identity

@@ -1,84 +1,64 @@
-"""How the host's interface drifted: each older name, what took its place, and when.
+"""How the host's interface drifted: each older form, what took its place, and when.
 
-The table was read from the wheels of SGLang 0.5.11 to 0.5.23, every release between included. `since` and
-`until` are the first and the last release whose own interface has the older form.
+This is the contract's half of what is known about releases: what a vendor may have written, and what a host calls. The
+other half, the host's own classes and functions, is `hosts/sglang/versions.py`; it stands above the contract, which
+imports no host, so this half is kept here. Read from the wheels of SGLang 0.5.11 to 0.5.23, every release between.
 
-A vendor's class that still uses an older form works: `contract.bridges` serves it through today's name, with
-one DeprecationWarning per class and name. And a class written in today's names only serves older hosts: the
-host adapter adds `contract.bridges.older_methods(host_version)`.
+A row is all that a change needs. A vendor's class in the older form is served through today's name, with one warning
+per class and name (`contract.bridges`); a class in today's form serves the older hosts (`bridges.older_methods`). The
+kinds of row are in `contract.drift_rows`; one of another kind is refused when this module is imported.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from sglang_platform.core.contract.drift_rows import (
+    BecameField,
+    BecameKind,
+    ChangedSignature,
+    Renamed,
+    Row,
+    checked,
+)
 
-__all__ = ["OLDER_NAMES", "OLDER_SIGNATURES", "OlderName", "OlderSignature", "older_name", "older_signature"]
-
-
-@dataclass(frozen=True)
-class OlderName:
-    """A method that older hosts call and today's contract no longer has."""
-
-    old: str
-    new: str
-    """What to write today, for messages."""
-    since: str
-    until: str
-    bridge: Literal["kv_pool", "capability"]
-    """`kv_pool`: the older method answers `get_kv_pool_cls` for one kind. `capability`: it answers one field
-    of `capabilities`."""
-    detail: str
-    """The kind of pool, or the field."""
-
-    @property
-    def member(self) -> str:
-        """The contract's name that the older one answers."""
-        return "get_kv_pool_cls" if self.bridge == "kv_pool" else "capabilities"
-
-
-@dataclass(frozen=True)
-class OlderSignature:
-    """A method that kept its name and changed its parameters."""
-
-    name: str
-    older: tuple[str, ...]
-    """The older parameters, without `self`."""
-    today: str
-    since: str
-    until: str
-
+__all__ = ["TABLE", "Renamed", "Row", "older_name", "older_names", "older_signature", "rows_in_force"]
 
 # fmt: off
-OLDER_NAMES: tuple[OlderName, ...] = (
-    OlderName("get_mha_kv_pool_cls", "get_kv_pool_cls(kind='mha')", "0.5.11", "0.5.21", "kv_pool", "mha"),
-    OlderName("get_mla_kv_pool_cls", "get_kv_pool_cls(kind='mla')", "0.5.11", "0.5.21", "kv_pool", "mla"),
-    OlderName("get_dsa_kv_pool_cls", "get_kv_pool_cls(kind='dsa')", "0.5.13", "0.5.21", "kv_pool", "dsa"),
-    OlderName("get_nsa_kv_pool_cls", "get_kv_pool_cls(kind='dsa')", "0.5.11", "0.5.12", "kv_pool", "dsa"),
-    OlderName("support_cuda_graph", "capabilities.graph_capture", "0.5.11", "0.5.21",
-              "capability", "graph_capture"),
-    OlderName("support_piecewise_cuda_graph", "capabilities.piecewise_graph", "0.5.11", "0.5.21",
-              "capability", "piecewise_graph"),
-    OlderName("supports_fp8", "capabilities.fp8", "0.5.11", "0.5.21", "capability", "fp8"),
-)
-
-OLDER_SIGNATURES: tuple[OlderSignature, ...] = (
-    OlderSignature("is_pin_memory_available", (), "is_pin_memory_available(self, device=None)",
-                   "0.5.11", "0.5.15"),
-    OlderSignature("get_device", ("local_rank",), "get_device(self, device_id=0)", "0.5.11", "0.5.12"),
-)
+TABLE: tuple[Row, ...] = checked((
+    BecameKind("get_mha_kv_pool_cls", "get_kv_pool_cls", "0.5.11", "0.5.21", kind="mha"),
+    BecameKind("get_mla_kv_pool_cls", "get_kv_pool_cls", "0.5.11", "0.5.21", kind="mla"),
+    BecameKind("get_dsa_kv_pool_cls", "get_kv_pool_cls", "0.5.13", "0.5.21", kind="dsa"),
+    BecameKind("get_nsa_kv_pool_cls", "get_kv_pool_cls", "0.5.11", "0.5.12", kind="dsa"),
+    BecameField("support_cuda_graph", "capabilities", "0.5.11", "0.5.21", field="graph_capture"),
+    BecameField("support_piecewise_cuda_graph", "capabilities", "0.5.11", "0.5.21", field="piecewise_graph"),
+    BecameField("supports_fp8", "capabilities", "0.5.11", "0.5.21", field="fp8"),
+    ChangedSignature("is_pin_memory_available", "is_pin_memory_available", "0.5.11", "0.5.15",
+                     older_from_today=lambda older, device=None: older(),
+                     today_from_older=lambda today: today()),
+    ChangedSignature("get_device", "get_device", "0.5.11", "0.5.12",
+                     older_from_today=lambda older, device_id=0: older(device_id),
+                     today_from_older=lambda today, local_rank: today(local_rank)),
+))
 # fmt: on
 
-_BY_NAME = {row.old: row for row in OLDER_NAMES}
-_BY_SIGNATURE = {row.name: row for row in OLDER_SIGNATURES}
+
+def older_names() -> tuple[Row, ...]:
+    """The rows of names that the contract does not have."""
+    return tuple(row for row in TABLE if row.old != row.member)
 
 
-def older_name(name: str) -> OlderName | None:
-    """The row of an older method name, or None where `name` never was one."""
-    return _BY_NAME.get(name)
+def older_name(name: str) -> Row | None:
+    """The row of an older name, or None where `name` never was one."""
+    return next((row for row in older_names() if row.old == name), None)
 
 
-def older_signature(name: str, parameters: tuple[str, ...]) -> OlderSignature | None:
-    """The row under which `name` once had exactly these parameters, or None."""
-    row = _BY_SIGNATURE.get(name)
-    return row if row is not None and row.older == parameters else None
+def older_signature(name: str, parameters: tuple[str, ...]) -> ChangedSignature | None:
+    """The row under which the contract's method `name` once had exactly these parameters, or None."""
+    for row in TABLE:
+        if isinstance(row, ChangedSignature) and row.old == row.member == name and row.older == parameters:
+            return row
+    return None
+
+
+def rows_in_force(host_version: str) -> tuple[Row, ...]:
+    """The older forms that a host of this version calls."""
+    return tuple(row for row in TABLE if row.in_force(host_version))

@@ -1,4 +1,8 @@
-"""What the contract defines: each public name with its kind, its signature and the class that owns it."""
+"""What the contract defines: each public name with its kind, its signature and the class that owns it.
+
+A class of the contract says `_defines_contract = True` in its body and is registered when it is defined. So this module
+knows the runtimes' classes and imports none of them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,18 @@ from typing import Any, Literal
 
 from sglang_platform.core.contract.signatures import bound_signature
 
-__all__ = ["Kind", "Member", "contract_classes", "defines_contract", "kind_of", "members_for", "public_names"]
+__all__ = [
+    "Kind",
+    "Member",
+    "contract_classes",
+    "contract_members",
+    "defines_contract",
+    "kind_of",
+    "members_for",
+    "other_contracts",
+    "public_names",
+    "register_contract",
+]
 
 Kind = Literal["method", "classmethod", "staticmethod", "property", "class", "value"]
 
@@ -45,6 +60,15 @@ def defines_contract(klass: type) -> bool:
     return bool(vars(klass).get("_defines_contract"))
 
 
+_registered: list[type] = []
+
+
+def register_contract(contract: type) -> type:
+    """Note a class of the contract; usable as a decorator."""
+    _registered.append(contract)
+    return contract
+
+
 def contract_classes(cls: type) -> tuple[type, ...]:
     """The classes of the contract that `cls` inherits, in its resolution order."""
     return tuple(klass for klass in cls.__mro__ if defines_contract(klass))
@@ -73,18 +97,24 @@ def members_for(cls: type) -> dict[str, Member]:
     classes = contract_classes(cls)
     if len(classes) == 1:
         classes += other_contracts(cls)
+    return _members_of(classes)
+
+
+def contract_members(cls: type) -> dict[str, Member]:
+    """The names of the contract classes that `cls` inherits."""
+    return _members_of(contract_classes(cls))
+
+
+def _members_of(contracts: tuple[type, ...]) -> dict[str, Member]:
     members: dict[str, Member] = {}
-    for contract in classes:
+    for contract in contracts:
         members = {**_own_members(contract), **members}
     return members
 
 
 def other_contracts(cls: type) -> tuple[type, ...]:
     """The runtimes' platform classes that `cls` does not inherit."""
-    from sglang_platform.core.contract.mm import MMPlatform
-    from sglang_platform.core.contract.srt import SRTPlatform
-
-    return tuple(contract for contract in (SRTPlatform, MMPlatform) if contract not in cls.__mro__)
+    return tuple(contract for contract in _registered if contract not in cls.__mro__)
 
 
 def public_names(cls: type) -> frozenset[str]:

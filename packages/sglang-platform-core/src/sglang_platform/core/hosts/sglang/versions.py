@@ -1,7 +1,10 @@
-"""What differs between the releases of SGLang, in one table; all other modules of the adapter ask `facts()`.
+"""What differs between the releases of SGLang: the only table of it. All other modules of the adapter ask `facts()`.
 
-Read from the wheels of every release from 0.5.11 to 0.5.23. A row holds what a release changed; a release without a
-row is like the one before it, and a release newer than the table is tried with its last row, with a warning.
+One line per fact. Its value is the newest release's; `before` says what it was earlier, newest first: `fact(True,
+before={"0.5.13": False})` is True from 0.5.13 on and was False until then. So a new release that changes nothing needs
+no line, and one that renames something changes one: the new value, and the former in front of `before`. Read from the
+wheels of every release from 0.5.11 to 0.5.23. (What a vendor may have written in an older form is the contract's half:
+`contract/drift.py`.)
 """
 
 from __future__ import annotations
@@ -9,177 +12,217 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import logging
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
 
-__all__ = ["NEWEST", "OLDEST", "HostFacts", "facts", "facts_for", "known_releases"]
+from packaging.version import Version
+
+from sglang_platform.core.errors import HostError
+
+__all__ = ["NEWEST", "OLDEST", "History", "HostFacts", "facts", "facts_for", "known_releases", "since"]
 
 _logger = logging.getLogger(__name__)
+
+OLDEST = "0.5.11"
+"""The first release with a platform interface."""
+
+NEWEST = "0.5.23"
+"""The last release whose wheel was read."""
+
+
+class History(NamedTuple):
+    """One fact through the releases."""
+
+    newest: Any
+    before: Mapping[str, Any] = {}
+    """What it was before the release named, newest first."""
+
+    def at(self, release: tuple[int, ...]) -> Any:
+        """The value in a release, given as numbers."""
+        value = self.newest
+        for changed, older in self.before.items():
+            if release >= _numbers(changed):
+                break
+            value = older
+        return value
+
+
+def fact(newest: Any, *, before: Mapping[str, Any] | None = None) -> Any:
+    return field(default=newest, metadata={"history": History(newest, before or {})})
+
+
+_POOLS = "sglang.srt.mem_cache"
+_COMPILATION = "sglang.srt.compilation"
+_RUNNER = "sglang.srt.model_executor"
+
+_STORE_AND_MOVE = frozenset({"_store_kv_layer", "_move_kv_cache_impl"})
+_AND_INDEX_KEYS = _STORE_AND_MOVE | {"_create_index_key_cache"}
 
 
 @dataclass(frozen=True)
 class HostFacts:
-    """The shape of one release. A target is where a hook goes, `pkg.mod:Class.attr`."""
+    """The shape of one release. A place is `pkg.mod:name`, and where a hook goes `pkg.mod:Class.attr`."""
 
     version: str = ""
 
     # Memory
-    dsa_pool: str = "DSATokenToKVPool"
-    """The host's class of DSA pools in `sglang.srt.mem_cache.memory_pool`."""
-    paged_allocator: str = "sglang.srt.mem_cache.allocator.paged:PagedTokenToKVPoolAllocator"
-    token_allocator: str = "sglang.srt.mem_cache.allocator.token:TokenToKVPoolAllocator"
-    pool_points: frozenset[str] = frozenset()
-    """The overridable points of a KV pool that the host's own `set_kv_buffer` and `move_kv_cache` go through."""
-    takes_none_for_parts: bool = False
+
+    mha_pool: str = fact("MHATokenToKVPool")
+    mla_pool: str = fact("MLATokenToKVPool")
+    dsa_pool: str = fact("DSATokenToKVPool", before={"0.5.13": "NSATokenToKVPool"})
+    """The host's class of pools of each kind, in `sglang.srt.mem_cache.memory_pool`."""
+
+    paged_allocator: str = fact(
+        f"{_POOLS}.allocator.paged:PagedTokenToKVPoolAllocator",
+        before={"0.5.13": f"{_POOLS}.allocator:PagedTokenToKVPoolAllocator"},
+    )
+    token_allocator: str = fact(
+        f"{_POOLS}.allocator.token:TokenToKVPoolAllocator",
+        before={"0.5.13": f"{_POOLS}.allocator:TokenToKVPoolAllocator"},
+    )
+
+    pool_points: frozenset[str] = fact(
+        _AND_INDEX_KEYS | {"_scatter_mla_rows"},
+        before={"0.5.20": _AND_INDEX_KEYS, "0.5.18": _STORE_AND_MOVE, "0.5.15": frozenset()},
+    )
+    """The overridable points of a KV pool that the host's own methods go through."""
+
+    describes_buffers: bool = fact(True, before={"0.5.16": False})
+    """Whether an MHA pool's buffers are described by `_build_kv_buffer_descs()`; before, by tensors beside them."""
+
+    dsa_fp8_flag: str = fact("dsa_kv_cache_store_fp8", before={"0.5.13": "nsa_kv_cache_store_fp8"})
+    """The attribute of an MLA pool that says whether its rows are packed for DSA."""
+
+    takes_none_for_parts: bool = fact(True, before={"0.5.22": False})
     """Whether None from a pool or allocator factory means the host's own class."""
-    pools_built_by: str = "sglang.srt.mem_cache.kv_cache_configurator"
+
+    pools_built_by: str = fact(
+        f"{_POOLS}.kv_cache_configurator", before={"0.5.16": f"{_RUNNER}.model_runner_kv_cache_mixin"}
+    )
     """The module that builds pools and allocators; its names decide what an in-tree platform gets."""
-    stray_pool_keywords: frozenset[str] = frozenset()
+
+    stray_pool_keywords: frozenset[str] = fact(frozenset(), before={"0.5.22": frozenset({"index_head_dim"})})
     """Keywords that the host hands a platform's MLA pool though its own class takes none of that name."""
 
     # Graphs and attention
-    graph_calls: tuple[str, str] = ("can_run_graph", "execute")
+
+    graph_calls: tuple[str, str] = fact(
+        ("can_run_graph", "execute"), before={"0.5.14": ("can_run", "replay")}
+    )
     """The methods of a decode graph runner that the host calls: the question and the replay."""
-    eager_runner: str | None = "sglang.srt.model_executor.runner.eager_runner:EagerRunner"
-    graph_sizes: str = "get_exec().graph.cuda_graph_config.decode.bs"
-    """Where the batch sizes to capture are kept."""
-    batch_holds_pools: bool = False
+
+    eager_runner: str | None = fact(f"{_RUNNER}.runner.eager_runner:EagerRunner", before={"0.5.14": None})
+
+    graph_sizes: tuple[str | None, str] = fact(
+        ("sglang.srt.runtime_context:get_exec", "graph.cuda_graph_config.decode.bs"),
+        before={
+            "0.5.18": (None, "server_args.cuda_graph_config.decode.bs"),
+            "0.5.14": (None, "server_args.cuda_graph_bs"),
+        },
+    )
+    """Where the batch sizes to capture are kept: a function (None: the model runner) and the attributes below."""
+
+    batch_holds_pools: bool = fact(False, before={"0.5.13": True})
     """Whether a `ForwardBatch` carries the pools and the attention backend itself."""
-    forward_context: bool = True
+
+    forward_context: bool = fact(True, before={"0.5.13": False})
     """Whether a forward runs inside `forward_context(...)`."""
-    context_takes_batch: bool = False
+
+    context_takes_batch: bool = fact(True, before={"0.5.23": False})
     """Whether `forward_context` wants the batch as well."""
-    translates_slots: bool = False
+
+    translates_slots: bool = fact(True, before={"0.5.22": False})
     """Whether a static batch must be bound to the runner's slot translator."""
-    metadata_halves: bool = True
+
+    metadata_halves: bool = fact(True, before={"0.5.13": False})
     """Whether attention metadata is prepared in an outer and an inner half of a graph."""
-    compile_phase: str = "sglang.srt.compilation.compile_phase:is_in_torch_compile_warmup"
+
+    compile_phase: str = fact(
+        f"{_COMPILATION}.compile_phase:is_in_torch_compile_warmup",
+        before={"0.5.14": f"{_COMPILATION}.piecewise_context_manager:is_in_pcg_torch_compile"},
+    )
     """The function that says whether prefill is only being compiled; beside it is the stream of the capture."""
-    op_class: str = "sglang.kernels.fused_op:BaseFusedOp"
+
+    weak_references: str = fact(
+        f"{_RUNNER}.runner_backend_utils.weak_ref_tensor",
+        before={"0.5.22": f"{_COMPILATION}.weak_ref_tensor"},
+    )
+    """The module of weak tensor references, which loads beside CUDA only."""
+
+    op_class: str = fact(
+        "sglang.kernels.fused_op:BaseFusedOp",
+        before={"0.5.18": "sglang.srt.layers.utils.multi_platform:MultiPlatformOp"},
+    )
+
+    op_choice: str = fact("_resolve_forward_method", before={"0.5.18": "dispatch_forward"})
+    """The method of `op_class` that chooses the forward."""
 
     # Server arguments
-    finished_arguments: str = "sglang.srt.arg_groups.pipeline:run_resolution_pipeline"
+
+    finished_arguments: str = fact(
+        "sglang.srt.arg_groups.pipeline:run_resolution_pipeline",
+        before={"0.5.19": "sglang.srt.server_args:ServerArgs.__post_init__"},
+    )
     """The function that has filled in every server argument when it returns."""
-    keeps_raw_arguments: bool = True
-    """Whether the operator's own values stay readable beside the resolved ones."""
+
+    keeps_raw_arguments: bool = fact(True, before={"0.5.19": False})
+    """Whether the record holds the operator's own values (`_raw_input`), and a view of it what the host settled on."""
+
+    declares_arguments: str = fact(
+        "sglang.srt.arg_groups.overrides:record_foreign_defaults",
+        before={"0.5.20": "sglang.srt.arg_groups.overrides:declare_direct_writes"},
+    )
+    """The function under which assignments to such a record are made. Only asked where `keeps_raw_arguments`."""
 
     # What the host asks a platform for; where it does not, a hook of ours carries the answer in, or it is reported.
-    imports_everywhere: frozenset[str] = frozenset()
+
+    imports_everywhere: frozenset[str] = fact(
+        frozenset(), before={"0.5.13": frozenset({"sgl_kernel.kvcacheio"})}
+    )
     """Modules of other distributions that the host imports whatever the device, without a check."""
-    builds_rotary_off_device: bool = True
+
+    builds_rotary_off_device: bool = fact(True, before={"0.5.13": False})
     """Whether rotary embeddings can be built on an out-of-tree platform without vLLM installed."""
-    capabilities_struct: bool = False
-    asks_device: bool = False
+
+    capabilities_struct: bool = fact(True, before={"0.5.22": False})
+    """Whether the host reads `capabilities`, and asks for pools by `get_kv_pool_cls(kind=)`."""
+
+    asks_every_platform: bool = fact(True, before={"0.5.22": False})
+    """Whether in-tree platforms are asked for pools, allocators and graph runners as well."""
+
+    asks_device: bool = fact(True, before={"0.5.13": False})
     """Whether an out-of-tree device type is known to the host, and its default device asked for."""
-    asks_triton: bool = False
-    asks_quantization_config: bool = False
-    asks_distributed_backend: bool = False
-    asks_pin_memory: bool = False
-    asks_speculative_algorithm: bool = False
-    asks_full_graph_backend: bool = False
-    asks_post_load_model: bool = False
-    asks_mamba_extra_buffer: bool = False
-    asks_speculative_worker: bool = False
-    asks_piecewise_backend: bool = True
+
+    asks_triton: bool = fact(True, before={"0.5.22": False})
+    asks_hicache_kernels: bool = fact(True, before={"0.5.22": False})
+    asks_pynccl: bool = fact(True, before={"0.5.23": False})
+    asks_quantization_config: bool = fact(True, before={"0.5.13": False})
+    asks_distributed_backend: bool = fact(True, before={"0.5.14": False})
+    asks_pin_memory: bool = fact(True, before={"0.5.16": False})
+    asks_speculative_algorithm: bool = fact(True, before={"0.5.21": False})
+    asks_speculative_worker: bool = fact(True, before={"0.5.23": False})
+    asks_full_graph_backend: bool = fact(True, before={"0.5.21": False})
+    asks_post_load_model: bool = fact(True, before={"0.5.22": False})
+    asks_mamba_extra_buffer: bool = fact(True, before={"0.5.22": False})
+    asks_group_device: bool = fact(True, before={"0.5.23": False})
+
+    asks_piecewise_backend: bool = fact(False, before={"0.5.22": True})
     """Whether prefill can be asked for in compiled pieces (`tc_piecewise`)."""
-    pieces_argument: str = "cuda_graph_config"
+
+    pieces_argument: str = fact("cuda_graph_config", before={"0.5.14": "disable_piecewise_cuda_graph"})
     """The server argument that says whether prefill is served in pieces."""
-    asks_group_device: bool = False
 
     # Processes
-    loads_plugins_in: frozenset[str] = frozenset({"launcher", "scheduler"})
+
+    loads_plugins_in: frozenset[str] = fact(
+        frozenset({"launcher", "scheduler", "detokenizer", "data-parallel controller"}),
+        before={"0.5.22": frozenset({"launcher", "scheduler"})},
+    )
 
 
-_FOLDER = "sglang.srt.mem_cache"
-
-# fmt: off
-_CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("0.5.11", {
-        "dsa_pool": "NSATokenToKVPool",
-        "paged_allocator": f"{_FOLDER}.allocator:PagedTokenToKVPoolAllocator",
-        "token_allocator": f"{_FOLDER}.allocator:TokenToKVPoolAllocator",
-        "pools_built_by": "sglang.srt.model_executor.model_runner_kv_cache_mixin",
-        "stray_pool_keywords": frozenset({"index_head_dim"}),
-        "graph_calls": ("can_run", "replay"),
-        "graph_sizes": "server_args.cuda_graph_bs",
-        "eager_runner": None,
-        "batch_holds_pools": True,
-        "forward_context": False,
-        "metadata_halves": False,
-        "compile_phase": "sglang.srt.compilation.piecewise_context_manager:is_in_pcg_torch_compile",
-        "pieces_argument": "disable_piecewise_cuda_graph",
-        "op_class": "sglang.srt.layers.utils.multi_platform:MultiPlatformOp",
-        "finished_arguments": "sglang.srt.server_args:ServerArgs.__post_init__",
-        "keeps_raw_arguments": False,
-        "imports_everywhere": frozenset({"sgl_kernel.kvcacheio"}),
-        "builds_rotary_off_device": False,
-    }),
-    ("0.5.13", {
-        "dsa_pool": "DSATokenToKVPool",
-        "paged_allocator": f"{_FOLDER}.allocator.paged:PagedTokenToKVPoolAllocator",
-        "token_allocator": f"{_FOLDER}.allocator.token:TokenToKVPoolAllocator",
-        "batch_holds_pools": False,
-        "forward_context": True,
-        "metadata_halves": True,
-        "imports_everywhere": frozenset(),
-        "builds_rotary_off_device": True,
-        "asks_device": True,
-        "asks_quantization_config": True,
-    }),
-    ("0.5.14", {
-        "graph_calls": ("can_run_graph", "execute"),
-        "graph_sizes": "server_args.cuda_graph_config.decode.bs",
-        "compile_phase": "sglang.srt.compilation.compile_phase:is_in_torch_compile_warmup",
-        "pieces_argument": "cuda_graph_config",
-        "eager_runner": "sglang.srt.model_executor.runner.eager_runner:EagerRunner",
-        "asks_distributed_backend": True,
-    }),
-    ("0.5.15", {
-        "pool_points": frozenset({"_store_kv_layer", "_move_kv_cache_impl"}),
-    }),
-    ("0.5.16", {
-        "pools_built_by": f"{_FOLDER}.kv_cache_configurator",
-        "asks_pin_memory": True,
-    }),
-    ("0.5.18", {
-        "pool_points": frozenset({"_store_kv_layer", "_move_kv_cache_impl", "_create_index_key_cache"}),
-        "op_class": "sglang.kernels.fused_op:BaseFusedOp",
-        "graph_sizes": "get_exec().graph.cuda_graph_config.decode.bs",
-    }),
-    ("0.5.19", {
-        "finished_arguments": "sglang.srt.arg_groups.pipeline:run_resolution_pipeline",
-        "keeps_raw_arguments": True,
-    }),
-    ("0.5.20", {
-        "pool_points": frozenset(
-            {"_store_kv_layer", "_move_kv_cache_impl", "_create_index_key_cache", "_scatter_mla_rows"}
-        ),
-    }),
-    ("0.5.21", {
-        "asks_speculative_algorithm": True,
-        "asks_full_graph_backend": True,
-    }),
-    ("0.5.22", {
-        "takes_none_for_parts": True,
-        "stray_pool_keywords": frozenset(),
-        "translates_slots": True,
-        "asks_triton": True,
-        "capabilities_struct": True,
-        "asks_post_load_model": True,
-        "asks_mamba_extra_buffer": True,
-        "asks_piecewise_backend": False,
-        "loads_plugins_in": frozenset({"launcher", "scheduler", "detokenizer", "data-parallel controller"}),
-    }),
-    ("0.5.23", {
-        "context_takes_batch": True,
-        "asks_speculative_worker": True,
-        "asks_group_device": True,
-    }),
-)
-# fmt: on
-
-OLDEST = "0.5.11"
-NEWEST = "0.5.23"
+TABLE: dict[str, History] = {f.name: f.metadata["history"] for f in fields(HostFacts) if f.metadata}
+"""The facts above by name, each with its history."""
 
 
 def facts() -> HostFacts:
@@ -189,32 +232,34 @@ def facts() -> HostFacts:
 
 @functools.cache
 def facts_for(version: str) -> HostFacts:
-    """The facts of a release. A newer one than the table gets the newest row, and a warning says so; an older one is
+    """The facts of a release. A newer one than the table gets the newest values, and a warning says so; an older one is
     refused with HostError, since it has no platform interface."""
-    from packaging.version import Version
-
-    from sglang_platform.core.errors import HostError
-
-    release = Version(version).release
-    if release < Version(OLDEST).release:
+    release = _numbers(version)
+    if release < _numbers(OLDEST):
         raise HostError(
             f"SGLang {version} has no platform interface",
             why=f"the interface came with SGLang {OLDEST}",
             fix=f"install SGLang {OLDEST} or later",
         )
-    if release > Version(NEWEST).release:
+    if release > _numbers(NEWEST):
         _logger.warning(
             "SGLang %s is newer than the releases this adapter was written for (%s to %s); it is served as %s is. "
             "Run `sglang-platform doctor`.",
             version, OLDEST, NEWEST, NEWEST,
         )  # fmt: skip
-    found = HostFacts(version=version)
-    for since, changes in _CHANGES:
-        if Version(since).release <= release:
-            found = replace(found, **changes)
-    return found
+    return HostFacts(version, **{name: history.at(release) for name, history in TABLE.items()})
+
+
+def since(fact_name: str) -> str:
+    """The first release in which the fact is as in the newest."""
+    return next(iter(TABLE[fact_name].before), OLDEST)
 
 
 def known_releases() -> tuple[str, ...]:
-    """The releases that changed something, oldest first."""
-    return tuple(since for since, _ in _CHANGES)
+    """The releases that changed something, oldest first, and the newest that was read."""
+    changed = {release for history in TABLE.values() for release in history.before}
+    return tuple(sorted({OLDEST, NEWEST, *changed}, key=_numbers))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return Version(version).release

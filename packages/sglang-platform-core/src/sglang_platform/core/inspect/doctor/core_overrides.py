@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import InvalidVersion
 
 from sglang_platform.core.contract.device import DeviceMixin
-from sglang_platform.core.contract.drift import OLDER_NAMES
+from sglang_platform.core.contract.drift import rows_in_force
 from sglang_platform.core.contract.members import defines_contract, kind_of, public_names
 from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.errors import ContractError, PluginOrigin
@@ -62,11 +62,6 @@ def _overridden_methods(cls: type) -> set[str]:
 def _served_under_older_names(host: HostSource) -> set[str]:
     """Today's names that the adapter answers under the older ones which this host calls."""
     try:
-        version = Version(host.version).release
+        return {row.member for row in rows_in_force(host.version)}
     except InvalidVersion:
         return set()
-    return {
-        row.member
-        for row in OLDER_NAMES
-        if Version(row.since).release <= version <= Version(row.until).release
-    }

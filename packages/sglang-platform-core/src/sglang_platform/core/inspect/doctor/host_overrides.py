@@ -8,7 +8,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 
-from sglang_platform.core.contract.drift import OLDER_NAMES, OlderName, older_name
+from sglang_platform.core.contract.drift import Row, older_name, older_names
 from sglang_platform.core.contract.members import kind_of
 from sglang_platform.core.contract.members import public_names as contract_names
 from sglang_platform.core.contract.signatures import bound_signature, broken_calls, without_annotations
@@ -145,9 +145,9 @@ def _unknown(
 
 
 def _older(
-    what: str, row: OlderName, defined: set[str], known: frozenset[str], origin: PluginOrigin
+    what: str, row: Row, defined: set[str], known: frozenset[str], origin: PluginOrigin
 ) -> Finding:
-    why = f"{row.old}() was last called by SGLang {row.until}; nothing says so when the class is made"
+    why = f"{row.old}() was {row.when}; nothing says so when the class is made"
     if row.member in defined and row.member in known:
         fix = "nothing to do, as long as the plugin serves those releases too"
         return Finding("override-not-called", "note", what, origin, f"{why}. {row.new} answers here", fix)
@@ -158,7 +158,7 @@ def _later(
     what: str, name: str, defined: set[str], known: frozenset[str], origin: PluginOrigin
 ) -> Iterator[Finding]:
     """A name of a later SGLang, or of this project's contract, on a class that no adapter serves."""
-    here = [row.old for row in OLDER_NAMES if row.member == name and row.old in known]
+    here = [row.old for row in older_names() if row.member == name and row.old in known]
     if here and set(here) & defined:
         fix = "nothing to do: the older names answer here"
         yield Finding(

@@ -37,9 +37,8 @@ def _look_up_in_tree(base: type, dispatch_key: str) -> None:
         forward = base._oot_forward_registry.get(dispatch_key, {}).get(type(op))  # type: ignore[attr-defined]
         return original(op) if forward is None else forward.__get__(op)
 
-    # 0.5.18 renamed it.
-    name = "_resolve_forward_method" if hasattr(base, "_resolve_forward_method") else "dispatch_forward"
-    HookRegistry.register(f"{base.__module__}:{base.__qualname__}.{name}", choose, HookType.AROUND)
+    target = f"{base.__module__}:{base.__qualname__}.{facts().op_choice}"
+    HookRegistry.register(target, choose, HookType.AROUND)
     HookRegistry.apply_hooks()
 
 

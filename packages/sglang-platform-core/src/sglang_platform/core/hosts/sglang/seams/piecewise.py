@@ -18,12 +18,6 @@ from sglang_platform.core.hosts.sglang.versions import facts
 
 __all__ = ["HostPieces", "only_on_request", "prepare", "register_hooks"]
 
-# Where the releases keep it: until 0.5.21, and since.
-_WEAK_REFERENCES = (
-    "sglang.srt.compilation.weak_ref_tensor",
-    "sglang.srt.model_executor.runner_backend_utils.weak_ref_tensor",
-)
-
 
 class HostPieces:
     """What `PiecewiseBackend` leaves to the host. Mixed in by re-basing; `self` is a `PiecewiseBackend`."""
@@ -45,8 +39,8 @@ class HostPieces:
 
 
 def only_on_request(server_args: Any) -> None:
-    """Prefill in pieces where the operator asks for it (`--cuda-graph-backend-prefill tc_piecewise`, before 0.5.14
-    `--enforce-piecewise-cuda-graph`), or the platform's own defaults do.
+    """Prefill in pieces where the operator asks for it (`--cuda-graph-backend-prefill tc_piecewise`, or
+    `--enforce-piecewise-cuda-graph` on older hosts), or the platform's own defaults do.
 
     The host makes it the default of every out-of-tree device that can. But `torch.compile` must trace the whole model,
     and off CUDA it stops in the host's own code for expert and latent-attention models (0.5.20,
@@ -87,8 +81,8 @@ def prepare(device_type: str) -> Any:
     """
     import torch
 
-    for name in _WEAK_REFERENCES:
-        sys.modules.setdefault(name, AbsentModule(name))
+    absent = facts().weak_references
+    sys.modules.setdefault(absent, AbsentModule(absent))
     library = torch.library.Library("sglang", "FRAGMENT")
     key = torch._C._dispatch_key_for_device(device_type)
     for name in torch._C._dispatch_get_registrations_for_dispatch_key("CUDA"):

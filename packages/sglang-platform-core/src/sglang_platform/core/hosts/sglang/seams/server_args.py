@@ -8,6 +8,7 @@ from typing import Any
 
 from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hosts.sglang.checked import load
 from sglang_platform.core.hosts.sglang.versions import facts
 
 __all__ = ["asked_for", "choose_attention_backend", "register_hooks"]
@@ -19,13 +20,10 @@ _KEPT = "_sglang_platform_asked_for"
 def asked_for(server_args: Any, field: str) -> Any:
     """The value the operator gave for `field`, None where none was given.
 
-    From SGLang 0.5.19 the host keeps the raw input beside what it resolved; before, a hook of ours does.
+    The host keeps the raw input beside what it resolved, or a hook of ours does.
     """
-    for kept in ("_raw_input", _KEPT):
-        raw = getattr(server_args, kept, None)
-        if isinstance(raw, dict):
-            return raw.get(field)
-    return getattr(server_args, field, None)
+    raw = getattr(server_args, "_raw_input" if facts().keeps_raw_arguments else _KEPT, None)
+    return raw.get(field) if isinstance(raw, dict) else getattr(server_args, field, None)
 
 
 def choose_attention_backend(server_args: Any, default: str) -> None:
@@ -40,8 +38,8 @@ def choose_attention_backend(server_args: Any, default: str) -> None:
 def register_hooks(platform: Any) -> None:
     """Give the platform the last word: after the host has settled every argument, in the process that settles them.
 
-    Children of the launcher receive the finished record. Where the host resolves in a function of its own
-    (0.5.19 and later), assignments are declared as the host's own rules declare theirs, so that its readers see them.
+    Children of the launcher receive the finished record. Where the host keeps the raw input in
+    it, assignments are declared as the host's own rules declare theirs, so that its readers see them.
     """
     target = facts().finished_arguments
     if not facts().keeps_raw_arguments:
@@ -52,7 +50,8 @@ def register_hooks(platform: Any) -> None:
             return  # the host resolves nothing for these
         _check_device(server_args, platform)
         if facts().keeps_raw_arguments:
-            _declare(server_args, f"platform:{platform.device_name}", platform.finalize_server_args)
+            declare = load(facts().declares_arguments)
+            declare(server_args, f"platform:{platform.device_name}", platform.finalize_server_args)
         else:
             with _writable(server_args):
                 platform.finalize_server_args(server_args)
@@ -80,7 +79,7 @@ def _keep_input(server_args: Any, *args: Any, **kwargs: Any) -> None:
 
 @contextlib.contextmanager
 def _writable(server_args: Any) -> Iterator[None]:
-    """Releases before 0.5.19 that make the resolved record read-only (0.5.18) have a switch for their own writes."""
+    """Where the resolved record is read-only by now, the host has a switch for its own writes."""
     locked = getattr(server_args, "_declarations_materialized", False)
     if locked:
         object.__setattr__(server_args, "_internal_write", True)
@@ -89,11 +88,3 @@ def _writable(server_args: Any) -> Iterator[None]:
     finally:
         if locked:
             object.__setattr__(server_args, "_internal_write", False)
-
-
-def _declare(server_args: Any, rule: str, assign: Any) -> None:
-    from sglang.srt.arg_groups import overrides
-
-    # Renamed in 0.5.20.
-    record = getattr(overrides, "record_foreign_defaults", None) or overrides.declare_direct_writes
-    record(server_args, rule, assign)

@@ -5,13 +5,16 @@ Read from SGLang 0.5.11 to 0.5.23, `model_executor/cpu_graph_runner.py` and `for
 
 from __future__ import annotations
 
+import functools
+import operator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from sglang_platform.core.hosts.sglang.checked import load
 from sglang_platform.core.hosts.sglang.versions import facts
 from sglang_platform.core.registries.events import query_any
 
-__all__ = ["HostDecodeBatches", "OlderCalls"]
+__all__ = ["HostDecodeBatches", "host_calls"]
 
 
 class HostDecodeBatches:
@@ -28,14 +31,9 @@ class HostDecodeBatches:
         return [bs for bs in self._configured_sizes() if bs <= limit] or [1]
 
     def _configured_sizes(self) -> list[int]:
-        source = facts().graph_sizes
-        if source == "server_args.cuda_graph_bs":
-            return list(self.model_runner.server_args.cuda_graph_bs)
-        if source == "server_args.cuda_graph_config.decode.bs":
-            return list(self.model_runner.server_args.cuda_graph_config.decode.bs)
-        from sglang.srt.runtime_context import get_exec
-
-        return list(get_exec().graph.cuda_graph_config.decode.bs)
+        function, attributes = facts().graph_sizes
+        kept_in = self.model_runner if function is None else load(function)()
+        return list(operator.attrgetter(attributes)(kept_in))
 
     def _static_batch(self, bucket: int) -> Any:
         from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
@@ -106,13 +104,21 @@ class HostDecodeBatches:
         return LogitsProcessorOutput(next_token_logits=output.next_token_logits[:n])
 
 
-class OlderCalls:
-    """The names by which hosts up to 0.5.13 call a graph runner."""
+@functools.cache
+def host_calls(question: str, replay: str) -> type | None:
+    """A class that takes the host's calls under its names for `can_run_graph` and `execute`; None where those are it.
 
-    def can_run(self, forward_batch: Any) -> bool:
-        return bool(self.can_run_graph(forward_batch))  # type: ignore[attr-defined]
+    What a host hands over between the batch and the proxy tensors of its pipeline stage is not needed here.
+    """
+    if (question, replay) == ("can_run_graph", "execute"):
+        return None
 
-    def replay(
-        self, forward_batch: Any, skip_attn_backend_init: bool = False, pp_proxy_tensors: Any = None
+    def ask(self: Any, forward_batch: Any) -> bool:
+        return bool(self.can_run_graph(forward_batch))
+
+    def run(
+        self: Any, forward_batch: Any, skip_attn_backend_init: bool = False, pp_proxy_tensors: Any = None
     ) -> Any:
-        return self.execute(forward_batch, pp_proxy_tensors)  # type: ignore[attr-defined]
+        return self.execute(forward_batch, pp_proxy_tensors)
+
+    return type("HostCalls", (), {question: ask, replay: run, "__module__": __name__})

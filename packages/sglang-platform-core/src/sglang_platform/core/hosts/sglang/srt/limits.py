@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from sglang_platform.core.hosts.sglang.rebase import REBASED_MARK
-from sglang_platform.core.hosts.sglang.versions import HostFacts, facts
+from sglang_platform.core.hosts.sglang.versions import HostFacts, facts, since
 
 __all__ = ["Limit", "limits_of", "warn"]
 
@@ -23,23 +24,22 @@ class Limit(NamedTuple):
         return f"{self.name}: {self.why}"
 
 
-# The platform's method, the fact that says the host asks for it, and the first release that does.
-_NOT_CARRIED = (
-    ("get_full_graph_backend_cls", "asks_full_graph_backend", "0.5.21"),
-    ("supports_speculative_algorithm", "asks_speculative_algorithm", "0.5.21"),
-    ("supports_speculative_draft_attention_backend", "asks_speculative_algorithm", "0.5.21"),
-    ("get_default_speculative_draft_attention_backend", "asks_speculative_algorithm", "0.5.21"),
-    ("support_mamba_cache_extra_buffer", "asks_mamba_extra_buffer", "0.5.22"),
-    ("get_speculative_worker_cls", "asks_speculative_worker", "0.5.23"),
-    ("get_speculative_graph_runner_cls", "asks_speculative_worker", "0.5.23"),
+# What a platform answers, and the fact that says whether the host asks for it.
+_METHODS = (
+    ("get_full_graph_backend_cls", "asks_full_graph_backend"),
+    ("supports_speculative_algorithm", "asks_speculative_algorithm"),
+    ("supports_speculative_draft_attention_backend", "asks_speculative_algorithm"),
+    ("get_default_speculative_draft_attention_backend", "asks_speculative_algorithm"),
+    ("support_mamba_cache_extra_buffer", "asks_mamba_extra_buffer"),
+    ("get_speculative_worker_cls", "asks_speculative_worker"),
+    ("get_speculative_graph_runner_cls", "asks_speculative_worker"),
 )
-
-_ADAPTER, _CONTRACT = "sglang_platform.core.hosts.", "sglang_platform.core.contract."
-
-_READ_SINCE = {"supports_triton": "0.5.22", "hicache_device_kernels": "0.5.22", "supports_pynccl": "0.5.23"}
-# Carried by a hook where the host does not read it.
-_CARRIED_CAPABILITIES = frozenset({"supports_triton"})
-
+# `supports_triton` is no limit: a hook carries it where the host does not read it.
+_CAPABILITIES = (
+    ("hicache_device_kernels", "asks_hicache_kernels"),
+    ("supports_pynccl", "asks_pynccl"),
+)
+# Asked of out-of-tree platforms only, where the fact `asks_every_platform` is False.
 _OUT_OF_TREE_ONLY = (
     "get_kv_pool_cls",
     "get_paged_allocator_cls",
@@ -47,60 +47,33 @@ _OUT_OF_TREE_ONLY = (
     "get_piecewise_backend_cls",
 )
 
+_ADAPTER, _CONTRACT = "sglang_platform.core.hosts.", "sglang_platform.core.contract."
+
 
 def limits_of(platform: Any, host: HostFacts | None = None) -> tuple[Limit, ...]:
     """The limits of this platform on this host (by default the installed one), worked out without a device."""
-    host = host or facts()
-    found = []
-    for name, fact, since in _NOT_CARRIED:
-        if overridden(type(platform), name) and not getattr(host, fact):
-            found.append(
-                Limit(f"{name}()", f"SGLang {host.version} does not ask for it; {since} and later do")
-            )
-    if overridden(type(platform), "get_speculative_cache_locs_fn"):
-        found.append(Limit("get_speculative_cache_locs_fn()", "no release of SGLang calls it"))
-    if overridden(type(platform), "get_piecewise_backend_cls") and not host.asks_piecewise_backend:
-        found.append(
-            Limit(
-                "get_piecewise_backend_cls()",
-                f"SGLang {host.version} refuses the argument that asks for it (tc_piecewise); 0.5.11 to 0.5.21 take it",
-            )
-        )
-    found.extend(_capability_limits(platform, host))
-    if not host.takes_none_for_parts and not platform.is_out_of_tree():
-        found.extend(
-            Limit(
-                f"{name}()",
-                f"SGLang {host.version} asks only out-of-tree platforms; 0.5.22 and later ask all",
-            )
-            for name in _OUT_OF_TREE_ONLY
-            if overridden(type(platform), name)
-        )
-    return tuple(found)
+    return tuple(_limits(platform, host or facts()))
 
 
-def _capability_limits(platform: Any, host: HostFacts) -> list[Limit]:
-    from packaging.version import Version
-
-    found = []
-    capabilities = platform.capabilities
-    for field, since in _READ_SINCE.items():
-        unread = Version(host.version) < Version(since) and field not in _CARRIED_CAPABILITIES
-        if unread and getattr(capabilities, field, False):
-            found.append(
-                Limit(
-                    f"capabilities.{field}",
-                    f"SGLang {host.version} has no reader for it; {since} and later do",
-                )
-            )
+def _limits(platform: Any, host: HostFacts) -> Iterator[Limit]:
+    cls, capabilities, name = type(platform), platform.capabilities, f"SGLang {host.version}"
+    for method, fact in _METHODS:
+        if overridden(cls, method) and not getattr(host, fact):
+            yield Limit(f"{method}()", f"{name} does not ask for it; {since(fact)} and later do")
+    if overridden(cls, "get_speculative_cache_locs_fn"):
+        yield Limit("get_speculative_cache_locs_fn()", "no release of SGLang calls it")
+    if overridden(cls, "get_piecewise_backend_cls") and not host.asks_piecewise_backend:
+        end = since("asks_piecewise_backend")
+        why = f"{name} refuses the argument that asks for it (tc_piecewise); releases before {end} take it"
+        yield Limit("get_piecewise_backend_cls()", why)
+    for field, fact in _CAPABILITIES:
+        if getattr(capabilities, field, False) and not getattr(host, fact):
+            yield Limit(f"capabilities.{field}", f"{name} has no reader for it; {since(fact)} and later do")
     if getattr(capabilities, "fp8", False):
-        found.append(
-            Limit(
-                "capabilities.fp8",
-                f"SGLang {host.version} has no reader for it; core and the conformance suite do",
-            )
-        )
-    return found
+        yield Limit("capabilities.fp8", f"{name} has no reader for it; core and the conformance suite do")
+    if not host.asks_every_platform and not platform.is_out_of_tree():
+        why = f"{name} asks only out-of-tree platforms; {since('asks_every_platform')} and later ask all"
+        yield from (Limit(f"{method}()", why) for method in _OUT_OF_TREE_ONLY if overridden(cls, method))
 
 
 def overridden(cls: type, name: str) -> bool:

@@ -8,6 +8,8 @@ from typing import Any
 from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.hosts.sglang.checked import check_part, load
 from sglang_platform.core.hosts.sglang.rebase import host_first, rebase
+from sglang_platform.core.hosts.sglang.seams.piecewise import HostPieces
+from sglang_platform.core.hosts.sglang.srt.graph import HostDecodeBatches, host_calls
 from sglang_platform.core.hosts.sglang.srt.pools import host_pool, rebase_pool
 from sglang_platform.core.hosts.sglang.versions import facts
 
@@ -59,7 +61,7 @@ def rebase_attention_backend(cls: Any, origin: PluginOrigin | None) -> type:
 
 
 class _MetadataInOnePiece:
-    """For hosts up to 0.5.12, whose own graph runner hands over the tensors of a batch one by one."""
+    """For hosts whose own graph runner hands over the tensors of a batch one by one."""
 
     def init_forward_metadata_capture_cuda_graph(
         self,
@@ -116,11 +118,8 @@ def rebase_graph_runner(cls: Any, origin: PluginOrigin | None) -> type:
     if isinstance(cls, type) and not issubclass(cls, core_base):
         return cls  # written directly for the host, which asks for no base class of a graph runner
     check_part(cls, (core_base,), "get_graph_runner_cls()", origin)
-    from sglang_platform.core.hosts.sglang.srt.graph import HostDecodeBatches, OlderCalls
-
     bridge = host_first(core_base, HostDecodeBatches)
-    outer = OlderCalls if facts().graph_calls == ("can_run", "replay") else None
-    return rebase(cls, core_base, HostDecodeBatches, bridge=bridge, outer=outer)
+    return rebase(cls, core_base, HostDecodeBatches, bridge=bridge, outer=host_calls(*facts().graph_calls))
 
 
 def rebase_piecewise_backend(cls: Any, origin: PluginOrigin | None) -> type:
@@ -129,6 +128,4 @@ def rebase_piecewise_backend(cls: Any, origin: PluginOrigin | None) -> type:
     if isinstance(cls, type) and not issubclass(cls, core_base):
         return cls  # written directly for the host, which asks for no base class here
     check_part(cls, (core_base,), "get_piecewise_backend_cls()", origin)
-    from sglang_platform.core.hosts.sglang.seams.piecewise import HostPieces
-
     return rebase(cls, core_base, HostPieces, bridge=host_first(core_base, HostPieces))

@@ -59,8 +59,7 @@ class _HostFacing:
             self._host_capabilities = _as_host_capabilities(super().capabilities)  # type: ignore[misc]
         return self._host_capabilities
 
-    def get_device(self, device_id: int | None = 0, **older: Any) -> Any:
-        device_id = older.get("local_rank", device_id)  # the parameter's name up to 0.5.12
+    def get_device(self, device_id: int | None = 0) -> Any:
         # The host asks for "the device" with None before it has ranks, and wants a bare name then.
         return self.device_type if device_id is None else super().get_device(device_id)  # type: ignore[misc]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hosts.sglang.versions import facts
 
 __all__ = ["ServedModel", "register_hooks", "served_model"]
 
@@ -47,9 +48,9 @@ def _note_class(result: Any, runner: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def _resolved(server_args: Any) -> Any:
-    """From 0.5.19 the record holds the raw input, and a view of it what the host settled on."""
-    try:
-        from sglang.srt.arg_groups.overrides import resolved_view
-    except ImportError:
+    """What the host settled on: a view of the record where that holds the raw input."""
+    if server_args is None or not facts().keeps_raw_arguments:
         return server_args
-    return server_args if server_args is None else resolved_view(server_args)
+    from sglang.srt.arg_groups.overrides import resolved_view
+
+    return resolved_view(server_args)
