@@ -24,7 +24,9 @@ def test_the_page_tells_the_way_as_it_is() -> None:
 
 def _entered_again(steps: list[Step]) -> list[Path]:
     """Files that the way leaves and comes back to."""
-    entered = [step.path for here, step in zip([None, *steps], steps, strict=False) if not _same_file(here, step)]
+    entered = [
+        step.path for here, step in zip([None, *steps], steps, strict=False) if not _same_file(here, step)
+    ]
     return sorted({path for path in entered if entered.count(path) > 1})
 
 

@@ -107,7 +107,9 @@ class _Sources:
             yield from self._lineage(base)
 
 
-def follow(way: tuple[str, ...], modules: Mapping[str, Path] | None = None, parameter: str = "k") -> list[Step]:
+def follow(
+    way: tuple[str, ...], modules: Mapping[str, Path] | None = None, parameter: str = "k"
+) -> list[Step]:
     """The steps of a way. Raises Lost where `parameter` is not handed from one to the next."""
     sources = _Sources(our_graph().modules if modules is None else modules)
     functions = [sources.find(step) for step in way]
