@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from import_graph import ROOT, our_graph
+from import_graph import OURS, ROOT, our_graph
 
 __all__ = ["PAGE", "WAYS", "Step", "follow", "written"]
 
@@ -43,14 +43,19 @@ WAYS = {
 
 @dataclass(frozen=True)
 class Step:
-    """A function on the way: its file, its name there, what `k` is called in it, and its docstring's first line."""
+    """A function on the way: its file, its name there, and what `k` is called in it."""
 
     path: Path
     name: str
     carries: str
 
     def __str__(self) -> str:
-        return f"`{self.path.relative_to(ROOT)}:{self.name}`, as `{self.carries}`"
+        return f"`{_short(self.path)}:{self.name}`, as `{self.carries}`"
+
+
+def _short(path: Path) -> str:
+    """From the import name of its distribution: `core/memory/mha.py`."""
+    return "/".join(path.parts[len(path.parts) - path.parts[::-1].index(OURS) :])
 
 
 class Lost(Exception):
