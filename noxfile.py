@@ -29,7 +29,7 @@ PACKAGES = [
     "packages/sglang-platform-example-oot",
     "conformance",
 ]
-TESTS = [f"{package}/tests" for package in PACKAGES]
+TESTS = ["tests", *(f"{package}/tests" for package in PACKAGES)]
 TWO_FILES = ["-n", "2", "--dist", "loadfile"]
 """Two test files at a time: SGLang's start and most checks keep one core busy."""
 
@@ -89,7 +89,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def lint(session: nox.Session) -> None:
-    """ruff (lint and format) and mypy (strict on core)."""
+    """ruff (lint and format) and mypy (strict, on core and on the tests of the house)."""
     python = host(session)
     run(session, python, "-m", "ruff", "check", ".")
     run(session, python, "-m", "ruff", "format", "--check", ".")
@@ -115,6 +115,17 @@ def equality(session: nox.Session) -> None:
     """Token equality with transformers over the full matrix; `-- --pairwise` for the subset that CI runs."""
     python = host(session)
     run(session, python, "-m", "sglang_platform.conformance.host.matrix", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def architecture(session: nox.Session) -> None:
+    """Draw the rooms of the house and what imports what, for `docs/architecture.md`; print the lines of each room.
+
+    The rules themselves are tests, in `tests/architecture`, and run with `unit`.
+    """
+    python = host(session)
+    for script in ("draw.py", "way_of_k.py", "line_counts.py"):
+        run(session, python, f"tests/architecture/{script}")
 
 
 # The torch each release asks for. Only a CPU build can be used here, and the index has one of 2.13.0.
