@@ -10,6 +10,7 @@ import pytest
 from sglang_platform.conformance.versions.report import failures, page
 
 _CHECK = {
+    "torch_wanted": "2.11.0",
     "versions": {"torch": "2.13.0+cpu", "transformers": "5.6.0"},
     "checks": [
         {"check": "discovered", "ok": True, "seen": "yes"},
@@ -39,7 +40,7 @@ def results(**changes: Any) -> dict[str, dict[str, Any]]:
 
 def test_all_green() -> None:
     assert failures(results()) == []
-    text = page(results(), {"0.5.11": "2.11.0"})
+    text = page(results())
     assert "every check is green" in text
     assert "| 0.5.11 | 2.11.0 | 2.13.0+cpu | no CPU build" in text
     assert "all 96" in text
@@ -67,11 +68,11 @@ def test_each_failure_is_named(changes: dict[str, Any], said: str) -> None:
     assert len(found) == 1
     assert found[0].startswith("0.5.11: ")
     assert said in found[0]
-    assert said.split(":")[0] in page(results(**changes), {})
+    assert said.split(":")[0] in page(results(**changes))
 
 
 def test_a_failed_check_is_named() -> None:
     broken = results()
     broken["0.5.11"]["check"]["checks"][1].update(ok=False, seen="Traceback\nAssertionError: not re-based")
     assert failures(broken) == ["0.5.11: re-based: AssertionError: not re-based"]
-    assert "**fails**" in page(broken, {})
+    assert "**fails**" in page(broken)

@@ -20,6 +20,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from packaging.requirements import Requirement
+
 from sglang_platform.core import HookRegistry, SRTPlatform, current_platform
 from sglang_platform.core.counters import snapshot
 from sglang_platform.core.hosts.sglang.checked import load
@@ -280,6 +282,12 @@ def limits(platform: Any) -> str:
     return "; ".join(limit.name for limit in found)
 
 
+def _torch_wanted() -> str:
+    """The torch that the installed SGLang pins in its metadata."""
+    wanted = map(Requirement, importlib.metadata.requires("sglang") or [])
+    return next((str(one.specifier).removeprefix("==") for one in wanted if one.name == "torch"), "any")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
@@ -305,7 +313,11 @@ def main() -> None:
         "sglang-platform-core",
         "sglang-platform-example-oot",
     )
-    document = {"versions": {name: importlib.metadata.version(name) for name in names}, "checks": results}
+    document = {
+        "versions": {name: importlib.metadata.version(name) for name in names},
+        "torch_wanted": _torch_wanted(),
+        "checks": results,
+    }
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(document, indent=1))
     for one in results:

@@ -1,6 +1,6 @@
 """The support matrix as a page: from the results of `check` and `serve` in each version's environment.
 
-`python -m ...versions.report FOLDER --wanted FILE > docs/support_matrix.md`; `FOLDER` holds `<version>-check.json` and
+`python -m ...versions.report FOLDER --page docs/support_matrix.md`; `FOLDER` holds `<version>-check.json` and
 `<version>-serve.json`.
 """
 
@@ -59,10 +59,10 @@ def _serving_problems(serve: dict[str, Any]) -> list[str]:
     return problems
 
 
-def page(results: Results, torch_wanted: dict[str, str]) -> str:
+def page(results: Results) -> str:
     """The page in Markdown."""
     versions = sorted(results, key=Version)
-    lines = [_HEAD, *_environment(results, versions, torch_wanted), *_checks(results, versions)]
+    lines = [_HEAD, *_environment(results, versions), *_checks(results, versions)]
     lines += [*_serving(results, versions), *_seams(versions), *_limits(results, versions)]
     broken = failures(results)
     lines += [
@@ -82,11 +82,11 @@ def _table(head: list[str], rows: list[list[object]]) -> list[str]:
     return [_row(*head), _row(*("---" for _ in head)), *(_row(*row) for row in rows)]
 
 
-def _environment(results: Results, versions: list[str], wanted: dict[str, str]) -> list[str]:
+def _environment(results: Results, versions: list[str]) -> list[str]:
     rows: list[list[object]] = []
     for version in versions:
         found = results[version]["check"]["versions"]
-        wants = wanted.get(version, "?")
+        wants = results[version]["check"]["torch_wanted"]
         used = found["torch"]
         why = "" if used.partition("+")[0] == wants else "no CPU build of the wanted one on the package index"
         rows.append([version, wants, used, why, found["transformers"]])
@@ -196,7 +196,6 @@ def _limits(results: Results, versions: list[str]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--wanted", type=json.loads, default={}, help="JSON: version to the torch it wants")
     parser.add_argument("--page", type=Path, required=True)
     asked = parser.parse_args()
     results: Results = {}
@@ -204,7 +203,7 @@ def main() -> None:
         version = path.name.removesuffix("-check.json")
         serve = json.loads((asked.folder / f"{version}-serve.json").read_text())
         results[version] = {"check": json.loads(path.read_text()), "serve": serve}
-    asked.page.write_text(page(results, asked.wanted))
+    asked.page.write_text(page(results))
     broken = failures(results)
     print("\n".join(broken) or f"{len(results)} releases, every check green")
     raise SystemExit(1 if broken else 0)

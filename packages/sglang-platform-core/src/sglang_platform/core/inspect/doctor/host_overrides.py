@@ -144,9 +144,7 @@ def _unknown(
         )
 
 
-def _older(
-    what: str, row: Row, defined: set[str], known: frozenset[str], origin: PluginOrigin
-) -> Finding:
+def _older(what: str, row: Row, defined: set[str], known: frozenset[str], origin: PluginOrigin) -> Finding:
     why = f"{row.old}() was {row.when}; nothing says so when the class is made"
     if row.member in defined and row.member in known:
         fix = "nothing to do, as long as the plugin serves those releases too"
