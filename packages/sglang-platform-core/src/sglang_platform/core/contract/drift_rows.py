@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from packaging.version import Version
+
 from sglang_platform.core.contract.signatures import broken_calls, without_annotations
 from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.errors import ContractError
@@ -19,8 +21,6 @@ __all__ = ["BecameField", "BecameKind", "ChangedSignature", "Renamed", "Row", "c
 
 
 def _release(version: str) -> tuple[int, ...]:
-    from packaging.version import Version
-
     return Version(version).release
 
 

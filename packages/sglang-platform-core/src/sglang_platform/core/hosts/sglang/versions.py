@@ -167,7 +167,10 @@ class HostFacts:
     """The function that has filled in every server argument when it returns."""
 
     keeps_raw_arguments: bool = fact(True, before={"0.5.19": False})
-    """Whether the record holds the operator's own values (`_raw_input`), and a view of it what the host settled on."""
+    """Whether the record holds the operator's own values (`_raw_input`)."""
+
+    resolved_view: str | None = fact("sglang.srt.arg_groups.overrides:resolved_view", before={"0.5.15": None})
+    """The function that gives a view of the record with what the host settled on; None: the record itself has it."""
 
     declares_arguments: str = fact(
         "sglang.srt.arg_groups.overrides:record_foreign_defaults",

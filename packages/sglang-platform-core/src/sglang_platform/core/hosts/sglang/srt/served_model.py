@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hosts.sglang.checked import load
 from sglang_platform.core.hosts.sglang.versions import facts
 
 __all__ = ["ServedModel", "register_hooks", "served_model"]
@@ -48,9 +49,6 @@ def _note_class(result: Any, runner: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def _resolved(server_args: Any) -> Any:
-    """What the host settled on: a view of the record where that holds the raw input."""
-    if server_args is None or not facts().keeps_raw_arguments:
-        return server_args
-    from sglang.srt.arg_groups.overrides import resolved_view
-
-    return resolved_view(server_args)
+    """What the host settled on, where that is in a view of the record."""
+    view = facts().resolved_view
+    return server_args if server_args is None or view is None else load(view)(server_args)
