@@ -75,7 +75,7 @@ def _device(pretended: str | None) -> tuple[Any, str]:
     """The device and its architecture, or None and why there is none."""
     import torch
 
-    from sglang_platform.core.torch_cuda.kernels.target import target_of
+    from sglang_platform.core.portable.triton.architecture import target_of
 
     if pretended:
         return torch.device("cpu"), pretended

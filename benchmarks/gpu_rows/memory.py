@@ -11,7 +11,7 @@ import torch
 
 from gpu_rows import Built, Row, filled
 from sglang_platform.core.memory.paged import PagedTokenToKVPoolAllocator
-from sglang_platform.core.torch_cuda.allocator import TritonPagedAllocator
+from sglang_platform.core.portable.triton.allocator import TritonPagedAllocator
 from sglang_platform.core.torch_cuda.kernels.kv_move import BufferTable, Rows
 from sglang_platform.core.torch_cuda.kernels.kv_store import store_pair
 from sglang_platform.core.torch_cuda.kernels.launches_decode import native_fp8
@@ -140,7 +140,7 @@ class _Decoder(torch.nn.Module):
 def _replay(n: int, device: torch.device) -> Built:
     """A step through the runner; the bare replay of the same graph is what it cannot be faster than."""
     from sglang_platform.core.attention.batch import ForwardBatch, ForwardMode
-    from sglang_platform.core.torch_cuda.graph_runner import TorchCudaGraphRunner
+    from sglang_platform.core.portable.torch.graph_runner import TorchGraphRunner
 
     model = _Decoder(device)
     integers = [torch.ones(n, dtype=torch.int64, device=device) for _ in range(5)]
@@ -160,7 +160,7 @@ def _replay(n: int, device: torch.device) -> Built:
         init_forward_metadata_in_graph=lambda *_: None,
     )
     sizes = [1, 8, 32]
-    runner = TorchCudaGraphRunner(
+    runner = TorchGraphRunner(
         SimpleNamespace(model=model, attn_backend=backend, device=device, graph_batch_sizes=sizes)
     )
     bare = runner.captured[min(size for size in sizes if size >= n)].graph.replay

@@ -9,7 +9,7 @@ import torch
 from gpu_rows import Built, Row, filled
 from sglang_platform.core.torch_cuda.kernels.decode import paged_decode
 from sglang_platform.core.torch_cuda.kernels.dsa_index import index_logits
-from sglang_platform.core.torch_cuda.kernels.dsa_topk import top_slots
+from sglang_platform.core.portable.triton.top_slots import top_slots
 from sglang_platform.core.torch_cuda.kernels.launches_decode import native_fp8
 
 OURS = "sglang_platform"

@@ -18,7 +18,7 @@ from sglang_platform.conformance.kernels.compile.fake_driver import pretend
 from sglang_platform.conformance.kernels.compile.judge import faults
 from sglang_platform.conformance.kernels.compile.machine_code import read
 from sglang_platform.core.contract.kernels import CompileLimits
-from sglang_platform.core.torch_cuda.kernels.target import KNOWN, target_of
+from sglang_platform.core.portable.triton.architecture import KNOWN, target_of
 
 
 @triton.jit

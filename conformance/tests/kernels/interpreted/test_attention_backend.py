@@ -14,7 +14,7 @@ from sglang_platform.conformance.kernels.checks.attention_oracle import Rule, at
 from sglang_platform.core.attention.batch import AttentionLayer, ForwardBatch, ForwardMode
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory import DSATokenToKVPool, MHATokenToKVPool, MLATokenToKVPool, ReqToTokenPool
-from sglang_platform.core.torch_cuda.attention import TritonAttentionBackend
+from sglang_platform.core.portable.triton.attention import TritonAttentionBackend
 
 PAGE, BF16 = 4, torch.bfloat16
 

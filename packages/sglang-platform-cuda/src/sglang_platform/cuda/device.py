@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from sglang_platform.core import PlatformEnum
-from sglang_platform.core.torch_cuda.device import TorchCudaDeviceMixin
+from sglang_platform.core.portable.torch.device import TorchDeviceMixin
 
 __all__ = ["CudaDeviceMixin"]
 
 
-class CudaDeviceMixin(TorchCudaDeviceMixin):
+class CudaDeviceMixin(TorchDeviceMixin):
     """The device operations of CUDA, for both runtimes."""
 
     _enum = PlatformEnum.CUDA

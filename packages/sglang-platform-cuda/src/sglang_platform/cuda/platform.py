@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sglang_platform.core import DeviceCapability, MMPlatform
-from sglang_platform.core.torch_cuda.parts import HostAlways, HostIfImportable, Own, Rule
-from sglang_platform.core.torch_cuda.platform import TorchCudaSRTPlatform
+from sglang_platform.core.portable.parts import HostAlways, HostIfImportable, Own, Rule
+from sglang_platform.core.portable.torch.platform import TorchSRTPlatform
 from sglang_platform.cuda.device import CudaDeviceMixin
 
 __all__ = ["CudaMMPlatform", "CudaSRTPlatform"]
@@ -39,7 +39,7 @@ RULES: dict[str, Rule] = {
 """Who serves each part in a host, unless `SGLANG_PLATFORM_PARTS` says otherwise."""
 
 
-class CudaSRTPlatform(TorchCudaSRTPlatform, CudaDeviceMixin):
+class CudaSRTPlatform(TorchSRTPlatform, CudaDeviceMixin):
     """The LLM runtime on NVIDIA GPUs."""
 
     supported_kv_dtypes = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")

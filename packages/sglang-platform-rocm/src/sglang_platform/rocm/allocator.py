@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sglang_platform.core.torch_cuda.allocator import TritonPagedAllocator
+from sglang_platform.core.portable.triton.allocator import TritonPagedAllocator
 
 __all__ = ["RocmPagedAllocator"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sglang_platform.core import MMPlatform
-from sglang_platform.core.torch_cuda.parts import HostAlways, HostIfImportable, Own, Rule
-from sglang_platform.core.torch_cuda.platform import TorchCudaSRTPlatform
+from sglang_platform.core.portable.parts import HostAlways, HostIfImportable, Own, Rule
+from sglang_platform.core.portable.torch.platform import TorchSRTPlatform
 from sglang_platform.rocm.device import RocmDeviceMixin
 
 __all__ = ["RocmMMPlatform", "RocmSRTPlatform"]
@@ -39,7 +39,7 @@ RULES: dict[str, Rule] = {
 """Who serves each part in a host, unless `SGLANG_PLATFORM_PARTS` says otherwise."""
 
 
-class RocmSRTPlatform(TorchCudaSRTPlatform, RocmDeviceMixin):
+class RocmSRTPlatform(TorchSRTPlatform, RocmDeviceMixin):
     """The LLM runtime on AMD GPUs."""
 
     supported_kv_dtypes = (

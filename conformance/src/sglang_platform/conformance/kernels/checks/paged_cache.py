@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.core.torch_cuda.kernels.target import KNOWN, for_target
+from sglang_platform.core.portable.triton.architecture import KNOWN, for_target
 
 __all__ = ["FP8", "PagedCache", "on_some_target", "random_cache", "strided"]
 

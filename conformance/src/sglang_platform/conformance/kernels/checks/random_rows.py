@@ -63,7 +63,7 @@ def poisoned(*shape: int, dtype: torch.dtype, device: torch.device) -> torch.Ten
 
 def on_target(name: str, device: torch.device) -> contextlib.AbstractContextManager[object]:
     """CPU tensors stand for `name`; on a GPU the GPU is what it is."""
-    from sglang_platform.core.torch_cuda.kernels.target import for_target
+    from sglang_platform.core.portable.triton.architecture import for_target
 
     return for_target(name) if device.type == "cpu" else contextlib.nullcontext()
 

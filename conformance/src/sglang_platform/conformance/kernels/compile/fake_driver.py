@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sglang_platform.core.torch_cuda.kernels.target import KNOWN, Target, for_target
+from sglang_platform.core.portable.triton.architecture import KNOWN, Target, for_target
 
 __all__ = ["Launch", "pretend"]
 

@@ -76,7 +76,7 @@ def _launched(declared: KernelDeclaration, launch: str, run: Any, target: str) -
     from sglang_platform.conformance.kernels.compile.fake_driver import pretend
     from sglang_platform.conformance.kernels.compile.judge import faults
     from sglang_platform.conformance.kernels.compile.machine_code import as_dict, read
-    from sglang_platform.core.torch_cuda.kernels.target import KNOWN
+    from sglang_platform.core.portable.triton.architecture import KNOWN
 
     try:
         with pretend(target) as launched:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sglang_platform.conformance.kernels.compile.machine_code import MachineCode
 from sglang_platform.core.contract.kernels import CompileLimits
-from sglang_platform.core.torch_cuda.kernels.target import Target
+from sglang_platform.core.portable.triton.architecture import Target
 
 __all__ = ["faults"]
 
