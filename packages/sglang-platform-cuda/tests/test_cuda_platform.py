@@ -13,9 +13,8 @@ from sglang_platform.core.contract import DeviceMixin, MMPlatform, SRTPlatform
 from sglang_platform.core.contract.capabilities import PlatformCapabilities
 from sglang_platform.core.distributed.communicator import DeviceCommunicator
 from sglang_platform.core.portable import parts
-from sglang_platform.core.portable.triton import ops
 from sglang_platform.core.portable.torch.piecewise import TorchPiecewiseBackend
-from sglang_platform.cuda import probe
+from sglang_platform.cuda import ops, probe
 from sglang_platform.cuda.device import CudaDeviceMixin
 from sglang_platform.cuda.platform import CudaMMPlatform, CudaSRTPlatform
 

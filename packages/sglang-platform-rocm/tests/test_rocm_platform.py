@@ -15,9 +15,8 @@ from sglang_platform.core.contract import DeviceMixin, MMPlatform, SRTPlatform
 from sglang_platform.core.contract.capabilities import PlatformCapabilities
 from sglang_platform.core.distributed.communicator import DeviceCommunicator
 from sglang_platform.core.portable import parts
-from sglang_platform.core.portable.triton import ops
 from sglang_platform.core.portable.torch.piecewise import TorchPiecewiseBackend
-from sglang_platform.rocm import probe
+from sglang_platform.rocm import ops, probe
 from sglang_platform.rocm.device import RocmDeviceMixin
 from sglang_platform.rocm.platform import RocmMMPlatform, RocmSRTPlatform
 

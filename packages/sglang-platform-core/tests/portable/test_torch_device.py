@@ -17,11 +17,14 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 class Gpu(TorchDeviceMixin):
     _enum = PlatformEnum.CUDA
     device_name = "gpu"
+    device_type = "cuda"
+    _visibility_variables = ("CUDA_VISIBLE_DEVICES",)
 
 
 class Hip(TorchDeviceMixin):
     _enum = PlatformEnum.ROCM
     device_name = "hip"
+    device_type = "cuda"
     _visibility_variables = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 
 
@@ -39,7 +42,7 @@ def test_importing_and_instantiating_touch_neither_torch_nor_a_device():
     code = (
         "import sys\nfrom sglang_platform.core.portable.torch.device import TorchDeviceMixin as Mixin\n"
         "from sglang_platform.core.contract import SRTPlatform\n"
-        "platform = type('P', (SRTPlatform, Mixin), {})()\n"
+        "platform = type('P', (SRTPlatform, Mixin), {'device_type': 'cuda'})()\n"
         "platform.is_pin_memory_available(), platform.get_torch_distributed_backend_str(), repr(platform)\n"
         "print('torch' in sys.modules)\n"
         "platform.get_device(1), platform.empty_cache(), platform.synchronize()\n"

@@ -23,6 +23,14 @@ graph = pytest.importorskip(
 )
 
 
+class Runner(TorchGraphRunner):
+    _device_type = "cuda"
+
+
+class Pieces(TorchPiecewiseBackend):
+    _device_type = "cuda"
+
+
 class StandIn:
     """torch.cuda's graph API, with what was asked of it."""
 
@@ -110,7 +118,7 @@ class Backend:
 @pytest.fixture
 def runner(cuda: StandIn) -> TorchGraphRunner:
     with torch.no_grad():
-        return TorchGraphRunner(
+        return Runner(
             SimpleNamespace(
                 model=Model(), attn_backend=Backend(), device="cpu", graph_batch_sizes=[1, 4, 2, 8]
             )
@@ -188,9 +196,7 @@ def test_weights_elsewhere_are_captured_again(cuda: StandIn, runner: TorchGraphR
 def test_a_refused_capture_says_what_to_do(cuda: StandIn) -> None:
     cuda.refuse = True
     with pytest.raises(PlatformError, match="could not be captured") as caught, torch.no_grad():
-        TorchGraphRunner(
-            SimpleNamespace(model=Model(), attn_backend=Backend(), device="cpu", graph_batch_sizes=[1])
-        )
+        Runner(SimpleNamespace(model=Model(), attn_backend=Backend(), device="cpu", graph_batch_sizes=[1]))
     assert "out of memory" in str(caught.value)
     assert "--disable-cuda-graph" in str(caught.value)
     assert "more lines" not in str(caught.value)
@@ -198,7 +204,7 @@ def test_a_refused_capture_says_what_to_do(cuda: StandIn) -> None:
 
 def piece_of(token_counts: list[int], piece: Any, index: int) -> TorchPiecewiseBackend:
     config = SimpleNamespace(get_capture_sizes=lambda: token_counts)
-    return TorchPiecewiseBackend(None, config, {}, "the host's pool", index, 2, [1], piece, None)
+    return Pieces(None, config, {}, "the host's pool", index, 2, [1], piece, None)
 
 
 @torch.no_grad()

@@ -11,6 +11,10 @@ __all__ = ["CudaGraphRunner", "CudaPiecewiseBackend"]
 class CudaGraphRunner(TorchGraphRunner):
     """CUDA graphs."""
 
+    _device_type = "cuda"
+
 
 class CudaPiecewiseBackend(TorchPiecewiseBackend):
     """CUDA graphs."""
+
+    _device_type = "cuda"

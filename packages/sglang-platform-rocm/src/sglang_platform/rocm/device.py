@@ -18,5 +18,6 @@ class RocmDeviceMixin(TorchDeviceMixin):
 
     _enum = PlatformEnum.ROCM
     device_name = "rocm"
+    device_type = "cuda"
 
     _visibility_variables: ClassVar[Sequence[str]] = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")

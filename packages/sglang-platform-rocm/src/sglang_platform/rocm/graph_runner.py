@@ -11,6 +11,10 @@ __all__ = ["RocmGraphRunner", "RocmPiecewiseBackend"]
 class RocmGraphRunner(TorchGraphRunner):
     """HIP graphs, through torch's API for CUDA graphs."""
 
+    _device_type = "cuda"
+
 
 class RocmPiecewiseBackend(TorchPiecewiseBackend):
     """HIP graphs, through torch's API for CUDA graphs."""
+
+    _device_type = "cuda"

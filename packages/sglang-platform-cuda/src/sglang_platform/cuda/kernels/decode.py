@@ -19,22 +19,24 @@ Error: see `sglang_platform.conformance.kernels.checks.attention_oracle`. Source
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 import triton
 import triton.language as tl
 
-from sglang_platform.cuda.kernels.stored_rows import (
+from sglang_platform.core.portable.triton.attention_shapes import (
     head_parts,
-    load_rows,
     one_element,
     shares_values,
-    stored_kv,
+    split_count,
 )
-from sglang_platform.cuda.kernels.decode_tuning import decode_tuning, split_count
+from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
+from sglang_platform.cuda.kernels.architecture import CudaArchitecture, DecodeShape
 from sglang_platform.cuda.kernels.merge import merge_splits
 from sglang_platform.cuda.kernels.packed_rows import packed_latent, packed_rest
-from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
-from sglang_platform.core.portable.triton.architecture import target_of
+from sglang_platform.cuda.kernels.stored_rows import load_rows, stored_kv
+from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
 
 __all__ = ["decode_kernel", "paged_decode"]
 
@@ -185,18 +187,18 @@ def paged_decode(
         )
     if batch == 0:
         return out
-    target = target_of(q.device)
+    record = ARCHITECTURES.of(q.device)
     stored = stored_kv(k_cache, v_cache, packed)
     latent = packed is not None or shares_values(k_cache, v_cache, values)
     main, rest = head_parts(dim, values if latent else None)
     group = q_heads // kv_heads
-    tuning = decode_tuning(target, dim, latent, stored.name != "", q.dtype)
-    block_h = min(max(16, triton.next_power_of_2(group)), tuning.block_h)
+    shape = _shape(record, dim, latent, q.dtype)
+    block_h = min(max(16, triton.next_power_of_2(group)), shape.block_h)
     head_blocks = triton.cdiv(group, block_h)
     visible = table.shape[1] if max_len is None else max_len
     visible = min(visible, window + 1) if window >= 0 else visible
     if splits is None:
-        splits = split_count(target, batch * kv_heads * head_blocks, visible, tuning)
+        splits = split_count(record.processors, shape.waves, batch * kv_heads * head_blocks, visible)
     if splits > 1:
         count = batch * q_heads * splits
         if workspace is None:
@@ -217,10 +219,18 @@ def paged_decode(
         VALUES=main if latent else triton.next_power_of_2(values), LATENT=latent, PACKED=packed is not None,
         FORMAT=stored.name, IN_HARDWARE=stored.in_hardware, SCALED=k_scale is not None or v_scale is not None,
         CAPPED=logit_cap > 0, SINKS=sinks is not None, SPLIT=splits > 1,
-        BLOCK_H=block_h, BLOCK_N=tuning.block_n, **tuning.options(target),
+        BLOCK_H=block_h, BLOCK_N=shape.block_n, **shape.options(),
     )  # fmt: skip
     if splits > 1:
         merge_splits(
-            partial, lse, seq_lens, out, sinks=sinks, splits=splits, block_n=tuning.block_n, window=window
+            partial, lse, seq_lens, out, sinks=sinks, splits=splits, block_n=shape.block_n, window=window
         )
     return out
+
+
+def _shape(record: CudaArchitecture, dim: int, latent: bool, dtype: torch.dtype) -> DecodeShape:
+    shape = record.decode.choose(dim, latent)
+    if dtype == torch.float32:
+        # Twice the bytes per element, and no tensor core to feed.
+        return replace(shape, block_n=16, block_h=16, stages=1)
+    return shape

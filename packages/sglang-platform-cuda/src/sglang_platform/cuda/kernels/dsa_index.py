@@ -17,9 +17,8 @@ import torch
 import triton
 import triton.language as tl
 
-from sglang_platform.cuda.kernels.fp8_values import from_fp8_codes
-from sglang_platform.core.portable.triton.launch import converts_fp8
-from sglang_platform.core.portable.triton.architecture import target_of
+from sglang_platform.cuda.kernels.fp8 import FP8_FORMATS, converts_fp8, from_fp8_codes
+from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
 
 __all__ = ["index_logits", "index_logits_kernel"]
 
@@ -82,14 +81,13 @@ def index_logits(
     out = torch.empty((tokens, width), dtype=torch.float32, device=q.device)
     if tokens == 0 or width == 0:
         return out
-    target = target_of(q.device)
-    block = 64 if q.dtype != torch.float32 else 16
-    name = {torch.float8_e4m3fn: "e4m3fn", torch.float8_e4m3fnuz: "e4m3fnuz"}[key_dtype]
-    options = {"matrix_instr_nonkdim": 16} if target.is_hip else {}
+    shape = ARCHITECTURES.of(q.device).index
+    block = shape.block_n if q.dtype != torch.float32 else 16
+    name = FP8_FORMATS[key_dtype]
     index_logits_kernel[(tokens, triton.cdiv(width, block))](
         q, weights, index_buffer, index_buffer.view(torch.float32), table, rows, lengths, out,
         q.stride(0), q.stride(1), weights.stride(0), index_buffer.stride(0), table.stride(0), out.stride(0),
         HEADS=heads, HEADS_P=max(16, triton.next_power_of_2(heads)), D=dim, PAGE=page_size,
-        IN_HARDWARE=converts_fp8(q.device, name), FORMAT=name, BLOCK_N=block, num_warps=4, **options,
+        IN_HARDWARE=converts_fp8(q.device, name), FORMAT=name, BLOCK_N=block, **shape.options(),
     )  # fmt: skip
     return out

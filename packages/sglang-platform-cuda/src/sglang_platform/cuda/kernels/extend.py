@@ -17,20 +17,21 @@ before. Source: FlashAttention-2 (Dao, arXiv 2307.08691) for the order of the lo
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 import triton
 import triton.language as tl
 
-from sglang_platform.cuda.kernels.stored_rows import (
+from sglang_platform.core.portable.triton.attention_shapes import (
     head_parts,
-    load_rows,
     one_element,
     shares_values,
-    stored_kv,
 )
-from sglang_platform.cuda.kernels.extend_tuning import extend_tuning
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
-from sglang_platform.core.portable.triton.architecture import target_of
+from sglang_platform.cuda.kernels.architecture import CudaArchitecture, ExtendShape
+from sglang_platform.cuda.kernels.stored_rows import load_rows, stored_kv
+from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
 
 __all__ = ["extend_kernel", "paged_extend"]
 
@@ -217,15 +218,16 @@ def paged_extend(
     batch = prefix_lens.shape[0]
     if tokens == 0 or batch == 0 or max_new == 0:
         return out
-    target = target_of(q.device)
+    record = ARCHITECTURES.of(q.device)
     stored = stored_kv(k_cache, v_cache)
     latent = k_new is None and shares_values(k_cache, v_cache, values)
     main, rest = head_parts(dim, values if latent else None)
-    tuning = extend_tuning(target, dim, latent, stored.name != "" and not stored.in_hardware, q.dtype)
+    widens = stored.name != "" and not stored.in_hardware
+    shape = _shape(record, dim, latent, widens, q.dtype)
     new_k, new_v = (q, q) if k_new is None or v_new is None else (k_new, v_new)
     if new_k.stride(-1) != 1 or new_v.stride(-1) != 1 or q.stride(-1) != 1 or out.stride(-1) != 1:
         raise ValueError("paged_extend: the last dimension of q, k_new, v_new and out must be contiguous")
-    extend_kernel[(triton.cdiv(max_new, tuning.block_m), q_heads, batch)](
+    extend_kernel[(triton.cdiv(max_new, shape.block_m), q_heads, batch)](
         q, new_k, new_v, stored.k, stored.v, table, rows, query_start, prefix_lens, out,
         q if sinks is None else sinks, *one_element(q, k_scale, v_scale), scale, logit_cap, window,
         q.stride(0), q.stride(1), new_k.stride(0), new_k.stride(1), new_v.stride(0), new_v.stride(1),
@@ -236,6 +238,15 @@ def paged_extend(
         CACHED=any_prefix or k_new is None, NEW=k_new is not None, CAUSAL=causal, WINDOW=window >= 0,
         FORMAT=stored.name, IN_HARDWARE=stored.in_hardware, SCALED=k_scale is not None or v_scale is not None,
         CAPPED=logit_cap > 0, SINKS=sinks is not None,
-        BLOCK_M=tuning.block_m, BLOCK_N=tuning.block_n, **tuning.options(target),
+        BLOCK_M=shape.block_m, BLOCK_N=shape.block_n, **shape.options(),
     )  # fmt: skip
     return out
+
+
+def _shape(record: CudaArchitecture, dim: int, latent: bool, widens: bool, dtype: torch.dtype) -> ExtendShape:
+    """`widens`: 8-bit codes are widened in integer arithmetic, which takes registers from the accumulator."""
+    shape = record.extend.choose(dim, latent)
+    if dtype == torch.float32:
+        # Twice the bytes per element, and no tensor core to feed.
+        return ExtendShape(block_m=16, block_n=16, warps=4, stages=1)
+    return replace(shape, block_m=64) if widens and shape.block_m > 64 else shape

@@ -10,15 +10,16 @@ right. The buffers are found through a table of addresses, so that one launch se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 import triton
 import triton.language as tl
 
-from sglang_platform.core.portable.triton.launch import Launch, tuned
+from sglang_platform.core.portable.triton.architecture import Launch
+from sglang_platform.core.portable.triton.buffer_table import BufferTable, Rows
+from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
 
-__all__ = ["MOST_ROWS", "BufferTable", "Rows", "move_rows", "move_rows_kernel"]
+__all__ = ["MOST_ROWS", "move", "move_rows", "move_rows_kernel"]
 
 MOST_ROWS = 512
 """Rows that one program can hold in registers beside a useful width; above it a copy through memory is as fast."""
@@ -68,72 +69,27 @@ def move_rows_kernel(
     tl.store(buffer + write_at[:, None] + column[None, :], words, mask=mask)
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Where the rows of one buffer lie: slot s at `storage[s // per_page, s % per_page]`, contiguous bytes each.
-
-    `storage` is [slots, ...] with `per_page` None, or [pages, per_page, bytes].
-    """
-
-    storage: torch.Tensor
-    per_page: int | None = None
-
-    @property
-    def entry(self) -> tuple[int, int, int]:
-        """Address, bytes between pages (or rows), bytes of a row."""
-        size, storage = self.storage.element_size(), self.storage
-        row = storage[0, 0].numel() if self.per_page else storage[0].numel()
-        return storage.data_ptr(), storage.stride(0) * size, row * size
-
-
-class BufferTable:
-    """The buffers of a pool that share one way of finding a slot, as the kernel reads them."""
-
-    def __init__(self, buffers: Sequence[Rows]) -> None:
-        """At least one buffer, all on one device and with one `per_page`; kept alive."""
-        self.buffers = tuple(buffers)
-        self.per_page = self.buffers[0].per_page or 1
-        entries = [rows.entry for rows in self.buffers]
-        self.table = torch.tensor(entries, dtype=torch.int64, device=self.buffers[0].storage.device)
-        self.widest = max(row for _, _, row in entries)
-        numbers = [number for entry in entries for number in entry]
-        self.word = next(size for size in (8, 4, 2, 1) if all(number % size == 0 for number in numbers))
-        self.aligned = all(number % 16 == 0 for number in numbers)
-
-    def holds(self, buffers: Sequence[Rows]) -> bool:
-        """Whether these buffers still are the ones of the table (a host may back a pool with new memory)."""
-        return len(buffers) == len(self.buffers) and all(
-            new.storage.data_ptr() == old.storage.data_ptr()
-            for new, old in zip(buffers, self.buffers, strict=True)
-        )
-
-    def part(self, first: int, count: int) -> BufferTable:
-        """The table of `count` buffers from `first` on; no copy."""
-        part = object.__new__(BufferTable)
-        part.__dict__.update(self.__dict__)
-        part.buffers = self.buffers[first : first + count]
-        part.table = self.table[first : first + count]
-        return part
-
-    def move(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor, launch: Launch | None = None) -> None:
-        """Move rows `src_loc` [n] to `tgt_loc` [n] in every buffer; 0 < n <= MOST_ROWS, no target named twice."""
-        n = tgt_loc.numel()
-        launch = launch or tuned(tgt_loc.device).move
-        block_n = triton.next_power_of_2(n)
-        widest = triton.next_power_of_2(self.widest // self.word)
-        # A range of 128 bytes at least, so that each row gives whole memory transactions.
-        block = min(widest, max(launch.elements // block_n, 128 // self.word))
-        grid = (len(self.buffers), triton.cdiv(self.widest // self.word, block))
-        move_rows_kernel[grid](
-            self.table, tgt_loc, src_loc, n,
-            PER_PAGE=self.per_page, ALIGNED=self.aligned, WORD=self.word,
-            BLOCK_N=block_n, BLOCK=block,
-            num_warps=max(launch.num_warps, min(16, block_n * block * self.word // 8192)),
-        )  # fmt: skip
+def move(
+    table: BufferTable, tgt_loc: torch.Tensor, src_loc: torch.Tensor, *, launch: Launch | None = None
+) -> None:
+    """Move rows `src_loc` [n] to `tgt_loc` [n] in every buffer of `table`; 0 < n <= MOST_ROWS, no target named twice."""
+    n = tgt_loc.numel()
+    launch = launch or ARCHITECTURES.of(tgt_loc.device).move
+    block_n = triton.next_power_of_2(n)
+    widest = triton.next_power_of_2(table.widest // table.word)
+    # A range of 128 bytes at least, so that each row gives whole memory transactions.
+    block = min(widest, max(launch.elements // block_n, 128 // table.word))
+    grid = (len(table.buffers), triton.cdiv(table.widest // table.word, block))
+    move_rows_kernel[grid](
+        table.table, tgt_loc, src_loc, n,
+        PER_PAGE=table.per_page, ALIGNED=table.aligned, WORD=table.word,
+        BLOCK_N=block_n, BLOCK=block,
+        num_warps=max(launch.num_warps, min(16, block_n * block * table.word // 8192)),
+    )  # fmt: skip
 
 
 def move_rows(
     buffers: Sequence[Rows], tgt_loc: torch.Tensor, src_loc: torch.Tensor, *, launch: Launch | None = None
 ) -> None:
-    """`BufferTable.move` for buffers that are moved once; a pool keeps its table. At least one buffer and one row."""
-    BufferTable(buffers).move(tgt_loc, src_loc, launch)
+    """`move` for buffers that are moved once; a pool keeps its table. At least one buffer and one row."""
+    move(BufferTable(buffers), tgt_loc, src_loc, launch=launch)

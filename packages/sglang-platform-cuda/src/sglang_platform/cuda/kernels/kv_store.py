@@ -13,8 +13,9 @@ import triton
 import triton.language as tl
 
 from sglang_platform.core.memory.rows import Scale
-from sglang_platform.cuda.kernels.fp8 import FP8_FORMATS, to_fp8_codes
-from sglang_platform.core.portable.triton.launch import Launch, converts_fp8, tuned
+from sglang_platform.core.portable.triton.architecture import Launch
+from sglang_platform.cuda.kernels.fp8 import FP8_FORMATS, converts_fp8, to_fp8_codes
+from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
 
 __all__ = ["store_pair", "store_pair_kernel"]
 
@@ -99,10 +100,12 @@ def store_pair(
     n = loc.numel()
     if n == 0:
         return
-    launch = launch or tuned(loc.device).store
+    launch = launch or ARCHITECTURES.of(loc.device).store
     a, a_scale = _source(a, a_scale, dtype)
     b, b_scale = _source(b, b_scale, dtype)
     fp8_format = FP8_FORMATS.get(dtype, "")
+    if dtype.itemsize == 1 and not fp8_format:
+        raise TypeError(f"store_pair: {dtype} is no type of a cache on these devices")
     if fp8_format and a.dtype == b.dtype == torch.uint8:
         fp8_format = ""  # codes already
     elif fp8_format and torch.uint8 in (a.dtype, b.dtype):
@@ -129,7 +132,7 @@ def _source(x: torch.Tensor, scale: Scale, dtype: torch.dtype) -> tuple[torch.Te
         x = x.contiguous()
     if x.dtype == dtype:
         return (x.view(torch.uint8) if x.dtype in FP8_FORMATS else x), None
-    if x.dtype in FP8_FORMATS:
+    if x.dtype.itemsize == 1:
         x = x.float()  # another fp8 format than the pool's
     return x, float(scale) if isinstance(scale, int) else scale
 

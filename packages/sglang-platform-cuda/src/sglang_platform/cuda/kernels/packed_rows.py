@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from sglang_platform.cuda.kernels.fp8_values import from_fp8_codes
+from sglang_platform.cuda.kernels.fp8 import from_fp8_codes
 
 __all__ = ["packed_latent", "packed_rest"]
 

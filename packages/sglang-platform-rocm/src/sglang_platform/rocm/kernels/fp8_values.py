@@ -7,8 +7,8 @@ themselves, because both formats shift the same way there:
     e4m3 (bias 7, fnuz 8):   float16(code[6:0] << 7) * 2^(15 - bias)
     e5m2 (bias 15, fnuz 16): float16(code[6:0] << 8) * 2^(15 - bias)
 
-Exact, and in integer arithmetic, for architectures without these types (`sm_80`, `gfx90a`) or without this variant
-(`gfx942` knows only fnuz, the others only OCP).
+Exact, and in integer arithmetic, where the architecture has no such types (CDNA2) or not this variant (CDNA3 has fnuz
+only, CDNA4 OCP only).
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ import triton
 import triton.language as tl
 
 from sglang_platform.core.memory.rows import Scale
-from sglang_platform.rocm.kernels.fp8 import FP8_FORMATS, to_fp8_codes
-from sglang_platform.core.portable.triton.launch import Launch, converts_fp8, tuned
+from sglang_platform.core.portable.triton.architecture import Launch
+from sglang_platform.rocm.kernels.fp8 import FP8_FORMATS, converts_fp8, to_fp8_codes
+from sglang_platform.rocm.kernels.tuning import ARCHITECTURES
 
 __all__ = ["store_pair", "store_pair_kernel"]
 
@@ -99,7 +100,7 @@ def store_pair(
     n = loc.numel()
     if n == 0:
         return
-    launch = launch or tuned(loc.device).store
+    launch = launch or ARCHITECTURES.of(loc.device).store
     a, a_scale = _source(a, a_scale, dtype)
     b, b_scale = _source(b, b_scale, dtype)
     fp8_format = FP8_FORMATS.get(dtype, "")

@@ -12,9 +12,10 @@ import torch
 import triton
 import triton.language as tl
 
-from sglang_platform.rocm.kernels.fp8 import FP8_FORMATS, to_fp8_codes
-from sglang_platform.core.portable.triton.launch import Launch, converts_fp8, tuned
+from sglang_platform.core.portable.triton.architecture import Launch
 from sglang_platform.core.portable.triton.norm import warps
+from sglang_platform.rocm.kernels.fp8 import FP8_FORMATS, converts_fp8, to_fp8_codes
+from sglang_platform.rocm.kernels.tuning import ARCHITECTURES
 
 __all__ = ["quantise_kernel", "quantise_per_token"]
 
@@ -60,7 +61,7 @@ def quantise_per_token(
     scales = torch.empty((rows.shape[0], per_row), dtype=torch.float32, device=x.device)
     groups = scales.numel()
     if groups:
-        launch = launch or tuned(x.device).reduce
+        launch = launch or ARCHITECTURES.of(x.device).quantise
         block = triton.next_power_of_2(width)
         block_n = min(max(launch.elements * 4 // block, 1), triton.next_power_of_2(groups))
         fp8_format = FP8_FORMATS[dtype]

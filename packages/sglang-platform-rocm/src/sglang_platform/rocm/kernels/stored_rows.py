@@ -1,4 +1,4 @@
-"""What the attention kernels share: reading rows of keys and values, and what the wrappers work out about them."""
+"""Rows of a paged cache as the attention kernels read them: floats as they are, 8-bit floats as codes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import torch
 import triton
 import triton.language as tl
 
-from sglang_platform.rocm.kernels.fp8 import FP8_FORMATS
+from sglang_platform.rocm.kernels.fp8 import FP8_FORMATS, converts_fp8
 from sglang_platform.rocm.kernels.fp8_values import from_fp8_codes
-from sglang_platform.core.portable.triton.launch import converts_fp8
 
-__all__ = ["StoredKV", "head_parts", "load_rows", "one_element", "shares_values", "stored_kv"]
+__all__ = ["StoredKV", "load_rows", "stored_kv"]
 
 
 @triton.jit
@@ -47,37 +46,3 @@ def stored_kv(k: torch.Tensor, v: torch.Tensor, packed: torch.dtype | None = Non
         return StoredKV(k, v, "", False)
     name = FP8_FORMATS[dtype]
     return StoredKV(k.view(torch.uint8), v.view(torch.uint8), name, converts_fp8(k.device, name))
-
-
-def shares_values(k: torch.Tensor, v: torch.Tensor, values: int) -> bool:
-    """Whether v is the first columns of k, as in absorbed MLA, and a power of two of them."""
-    same = k.data_ptr() == v.data_ptr() and k.stride(0) == v.stride(0) and k.shape[1] == 1 == v.shape[1]
-    return same and k.shape[-1] > values and values & (values - 1) == 0
-
-
-def head_parts(dim: int, main: int | None = None) -> tuple[int, int]:
-    """A head of `dim` columns as a main part and the rest, padded to a power of two (0: none), at least 16 each.
-
-    `main` fixes the first; otherwise it is the largest power of two within `dim`.
-    """
-    if main is None:
-        main = 1 << (dim.bit_length() - 1)
-    if main < 16:
-        raise ValueError(f"a head of {dim} columns: at least 16 are needed")
-    rest = dim - main
-    return main, 0 if rest == 0 else max(16, 1 << (rest - 1).bit_length())
-
-
-_ones: dict[torch.device, torch.Tensor] = {}
-
-
-def one_element(
-    like: torch.Tensor, k_scale: torch.Tensor | None, v_scale: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both scales as tensors; 1 where only the other is given."""
-    if k_scale is None and v_scale is None:
-        return like, like
-    if like.device not in _ones:
-        _ones[like.device] = torch.ones(1, dtype=torch.float32, device=like.device)
-    one = _ones[like.device]
-    return (one if k_scale is None else k_scale), (one if v_scale is None else v_scale)

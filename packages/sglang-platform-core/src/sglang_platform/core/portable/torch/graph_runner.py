@@ -1,9 +1,12 @@
-"""The decode graph runner for devices behind `torch.cuda`: CUDA graphs, on ROCm HIP graphs through the same API."""
+"""The decode graph runner for devices whose torch module has graphs as `torch.cuda` has them.
+
+The module offers `CUDAGraph`, `graph`, `graph_pool_handle`, `Stream` and `stream`, whatever its device is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -25,16 +28,23 @@ class TorchGraphRunner(GraphRunner):
     up their workspaces where the graph will use them.
     """
 
+    _device_type: ClassVar[str | None] = None
+    """The device type whose torch module captures; None: that of the runner's device."""
+
     _pool: Any = None
     _stream: Any = None
     _weights: tuple[int, ...] = ()
 
+    @property
+    def _graphs(self) -> Any:
+        return torch.get_device_module(self._device_type or torch.device(self.device).type)
+
     def record(self, run: Callable[[], Any]) -> tuple[Graph, Any]:
         if self._pool is None:
-            self._pool = torch.cuda.graph_pool_handle()
-        graph = torch.cuda.CUDAGraph()
+            self._pool = self._graphs.graph_pool_handle()
+        graph = self._graphs.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+            with self._graphs.graph(graph, pool=self._pool, stream=self._stream):
                 output = run()
         except RuntimeError as error:
             raise PlatformError(
@@ -48,13 +58,13 @@ class TorchGraphRunner(GraphRunner):
     def capture(self) -> None:
         """Capture every bucket, largest first; again after weights were replaced, in the same memory pool."""
         if self._stream is None:
-            self._stream = torch.cuda.Stream()
+            self._stream = self._graphs.Stream()
         # The graphs of an earlier capture give their memory back before the new ones ask for it.
         self.captured.clear()
-        torch.cuda.synchronize()
-        with torch.cuda.stream(self._stream):
+        self._graphs.synchronize()
+        with self._graphs.stream(self._stream):
             super().capture()
-        torch.cuda.current_stream().wait_stream(self._stream)
+        self._graphs.current_stream().wait_stream(self._stream)
         self._weights = self._places_of_weights()
 
     def weights_replaced(self) -> bool:

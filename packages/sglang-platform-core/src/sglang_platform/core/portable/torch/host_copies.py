@@ -22,7 +22,8 @@ def save_rows(layers: Layers, chunks: Sequence[torch.Tensor]) -> Saved:
         [[_to_host(buffer.index_select(0, chunk)) for buffer in layer] for chunk in chunks]
         for layer in layers
     ]
-    torch.cuda.current_stream().synchronize()
+    for device in {chunk.device.type for chunk in chunks}:
+        torch.get_device_module(device).current_stream().synchronize()
     return saved
 
 

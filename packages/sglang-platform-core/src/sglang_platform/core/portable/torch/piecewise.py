@@ -1,9 +1,9 @@
-"""The piecewise backend for devices behind `torch.cuda`."""
+"""The piecewise backend for devices whose torch module has graphs as `torch.cuda` has them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch.utils._pytree import tree_map_only
@@ -21,12 +21,15 @@ class TorchPiecewiseBackend(PiecewiseBackend):
     afterwards its memory is the pool's again, for the pieces behind: a model of 32 layers needs the activations of one.
     """
 
+    _device_type: ClassVar[str | None] = None
+    """The device type whose torch module captures; None: that of the piece's tensors."""
     stream: Any = None
     """The stream to capture on; None is one of torch's own."""
 
     def record(self, run: Callable[[], Any]) -> tuple[Graph, Any]:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.graph_pool, stream=self.stream):
+        graphs = torch.get_device_module(self._device_type or self.device.type)
+        graph = graphs.CUDAGraph()
+        with graphs.graph(graph, pool=self.graph_pool, stream=self.stream):
             output = run()
         graph.replay()
         return graph, output
@@ -36,7 +39,11 @@ class TorchPiecewiseBackend(PiecewiseBackend):
 
 
 def _without_owner(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory, kept alive by nobody."""
+    """The same memory, kept alive by nobody.
+
+    torch reads the array interface for its device type `cuda` alone, which CUDA and ROCm builds share; a tensor of
+    another device is kept as it is, with its memory.
+    """
     if not tensor.is_cuda or tensor.numel() == 0:
         return tensor
     return torch.as_tensor(_Memory(tensor), device=tensor.device).view(tensor.dtype)

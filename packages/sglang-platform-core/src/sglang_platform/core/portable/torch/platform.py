@@ -1,7 +1,7 @@
-"""The platform for the LLM runtime that CUDA and ROCm share.
+"""The base of a platform whose parts are its own or the host's, by rule.
 
-A backend keeps its identity (CUDA, ROCM), so that the host loses none of its own features for these devices. In a host
-its rules say which of the parts below serve; `SGLANG_PLATFORM_PARTS` overrides them.
+For a backend that keeps an identity the host knows, so that the host loses none of its own features for the device. In a
+host its rules say which of the parts below serve; `SGLANG_PLATFORM_PARTS` overrides them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from functools import cached_property
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sglang_platform.core.contract.capabilities import ATTENTION_FEATURES, PlatformCapabilities
 from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.contract.types import KVPoolKind, kv_pool_kind
 from sglang_platform.core.portable.parts import PartsRule, Rule
@@ -23,19 +22,12 @@ __all__ = ["TorchSRTPlatform"]
 
 
 class TorchSRTPlatform(SRTPlatform):
-    """The LLM runtime on a device behind `torch.cuda`, with parts on core's Triton kernels.
+    """The LLM runtime on a device that torch reaches and Triton compiles for.
 
-    A backend derives from this and from its device mixin, and says `_rules`, `_attention_backend`, `_own_parts`, the
-    operators of the host and the dtypes it stores.
+    A backend derives from this and from its device mixin. It says `_rules`, `_attention_backend` and `_own_parts`, the
+    operators of the host, and everything that the contract has it declare: the dtypes, page sizes and kinds of its KV
+    pools, its attention features, its capabilities, its kernels.
     """
-
-    supported_page_sizes = (1, 16, 32, 64)
-    supported_kv_kinds = ("mha", "mla", "dsa")
-    kernels = (
-        "sglang_platform.core.torch_cuda.kernels.declared_memory_and_ops:KERNELS",
-        "sglang_platform.core.torch_cuda.kernels.declared_attention:KERNELS",
-    )
-    attention_features = ATTENTION_FEATURES - {"cross_attention", "encoder"}
 
     _rules: ClassVar[Mapping[str, Rule]]
     """Who serves each part in a host, unless `SGLANG_PLATFORM_PARTS` says otherwise."""
@@ -43,7 +35,8 @@ class TorchSRTPlatform(SRTPlatform):
     """The name of the backend's own attention in the host."""
     _own_parts: ClassVar[Mapping[str, str]]
     """Where the backend's own parts are, `module:name`, imported when they are asked for: `attention`, `allocator`,
-    `graph_runner`, `piecewise`, and the pools by kind as `kv_pools` and `kv_pools_beside_host`."""
+    `graph_runner`, `piecewise`, `register_ops` (a function of the dispatch key),
+    and the pools by kind as `kv_pools` and `kv_pools_beside_host`."""
 
     @cached_property
     def _parts(self) -> PartsRule:
@@ -56,22 +49,6 @@ class TorchSRTPlatform(SRTPlatform):
         """The backend's own `name` where the rule for `part` has it serve."""
         own: type | None = self._own(name) if self._parts.own(part) else None
         return own
-
-    @cached_property
-    def capabilities(self) -> PlatformCapabilities:  # type: ignore[override]  # read as the attribute is
-        """All that the host builds for these devices, and fp8 where every GPU of the machine has it."""
-        return PlatformCapabilities(
-            supports_triton=True,
-            graph_capture=True,
-            piecewise_graph=True,
-            hicache_device_kernels=True,
-            supports_pynccl=True,
-            fp8=self._multiplies_fp8(),
-        )
-
-    def _multiplies_fp8(self) -> bool:
-        """Whether every GPU of the machine multiplies 8-bit floats."""
-        raise NotImplementedError
 
     def get_attention_backends(self) -> dict[str, type]:
         """The backend's own; an operator may name it whatever the rule says."""
@@ -106,7 +83,7 @@ class TorchSRTPlatform(SRTPlatform):
         return self._own_where("graph_runner", "piecewise")
 
     def get_communicator_class(self) -> type | None:
-        """NCCL or RCCL through torch, or None where the host's own communicators are to serve."""
+        """torch.distributed, or None where the host's own communicators are to serve."""
         if not self._parts.own("communicator"):
             return None
         from sglang_platform.core.distributed.torch_group import TorchGroupCommunicator
@@ -116,10 +93,8 @@ class TorchSRTPlatform(SRTPlatform):
     def init_backend(self) -> None:
         """Registers the fused ops, where the backend's are to serve."""
         if self._parts.own("ops"):
-            from sglang_platform.core.portable.triton import ops
-
-            ops.register(self.get_dispatch_key_name())
+            self._own("register_ops")(self.get_dispatch_key_name())
 
     def get_group_coordinator_device(self, local_rank: int) -> torch.device:
-        """The GPU of this rank."""
+        """The device of this rank."""
         return self.get_device(local_rank)

@@ -1,4 +1,4 @@
-"""The environment variables that say which GPUs a process sees.
+"""The environment variables that say which devices a process sees.
 
 A variable holds a comma-separated list of indices or UUIDs; the process numbers its devices by their place in
 it. An entry that is no device, such as `-1`, ends the list, and an empty list shows nothing (CUDA programming

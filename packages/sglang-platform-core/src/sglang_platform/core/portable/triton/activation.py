@@ -11,7 +11,8 @@ import torch
 import triton
 import triton.language as tl
 
-from sglang_platform.core.portable.triton.launch import Launch, tuned
+from sglang_platform.core.portable.triton.architecture import Launch
+from sglang_platform.core.portable.triton.launch import portable_shapes
 
 __all__ = ["silu_and_mul", "silu_and_mul_kernel"]
 
@@ -38,7 +39,7 @@ def silu_and_mul(x: torch.Tensor, *, launch: Launch | None = None) -> torch.Tens
     count, width = rows.shape[0], rows.shape[1] // 2
     out = torch.empty((count, width), dtype=x.dtype, device=x.device)
     if out.numel():
-        launch = launch or tuned(x.device).elementwise
+        launch = launch or portable_shapes(x.device).elementwise
         block = min(triton.next_power_of_2(width), launch.elements)
         block_n = min(max(launch.elements // block, 1), triton.next_power_of_2(count))
         silu_and_mul_kernel[(triton.cdiv(count, block_n), triton.cdiv(width, block))](

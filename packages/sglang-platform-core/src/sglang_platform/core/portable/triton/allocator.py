@@ -1,4 +1,4 @@
-"""The paged allocator for devices behind `torch.cuda`: core's, with its two computations as Triton kernels."""
+"""The paged allocator for devices that Triton compiles for: core's, with its two computations as Triton kernels."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import torch
 
 from sglang_platform.core.counters import counter
 from sglang_platform.core.memory.paged import PagedTokenToKVPoolAllocator
+from sglang_platform.core.portable.triton.architecture import Launch
 from sglang_platform.core.portable.triton.launch import launches
 from sglang_platform.core.portable.triton.page_slots import decode_slots, extend_slots
 
@@ -21,6 +22,10 @@ class TritonPagedAllocator(PagedTokenToKVPoolAllocator):
     On the CPU core's torch operations serve.
     """
 
+    def _launch(self, device: torch.device) -> Launch | None:
+        """How the kernels are launched on `device`; a package's allocator answers with its record's `allocate`."""
+        return None
+
     def _extend_kernel(
         self,
         prefix_lens: torch.Tensor,
@@ -32,7 +37,10 @@ class TritonPagedAllocator(PagedTokenToKVPoolAllocator):
         if not launches(out_indices):
             super()._extend_kernel(prefix_lens, seq_lens, last_loc, free_pages, out_indices)
             return
-        extend_slots(prefix_lens, seq_lens, last_loc, free_pages, out_indices, page_size=self.page_size)
+        launch = self._launch(out_indices.device)
+        extend_slots(
+            prefix_lens, seq_lens, last_loc, free_pages, out_indices, page_size=self.page_size, launch=launch
+        )
         _extends.add()
 
     def _decode_kernel(
@@ -45,5 +53,6 @@ class TritonPagedAllocator(PagedTokenToKVPoolAllocator):
         if not launches(out_indices):
             super()._decode_kernel(seq_lens, last_loc, free_pages, out_indices)
             return
-        decode_slots(seq_lens, last_loc, free_pages, out_indices, page_size=self.page_size)
+        launch = self._launch(out_indices.device)
+        decode_slots(seq_lens, last_loc, free_pages, out_indices, page_size=self.page_size, launch=launch)
         _decodes.add()

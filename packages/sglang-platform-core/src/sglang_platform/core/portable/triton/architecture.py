@@ -1,97 +1,204 @@
-"""Which architecture a kernel is launched on, by the compiler's name: `sm_90`, `gfx942`.
+"""What a package says of the architectures it serves, and how the one at hand is found.
 
-Wrappers ask here, never `torch.cuda`, so that they run on CPU tensors too: in Triton's interpreter, and under a driver
-without a device, for the target that `for_target` sets.
+A package keeps one file per architecture in a folder, each with one `RECORD`: everything that its launch wrappers decide
+by. `Architectures` finds them by file name, so that a new architecture is a new file. Nothing here is imported that a
+declaration may not import: no compiler, and torch only where a device is asked.
+
+Wrappers ask `Architectures.of`, never torch, so that they run on CPU tensors too: in Triton's interpreter, and under a
+driver without a device, for the target that `for_architecture` sets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib
+import logging
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import torch
+from sglang_platform.core.contract.kernels import KernelTarget
 
-__all__ = ["KNOWN", "Target", "for_target", "pretended", "target_of"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["PORTABLE", "Architecture", "Architectures", "ByHead", "Launch", "LaunchShapes", "Measured",
+           "for_architecture", "pretended"]  # fmt: skip
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Target:
-    """An architecture with what launch wrappers decide by.
+class Launch:
+    """`elements` that one program handles, by `num_warps` warps."""
 
-    name: the compiler's name. processors: streaming multiprocessors or compute units. warp: lanes per warp.
-    shared: bytes of shared memory a program may use.
+    elements: int
+    num_warps: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchShapes:
+    """How the kernels of this folder are launched on one architecture.
+
+    elementwise: activation, rotary. allocate: the page allocator's integers. scatter: index keys to their pages.
+    select: the k largest of a row. reduce: ops that reduce a row; there `elements` is what one warp takes, `num_warps`
+    the most warps.
     """
 
+    reduce: Launch
+    elementwise: Launch
+    allocate: Launch
+    scatter: Launch
+    select: Launch
+
+
+PORTABLE = LaunchShapes(
+    reduce=Launch(1024, 16),
+    elementwise=Launch(2048, 4),
+    allocate=Launch(1024, 4),
+    scatter=Launch(2048, 4),
+    select=Launch(2048, 8),
+)
+"""For a device of which no package has said anything: small programs, which every device can run."""
+
+
+@dataclass(frozen=True)
+class ByHead(Generic[T]):
+    """A choice by the width of an attention head: up to 64, 128, 256 columns, or absorbed MLA."""
+
+    narrow: T
+    middle: T
+    wide: T
+    latent: T
+
+    def choose(self, dim: int, latent: bool) -> T:
+        """For heads of `dim` columns."""
+        if latent:
+            return self.latent
+        return self.narrow if dim <= 64 else self.middle if dim <= 128 else self.wide
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture(KernelTarget):
+    """A record of a package, which adds what its own kernels need.
+
+    shapes: launches of the portable kernels. stands_in_for: architectures without a record that this one serves too.
+    """
+
+    shapes: LaunchShapes
+    stands_in_for: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a device says of itself: the compiler's name of its architecture, and its numbers. 0: it does not say."""
+
     name: str
-    processors: int
-    warp: int
-    shared: int
-
-    @property
-    def is_hip(self) -> bool:
-        return self.name.startswith("gfx")
-
-    @property
-    def compute_capability(self) -> int:
-        """90 for sm_90; 0 on ROCm."""
-        return 0 if self.is_hip else int(self.name.removeprefix("sm_"))
+    processors: int = 0
+    warp: int = 0
+    shared: int = 0
 
 
-_KIB = 1024
+A = TypeVar("A", bound=Architecture)
 
-# The shared memory a program can opt into: CUDA programming guide, table of technical specifications per compute
-# capability; LDS per workgroup: AMD's CDNA2, CDNA3 and CDNA4 instruction set manuals. Processors of the product named.
-KNOWN = {
-    target.name: target
-    for target in (
-        Target("sm_80", 108, 32, 163 * _KIB),  # A100
-        Target("sm_86", 84, 32, 99 * _KIB),  # A40
-        Target("sm_89", 142, 32, 99 * _KIB),  # L40S
-        Target("sm_90", 132, 32, 227 * _KIB),  # H200
-        Target("sm_100", 148, 32, 227 * _KIB),  # B200
-        Target("sm_103", 148, 32, 227 * _KIB),  # B300
-        Target("sm_120", 188, 32, 99 * _KIB),  # RTX PRO 6000
-        Target("gfx90a", 104, 64, 64 * _KIB),  # MI250X, one die
-        Target("gfx942", 304, 64, 64 * _KIB),  # MI300X
-        Target("gfx950", 256, 64, 160 * _KIB),  # MI355X
-    )
-}
 
-_set: Target | None = None
+class Architectures(Mapping[str, A], Generic[A]):
+    """The records in the files of one folder, by name."""
+
+    def __init__(
+        self, package: str, *, fallback: str, on_cpu: str, measure: Callable[[torch.device], Measured]
+    ) -> None:
+        """package: the folder, as Python imports it. fallback: the record for an architecture that none is written for
+        and none stands in for. on_cpu: what CPU tensors stand for where nobody says. measure: asks a device."""
+        self._package, self.fallback, self._on_cpu, self._measure = package, fallback, on_cpu, measure
+        self._records: dict[str, A] = {}
+        self._devices: dict[int, A] = {}
+        self._warned: set[str] = set()
+
+    def _read(self) -> dict[str, A]:
+        if not self._records:
+            folder = importlib.import_module(self._package)
+            # sm_90 before sm_100.
+            files = sorted(
+                pkgutil.iter_modules(folder.__path__), key=lambda file: (len(file.name), file.name)
+            )
+            for file in files:
+                record = importlib.import_module(f"{self._package}.{file.name}").RECORD
+                assert record.name == file.name, (
+                    f"{self._package}.{file.name} holds the record of {record.name}"
+                )
+                self._records[record.name] = record
+        return self._records
+
+    def __getitem__(self, name: str) -> A:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def serving(self, name: str) -> A:
+        """The record that serves architecture `name`: its own, one that stands in for it, or the fallback, which is
+        told once."""
+        if name in self:
+            return self[name]
+        for record in self.values():
+            if name in record.stands_in_for:
+                return record
+        if name not in self._warned:
+            self._warned.add(name)
+            _log.warning(
+                "no record for architecture %s in %s (%s): its kernels are launched as on %s, untuned and untested",
+                name,
+                self._package,
+                ", ".join(self),
+                self.fallback,
+            )
+        return self[self.fallback]
+
+    def of(self, device: torch.device) -> A:
+        """The record for `device`, with the device's own numbers. For the CPU that of the architecture its tensors stand
+        for."""
+        if _set is not None:
+            return self.serving(_set.name)
+        if device.type == "cpu":
+            return self[self._on_cpu]
+        index = -1 if device.index is None else device.index
+        if index == -1:
+            import torch
+
+            index = torch.get_device_module(device).current_device()
+        if index not in self._devices:
+            said = self._measure(device)
+            numbers: dict[str, Any] = {
+                "processors": said.processors,
+                "warp": said.warp,
+                "shared": said.shared,
+            }
+            known = {key: value for key, value in numbers.items() if value}
+            self._devices[index] = replace(self.serving(said.name), name=said.name, **known)
+        return self._devices[index]
+
+
+_set: KernelTarget | None = None
 
 
 @contextmanager
-def for_target(name: str) -> Iterator[Target]:
-    """Launch wrappers called inside with CPU tensors choose as they would on `name`."""
+def for_architecture(target: KernelTarget) -> Iterator[KernelTarget]:
+    """Launch wrappers called inside choose as they would on `target`."""
     global _set
-    outer, _set = _set, KNOWN[name]
+    outer, _set = _set, target
     try:
-        yield _set
+        yield target
     finally:
         _set = outer
 
 
-def pretended() -> Target | None:
+def pretended() -> KernelTarget | None:
     """The architecture that CPU tensors stand for at the moment, if any."""
     return _set
-
-
-def target_of(device: torch.device) -> Target:
-    """The architecture of `device`. For the CPU the one `for_target` set, sm_90 otherwise."""
-    if device.type == "cuda":
-        return _of_gpu(torch.cuda.current_device() if device.index is None else device.index)
-    return KNOWN["sm_90"] if _set is None else _set
-
-
-@cache
-def _of_gpu(index: int) -> Target:
-    properties = torch.cuda.get_device_properties(index)
-    if torch.version.hip is not None:
-        name = str(properties.gcnArchName).partition(":")[0]
-        shared = KNOWN[name].shared if name in KNOWN else 64 * _KIB
-        return Target(name, properties.multi_processor_count, properties.warp_size, shared)
-    name = f"sm_{properties.major}{properties.minor}"
-    shared = int(getattr(properties, "shared_memory_per_block_optin", KNOWN["sm_86"].shared))
-    return Target(name, properties.multi_processor_count, properties.warp_size, shared)

@@ -1,7 +1,7 @@
-"""The attention backend of devices behind `torch.cuda`: decode and extend on Triton kernels, cache read in place.
+"""The attention backend of devices that Triton compiles for: decode and extend on kernels, cache read in place.
 
-MHA, GQA, MQA, absorbed MLA and sparse MLA (DSA), sliding windows, soft caps, sinks, 8-bit caches with scales. A
-platform package derives a thin class, which is where kernels of one vendor only would go.
+MHA, GQA, MQA, absorbed MLA and sparse MLA (DSA), sliding windows, soft caps, sinks, 8-bit caches with scales. The
+kernels are a package's, which hands them in as `kernels`; what is asked of them is the same on every device.
 
 Graph capture needs no buffers of this class: the kernels read lengths, rows and the request table where the runner
 keeps them, and the number of splits depends on the batch and the table's width, not on the lengths.
@@ -9,8 +9,9 @@ keeps them, and the number of splits depends on the batch and the table's width,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -18,13 +19,11 @@ from sglang_platform.core.attention.backend import AttentionBackend
 from sglang_platform.core.counters import counter
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.rows import FP8_DTYPES
-from sglang_platform.core.torch_cuda.kernels.attention_arguments import one_element
-from sglang_platform.core.torch_cuda.kernels.decode import paged_decode
-from sglang_platform.core.torch_cuda.kernels.dsa_index import index_logits
+from sglang_platform.core.portable.triton.architecture import LaunchShapes
+from sglang_platform.core.portable.triton.attention_shapes import one_element
 from sglang_platform.core.portable.triton.top_slots import top_slots
-from sglang_platform.core.torch_cuda.kernels.extend import paged_extend
 
-__all__ = ["TritonAttentionBackend"]
+__all__ = ["AttentionKernels", "TritonAttentionBackend"]
 
 _decodes = counter("triton.attention.decodes")
 _extends = counter("triton.attention.extends")
@@ -42,8 +41,25 @@ class _Step:
     any_prefix: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class AttentionKernels:
+    """The launch wrappers of a package, with the arguments that these of the packages have: one new token per request
+    over the cache, several of them, and the indexer's logits of sparse attention.
+
+    shapes_of: the launch shapes of the portable kernels on a device.
+    """
+
+    decode: Callable[..., torch.Tensor]
+    extend: Callable[..., torch.Tensor]
+    index_logits: Callable[..., torch.Tensor]
+    shapes_of: Callable[[torch.device], LaunchShapes]
+
+
 class TritonAttentionBackend(AttentionBackend):
     """See the module. Built as `cls(model_runner)`, by a host or without one."""
+
+    kernels: ClassVar[AttentionKernels]
+    """The package's."""
 
     def __init__(self, model_runner: Any) -> None:
         super().__init__(model_runner)
@@ -110,7 +126,7 @@ class TritonAttentionBackend(AttentionBackend):
             return self._forward_sparse(query, layer, kwargs["topk_indices"])
         keys, values = self._buffers(layer)
         out = query.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
-        paged_decode(
+        self.kernels.decode(
             query,
             keys,
             values,
@@ -165,7 +181,7 @@ class TritonAttentionBackend(AttentionBackend):
                 )
             keys, values = query[:1], query[:1]
         out = query.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
-        paged_extend(
+        self.kernels.extend(
             query,
             new_k,
             new_v,
@@ -197,7 +213,7 @@ class TritonAttentionBackend(AttentionBackend):
         pool = self.token_to_kv_pool
         rows, lengths = self._rows_and_lengths(forward_batch)
         width = self._step.longest or self.req_to_token_pool.req_to_token.shape[1]
-        logits = index_logits(
+        logits = self.kernels.index_logits(
             q_index,
             weights,
             pool.get_index_k_with_scale_buffer(layer.layer_id),
@@ -207,7 +223,8 @@ class TritonAttentionBackend(AttentionBackend):
             page_size=pool.page_size,
             width=width,
         )
-        return top_slots(logits, self.req_to_token_pool.req_to_token, rows, lengths, topk=topk)
+        launch = self.kernels.shapes_of(logits.device).select
+        return top_slots(logits, self.req_to_token_pool.req_to_token, rows, lengths, topk=topk, launch=launch)
 
     def _rows_and_lengths(self, forward_batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """For each new token its request's row, and how many tokens it may see."""
@@ -229,7 +246,7 @@ class TritonAttentionBackend(AttentionBackend):
         rows = torch.arange(slots.shape[0], device=slots.device)
         options = self._options(layer, {})
         options["window"] = -1
-        paged_decode(
+        self.kernels.decode(
             query, keys, values, slots, rows, (slots >= 0).sum(1), out, packed=self._packed, **options
         )
         _sparse.add()

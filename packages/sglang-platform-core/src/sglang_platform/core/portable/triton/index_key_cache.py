@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 
 from sglang_platform.core.memory.index_keys import IndexKeyCache
-from sglang_platform.core.torch_cuda.kernels.dsa_store import store_index_keys
-from sglang_platform.core.torch_cuda.kernels.kv_move import MOST_ROWS, BufferTable, Rows
+from sglang_platform.core.portable.triton.buffer_table import BufferTable, Rows
+from sglang_platform.core.portable.triton.index_key_store import store_index_keys
 from sglang_platform.core.portable.triton.launch import launches
+from sglang_platform.core.portable.triton.pool_kernels import PoolKernels
 
 __all__ = ["TritonIndexKeyCache"]
 
@@ -15,9 +16,10 @@ __all__ = ["TritonIndexKeyCache"]
 class TritonIndexKeyCache(IndexKeyCache):
     """Core's cache, over the same buffers; core's torch code serves tensors on the CPU."""
 
-    def __init__(self, made: IndexKeyCache) -> None:
+    def __init__(self, made: IndexKeyCache, kernels: PoolKernels) -> None:
         """Takes the buffers of `made` over."""
         self.__dict__.update(made.__dict__)
+        self._kernels = kernels
         present = [layer for layer, buffer in enumerate(self.buffer) if buffer.shape[0]]
         parts = ([self.keys(layer) for layer in present], [self.scales(layer) for layer in present])
         self._tables = [
@@ -36,11 +38,12 @@ class TritonIndexKeyCache(IndexKeyCache):
             self.buffer[layer_index],
             loc,
             page_size=self.page_size,
+            launch=self._kernels.shapes_of(loc.device).scatter,
         )
 
     def move(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
-        if not launches(tgt_loc) or not 0 < tgt_loc.numel() <= MOST_ROWS:
+        if not launches(tgt_loc) or not 0 < tgt_loc.numel() <= self._kernels.most_rows:
             super().move(tgt_loc, src_loc)
             return
         for table in self._tables:
-            table.move(tgt_loc, src_loc)
+            self._kernels.move(table, tgt_loc, src_loc)

@@ -12,7 +12,8 @@ import torch
 import triton
 import triton.language as tl
 
-from sglang_platform.core.portable.triton.launch import Launch, tuned
+from sglang_platform.core.portable.triton.architecture import Launch
+from sglang_platform.core.portable.triton.launch import portable_shapes
 
 __all__ = ["fused_add_rms_norm", "rms_norm", "rms_norm_kernel"]
 
@@ -90,7 +91,7 @@ def _launch(
     rows, width = x.shape
     if rows == 0 or width == 0:
         return
-    launch = launch or tuned(x.device).reduce
+    launch = launch or portable_shapes(x.device).reduce
     block = triton.next_power_of_2(width)
     # Short rows (the norms of single heads) share a program, so that its threads have work.
     block_n = min(max(launch.elements * 4 // block, 1), triton.next_power_of_2(rows))

@@ -14,7 +14,8 @@ import torch
 import triton
 import triton.language as tl
 
-from sglang_platform.core.portable.triton.launch import Launch, tuned
+from sglang_platform.core.portable.triton.architecture import Launch
+from sglang_platform.core.portable.triton.launch import portable_shapes
 
 __all__ = ["decode_slots", "decode_slots_kernel", "extend_slots", "extend_slots_kernel"]
 
@@ -66,7 +67,7 @@ def extend_slots(
     batch, total = prefix_lens.numel(), out.numel()
     if total == 0:
         return
-    launch = launch or tuned(out.device).allocate
+    launch = launch or portable_shapes(out.device).allocate
     # The longest request is not known here; as many programs as the whole batch could use, within reason.
     programs = min(triton.cdiv(total, launch.elements), _PROGRAMS_PER_REQUEST)
     extend_slots_kernel[(batch, programs)](
@@ -109,7 +110,7 @@ def decode_slots(
     batch = seq_lens.numel()
     if batch == 0:
         return
-    launch = launch or tuned(out.device).allocate
+    launch = launch or portable_shapes(out.device).allocate
     block = min(triton.next_power_of_2(batch), launch.elements)
     decode_slots_kernel[(triton.cdiv(batch, block),)](
         seq_lens, last_loc, free_pages, out, batch,

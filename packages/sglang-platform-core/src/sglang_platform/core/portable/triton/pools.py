@@ -1,4 +1,6 @@
-"""KV pools for devices behind `torch.cuda`: core's pools with Triton kernels for the store and the move.
+"""KV pools for devices that Triton compiles for: core's pools with kernels for the store and the move.
+
+The kernels are the package's, which hands them in as `kernels`; when to launch which is the same on every device.
 
 On tensors of the CPU core's torch code serves, with the same bytes in the end. In SGLang the rest of a pool (buffers,
 descriptors, disaggregation) stays SGLang's, and so does a store that these kernels do not know: another layout than
@@ -20,11 +22,10 @@ from sglang_platform.core.memory.mha import MHATokenToKVPool
 from sglang_platform.core.memory.mla import MLATokenToKVPool
 from sglang_platform.core.memory.rows import FP8_DTYPES, Scale, move_rows
 from sglang_platform.core.portable.torch.host_copies import save_rows
+from sglang_platform.core.portable.triton.buffer_table import BufferTable, Rows
 from sglang_platform.core.portable.triton.index_key_cache import TritonIndexKeyCache
-from sglang_platform.core.torch_cuda.kernels.dsa_store import store_packed
-from sglang_platform.core.torch_cuda.kernels.kv_move import MOST_ROWS, BufferTable, Rows
-from sglang_platform.core.torch_cuda.kernels.kv_store import store_pair
 from sglang_platform.core.portable.triton.launch import launches
+from sglang_platform.core.portable.triton.pool_kernels import PoolKernels
 
 __all__ = ["TritonDSAPool", "TritonMHAPool", "TritonMLAPool"]
 
@@ -35,6 +36,8 @@ _moves = counter("triton.kv_pool.moves")
 class TritonRows(KVCache):
     """What the three pools share: the move, the copies to page-locked memory."""
 
+    kernels: ClassVar[PoolKernels]
+    """The package's."""
     plain_stores_by_host: ClassVar[bool] = False
     """Leave stores that cast nothing to the pool below: SGLang's own kernels for them take one launch as well."""
 
@@ -43,14 +46,14 @@ class TritonRows(KVCache):
     # Moving
 
     def _moves_at_once(self, tgt_loc: torch.Tensor) -> bool:
-        return 0 < tgt_loc.numel() <= MOST_ROWS and launches(tgt_loc)
+        return 0 < tgt_loc.numel() <= self.kernels.most_rows and launches(tgt_loc)
 
     def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
         """One launch for all layers, as if all rows were read first; very many rows take a copy through memory."""
         if not self._moves_at_once(tgt_loc):
             super()._move_kv_cache_impl(tgt_loc, src_loc)
             return
-        self._all_layers().move(tgt_loc, src_loc)
+        self.kernels.move(self._all_layers(), tgt_loc, src_loc)
         _moves.add()
 
     def move_kv_cache_layer(self, layer_id: int, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
@@ -68,7 +71,7 @@ class TritonRows(KVCache):
         buffers = self._slot_buffers(index)
         if self._moves_at_once(tgt_loc):
             table = self._all_layers().part(index * len(buffers), len(buffers))
-            table.move(tgt_loc.reshape(-1), src_loc.reshape(-1))
+            self.kernels.move(table, tgt_loc.reshape(-1), src_loc.reshape(-1))
             _moves.add()
         elif tgt_loc.numel():
             for buffer in buffers:
@@ -145,7 +148,7 @@ class TritonMHAPool(TritonRows, MHATokenToKVPool):
         v_scale: Scale,
         dtype: torch.dtype,
     ) -> None:
-        store_pair(
+        self.kernels.store_pair(
             cache_k,
             cache_v,
             self.k_buffer[layer_idx],
@@ -197,7 +200,7 @@ class _TritonLatentRows(TritonRows, MLATokenToKVPool):
         dtype: torch.dtype,
     ) -> None:
         n, width = loc.numel(), nope.shape[-1]
-        store_pair(
+        self.kernels.store_pair(
             nope.reshape(n, 1, width),
             rope.reshape(n, 1, rope.shape[-1]),
             buffer[..., :width],
@@ -269,13 +272,13 @@ class TritonDSAPool(_TritonLatentRows, DSATokenToKVPool):
         if not self.dsa_kv_cache_store_fp8:
             super()._store_cast(buffer, loc, nope, rope)
             return
-        store_packed(nope, rope, buffer, loc, dtype=self.dtype)
+        self.kernels.store_packed(nope, rope, buffer, loc, dtype=self.dtype)
         _stores.add()
 
     def _create_index_key_cache(self) -> IndexKeyCache:
         made = super()._create_index_key_cache()
         # In SGLang this is SGLang's own class, whose layout depends on the kernels it has chosen: left alone.
-        return TritonIndexKeyCache(made) if type(made) is IndexKeyCache else made
+        return TritonIndexKeyCache(made, self.kernels) if type(made) is IndexKeyCache else made
 
     def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
         super()._move_kv_cache_impl(tgt_loc, src_loc)

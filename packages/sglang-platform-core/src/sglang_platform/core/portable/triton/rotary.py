@@ -12,7 +12,8 @@ import torch
 import triton
 import triton.language as tl
 
-from sglang_platform.core.portable.triton.launch import Launch, tuned
+from sglang_platform.core.portable.triton.architecture import Launch
+from sglang_platform.core.portable.triton.launch import portable_shapes
 
 __all__ = ["rotary_embedding", "rotary_kernel"]
 
@@ -87,7 +88,7 @@ def rotary_embedding(
     tokens, half = positions.numel(), cos_sin_cache.shape[-1] // 2
     if tokens == 0 or half == 0:
         return
-    launch = launch or tuned(query.device).elementwise
+    launch = launch or portable_shapes(query.device).elementwise
     query_heads, key_heads = query.shape[-1] // head_dim, key.shape[-1] // head_dim
     block_half = triton.next_power_of_2(half)
     block_h = min(

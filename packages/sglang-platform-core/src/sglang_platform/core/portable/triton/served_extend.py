@@ -1,13 +1,14 @@
-"""Launches of the extend kernel as served models make them, for compiling without a device; see `launches_decode`."""
+"""Launches of extend attention as served models make them, for compiling without a device; see `served_attention`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 
-from sglang_platform.core.torch_cuda.kernels.extend import paged_extend
-from sglang_platform.core.torch_cuda.kernels.launches_decode import native_fp8
+from sglang_platform.core.portable.triton.served_attention import Launches
 
 __all__ = ["extend_launches"]
 
@@ -15,6 +16,8 @@ _SLOTS = 1 << 21
 
 
 def _extend(
+    paged_extend: Callable[..., Any],
+    eight_bit: torch.dtype,
     q_heads: int,
     kv_heads: int,
     dim: int,
@@ -30,7 +33,7 @@ def _extend(
 ) -> None:
     values = dim if values is None else values
     dtype = torch.bfloat16
-    k = torch.empty(_SLOTS, kv_heads, dim, dtype=native_fp8() if fp8 else dtype)
+    k = torch.empty(_SLOTS, kv_heads, dim, dtype=eight_bit if fp8 else dtype)
     v = k[..., :values] if latent else torch.empty(_SLOTS, kv_heads, values, dtype=k.dtype)
     # Queries, keys and values as they come from one projection, side by side.
     width = q_heads * dim + kv_heads * (dim + values)
@@ -59,14 +62,15 @@ def _extend(
     )
 
 
-def extend_launches() -> Mapping[str, Callable[[], None]]:
+def extend_launches(paged_extend: Callable[..., Any], eight_bit: torch.dtype) -> Launches:
     """By what is served; see `KernelDeclaration.launches`."""
+    extend = partial(_extend, paged_extend, eight_bit)
     return {
-        "gqa 32/8 x 128": lambda: _extend(32, 8, 128),
-        "gqa 32/8 x 128, no prefix": lambda: _extend(32, 8, 128, prefix=False),
-        "gqa 32/8 x 128, fp8 cache": lambda: _extend(32, 8, 128, fp8=True),
-        "gqa 64/8 x 64, sinks, window": lambda: _extend(64, 8, 64, sinks=True, window=128),
-        "gqa 16/8 x 256, cap, window": lambda: _extend(16, 8, 256, logit_cap=50.0, window=4096),
-        "mha 16 x 192/128": lambda: _extend(16, 16, 192, values=128),
-        "mla 16 heads": lambda: _extend(16, 1, 576, values=512, latent=True),
+        "gqa 32/8 x 128": lambda: extend(32, 8, 128),
+        "gqa 32/8 x 128, no prefix": lambda: extend(32, 8, 128, prefix=False),
+        "gqa 32/8 x 128, fp8 cache": lambda: extend(32, 8, 128, fp8=True),
+        "gqa 64/8 x 64, sinks, window": lambda: extend(64, 8, 64, sinks=True, window=128),
+        "gqa 16/8 x 256, cap, window": lambda: extend(16, 8, 256, logit_cap=50.0, window=4096),
+        "mha 16 x 192/128": lambda: extend(16, 16, 192, values=128),
+        "mla 16 heads": lambda: extend(16, 1, 576, values=512, latent=True),
     }

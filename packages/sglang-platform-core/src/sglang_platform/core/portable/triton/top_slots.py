@@ -16,6 +16,9 @@ import torch
 import triton
 import triton.language as tl
 
+from sglang_platform.core.portable.triton.architecture import Launch
+from sglang_platform.core.portable.triton.launch import portable_shapes
+
 __all__ = ["top_slots", "top_slots_kernel"]
 
 
@@ -76,7 +79,13 @@ def top_slots_kernel(
 
 
 def top_slots(
-    logits: torch.Tensor, table: torch.Tensor, rows: torch.Tensor, lengths: torch.Tensor, *, topk: int
+    logits: torch.Tensor,
+    table: torch.Tensor,
+    rows: torch.Tensor,
+    lengths: torch.Tensor,
+    *,
+    topk: int,
+    launch: Launch | None = None,
 ) -> torch.Tensor:
     """int32 [T, topk]: the slots of the topk largest of logits[t, :lengths[t]], by position, then -1.
 
@@ -86,9 +95,10 @@ def top_slots(
     out = torch.full((tokens, topk), -1, dtype=torch.int32, device=logits.device)
     if tokens == 0 or width == 0:
         return out
-    block = min(2048, max(256, triton.next_power_of_2(width)))
+    launch = launch or portable_shapes(logits.device).select
+    block = min(launch.elements, max(256, triton.next_power_of_2(width)))
     top_slots_kernel[(tokens,)](
         logits, table, rows, lengths, out, logits.stride(0), table.stride(0), out.stride(0),
-        K=topk, BLOCK=block, num_warps=8,
+        K=topk, BLOCK=block, num_warps=launch.num_warps,
     )  # fmt: skip
     return out

@@ -1,7 +1,9 @@
-"""The Triton pools against core's own, which is held to independent oracles elsewhere: byte for byte the same."""
+"""The pools of the package `KERNELS_OF` against core's own, which is held to independent oracles elsewhere: byte for byte the same."""
 
 from __future__ import annotations
 
+import importlib
+import os
 from typing import Any
 
 import pytest
@@ -13,10 +15,10 @@ from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.dsa import DSATokenToKVPool
 from sglang_platform.core.memory.mha import MHATokenToKVPool
 from sglang_platform.core.memory.mla import MLATokenToKVPool
-from sglang_platform.core.portable.triton.pools import TritonDSAPool, TritonMHAPool, TritonMLAPool
 
 STORES, MOVES = counter("triton.kv_pool.stores"), counter("triton.kv_pool.moves")
-FP8 = (torch.float8_e4m3fn, torch.float8_e4m3fnuz)
+PARTS = importlib.import_module(f"sglang_platform.{os.environ['KERNELS_OF']}.kv_pools")
+FP8 = tuple(dtype for dtype in PARTS.STORED if "float8_e4m3" in str(dtype))
 
 
 class Layer:
@@ -37,12 +39,12 @@ def pair(kind: str, dtype: torch.dtype, **changes: Any) -> tuple[Any, Any]:
     }
     if kind == "mha":
         keywords = {**common, "head_num": 2, "head_dim": 16, "v_head_dim": 8, **changes}
-        return TritonMHAPool(**keywords), MHATokenToKVPool(**keywords)
+        return PARTS.POOLS["mha"](**keywords), MHATokenToKVPool(**keywords)
     latent = {**common, "kv_lora_rank": 128, "qk_rope_head_dim": 32, **changes}
     if kind == "mla":
-        return TritonMLAPool(**latent), MLATokenToKVPool(**latent)
+        return PARTS.POOLS["mla"](**latent), MLATokenToKVPool(**latent)
     latent |= {"index_head_dim": 128, "kv_cache_dim": changes.get("kv_cache_dim", 160)}
-    return TritonDSAPool(**latent), DSATokenToKVPool(**latent)
+    return PARTS.POOLS["dsa"](**latent), DSATokenToKVPool(**latent)
 
 
 def buffers(pool: Any) -> list[torch.Tensor]:
