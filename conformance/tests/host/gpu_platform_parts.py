@@ -1,6 +1,6 @@
 """The parts of the platform named on the command line, on SGLang's classes; `test_gpu_platforms.py` starts it."""
 
-# ruff: noqa: E402, E731, I001, PT018
+# ruff: noqa: C408, E402, E731, I001, PT018
 
 from pkgutil import resolve_name
 import os

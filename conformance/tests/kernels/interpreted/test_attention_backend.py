@@ -1,4 +1,6 @@
-"""The attention backend of the package `KERNELS_OF` on core's own pools: what a step stores it also reads, for every kind of model."""
+"""The attention backend of the package `KERNELS_OF` on core's own pools: what a step stores it also reads, for every
+kind of model.
+"""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ FP8_MUTANTS = [
     of("kv_store", "subnormals flushed", "fp8", "tl.where(magnitude < ((128 - BIAS) << 23), subnormal", "tl.where(magnitude < ((128 - BIAS) << 23), 0"),
     of("kv_store", "the sign lost", "fp8", "codes |= sign", "codes |= 0"),
     of("kv_store", "NaN stored as a number", "fp8", f"tl.where(x != x, {NAN_CODE}, codes)", "codes"),
-    of("kv_store", "the other bias", "fp8", *OTHER_BIAS),
+    of("kv_store", "the other bias", "fp8", *BIAS),
 ]  # fmt: skip
 
 

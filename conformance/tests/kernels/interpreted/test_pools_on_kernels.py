@@ -1,4 +1,6 @@
-"""The pools of the package `KERNELS_OF` against core's own, which is held to independent oracles elsewhere: byte for byte the same."""
+"""The pools of the package `KERNELS_OF` against core's own, which is held to independent oracles elsewhere: byte for
+byte the same.
+"""
 
 from __future__ import annotations
 

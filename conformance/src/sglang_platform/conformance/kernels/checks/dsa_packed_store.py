@@ -39,7 +39,8 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
 
         def run(
             random: torch.Generator = random, n: int = n, rank: int = rank, rope: int = rope,
-            dtype: torch.dtype = dtype, target: KernelTarget | None = target, source: torch.dtype = source, layout: str = layout,
+            dtype: torch.dtype = dtype, target: KernelTarget | None = target,
+            source: torch.dtype = source, layout: str = layout,
         ) -> list[Outcome]:  # fmt: skip
             return _run(entry, device, random, n, rank, rope, dtype, target, source, layout)
 

@@ -33,7 +33,8 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
 
         def run(
             random: torch.Generator = random, n: int = n, width: int = width, group: int | None = group,
-            dtype: torch.dtype = dtype, target: KernelTarget | None = target, source: torch.dtype = source, apart: bool = apart,
+            dtype: torch.dtype = dtype, target: KernelTarget | None = target,
+            source: torch.dtype = source, apart: bool = apart,
         ) -> list[Outcome]:  # fmt: skip
             return _run(
                 entry, device, activations(random, n, width, source, device, apart), group, dtype, target

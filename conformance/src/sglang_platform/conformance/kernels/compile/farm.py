@@ -40,7 +40,7 @@ class Row:
 
 
 def compile_all(declared: Sequence[KernelDeclaration], workers: int | None = None) -> Iterator[Row]:
-    """Every row, for each target of each declaration, as they come. A launch that raises becomes a row with that fault."""
+    """Every row of every target, as they come. A launch that raises becomes a row with that fault."""
     if os.environ.get("TRITON_INTERPRET") == "1":
         raise RuntimeError("compiling needs a process without TRITON_INTERPRET")
     tasks = [(d, target) for d in declared for target in d.targets]

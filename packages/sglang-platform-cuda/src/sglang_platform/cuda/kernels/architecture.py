@@ -70,7 +70,7 @@ class IndexShape:
 
 @dataclass(frozen=True, kw_only=True)
 class CudaArchitecture(Architecture):
-    """converts_fp8: the 8-bit formats that one instruction makes from float32, rounding to nearest even; the others take
+    """converts_fp8: the 8-bit formats that one instruction makes from float32, rounding to nearest even; others take
     integer arithmetic. store, move: rows into a KV pool and within one. quantise: `elements` per warp, and the most
     warps."""
 

@@ -72,7 +72,8 @@ def move_rows_kernel(
 def move(
     table: BufferTable, tgt_loc: torch.Tensor, src_loc: torch.Tensor, *, launch: Launch | None = None
 ) -> None:
-    """Move rows `src_loc` [n] to `tgt_loc` [n] in every buffer of `table`; 0 < n <= MOST_ROWS, no target named twice."""
+    """Move rows `src_loc` [n] to `tgt_loc` [n] in every buffer of `table`. 0 < n <= MOST_ROWS; no target
+    is named twice."""
     n = tgt_loc.numel()
     launch = launch or ARCHITECTURES.of(tgt_loc.device).move
     block_n = triton.next_power_of_2(n)

@@ -1,4 +1,7 @@
-"""Launches of these kernels as served models make them, for compiling without a device; see `KernelDeclaration.launches`."""
+"""Launches of these kernels as served models make them, for compiling without a device.
+
+See `KernelDeclaration.launches`.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """The record of an AMD architecture: everything that the launch wrappers of this package decide by.
 
-CDNA has 512 registers per lane and little LDS, so what decode has in flight lives in registers: the stages of a loop are
-few, and the waves per SIMD decide how many registers a wave may use. A matrix instruction takes 16 rows, since the
+CDNA has 512 registers per lane and little LDS, so what decode has in flight lives in registers: the stages of a loop
+are few, and the waves per SIMD decide how many registers a wave may use. A matrix instruction takes 16 rows, since the
 groups of heads in GQA are that small; with 32 half of each product would be padding.
 
 A wave has 64 lanes, so 4 waves load 4 KiB at once, and 4096 bf16 elements are two loads.
 
 The numbers in `tuning/` were chosen to fit registers and LDS without spills (see the generated table of kernels); none
-was timed on a device yet. LDS per workgroup and 8-bit conversions: AMD's CDNA2, CDNA3 and CDNA4 instruction set manuals.
+was timed on a device yet. LDS per workgroup and 8-bit conversions: AMD's instruction set manuals of CDNA2, 3 and 4.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class DecodeShape:
 
 @dataclass(frozen=True, kw_only=True)
 class ExtendShape:
-    """Queries and keys of a block, waves of a program, pipeline stages, and how many waves a SIMD is to hold at once."""
+    """Queries and keys of a block, waves of a program, pipeline stages, and how many waves a SIMD is to hold."""
 
     block_m: int
     block_n: int
@@ -83,10 +83,10 @@ class IndexShape:
 
 @dataclass(frozen=True, kw_only=True)
 class RocmArchitecture(Architecture):
-    """converts_fp8: the 8-bit formats that one instruction makes from float32, rounding to nearest even; the others take
-    integer arithmetic. e4m3: which of the two e4m3 formats a cache is given here. store, move: rows into a KV pool and
-    within one. quantise: `elements` per wave, and the most waves. decode_latent_fp8: absorbed MLA over an 8-bit cache,
-    where widened rows and the codes of the next ones do not both fit the registers."""
+    """converts_fp8: the 8-bit formats that one instruction makes from float32, rounding to nearest even; others take
+    integer arithmetic. e4m3: which of the two e4m3 formats a cache is given here. store, move: rows into a KV pool
+    and within one. quantise: `elements` per wave, and the most waves. decode_latent_fp8: absorbed MLA over an 8-bit
+    cache, where widened rows and the codes of the next ones do not both fit the registers."""
 
     backend: str = "hip"
     warp: int = 64

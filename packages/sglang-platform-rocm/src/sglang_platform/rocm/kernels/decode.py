@@ -5,7 +5,7 @@ For query head h of request b, with n = seq_lens[b] cached tokens and slot t_j =
     s_j = scale * k_scale * q[b, h] . k[t_j, h / G]         (soft-capped where asked)
     out[b, h] = v_scale * sum_j softmax_j(s_j) v[t_j, h / G],   n - 1 - window <= j < n
 
-A program takes one request, up to BLOCK_H query heads that share a KV head (so that the products run on matrix units
+A program takes one request, up to BLOCK_H query heads that share a KV head (so that the products run on matrix cores
 and the cache is read once for all of them), and one split. Splits are equal shares of the visible tokens, rounded up
 to BLOCK_N, computed on the device from the length: a captured graph replays with other lengths. Each leaves its
 normalised output and log2 of its sum of exponentials; `merge.merge_kernel` joins them. One split writes the output.
@@ -89,10 +89,15 @@ def decode_kernel(
     m = tl.full((BLOCK_H,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_H,), tl.float32)
     acc = tl.zeros((BLOCK_H, VALUES), tl.float32)
+    # Slots are fetched a block ahead: the rows of a block then wait for one load of the table less.
+    token = start + tl.arange(0, BLOCK_N)
+    ahead = tl.load(table_row + token, mask=token < end, other=0)
     for position in range(start, end, BLOCK_N):
         token = position + tl.arange(0, BLOCK_N)
         live = token < end
-        slot = tl.load(table_row + token, mask=live, other=0).to(tl.int64)
+        slot = ahead.to(tl.int64)
+        later = token + BLOCK_N
+        ahead = tl.load(table_row + later, mask=later < end, other=0)
         k_row = slot[:, None] * k_stride_s
         if PACKED:
             k = packed_latent(k_head, k_row, live, MAIN, FORMAT, IN_HARDWARE, q.dtype)

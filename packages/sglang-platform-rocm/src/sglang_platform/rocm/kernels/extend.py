@@ -50,11 +50,17 @@ def _attend(
     main = tl.arange(0, MAIN)
     values = tl.arange(0, VALUES)
     live_v = values < DV
+    if PAGED:
+        # Slots are fetched a block ahead: the rows of a block then wait for one load of the table less.
+        key = first + tl.arange(0, BLOCK_N)
+        ahead = tl.load(table_row + key, mask=key < end, other=0)
     for at in range(first, end, BLOCK_N):
         key = at + tl.arange(0, BLOCK_N)
         live = key < end
         if PAGED:
-            row = tl.load(table_row + key, mask=live, other=0).to(tl.int64)
+            row = ahead.to(tl.int64)
+            later = key + BLOCK_N
+            ahead = tl.load(table_row + later, mask=later < end, other=0)
         else:
             row = key.to(tl.int64)
         k = load_rows(

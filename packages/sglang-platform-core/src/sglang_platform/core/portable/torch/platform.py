@@ -1,7 +1,7 @@
 """The base of a platform whose parts are its own or the host's, by rule.
 
-For a backend that keeps an identity the host knows, so that the host loses none of its own features for the device. In a
-host its rules say which of the parts below serve; `SGLANG_PLATFORM_PARTS` overrides them.
+For a backend that keeps an identity the host knows, so that the host loses none of its own features for the device.
+In a host its rules say which of the parts below serve; `SGLANG_PLATFORM_PARTS` overrides them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a package says of the architectures it serves, and how the one at hand is found.
 
-A package keeps one file per architecture in a folder, each with one `RECORD`: everything that its launch wrappers decide
-by. `Architectures` finds them by file name, so that a new architecture is a new file. Nothing here is imported that a
-declaration may not import: no compiler, and torch only where a device is asked.
+A package keeps one file per architecture in a folder, each with one `RECORD`: everything that its launch wrappers
+decide by. `Architectures` finds them by file name, so that a new architecture is a new file. Nothing here is imported
+that a declaration may not import: no compiler, and torch only where a device is asked.
 
 Wrappers ask `Architectures.of`, never torch, so that they run on CPU tensors too: in Triton's interpreter, and under a
 driver without a device, for the target that `for_architecture` sets.
@@ -121,7 +121,7 @@ class Architectures(Mapping[str, A], Generic[A]):
     def _read(self) -> dict[str, A]:
         if not self._records:
             folder = importlib.import_module(self._package)
-            # sm_90 before sm_100.
+            # Shorter names first: numbers in names then ascend.
             files = sorted(
                 pkgutil.iter_modules(folder.__path__), key=lambda file: (len(file.name), file.name)
             )
@@ -162,8 +162,8 @@ class Architectures(Mapping[str, A], Generic[A]):
         return self[self.fallback]
 
     def of(self, device: torch.device) -> A:
-        """The record for `device`, with the device's own numbers. For the CPU that of the architecture its tensors stand
-        for."""
+        """The record for `device`, with the device's own numbers. For the CPU that of the architecture its tensors
+        stand for."""
         if _set is not None:
             return self.serving(_set.name)
         if device.type == "cpu":

@@ -1,4 +1,4 @@
-"""Where the rows of many buffers lie, as one kernel reads them: a table of addresses, so that one launch serves all layers."""
+"""Where the rows of many buffers lie: a table of addresses for a kernel, so that one launch serves all layers."""
 
 from __future__ import annotations
 

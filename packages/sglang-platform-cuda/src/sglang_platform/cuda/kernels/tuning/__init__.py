@@ -1,4 +1,4 @@
-"""One file per architecture, named as the compiler names it, each with its `RECORD`. A new architecture is a new file."""
+"""One file per architecture, named as the compiler names it, with its `RECORD`. A new architecture is a new file."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""H100 and H200: 227 KiB of shared memory, and wgmma, which takes 64 rows per group of 4 warps. A group of 64 heads is one
-wgmma, which MLA has."""
+"""H100 and H200: 227 KiB of shared memory, and wgmma, which takes 64 rows per group of 4 warps.
+
+A group of 64 heads is one wgmma, which MLA has.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file per architecture, named as the compiler names it, each with its `RECORD`. A new architecture is a new file."""
+"""One file per architecture, named as the compiler names it, with its `RECORD`. A new architecture is a new file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["ARCHITECTURES", "FALLBACK"]
 
 FALLBACK = "gfx90a"
-"""Serves an architecture that has no file and that no record stands in for: the least LDS, and no 8-bit conversion taken
-for granted."""
+"""Serves an architecture that has no file and that no record stands in for: the least LDS, and no 8-bit conversion
+taken for granted."""
 
 
 def _measure(device: torch.device) -> Measured:

@@ -1,5 +1,7 @@
-"""MI210 and MI250: 64 KiB of LDS, 512 registers per lane, no 8-bit floats. The least of all that are served. Processors of one
-die of an MI250X."""
+"""MI210 and MI250: 64 KiB of LDS, 512 registers per lane, no 8-bit floats. The least of all that are served.
+
+Processors of one die of an MI250X.
+"""
 
 from __future__ import annotations
 
