@@ -7,7 +7,8 @@
 2. The rows of `gpu_rows/`, each against the device's copy bandwidth and the peers that can be imported here.
 
 Writes `gpu.json` and `gpu.svg` (a roofline) into the folder and prints a table. It needs a GPU, torch 2.11 or later and
-triton 3.6 or later; FlashInfer, FlashAttention and SGLang are measured where they are installed. `--pretend sm_90` runs
+triton 3.6 or later; FlashInfer, FlashAttention and SGLang are measured where they are installed. `--pretend sm_90`, or
+`--platform rocm --pretend gfx942`, runs
 all of it but the measuring on a machine without a GPU: wrappers run and compile, nothing is executed, no time is noted.
 """
 
@@ -23,6 +24,7 @@ import gpu_roofline
 import gpu_rows
 import gpu_table
 import gpu_timing
+from gpu_rows import package
 
 
 def main() -> int:
@@ -37,8 +39,12 @@ def main() -> int:
     parser.add_argument(
         "--pretend", metavar="TARGET", help="no GPU: compile for this target and measure nothing"
     )
+    parser.add_argument(
+        "--platform", choices=("cuda", "rocm"), help="the package; that of torch when left out"
+    )
     options = parser.parse_args()
 
+    package.choose(options.platform)
     device, target = _device(options.pretend)
     if device is None:
         print(target, file=sys.stderr)
@@ -57,7 +63,11 @@ def main() -> int:
         (options.results / "gpu.json").write_text(json.dumps(record, indent=1))
         print("a kernel is wrong on this device: nothing was measured", file=sys.stderr)
         return 1
-    timer = gpu_timing.Pretended(target) if options.pretend else gpu_timing.Timer(device, options.repeats)
+    timer = (
+        gpu_timing.Pretended(package.architectures()[target])
+        if options.pretend
+        else gpu_timing.Timer(device, options.repeats)
+    )
     record["copy_bandwidth"] = timer.copy_bandwidth()
     names = [name for name in options.only.split(",") if name] or list(gpu_rows.GROUPS)
     for name in names:
@@ -75,9 +85,10 @@ def _device(pretended: str | None) -> tuple[Any, str]:
     """The device and its architecture, or None and why there is none."""
     import torch
 
-    from sglang_platform.core.torch_cuda.kernels.target import target_of
-
     if pretended:
+        if pretended not in package.architectures():
+            known = ", ".join(package.architectures())
+            return None, f"{pretended} is no architecture of --platform {package.platform()} ({known})"
         return torch.device("cpu"), pretended
     if not torch.cuda.is_available():
         return None, (
@@ -85,18 +96,15 @@ def _device(pretended: str | None) -> tuple[Any, str]:
             f"{torch.version.cuda}, HIP {torch.version.hip}). --pretend sm_90 goes through without one."
         )
     device = torch.device("cuda", torch.cuda.current_device())
-    return device, target_of(device).name
+    return device, package.architectures().of(device).name
 
 
 def _correct(device: Any, target: str, seeds: int, record: dict[str, Any]) -> bool:
     from sglang_platform.conformance.kernels.interpreter.run import run_cases
-    from sglang_platform.conformance.kernels.load import declarations, named
+    from sglang_platform.conformance.kernels.load import declarations
 
-    place = "sglang_platform.rocm.platform:RocmSRTPlatform"
-    if not target.startswith("gfx"):
-        place = "sglang_platform.cuda.platform:CudaSRTPlatform"
     good = True
-    for declared in declarations(named(place).kernels):
+    for declared in declarations([f"sglang_platform.{package.platform()}.kernels.declared:KERNELS"]):
         if declared.exclusions.get(target):
             continue
         outcomes = [outcome for seed in range(seeds) for outcome in run_cases(declared, device, seed)]

@@ -99,7 +99,7 @@ class Timer:
 class Pretended:
     """Builds every row and launches ours under a driver without a device; no time is noted."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: Any) -> None:
         self._target = target
 
     def copy_bandwidth(self) -> None:

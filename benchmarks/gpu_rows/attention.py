@@ -8,9 +8,7 @@ from typing import Any
 import torch
 
 from gpu_rows import Built, Row, filled
-from sglang_platform.core.torch_cuda.kernels.decode import paged_decode
-from sglang_platform.core.torch_cuda.kernels.extend import paged_extend
-from sglang_platform.core.torch_cuda.kernels.launches_decode import native_fp8
+from gpu_rows.package import kernel, native_fp8
 
 OURS = "sglang_platform"
 _PAGE = 64
@@ -81,7 +79,7 @@ def _gqa_decode(device: torch.device, batch: int, context: int, eight_bit: bool)
     scale = torch.ones(1, device=device) if eight_bit else None
 
     def ours() -> None:
-        paged_decode(
+        kernel("decode:paged_decode")(
             q, cache.k, v, cache.table, cache.rows, cache.lengths, out,
             scale=dim**-0.5, k_scale=scale, v_scale=scale, max_len=context,
         )  # fmt: skip
@@ -170,7 +168,7 @@ def _mla_decode(device: torch.device, batch: int, context: int, eight_bit: bool)
     scale = torch.ones(1, device=device) if eight_bit else None
 
     def ours() -> None:
-        paged_decode(
+        kernel("decode:paged_decode")(
             q, cache.k, cache.k[..., :values], cache.table, cache.rows, cache.lengths, out,
             scale=192**-0.5, k_scale=scale, v_scale=scale, max_len=context,
         )  # fmt: skip
@@ -208,7 +206,7 @@ def _prefill(device: torch.device, batch: int, new: int, prefix: int) -> Built:
     prefixes = torch.full((batch,), prefix, dtype=torch.int64, device=device)
 
     def ours() -> None:
-        paged_extend(
+        kernel("extend:paged_extend")(
             q, k, v, cache.k, v_cache, cache.table, cache.rows, start, prefixes, out,
             max_new=new, scale=dim**-0.5, any_prefix=prefix > 0,
         )  # fmt: skip

@@ -10,11 +10,9 @@ from typing import Any
 import torch
 
 from gpu_rows import Built, Row, filled
+from gpu_rows.package import kernel, native_fp8, part
 from sglang_platform.core.memory.paged import PagedTokenToKVPoolAllocator
-from sglang_platform.core.torch_cuda.allocator import TritonPagedAllocator
-from sglang_platform.core.torch_cuda.kernels.kv_move import BufferTable, Rows
-from sglang_platform.core.torch_cuda.kernels.kv_store import store_pair
-from sglang_platform.core.torch_cuda.kernels.launches_decode import native_fp8
+from sglang_platform.core.portable.triton.buffer_table import BufferTable, Rows
 
 __all__ = ["rows"]
 
@@ -54,7 +52,10 @@ def _store(n: int, eight_bit: bool, device: torch.device) -> Built:
             buffer[loc] = x if scale is None else (x / scale).to(dtype).view(torch.uint8)
 
     moved = 2 * k.numel() * (_BF16.itemsize + dtype.itemsize)
-    built = Built({OURS: lambda: store_pair(k, v, k_out, v_out, loc, scale, scale, dtype=dtype)}, moved)
+    built = Built(
+        {OURS: lambda: kernel("kv_store:store_pair")(k, v, k_out, v_out, loc, scale, scale, dtype=dtype)},
+        moved,
+    )
     built.add("torch", lambda: with_torch)
     if not eight_bit:
         built.add("sglang", lambda: _sglang_store(k, v, k_out, v_out, loc))
@@ -75,13 +76,14 @@ def _move(n: int, device: torch.device) -> Built:
     buffers = [filled((32768, 1024), _BF16, device) for _ in range(64)]
     places = torch.randperm(32768, device=device)
     target, source = places[:n], places[n : 2 * n]
+    move = kernel("kv_move:move")
     table = BufferTable([Rows(buffer) for buffer in buffers])
 
     def with_torch() -> None:
         for buffer in buffers:
             buffer[target] = buffer[source]
 
-    built = Built({OURS: lambda: table.move(target, source)}, 2 * n * 64 * 1024 * 2)
+    built = Built({OURS: lambda: move(table, target, source)}, 2 * n * 64 * 1024 * 2)
     built.add("torch", lambda: with_torch)
     return built
 
@@ -108,7 +110,7 @@ def _allocate(batch: int, device: torch.device) -> Built:
 
         return run
 
-    built = Built({OURS: history(TritonPagedAllocator)}, batch * 1008 * 8)
+    built = Built({OURS: history(part("allocator"))}, batch * 1008 * 8)
     built.add("core's torch code", lambda: history(PagedTokenToKVPoolAllocator))
     built.add("sglang", lambda: history(_sglang_allocator()))
     return built
@@ -140,7 +142,6 @@ class _Decoder(torch.nn.Module):
 def _replay(n: int, device: torch.device) -> Built:
     """A step through the runner; the bare replay of the same graph is what it cannot be faster than."""
     from sglang_platform.core.attention.batch import ForwardBatch, ForwardMode
-    from sglang_platform.core.torch_cuda.graph_runner import TorchCudaGraphRunner
 
     model = _Decoder(device)
     integers = [torch.ones(n, dtype=torch.int64, device=device) for _ in range(5)]
@@ -160,7 +161,7 @@ def _replay(n: int, device: torch.device) -> Built:
         init_forward_metadata_in_graph=lambda *_: None,
     )
     sizes = [1, 8, 32]
-    runner = TorchCudaGraphRunner(
+    runner = part("graph_runner")(
         SimpleNamespace(model=model, attn_backend=backend, device=device, graph_batch_sizes=sizes)
     )
     bare = runner.captured[min(size for size in sizes if size >= n)].graph.replay

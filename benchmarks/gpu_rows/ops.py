@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import torch
 
 from gpu_rows import Built, Row, filled
+from gpu_rows.package import kernel, native_fp8
 from sglang_platform.core.ops import reference
-from sglang_platform.core.torch_cuda.kernels import activation, norm, quantise, rotary
-from sglang_platform.core.torch_cuda.kernels.launches_decode import native_fp8
+from sglang_platform.core.portable.triton import activation, norm, rotary
 
 __all__ = ["rows"]
 
@@ -34,16 +35,23 @@ def rows() -> Iterator[Row]:
             yield Row(name, case, "memory", 2 * n * 40 * 128 * 2, partial(_rotary, n, neox))
 
 
+def _shapes(device: torch.device) -> Any:
+    return kernel("launch_shapes:shapes_of")(device)
+
+
 def _rms_norm(n: int, device: torch.device) -> Built:
     x, weight = filled((n, 4096), _BF16, device), filled((4096,), _BF16, device)
-    built = Built({OURS: lambda: norm.rms_norm(x, weight, 1e-6)}, 2 * x.nbytes)
+    built = Built({OURS: lambda: norm.rms_norm(x, weight, 1e-6, launch=_shapes(device).reduce)}, 2 * x.nbytes)
     built.add("torch", lambda: lambda: torch.nn.functional.rms_norm(x, (4096,), weight, 1e-6))
     return built
 
 
 def _fused_add_rms_norm(n: int, device: torch.device) -> Built:
     x, residual, weight = (filled(shape, _BF16, device) for shape in ((n, 4096), (n, 4096), (4096,)))
-    built = Built({OURS: lambda: norm.fused_add_rms_norm(x, residual, weight, 1e-6)}, 4 * x.nbytes)
+    built = Built(
+        {OURS: lambda: norm.fused_add_rms_norm(x, residual, weight, 1e-6, launch=_shapes(device).reduce)},
+        4 * x.nbytes,
+    )
     built.add("torch", lambda: lambda: reference.fused_add_rms_norm(x, residual, weight, 1e-6))
     built.add("flashinfer", lambda: partial(_flashinfer().fused_add_rmsnorm, x, residual, weight, 1e-6))
     return built
@@ -51,14 +59,16 @@ def _fused_add_rms_norm(n: int, device: torch.device) -> Built:
 
 def _quantise(n: int, device: torch.device) -> Built:
     x, dtype = filled((n, 4096), _BF16, device), native_fp8()
-    built = Built({OURS: lambda: quantise.quantise_per_token(x, dtype)}, x.nbytes * 3 // 2)
+    built = Built({OURS: lambda: kernel("quantise:quantise_per_token")(x, dtype)}, x.nbytes * 3 // 2)
     built.add("torch", lambda: lambda: reference.quantise_per_token(x, dtype))
     return built
 
 
 def _silu(n: int, device: torch.device) -> Built:
     x = filled((n, 2 * 14336), _BF16, device)
-    built = Built({OURS: lambda: activation.silu_and_mul(x)}, x.nbytes * 3 // 2)
+    built = Built(
+        {OURS: lambda: activation.silu_and_mul(x, launch=_shapes(device).elementwise)}, x.nbytes * 3 // 2
+    )
     built.add("torch", lambda: lambda: reference.silu_and_mul(x))
     built.add("flashinfer", lambda: partial(_flashinfer().silu_and_mul, x))
     return built
@@ -69,7 +79,10 @@ def _rotary(n: int, neox: bool, device: torch.device) -> Built:
     cache, positions = filled((8192, 128), torch.float32, device), torch.arange(n, device=device) % 8192
     ours, with_torch = (
         partial(rotate, positions, query, key, 128, cache, neox=neox)
-        for rotate in (rotary.rotary_embedding, reference.rotary_embedding)
+        for rotate in (
+            partial(rotary.rotary_embedding, launch=_shapes(device).elementwise),
+            reference.rotary_embedding,
+        )
     )
     built = Built({OURS: ours}, 2 * (query.nbytes + key.nbytes))
     built.add("torch", lambda: with_torch)

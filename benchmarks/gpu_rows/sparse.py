@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import torch
 
 from gpu_rows import Built, Row, filled
-from sglang_platform.core.torch_cuda.kernels.decode import paged_decode
-from sglang_platform.core.torch_cuda.kernels.dsa_index import index_logits
-from sglang_platform.core.torch_cuda.kernels.dsa_topk import top_slots
-from sglang_platform.core.torch_cuda.kernels.launches_decode import native_fp8
+from gpu_rows.package import kernel, native_fp8
+from sglang_platform.core.portable.triton.top_slots import top_slots
 
 OURS = "sglang_platform"
 _CASES = ((32, 32768), (1, 32768), (1, 131072), (8, 131072))
@@ -40,7 +38,7 @@ def _index(device: torch.device, batch: int, context: int) -> Built:
     q, weights = filled((batch, 64, 128), torch.bfloat16, device), filled((batch, 64), torch.float32, device)
 
     def ours() -> None:
-        index_logits(
+        kernel("dsa_index:index_logits")(
             q, weights, buffer, table, request, lengths, page_size=64, width=context, key_dtype=native_fp8()
         )
 
@@ -50,7 +48,12 @@ def _index(device: torch.device, batch: int, context: int) -> Built:
 def _select(device: torch.device, batch: int, context: int) -> Built:
     table, request, lengths = _table(device, batch, context)
     logits = filled((batch, context), torch.float32, device)
-    built = Built({OURS: lambda: top_slots(logits, table, request, lengths, topk=_TOPK)}, batch * context * 4)
+    launch = kernel("launch_shapes:shapes_of")(device).select
+
+    def ours() -> None:
+        top_slots(logits, table, request, lengths, topk=_TOPK, launch=launch)
+
+    built = Built({OURS: ours}, batch * context * 4)
     built.add("torch.topk", lambda: lambda: logits.topk(_TOPK, dim=1, sorted=False))
     return built
 
@@ -64,7 +67,7 @@ def _attend(device: torch.device, batch: int, context: int) -> Built:
     out = torch.empty(batch, 128, 512, dtype=torch.bfloat16, device=device)
 
     def ours() -> None:
-        paged_decode(
+        kernel("decode:paged_decode")(
             q,
             cache,
             cache[..., :512],

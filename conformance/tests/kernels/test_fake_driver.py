@@ -9,78 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = """
-import sys
-import torch
-import triton
-import triton.language as tl
-from sglang_platform.conformance.kernels.compile.fake_driver import pretend
-from sglang_platform.conformance.kernels.compile.judge import faults
-from sglang_platform.conformance.kernels.compile.machine_code import read
-from sglang_platform.core.contract.kernels import CompileLimits
-from sglang_platform.core.torch_cuda.kernels.target import KNOWN, target_of
-
-
-@triton.jit
-def product(a, b, o, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
-    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
-    x = tl.load(a + m[:, None] * K + k[None, :])
-    y = tl.load(b + k[:, None] * N + n[None, :])
-    tl.store(o + m[:, None] * N + n[None, :], tl.dot(x, y))
-
-
-@triton.jit
-def strided(a, o, stride, N: tl.constexpr):
-    i = tl.arange(0, N)
-    tl.store(o + i, tl.load(a + i * stride))
-
-
-def launch(target, M=64, N=64, K=64, grid=(3,)):
-    a, b = (torch.ones(s, dtype=torch.bfloat16) for s in ((M, K), (K, N)))
-    o = torch.zeros(M, N)
-    with pretend(target) as launches:
-        assert target_of(a.device).name == target
-        product[grid](a, b, o, M=M, N=N, K=K)
-    assert not o.any(), "nothing may be executed"
-    return launches
-
-
-strict = CompileLimits(why="a test", matrix=True)
-for target, instruction in (("sm_80", "mma.sync"), ("sm_90", "wgmma"), ("sm_100", "tcgen05.mma"), ("gfx942", "mfma")):
-    (one,) = launch(target)
-    code = read(one.kernel)
-    assert one.grid == (3, 1, 1) and one.name == "product", one
-    assert code.matrix == instruction and code.registers > 16 and code.shared > 0, code
-    assert faults(code, strict, KNOWN[target]) == [], faults(code, strict, KNOWN[target])
-
-# The same kernel twice on one target: the second launch is recorded too.
-assert len(launch("sm_90")) == 1
-
-for target, fails in (("sm_80", True), ("gfx942", True)):
-    try:
-        launch(target, 16, 16, 4096)
-    except triton.runtime.errors.OutOfResources as error:
-        assert "shared memory" in str(error)
-    else:
-        raise AssertionError(f"too much shared memory for {target} went through")
-
-try:
-    launch("sm_90", grid=(1, 1, 70000))
-except ValueError as error:
-    assert "grid z is 70000" in str(error)
-else:
-    raise AssertionError("a grid no device takes went through")
-
-with pretend("sm_90") as launches:
-    strided[(1,)](torch.ones(4096), torch.ones(1024), 3, N=1024)
-found = faults(read(launches[0].kernel), strict, KNOWN["sm_90"])
-assert any("no matrix instruction" in f for f in found) and any("16 bytes" in f for f in found), found
-assert not any("16 bytes" in f for f in faults(read(launches[0].kernel), CompileLimits(why="", wide_loads=False),
-                                               KNOWN["sm_90"]))
-few = CompileLimits(why="", wide_loads=False, registers=4)
-assert any("registers" in f for f in faults(read(launches[0].kernel), few, KNOWN["sm_90"]))
-print("all seen")
-"""
+SCRIPT = Path(__file__).parent / "launches_without_a_device.py"
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +17,11 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("triton")
 
 
-def test_wrappers_compile_and_are_refused_as_on_a_device(cache: Path, tmp_path: Path) -> None:
+def test_wrappers_compile_and_are_refused_as_on_a_device(cache: Path) -> None:
     """In a process of its own: a process that compiles must not have met the interpreter."""
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
     environment = {**os.environ, "TRITON_CACHE_DIR": str(cache)}
     environment.pop("TRITON_INTERPRET", None)
     done = subprocess.run(
-        [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, str(SCRIPT)], env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "all seen", done.stderr[-3000:]

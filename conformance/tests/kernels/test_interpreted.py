@@ -8,15 +8,25 @@ import pytest
 
 from sglang_platform.conformance.kernels.interpreter.process import run_tests
 
+INTERPRETED = Path(__file__).parent / "interpreted"
 
+
+@pytest.mark.parametrize("file", ["test_number_formats.py", "test_watched_accesses.py"])
+def test_in_the_interpreter(file: str) -> None:
+    run_tests(INTERPRETED / file)
+
+
+@pytest.mark.parametrize("package", ["cuda", "rocm"])
 @pytest.mark.parametrize(
     "file",
     [
-        "test_number_formats.py",
-        "test_watched_accesses.py",
         "test_attention_kernels.py",
         "test_attention_backend.py",
+        "test_memory_and_op_kernels.py",
+        "test_pools_on_kernels.py",
     ],
 )
-def test_in_the_interpreter(file: str) -> None:
-    run_tests(Path(__file__).parent / "interpreted" / file)
+def test_a_package_in_the_interpreter(file: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package whose kernels, pools and attention are tested is named in the environment."""
+    monkeypatch.setenv("KERNELS_OF", package)
+    run_tests(INTERPRETED / file, timeout=900)

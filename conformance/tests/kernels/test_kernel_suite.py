@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 from sglang_platform.conformance.kernels.case import Case, compare
-from sglang_platform.core.contract.kernels import CompileLimits, KernelDeclaration
+from sglang_platform.core.contract.kernels import CompileLimits, KernelDeclaration, KernelTarget
 
 
 @triton.jit
@@ -40,9 +40,14 @@ def launches():
     return {"1M": lambda: double(torch.empty(1 << 20))}
 
 
+TARGETS = (
+    KernelTarget(name="sm_80", backend="cuda", arch=80, warp=32, shared=163 * 1024, processors=108),
+    KernelTarget(name="sm_90", backend="cuda", arch=90, warp=32, shared=227 * 1024, processors=132),
+    KernelTarget(name="gfx942", backend="hip", arch="gfx942", warp=64, shared=64 * 1024, processors=304),
+)
 KERNELS = KernelDeclaration(
     name="double", entry="vendor:double", check="vendor:cases", launches="vendor:launches",
-    limits={"double_kernel": CompileLimits(why="a copy")}, targets=("sm_80", "sm_90", "gfx942"),
+    limits={"double_kernel": CompileLimits(why="a copy")}, targets=TARGETS,
 )
 
 
@@ -93,8 +98,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_good_kernel_passes_and_its_table_is_written(tmp_path: Path, cache: Path) -> None:
     source = VENDOR.replace(
-        'targets=("sm_80", "sm_90", "gfx942")',
-        'targets=("sm_80", "sm_90", "gfx942"), exclusions={"sm_80/1M": "this is why"}',
+        "targets=TARGETS",
+        'targets=TARGETS, exclusions={"sm_80/1M": "this is why"}',
     )
     done = run(tmp_path, source, cache)
     assert done.returncode == 0, done.stdout

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from sglang_platform.core.torch_cuda.build import TorchBuild
+from sglang_platform.core.portable.torch.build import TorchBuild
 from sglang_platform.cuda import probe
 
 CUDA_BUILD = TorchBuild("2.13.0+cu130", "13.0", None)

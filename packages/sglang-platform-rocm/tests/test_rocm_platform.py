@@ -14,9 +14,9 @@ from sglang_platform.core import (
 from sglang_platform.core.contract import DeviceMixin, MMPlatform, SRTPlatform
 from sglang_platform.core.contract.capabilities import PlatformCapabilities
 from sglang_platform.core.distributed.communicator import DeviceCommunicator
-from sglang_platform.core.torch_cuda import ops, parts
-from sglang_platform.core.torch_cuda.piecewise import TorchCudaPiecewiseBackend
-from sglang_platform.rocm import probe
+from sglang_platform.core.portable import parts
+from sglang_platform.core.portable.torch.piecewise import TorchPiecewiseBackend
+from sglang_platform.rocm import ops, probe
 from sglang_platform.rocm.device import RocmDeviceMixin
 from sglang_platform.rocm.platform import RocmMMPlatform, RocmSRTPlatform
 
@@ -99,7 +99,7 @@ def test_outside_a_host_every_part_is_its_own(monkeypatch):
     assert platform.get_kv_pool_cls(kind="nsa") is platform.get_kv_pool_cls(kind="dsa")
     assert issubclass(platform.get_paged_allocator_cls(), PagedTokenToKVPoolAllocator)
     assert issubclass(platform.get_graph_runner_cls(), GraphRunner)
-    assert issubclass(platform.get_piecewise_backend_cls(), TorchCudaPiecewiseBackend)
+    assert issubclass(platform.get_piecewise_backend_cls(), TorchPiecewiseBackend)
     assert issubclass(platform.get_communicator_class(), DeviceCommunicator)
     name = platform.get_default_attention_backend()
     assert issubclass(platform.get_attention_backends()[name], AttentionBackend)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sglang_platform.core.torch_cuda.build import TorchBuild
+from sglang_platform.core.portable.torch.build import TorchBuild
 from sglang_platform.rocm import probe
 
 ROCM_BUILD = TorchBuild("2.13.0+rocm7.1", None, "7.1.25424")

@@ -1,8 +1,12 @@
-"""The attention backend on core's own pools: what a step stores it also reads, for every kind of model."""
+"""The attention backend of the package `KERNELS_OF` on core's own pools: what a step stores it also reads, for every
+kind of model.
+"""
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +18,10 @@ from sglang_platform.conformance.kernels.checks.attention_oracle import Rule, at
 from sglang_platform.core.attention.batch import AttentionLayer, ForwardBatch, ForwardMode
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory import DSATokenToKVPool, MHATokenToKVPool, MLATokenToKVPool, ReqToTokenPool
-from sglang_platform.core.torch_cuda.attention import TritonAttentionBackend
 
+PACKAGE = f"sglang_platform.{os.environ['KERNELS_OF']}"
+_BACKEND = importlib.import_module(f"{PACKAGE}.attention.backend")
+Backend = getattr(_BACKEND, _BACKEND.__all__[0])
 PAGE, BF16 = 4, torch.bfloat16
 
 
@@ -70,7 +76,7 @@ def test_chunks_then_decode_with_a_window_sinks_and_a_cap() -> None:
     for buffer in (*pool.k_buffer, *pool.v_buffer):
         buffer.fill_(float("nan"))
     model = runner(pool, 1)
-    backend = TritonAttentionBackend(model)
+    backend = Backend(model)
     sinks = randn(4, seed=9)
     at = layer(4, 2, 64, 64, sliding_window_size=9, logit_cap=20.0)
     q, k, v = randn(24, 4, 64, seed=1), randn(24, 2, 64, seed=2), randn(24, 2, 64, seed=3)
@@ -94,7 +100,7 @@ def test_a_prompt_gives_the_same_however_it_is_cut_on_an_8_bit_cache() -> None:
     answers = []
     for cuts in ([0, 16], [0, 6, 16]):
         model = runner(MHATokenToKVPool(64, PAGE, torch.float8_e4m3fn, 1, 64, 1, "cpu", False), 1)
-        backend = TritonAttentionBackend(model)
+        backend = Backend(model)
         parts = [
             step(backend, model, ForwardMode.EXTEND, [a], [b - a], q[a:b], k[a:b], v[a:b], at)
             for a, b in itertools.pairwise(cuts)
@@ -111,7 +117,7 @@ def test_a_prompt_gives_the_same_however_it_is_cut_on_an_8_bit_cache() -> None:
 def test_absorbed_mla_and_its_form_with_heads() -> None:
     pool = MLATokenToKVPool(128, PAGE, BF16, 128, 64, 1, "cpu", False)
     model = runner(pool, 2)
-    backend = TritonAttentionBackend(model)
+    backend = Backend(model)
     absorbed = layer(16, 1, 192, 128)
     q, rows = randn(9, 16, 192, seed=1), randn(9, 1, 192, seed=2)
     got = step(backend, model, ForwardMode.EXTEND, [0, 0], [5, 4], q, rows, rows[..., :128], absorbed)
@@ -152,7 +158,7 @@ def test_sparse_attention_selects_and_attends() -> None:
         index_head_dim=128, enable_memory_saver=False, kv_cache_dim=192,
     )  # fmt: skip
     model = runner(pool, 2, context=32)
-    backend = TritonAttentionBackend(model)
+    backend = Backend(model)
     at = layer(16, 1, 192, 128)
     table = model.req_to_token_pool.req_to_token
     keys = randn(2, 20, 1, 192, seed=1)
@@ -181,7 +187,7 @@ def test_sparse_attention_selects_and_attends() -> None:
 
 
 def test_a_graphs_grid_does_not_depend_on_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sglang_platform.core.torch_cuda.kernels import decode
+    decode = importlib.import_module(f"{PACKAGE}.kernels.decode")
 
     launches = []
     real = decode.decode_kernel
@@ -193,7 +199,7 @@ def test_a_graphs_grid_does_not_depend_on_lengths(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(decode, "decode_kernel", Recorded())
     model = runner(MHATokenToKVPool(4096, PAGE, BF16, 1, 32, 1, "cpu", False), 1, context=2048)
-    backend = TritonAttentionBackend(model)
+    backend = Backend(model)
     at = layer(2, 1, 32, 32)
     q, k, v = randn(1, 2, 32, seed=1), randn(1, 1, 32, seed=2), randn(1, 1, 32, seed=3)
     for length in (1, 60):
@@ -206,10 +212,10 @@ def test_a_graphs_grid_does_not_depend_on_lengths(monkeypatch: pytest.MonkeyPatc
 
 def test_what_is_not_served_is_refused() -> None:
     pool = MHATokenToKVPool(64, PAGE, BF16, 1, 32, 1, "cpu", False)
-    backend = TritonAttentionBackend(runner(pool, 1))
+    backend = Backend(runner(pool, 1))
     mode = SimpleNamespace(is_decode=lambda: False, is_idle=lambda: False, is_target_verify=lambda: True)
     with pytest.raises(PlatformError, match="speculative"):
         backend.init_forward_metadata_out_graph(SimpleNamespace(forward_mode=mode))
     pool.full_to_swa_index_mapping = torch.zeros(1)
     with pytest.raises(PlatformError, match="disable-hybrid-swa-memory"):
-        TritonAttentionBackend(runner(pool, 1))
+        Backend(runner(pool, 1))

@@ -1,8 +1,12 @@
-"""The attention kernels in the interpreter, and every kind of defect in them, which the checks must see."""
+"""The attention kernels of the package `KERNELS_OF` in the interpreter, and every kind of defect in them, which the
+checks must see.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +21,23 @@ from sglang_platform.conformance.kernels.checks import sparse_decode as sparse_c
 from sglang_platform.conformance.kernels.checks import top_slots as top_check
 from sglang_platform.conformance.kernels.checks.attention_oracle import Rule
 from sglang_platform.conformance.kernels.mutants import Mutant, load
-from sglang_platform.core.torch_cuda.kernels import decode, extend
+from sglang_platform.conformance.kernels.tested import testing
 
 CPU = torch.device("cpu")
-HERE = "sglang_platform.core.torch_cuda.kernels"
+HERE = f"sglang_platform.{os.environ['KERNELS_OF']}.kernels"
+decode, extend = (importlib.import_module(f"{HERE}.{name}") for name in ("decode", "extend"))
+DECLARED = {one.name: one for one in importlib.import_module(f"{HERE}.declared").KERNELS}
 FAMILIES: dict[str, tuple[Any, Any, str]] = {
     "decode": (decode_check, decode, "paged_decode"),
     "extend": (extend_check, extend, "paged_extend"),
 }
+
+
+@pytest.fixture(autouse=True)
+def under_test() -> Iterator[None]:
+    """Architectures and 8-bit formats as the decode kernel declares them; sparse checks have fewer formats."""
+    with testing(DECLARED["paged decode"]):
+        yield
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -38,6 +51,11 @@ def test_the_kernel_keeps_its_bound(family: str) -> None:
             assert outcome.good, f"{case.name}: {outcome}"
 
 
+WEIGHTS = (
+    ("tl.exp2(tl.load(lse_ptr + row + split) - m)", "tl.exp2(m - m)")
+    if HERE.startswith("sglang_platform.rocm")
+    else ("w = tl.exp2(lse - m_new)", "w = tl.exp2(m_new - m_new)")
+)
 DECODE_MUTANTS = (
     Mutant("the slot after", f"{HERE}.decode", "table_row + token, mask", "table_row + token + 1, mask"),
     Mutant("the page after", f"{HERE}.decode", "k_row = slot[:, None]", "k_row = (slot + 16)[:, None]"),
@@ -79,7 +97,7 @@ DECODE_MUTANTS = (
     Mutant("two splits store to one place", f"{HERE}.decode", "+ split * DV", "+ split // 2 * DV"),
     Mutant("first split lost", f"{HERE}.merge", "range(0, used)", "range(1, used)"),
     Mutant("last split lost", f"{HERE}.merge", "range(0, used)", "range(0, used - 1)"),
-    Mutant("splits not weighed", f"{HERE}.merge", "w = tl.exp2(lse - m_new)", "w = tl.exp2(m_new - m_new)"),
+    Mutant("splits not weighed", f"{HERE}.merge", *WEIGHTS),
     Mutant("splits counted by the whole length", f"{HERE}.merge", "tl.minimum(length, window + 1)", "length"),
     Mutant("sink left out of the merge", f"{HERE}.merge", "SINKS=sinks is not None", "SINKS=False"),
 )
@@ -182,7 +200,7 @@ def test_a_defect_in_extend_is_seen(mutant: Mutant, tmp_path: Path) -> None:
     assert first_fault(extend_check, load(mutant, tmp_path).paged_extend, mutant) is not None
 
 
-INDEX, TOP = f"{HERE}.dsa_index", f"{HERE}.dsa_topk"
+INDEX, TOP = f"{HERE}.dsa_index", "sglang_platform.core.portable.triton.top_slots"
 SPARSE_MUTANTS = (
     Mutant("no key scale", INDEX, "0) * scale", "0)"),
     Mutant("negative products kept", INDEX, "tl.maximum(products, 0.0)", "products"),
@@ -209,7 +227,9 @@ SPARSE = {
 @pytest.mark.parametrize("mutant", SPARSE_MUTANTS, ids=lambda m: m.name.replace(" ", "-"))
 def test_a_defect_in_sparse_attention_is_seen(mutant: Mutant, tmp_path: Path) -> None:
     check, entry = SPARSE[mutant.module]
-    for case in check.cases(getattr(load(mutant, tmp_path), entry), CPU, seed=2):
+    with testing(DECLARED["sparse decode"]):
+        cases = list(check.cases(getattr(load(mutant, tmp_path), entry), CPU, seed=2))
+    for case in cases:
         try:
             if not all(outcome.good for outcome in case.run()):
                 return

@@ -1,10 +1,11 @@
-"""The kernels for memory and fused ops in the interpreter, and defects of every kind, which the checks must see."""
+"""The kernels of the package `KERNELS_OF` for memory and fused ops in the interpreter, and defects of every kind, which the checks must see."""
 
 # ruff: noqa: E501 - a table of one mutant per line
 
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,21 @@ from sglang_platform.conformance.kernels.interpreter.run import check_of
 from sglang_platform.conformance.kernels.interpreter.watch import AccessError
 from sglang_platform.conformance.kernels.load import named
 from sglang_platform.conformance.kernels.mutants import Mutant, load
+from sglang_platform.conformance.kernels.tested import testing
 from sglang_platform.core.contract.kernels import KernelDeclaration
-from sglang_platform.core.torch_cuda.kernels.declared_memory_and_ops import KERNELS
 
 CPU = torch.device("cpu")
-HERE = "sglang_platform.core.torch_cuda.kernels"
+HERE = f"sglang_platform.{os.environ['KERNELS_OF']}.kernels"
+PORTABLE = "sglang_platform.core.portable.triton"
+ATTENTION = {"paged decode", "paged extend", "sparse decode", "index logits", "top_slots"}
+KERNELS = [one for one in importlib.import_module(f"{HERE}.declared").KERNELS if one.name not in ATTENTION]
 BY_NAME = {declared.name: declared for declared in KERNELS}
 
 
 @pytest.mark.parametrize("declared", KERNELS, ids=lambda declared: declared.name)
 def test_a_kernel_gives_what_it_must(declared: KernelDeclaration) -> None:
-    seen = list(check_of(declared)(named(declared.entry), CPU, 1))
+    with testing(declared):
+        seen = list(check_of(declared)(named(declared.entry), CPU, 1))
     assert len(seen) >= 30
     # `python -m sglang_platform.conformance.kernels` runs them all; every third here, the shapes still all differ.
     for case in seen[::3]:
@@ -33,8 +38,12 @@ def test_a_kernel_gives_what_it_must(declared: KernelDeclaration) -> None:
             assert outcome.good, f"{case.name}: {outcome}"
 
 
+SHARED = ("index_key_store", "page_slots", "norm", "activation", "rotary")
+
+
 def of(family: str, name: str, module: str, old: str, new: str, count: int = 1) -> Any:
-    return pytest.param(family, Mutant(name, f"{HERE}.{module}", old, new, count), id=f"{family}: {name}")
+    place = f"{PORTABLE}.{module}" if module in SHARED else f"{HERE}.{module}"
+    return pytest.param(family, Mutant(name, place, old, new, count), id=f"{family}: {name}")
 
 
 MUTANTS = [
@@ -62,9 +71,9 @@ MUTANTS = [
     of("dsa_packed_store", "no scale for zeros", "dsa_store", "tl.where(scale == 0.0, 1.0, scale)", "scale"),
     of("dsa_packed_store", "another largest value", "dsa_store", "torch.finfo(dtype).max", "torch.finfo(dtype).max / 2"),
     of("dsa_packed_store", "the rotated part shifted", "dsa_store", "(RANK + 4 * TILES) // 2", "(RANK + 2 * TILES) // 2"),
-    of("dsa_index_store", "scales among the keys", "dsa_store", "PER_PAGE * HEAD_DIM // 4", "PER_PAGE * HEAD_DIM // 8"),
-    of("dsa_index_store", "the token after", "dsa_store", "within * HEAD_DIM", "(within + 1) * HEAD_DIM"),
-    of("dsa_index_store", "one scale for all blocks", "dsa_store", "(block < BLOCKS)", "(block < 1)"),
+    of("dsa_index_store", "scales among the keys", "index_key_store", "PER_PAGE * HEAD_DIM // 4", "PER_PAGE * HEAD_DIM // 8"),
+    of("dsa_index_store", "the token after", "index_key_store", "within * HEAD_DIM", "(within + 1) * HEAD_DIM"),
+    of("dsa_index_store", "one scale for all blocks", "index_key_store", "(block < BLOCKS)", "(block < 1)"),
     of("extend_slots", "the page after", "page_slots", "position // PAGE - before", "position // PAGE - before + 1"),
     of("extend_slots", "this request counted", "page_slots", "earlier = other < request", "earlier = other <= request"),
     of("extend_slots", "the tail one short", "page_slots", "before * PAGE)", "before * PAGE - 1)"),
@@ -92,13 +101,18 @@ MUTANTS = [
     of("quantise_per_token", "another largest value", "quantise", "LARGEST=torch.finfo(dtype).max", "LARGEST=256.0"),
 ]  # fmt: skip
 
+ROCM = HERE.startswith("sglang_platform.rocm")
+BIAS = (
+    ("+ (1 if FNUZ else 0)", "+ (0 if FNUZ else 1)") if ROCM else ("7 if E4M3 else 15", "8 if E4M3 else 16")
+)
+NAN_CODE = "NAN_CODE" if ROCM else "0x7F"
 FP8_MUTANTS = [
     of("kv_store", "ties away from even", "fp8", "- 1) + kept_odd", ")"),
     of("kv_store", "no saturation", "fp8", "tl.minimum(bits & 0x7FFFFFFF, LARGEST_BITS)", "bits & 0x7FFFFFFF"),
     of("kv_store", "subnormals flushed", "fp8", "tl.where(magnitude < ((128 - BIAS) << 23), subnormal", "tl.where(magnitude < ((128 - BIAS) << 23), 0"),
     of("kv_store", "the sign lost", "fp8", "codes |= sign", "codes |= 0"),
-    of("kv_store", "NaN stored as a number", "fp8", "tl.where(x != x, NAN_CODE, codes)", "codes"),
-    of("kv_store", "the other bias", "fp8", "+ (1 if FNUZ else 0)", "+ (0 if FNUZ else 1)"),
+    of("kv_store", "NaN stored as a number", "fp8", f"tl.where(x != x, {NAN_CODE}, codes)", "codes"),
+    of("kv_store", "the other bias", "fp8", *BIAS),
 ]  # fmt: skip
 
 
@@ -123,7 +137,9 @@ def test_a_defect_of_the_conversion_is_caught(
 
 def caught(declared: KernelDeclaration, entry: Any) -> bool:
     """Whether some case is off by ten bounds, or its accesses are refused."""
-    for case in check_of(declared)(entry, CPU, 1):
+    with testing(declared):
+        cases = list(check_of(declared)(entry, CPU, 1))
+    for case in cases:
         try:
             outcomes = case.run()
         except AccessError as error:

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +43,31 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ["TRITON_CACHE_DIR"] = str(options.cache.resolve())
 
     from sglang_platform.conformance.kernels.load import declarations
+    from sglang_platform.conformance.kernels.table import page
 
-    places, targets = _declared(options.platform)
-    declared = [d for d in declarations(places) if not options.only or d.name in options.only]
-    if not declared:
-        print(f"{options.platform} declares no kernels{' of these names' if options.only else ''}")
-        return 1
     record: dict[str, Any] = {"platform": options.platform, "cases": [], "rows": []}
-    good = True
-    if "interpret" not in options.skip:
-        good &= _interpret(places, [d.name for d in declared], options, record)
-    if "compile" not in options.skip:
-        good &= _compile(declared, targets, options, record)
+    good, seen = True, False
+    targets: dict[str, None] = {}
+    compiled: list[Any] = []
+    for platform in options.platform.split(","):
+        places = _places(platform)
+        declared = [d for d in declarations(places) if not options.only or d.name in options.only]
+        if not declared:
+            print(f"{platform} declares no kernels{' of these names' if options.only else ''}")
+            continue
+        seen = True
+        targets |= {target.name: None for one in declared for target in one.targets}
+        if "interpret" not in options.skip:
+            good &= _interpret(places, [d.name for d in declared], options, record)
+        if "compile" not in options.skip:
+            good &= _compile(declared, options, compiled)
+    if not seen:
+        return 1
+    record["rows"] = [asdict(row) for row in compiled]
+    if options.table is not None:
+        import triton
+
+        options.table.write_text(page(compiled, triton.__version__, list(targets)))
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(record, indent=1))
@@ -62,25 +76,19 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if good else 1
 
 
-def _declared(platform: str) -> tuple[list[str], list[str]]:
+def _places(platform: str) -> tuple[str, ...]:
     from sglang_platform.conformance.kernels.load import named
-    from sglang_platform.core.contract.kernels import CUDA_TARGETS, ROCM_TARGETS
 
     classes = {
         "cuda": "sglang_platform.cuda.platform:CudaSRTPlatform",
         "rocm": "sglang_platform.rocm.platform:RocmSRTPlatform",
     }
-    known = {"cuda": CUDA_TARGETS, "rocm": ROCM_TARGETS}
-    places: dict[str, None] = {}
-    targets: dict[str, None] = {}
-    for name in platform.split(","):
-        places |= dict.fromkeys(named(classes.get(name, name)).kernels)
-        targets |= dict.fromkeys(known.get(name, CUDA_TARGETS + ROCM_TARGETS))
-    return list(places), list(targets)
+    places: tuple[str, ...] = tuple(named(classes.get(platform, platform)).kernels)
+    return places
 
 
 def _interpret(
-    places: list[str], names: list[str], options: argparse.Namespace, record: dict[str, Any]
+    places: tuple[str, ...], names: list[str], options: argparse.Namespace, record: dict[str, Any]
 ) -> bool:
     """The interpreter in processes of its own, each with a share of the cases."""
     import subprocess
@@ -123,15 +131,12 @@ def _interpret(
     return good
 
 
-def _compile(declared: Any, targets: list[str], options: argparse.Namespace, record: dict[str, Any]) -> bool:
-    from dataclasses import asdict
-
+def _compile(declared: Any, options: argparse.Namespace, compiled: list[Any]) -> bool:
     from sglang_platform.conformance.kernels.compile.farm import compile_all
-    from sglang_platform.conformance.kernels.table import page
 
     start = time.perf_counter()
-    rows = list(compile_all(declared, targets, options.workers))
-    record["rows"] = [asdict(row) for row in rows]
+    rows = list(compile_all(declared, options.workers))
+    compiled += rows
     good = True
     for one in declared:
         mine = [row for row in rows if row.declaration == one.name]
@@ -144,10 +149,6 @@ def _compile(declared: Any, targets: list[str], options: argparse.Namespace, rec
             print(f"  {row.launch} {row.kernel} on {row.target}: " + "; ".join(row.faults))
         good &= bool(mine) and not failed
     print(f"compiled     {time.perf_counter() - start:.0f} s")
-    if options.table is not None:
-        import triton
-
-        options.table.write_text(page(rows, triton.__version__, targets))
     return good
 
 

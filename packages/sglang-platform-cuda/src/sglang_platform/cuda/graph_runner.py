@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from sglang_platform.core.torch_cuda.graph_runner import TorchCudaGraphRunner
-from sglang_platform.core.torch_cuda.piecewise import TorchCudaPiecewiseBackend
+from sglang_platform.core.portable.torch.graph_runner import TorchGraphRunner
+from sglang_platform.core.portable.torch.piecewise import TorchPiecewiseBackend
 
 __all__ = ["CudaGraphRunner", "CudaPiecewiseBackend"]
 
 
-class CudaGraphRunner(TorchCudaGraphRunner):
+class CudaGraphRunner(TorchGraphRunner):
     """CUDA graphs."""
 
+    _device_type = "cuda"
 
-class CudaPiecewiseBackend(TorchCudaPiecewiseBackend):
+
+class CudaPiecewiseBackend(TorchPiecewiseBackend):
     """CUDA graphs."""
+
+    _device_type = "cuda"

@@ -1,10 +1,15 @@
-"""The KV pools for NVIDIA GPUs: core's Triton pools, with the types they store."""
+"""The KV pools for NVIDIA GPUs: core's pools on this package's kernels, with the types they store."""
 
 from __future__ import annotations
 
 import torch
 
-from sglang_platform.core.torch_cuda.kv_pools import TritonDSAPool, TritonMHAPool, TritonMLAPool
+from sglang_platform.core.portable.triton.pool_kernels import PoolKernels
+from sglang_platform.core.portable.triton.pools import TritonDSAPool, TritonMHAPool, TritonMLAPool
+from sglang_platform.cuda.kernels.dsa_store import store_packed
+from sglang_platform.cuda.kernels.kv_move import MOST_ROWS, move
+from sglang_platform.cuda.kernels.kv_store import store_pair
+from sglang_platform.cuda.kernels.launch_shapes import shapes_of
 
 __all__ = ["BESIDE_HOST", "POOLS", "STORED", "CudaDSAPool", "CudaMHAPool", "CudaMLAPool"]
 
@@ -15,24 +20,36 @@ STORED = (
     torch.float8_e4m3fn,
     torch.float8_e5m2,
 )
-"""What these pools store. The `fnuz` formats are those of AMD's CDNA3."""
+"""What these pools store."""
+
+
+_KERNELS = PoolKernels(
+    store_pair=store_pair,
+    store_packed=store_packed,
+    move=move,
+    most_rows=MOST_ROWS,
+    shapes_of=shapes_of,
+)
 
 
 class CudaMHAPool(TritonMHAPool):
     """Keys and values per head."""
 
+    kernels = _KERNELS
     supported_dtypes = STORED
 
 
 class CudaMLAPool(TritonMLAPool):
     """One latent row per token."""
 
+    kernels = _KERNELS
     supported_dtypes = STORED
 
 
 class CudaDSAPool(TritonDSAPool):
     """Latent rows and the indexer's keys."""
 
+    kernels = _KERNELS
     supported_dtypes = STORED
 
 

@@ -6,11 +6,13 @@ which of the parts below serve; `SGLANG_PLATFORM_PARTS` overrides it.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import ClassVar
 
 from sglang_platform.core import DeviceCapability, MMPlatform
-from sglang_platform.core.torch_cuda.parts import HostAlways, HostIfImportable, Own, Rule
-from sglang_platform.core.torch_cuda.platform import TorchCudaSRTPlatform
+from sglang_platform.core.contract.capabilities import PlatformCapabilities
+from sglang_platform.core.portable.parts import HostAlways, HostIfImportable, Own, Rule
+from sglang_platform.core.portable.torch.platform import TorchSRTPlatform
 from sglang_platform.cuda.device import CudaDeviceMixin
 
 __all__ = ["CudaMMPlatform", "CudaSRTPlatform"]
@@ -39,20 +41,51 @@ RULES: dict[str, Rule] = {
 """Who serves each part in a host, unless `SGLANG_PLATFORM_PARTS` says otherwise."""
 
 
-class CudaSRTPlatform(TorchCudaSRTPlatform, CudaDeviceMixin):
+class CudaSRTPlatform(TorchSRTPlatform, CudaDeviceMixin):
     """The LLM runtime on NVIDIA GPUs."""
 
     supported_kv_dtypes = ("bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2")
+    supported_page_sizes = (1, 16, 32, 64)
+    supported_kv_kinds = ("mha", "mla", "dsa")
+    attention_features = frozenset(
+        {
+            "chunked_prefill",
+            "fp8_kv",
+            "gqa",
+            "logit_cap",
+            "mha",
+            "mixed_batch",
+            "mla",
+            "mqa",
+            "sinks",
+            "sliding_window",
+            "sparse",
+        }
+    )
+    kernels = ("sglang_platform.cuda.kernels.declared:KERNELS",)
     _rules = RULES
     _attention_backend = ATTENTION_BACKEND
     _own_parts: ClassVar[dict[str, str]] = {
-        "attention": "sglang_platform.cuda.attention:CudaAttentionBackend",
+        "attention": "sglang_platform.cuda.attention.backend:CudaAttentionBackend",
         "kv_pools": "sglang_platform.cuda.kv_pools:POOLS",
         "kv_pools_beside_host": "sglang_platform.cuda.kv_pools:BESIDE_HOST",
         "allocator": "sglang_platform.cuda.allocator:CudaPagedAllocator",
         "graph_runner": "sglang_platform.cuda.graph_runner:CudaGraphRunner",
+        "register_ops": "sglang_platform.cuda.ops:register",
         "piecewise": "sglang_platform.cuda.graph_runner:CudaPiecewiseBackend",
     }
+
+    @cached_property
+    def capabilities(self) -> PlatformCapabilities:  # type: ignore[override]  # read as the attribute is
+        """All that the host builds for these devices, and fp8 where every GPU of the machine has it."""
+        return PlatformCapabilities(
+            supports_triton=True,
+            graph_capture=True,
+            piecewise_graph=True,
+            hicache_device_kernels=True,
+            supports_pynccl=True,
+            fp8=self._multiplies_fp8(),
+        )
 
     def _multiplies_fp8(self) -> bool:
         """NVML is asked, which leaves CUDA alone; only where it is missing torch is, which initialises CUDA."""

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.core.torch_cuda.build import torch_build
-from sglang_platform.core.torch_cuda.visibility import hidden_by
+from sglang_platform.core.portable.torch.build import torch_build
+from sglang_platform.core.portable.torch.visibility import hidden_by
 
 __all__ = ["compute_capabilities", "why_unavailable"]
 

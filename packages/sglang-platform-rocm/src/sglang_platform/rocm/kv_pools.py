@@ -1,10 +1,15 @@
-"""The KV pools for AMD GPUs: core's Triton pools, with the types they store."""
+"""The KV pools for AMD GPUs: core's pools on this package's kernels, with the types they store."""
 
 from __future__ import annotations
 
 import torch
 
-from sglang_platform.core.torch_cuda.kv_pools import TritonDSAPool, TritonMHAPool, TritonMLAPool
+from sglang_platform.core.portable.triton.pool_kernels import PoolKernels
+from sglang_platform.core.portable.triton.pools import TritonDSAPool, TritonMHAPool, TritonMLAPool
+from sglang_platform.rocm.kernels.dsa_store import store_packed
+from sglang_platform.rocm.kernels.kv_move import MOST_ROWS, move
+from sglang_platform.rocm.kernels.kv_store import store_pair
+from sglang_platform.rocm.kernels.launch_shapes import shapes_of
 
 __all__ = ["BESIDE_HOST", "POOLS", "STORED", "RocmDSAPool", "RocmMHAPool", "RocmMLAPool"]
 
@@ -20,21 +25,33 @@ STORED = (
 """What these pools store: `fnuz` is the fp8 of gfx942, the other two of gfx950; either is stored anywhere."""
 
 
+_KERNELS = PoolKernels(
+    store_pair=store_pair,
+    store_packed=store_packed,
+    move=move,
+    most_rows=MOST_ROWS,
+    shapes_of=shapes_of,
+)
+
+
 class RocmMHAPool(TritonMHAPool):
     """Keys and values per head."""
 
+    kernels = _KERNELS
     supported_dtypes = STORED
 
 
 class RocmMLAPool(TritonMLAPool):
     """One latent row per token."""
 
+    kernels = _KERNELS
     supported_dtypes = STORED
 
 
 class RocmDSAPool(TritonDSAPool):
     """Latent rows and the indexer's keys."""
 
+    kernels = _KERNELS
     supported_dtypes = STORED
 
 

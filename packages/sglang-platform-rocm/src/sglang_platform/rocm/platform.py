@@ -6,11 +6,13 @@ which of the parts below serve; `SGLANG_PLATFORM_PARTS` overrides it.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import ClassVar
 
 from sglang_platform.core import MMPlatform
-from sglang_platform.core.torch_cuda.parts import HostAlways, HostIfImportable, Own, Rule
-from sglang_platform.core.torch_cuda.platform import TorchCudaSRTPlatform
+from sglang_platform.core.contract.capabilities import PlatformCapabilities
+from sglang_platform.core.portable.parts import HostAlways, HostIfImportable, Own, Rule
+from sglang_platform.core.portable.torch.platform import TorchSRTPlatform
 from sglang_platform.rocm.device import RocmDeviceMixin
 
 __all__ = ["RocmMMPlatform", "RocmSRTPlatform"]
@@ -39,7 +41,7 @@ RULES: dict[str, Rule] = {
 """Who serves each part in a host, unless `SGLANG_PLATFORM_PARTS` says otherwise."""
 
 
-class RocmSRTPlatform(TorchCudaSRTPlatform, RocmDeviceMixin):
+class RocmSRTPlatform(TorchSRTPlatform, RocmDeviceMixin):
     """The LLM runtime on AMD GPUs."""
 
     supported_kv_dtypes = (
@@ -51,16 +53,47 @@ class RocmSRTPlatform(TorchCudaSRTPlatform, RocmDeviceMixin):
         "float8_e5m2fnuz",
         "float8_e5m2",
     )
+    supported_page_sizes = (1, 16, 32, 64)
+    supported_kv_kinds = ("mha", "mla", "dsa")
+    attention_features = frozenset(
+        {
+            "chunked_prefill",
+            "fp8_kv",
+            "gqa",
+            "logit_cap",
+            "mha",
+            "mixed_batch",
+            "mla",
+            "mqa",
+            "sinks",
+            "sliding_window",
+            "sparse",
+        }
+    )
+    kernels = ("sglang_platform.rocm.kernels.declared:KERNELS",)
     _rules = RULES
     _attention_backend = ATTENTION_BACKEND
     _own_parts: ClassVar[dict[str, str]] = {
-        "attention": "sglang_platform.rocm.attention:RocmAttentionBackend",
+        "attention": "sglang_platform.rocm.attention.backend:RocmAttentionBackend",
         "kv_pools": "sglang_platform.rocm.kv_pools:POOLS",
         "kv_pools_beside_host": "sglang_platform.rocm.kv_pools:BESIDE_HOST",
         "allocator": "sglang_platform.rocm.allocator:RocmPagedAllocator",
         "graph_runner": "sglang_platform.rocm.graph_runner:RocmGraphRunner",
+        "register_ops": "sglang_platform.rocm.ops:register",
         "piecewise": "sglang_platform.rocm.graph_runner:RocmPiecewiseBackend",
     }
+
+    @cached_property
+    def capabilities(self) -> PlatformCapabilities:  # type: ignore[override]  # read as the attribute is
+        """All that the host builds for these devices, and fp8 where every GPU of the machine has it."""
+        return PlatformCapabilities(
+            supports_triton=True,
+            graph_capture=True,
+            piecewise_graph=True,
+            hicache_device_kernels=True,
+            supports_pynccl=True,
+            fp8=self._multiplies_fp8(),
+        )
 
     def _multiplies_fp8(self) -> bool:
         """The kernel is asked for their architectures, which leaves HIP alone."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sglang_platform.core.torch_cuda.build import torch_build
-from sglang_platform.core.torch_cuda.visibility import hidden_by
+from sglang_platform.core.portable.torch.build import torch_build
+from sglang_platform.core.portable.torch.visibility import hidden_by
 
 __all__ = ["gpu_architectures", "why_unavailable"]
 

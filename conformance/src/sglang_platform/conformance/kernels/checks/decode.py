@@ -1,4 +1,4 @@
-"""Paged decode attention: `core.torch_cuda.kernels.decode.paged_decode`, or a kernel of its signature.
+"""Paged decode attention: `paged_decode` of a package, or a kernel of its signature.
 
 paged_decode(q, k_cache, v_cache, table, rows, seq_lens, out, *, scale, logit_cap, window, sinks, k_scale, v_scale,
              splits) -> out
@@ -15,7 +15,8 @@ import torch
 
 from sglang_platform.conformance.kernels.case import Case, Outcome, compare
 from sglang_platform.conformance.kernels.checks.attention_oracle import Rule, attention
-from sglang_platform.conformance.kernels.checks.paged_cache import FP8, on_some_target, random_cache, strided
+from sglang_platform.conformance.kernels.checks.paged_cache import random_cache, strided
+from sglang_platform.conformance.kernels.tested import fp8_dtypes, on_some_target
 
 __all__ = ["Shape", "cases", "run", "shapes"]
 
@@ -94,7 +95,7 @@ def shapes(seed: int, random_count: int = 24) -> Iterator[Shape]:
     rng = random.Random(f"decode {seed}")
     for _ in range(random_count):
         dtype = rng.choice((torch.bfloat16, torch.bfloat16, torch.float16, torch.float32))
-        kv = rng.choice((dtype, dtype, *FP8)) if dtype != torch.float32 else dtype
+        kv = rng.choice((dtype, dtype, *fp8_dtypes())) if dtype != torch.float32 else dtype
         dim = rng.choice((32, 64, 64, 80, 96, 128, 192))
         page = rng.choice((1, 4, 16, 64))
         yield Shape(

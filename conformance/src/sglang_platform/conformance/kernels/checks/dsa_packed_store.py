@@ -13,13 +13,14 @@ from sglang_platform.conformance.kernels.checks.random_rows import (
     BATCHES,
     LAYOUTS,
     generators,
-    on_target,
     rows,
     slots,
 )
+from sglang_platform.conformance.kernels.tested import as_target, fp8_dtypes, targets
 from sglang_platform.conformance.oracles.fp8 import encode_saturating
 from sglang_platform.conformance.oracles.precision import format_of
 from sglang_platform.conformance.oracles.stored_bytes import stored_bytes
+from sglang_platform.core.contract.kernels import KernelTarget
 
 __all__ = ["cases"]
 
@@ -30,26 +31,28 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
     for number, random in generators(32, seed):
         n = BATCHES[number % len(BATCHES)]
         rank, rope = ((512, 64), (128, 64), (256, 32), (128, 0))[number // 2 % 4]
-        dtype, target = (
-            (torch.float8_e4m3fn, "sm_80"),
-            (torch.float8_e4m3fn, "sm_90"),
-            (torch.float8_e4m3fnuz, "gfx942"),
-        )[number % 3]
+        formats = fp8_dtypes()
+        dtype = formats[(number + number // 8) % len(formats)]
+        target = targets()[number // len(formats) % len(targets())]
         source = (torch.bfloat16, torch.float16, torch.float32)[number // 3 % 3]
         layout = LAYOUTS[number % 2]
 
         def run(
             random: torch.Generator = random, n: int = n, rank: int = rank, rope: int = rope,
-            dtype: torch.dtype = dtype, target: str = target, source: torch.dtype = source, layout: str = layout,
+            dtype: torch.dtype = dtype, target: KernelTarget | None = target,
+            source: torch.dtype = source, layout: str = layout,
         ) -> list[Outcome]:  # fmt: skip
             return _run(entry, device, random, n, rank, rope, dtype, target, source, layout)
 
-        yield Case(f"{number}: {n} rows of {rank} + {rope} from {source} to {dtype}, {layout}, {target}", run)
+        yield Case(
+            f"{number}: {n} rows of {rank} + {rope} from {source} to {dtype}, {layout}, {target and target.name}",
+            run,
+        )
 
 
 def _run(
     entry: Callable[..., Any], device: torch.device, random: torch.Generator, n: int, rank: int, width: int,
-    dtype: torch.dtype, target: str, source: torch.dtype, layout: str,
+    dtype: torch.dtype, target: KernelTarget | None, source: torch.dtype, layout: str,
 ) -> list[Outcome]:  # fmt: skip
     # A finite spread: an infinite value makes a tile's scale infinite and its other values NaN.
     nope = rows(random, n, 1, rank, torch.float32, LAYOUTS[0], device).clamp(-3e4, 3e4).to(source)
@@ -65,7 +68,7 @@ def _run(
     expected = out.cpu().clone()
     if n:
         expected[loc.cpu(), 0] = torch.from_numpy(_packed(nope.cpu(), rope.cpu(), dtype))
-    with on_target(target, device):
+    with as_target(target, device):
         entry(nope, rope, out, loc, dtype=dtype)
     return [bit_equal("the buffer", out, expected)]
 

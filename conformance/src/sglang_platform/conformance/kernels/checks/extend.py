@@ -1,4 +1,4 @@
-"""Paged extend attention: `core.torch_cuda.kernels.extend.paged_extend`, or a kernel of its signature."""
+"""Paged extend attention: `paged_extend` of a package, or a kernel of its signature."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import torch
 
 from sglang_platform.conformance.kernels.case import Case, Outcome, compare
 from sglang_platform.conformance.kernels.checks.attention_oracle import Rule, attention
-from sglang_platform.conformance.kernels.checks.paged_cache import FP8, on_some_target, random_cache, strided
+from sglang_platform.conformance.kernels.checks.paged_cache import random_cache, strided
+from sglang_platform.conformance.kernels.tested import fp8_dtypes, on_some_target
 
 __all__ = ["Shape", "cases", "run", "shapes"]
 
@@ -93,7 +94,7 @@ def shapes(seed: int, random_count: int = 20) -> Iterator[Shape]:
     rng = random.Random(f"extend {seed}")
     for _ in range(random_count):
         dtype = rng.choice((_BF16, _BF16, _F16, _F32))
-        kv = rng.choice((dtype, dtype, *FP8)) if dtype != _F32 else dtype
+        kv = rng.choice((dtype, dtype, *fp8_dtypes())) if dtype != _F32 else dtype
         dim = rng.choice((32, 64, 64, 80, 96, 128))
         page = rng.choice((1, 4, 16, 64))
         requests = rng.randint(1, 3)

@@ -1,4 +1,4 @@
-"""The indexer's logits of sparse attention: `core.torch_cuda.kernels.dsa_index.index_logits`, or one of its signature.
+"""The indexer's logits of sparse attention: `index_logits` of a package, or one of its signature.
 
     logits[t, s] = c_s * sum_h w[t, h] * max(0, q[t, h] . k_s)
 
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from sglang_platform.conformance.kernels.case import Case, Outcome, compare
-from sglang_platform.conformance.kernels.checks.paged_cache import on_some_target
+from sglang_platform.conformance.kernels.tested import fp8_dtypes, on_some_target
 from sglang_platform.conformance.oracles.fp8 import decode
 from sglang_platform.conformance.oracles.precision import format_of, gamma
 
@@ -45,7 +45,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
             )
         )
         dtype = rng.choice((torch.bfloat16, torch.float16, torch.float32))
-        key_dtype = rng.choice((torch.float8_e4m3fn, torch.float8_e4m3fnuz))
+        key_dtype = rng.choice(fp8_dtypes())
         name = f"n={lengths} page={page} heads={heads} d={dim} {dtype} keys={key_dtype}"
         arguments = (lengths, page, heads, dim, dtype, key_dtype)
 

@@ -40,7 +40,7 @@ def _run(
     overlap: str,
     paged: bool,
 ) -> list[Outcome]:
-    from sglang_platform.core.torch_cuda.kernels.kv_move import Rows
+    from sglang_platform.core.portable.triton.buffer_table import Rows
 
     per_page = 4
     capacity = -(-(2 * n + 3) // per_page) * per_page

@@ -17,50 +17,50 @@ from sglang_platform.conformance.kernels.checks.random_rows import (
     BATCHES,
     LAYOUTS,
     generators,
-    on_target,
     poisoned,
     rows,
     slots,
 )
+from sglang_platform.conformance.kernels.tested import as_target, fp8_dtypes, targets
 from sglang_platform.conformance.oracles.fp8 import FP8
 from sglang_platform.conformance.oracles.stored_bytes import raw_bytes, stored_bytes
+from sglang_platform.core.contract.kernels import KernelTarget
 
 __all__ = ["cases"]
 
-_DTYPES = (torch.bfloat16, torch.float16, torch.float32, *FP8)
+_FLOATS = (torch.bfloat16, torch.float16, torch.float32)
 _SOURCES = (torch.float32, torch.bfloat16, torch.float16)
-# Integer code on the first, the hardware's conversion on the others.
-_TARGETS = ("sm_80", "sm_90", "gfx942", "gfx950")
 _SHAPES = ((1, 8, 8), (2, 16, 16), (3, 24, 16), (1, 64, 8), (2, 128, 128), (4, 72, 40))
 
 
 def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterator[Case]:
     for number, random in generators(48, seed):
-        dtype = _DTYPES[number % len(_DTYPES)]
-        source = _SOURCES[number // len(_DTYPES) % len(_SOURCES)]
+        dtypes = (*_FLOATS, *fp8_dtypes())
+        dtype = dtypes[number % len(dtypes)]
+        source = _SOURCES[number // len(dtypes) % len(_SOURCES)]
         heads, a_width, b_width = _SHAPES[number % len(_SHAPES)]
         n = BATCHES[number % len(BATCHES)]
         layout = LAYOUTS[number // 3 % len(LAYOUTS)]
-        target = _TARGETS[number % len(_TARGETS)]
+        target = targets()[number % len(targets())]
         scales = ("none", "number", "tensor")[number % 3]
 
         def run(
             random: torch.Generator = random, dtype: torch.dtype = dtype, source: torch.dtype = source,
             shape: tuple[int, int, int] = (heads, a_width, b_width), n: int = n, layout: str = layout,
-            target: str = target, scales: str = scales,
+            target: KernelTarget | None = target, scales: str = scales,
         ) -> list[Outcome]:  # fmt: skip
             return _run(entry, device, random, dtype, source, shape, n, layout, target, scales)
 
         yield Case(
             f"{number}: {n} rows of {heads}x{a_width} and {heads}x{b_width}, {source} to {dtype}, {layout}, "
-            f"scale {scales}, {target}",
+            f"scale {scales}, {target and target.name}",
             run,
         )
 
 
 def _run(
     entry: Callable[..., Any], device: torch.device, random: torch.Generator, dtype: torch.dtype,
-    source: torch.dtype, shape: tuple[int, int, int], n: int, layout: str, target: str, scales: str,
+    source: torch.dtype, shape: tuple[int, int, int], n: int, layout: str, target: KernelTarget | None, scales: str,
 ) -> list[Outcome]:  # fmt: skip
     heads, a_width, b_width = shape
     a = rows(random, n, heads, a_width, source, layout, device)
@@ -79,7 +79,7 @@ def _run(
     loc = slots(random, n, capacity, (torch.int64, torch.int32)[n % 2], device)
     a_scale, b_scale = _scales(scales, device)
     expected = [_expected(out, x, loc, dtype, s) for out, x, s in ((a_out, a, a_scale), (b_out, b, b_scale))]
-    with on_target(target, device):
+    with as_target(target, device):
         entry(a, b, a_out, b_out, loc, a_scale, b_scale, dtype=dtype)
     names = ("the first buffer", "the second buffer")
     return [

@@ -8,17 +8,11 @@ the cache, of the queries and of the output have strides of their own.
 from __future__ import annotations
 
 import random
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from sglang_platform.core.torch_cuda.kernels.target import KNOWN, for_target
-
-__all__ = ["FP8", "PagedCache", "on_some_target", "random_cache", "strided"]
-
-FP8 = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2)
+__all__ = ["PagedCache", "random_cache", "strided"]
 
 
 @dataclass
@@ -45,11 +39,6 @@ class PagedCache:
 
 def _double(cache: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
     return cache.cpu()[slots].double()
-
-
-def on_some_target(rng: random.Random, device: torch.device) -> AbstractContextManager[Any]:
-    """On the CPU one of the known targets, so that the tuning of each is run; on a device that one."""
-    return for_target(rng.choice(sorted(KNOWN))) if device.type == "cpu" else nullcontext()
 
 
 def strided(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, pad: int) -> torch.Tensor:

@@ -9,39 +9,41 @@ import numpy as np
 import torch
 
 from sglang_platform.conformance.kernels.case import Case, Outcome, bit_equal, compare
-from sglang_platform.conformance.kernels.checks.random_rows import BATCHES, generators, on_target
+from sglang_platform.conformance.kernels.checks.random_rows import BATCHES, generators
 from sglang_platform.conformance.kernels.checks.rms_norm import DTYPES, activations
+from sglang_platform.conformance.kernels.tested import as_target, fp8_dtypes, targets
 from sglang_platform.conformance.oracles import ops
 from sglang_platform.conformance.oracles.fp8 import encode_saturating
 from sglang_platform.conformance.oracles.precision import format_of
+from sglang_platform.core.contract.kernels import KernelTarget
 
 __all__ = ["cases"]
 
-_FORMATS = (
-    (torch.float8_e4m3fn, "sm_80"),
-    (torch.float8_e4m3fn, "sm_90"),
-    (torch.float8_e4m3fnuz, "gfx942"),
-    (torch.float8_e5m2, "sm_89"),
-    (torch.float8_e5m2fnuz, "gfx942"),
-)
 _WIDTHS = ((64, None), (1, None), (96, 32), (512, 128), (1000, None), (2048, None))
 
 
 def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterator[Case]:
     for number, random in generators(36, seed):
         n, (width, group) = BATCHES[number % len(BATCHES)], _WIDTHS[number % len(_WIDTHS)]
-        dtype, target = _FORMATS[number % len(_FORMATS)]
+        formats = fp8_dtypes()
+        # Every eighth moves on by one, so that no format keeps to the batches of one parity.
+        dtype = formats[(number + number // 8) % len(formats)]
+        target = targets()[number // len(formats) % len(targets())]
         source, apart = DTYPES[number % 3], number % 4 == 1
 
         def run(
             random: torch.Generator = random, n: int = n, width: int = width, group: int | None = group,
-            dtype: torch.dtype = dtype, target: str = target, source: torch.dtype = source, apart: bool = apart,
+            dtype: torch.dtype = dtype, target: KernelTarget | None = target,
+            source: torch.dtype = source, apart: bool = apart,
         ) -> list[Outcome]:  # fmt: skip
             return _run(
                 entry, device, activations(random, n, width, source, device, apart), group, dtype, target
             )
 
-        yield Case(f"{number}: {n} x {width} in groups of {group}, {source} to {dtype}, {target}", run)
+        yield Case(
+            f"{number}: {n} x {width} in groups of {group}, {source} to {dtype}, {target and target.name}",
+            run,
+        )
 
 
 def _run(
@@ -50,14 +52,14 @@ def _run(
     x: torch.Tensor,
     group: int | None,
     dtype: torch.dtype,
-    target: str,
+    target: KernelTarget | None,
 ) -> list[Outcome]:
     n, width = x.shape
     groups = x.cpu().float().numpy().reshape(n, width // (group or width), group or width)
     scales = np.abs(groups).max(axis=-1, keepdims=True, initial=0) / np.float32(format_of(dtype).largest)
     scales = np.where(scales == 0, np.float32(1), scales).astype(np.float32)
     codes = encode_saturating((groups / scales).astype(np.float64), dtype).reshape(n, width)
-    with on_target(target, device):
+    with as_target(target, device):
         got, got_scales = entry(x, dtype, group_size=group)
     # The same by value, in float64, with the derived bound.
     rounded, scale = ops.per_token_fp8(torch.from_numpy(groups.copy()), dtype)

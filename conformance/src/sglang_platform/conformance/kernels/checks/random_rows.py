@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
 import torch
 
-__all__ = ["BATCHES", "LAYOUTS", "SPECIAL", "on_target", "poisoned", "rows", "slots"]
+__all__ = ["BATCHES", "LAYOUTS", "SPECIAL", "poisoned", "rows", "slots"]
 
 BATCHES = (0, 1, 2, 3, 7, 16, 17, 33)
 LAYOUTS = ("contiguous", "part of wider rows", "heads apart", "transposed")
@@ -59,13 +58,6 @@ def poisoned(*shape: int, dtype: torch.dtype, device: torch.device) -> torch.Ten
     if dtype == torch.uint8:
         return torch.full(shape, 0x7F, dtype=dtype, device=device)
     return torch.full(shape, float("nan"), dtype=dtype, device=device)
-
-
-def on_target(name: str, device: torch.device) -> contextlib.AbstractContextManager[object]:
-    """CPU tensors stand for `name`; on a GPU the GPU is what it is."""
-    from sglang_platform.core.torch_cuda.kernels.target import for_target
-
-    return for_target(name) if device.type == "cpu" else contextlib.nullcontext()
 
 
 def generators(count: int, seed: int) -> Iterator[tuple[int, torch.Generator]]:

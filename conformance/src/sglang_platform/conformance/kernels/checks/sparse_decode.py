@@ -1,4 +1,4 @@
-"""Sparse MLA over selected slots: `core.torch_cuda.kernels.decode.paged_decode` with a table of slots per token, over
+"""Sparse MLA over selected slots: `paged_decode` of a package with a table of slots per token, over
 plain latent rows and over packed 8-bit rows.
 
 The bound is that of `attention_oracle`, with the latent rounded once more to the query's type where it is unpacked.
@@ -14,7 +14,7 @@ import torch
 
 from sglang_platform.conformance.kernels.case import Case, Outcome, compare
 from sglang_platform.conformance.kernels.checks.attention_oracle import Rule, attention
-from sglang_platform.conformance.kernels.checks.paged_cache import on_some_target
+from sglang_platform.conformance.kernels.tested import fp8_dtypes, on_some_target
 from sglang_platform.conformance.oracles.fp8 import decode
 
 __all__ = ["cases"]
@@ -25,9 +25,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
     rng = random.Random(f"sparse {seed}")
     for number in range(32):
         rank, rope = rng.choice(((128, 16), (128, 64), (256, 32))) if number else (512, 64)
-        packed = (
-            rng.choice((None, torch.float8_e4m3fn, torch.float8_e4m3fnuz)) if number else torch.float8_e4m3fn
-        )
+        packed = rng.choice((None, *fp8_dtypes())) if number else fp8_dtypes()[0]
         counts = (
             [rng.choice((0, 1, rng.randint(1, 60))) for _ in range(rng.randint(1, 3))] if number > 1 else []
         )

@@ -1,4 +1,4 @@
-"""The selection of sparse attention: `core.torch_cuda.kernels.dsa_topk.top_slots`, or one of its signature.
+"""The selection of sparse attention: `core.portable.triton.top_slots.top_slots`, or one of its signature.
 
 Exact: the slots of the k largest logits by position, of equal ones the first; then -1.
 """

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sglang_platform.core.torch_cuda.kernels.target import KNOWN, Target, for_target
+from sglang_platform.core.contract.kernels import KernelTarget
+from sglang_platform.core.portable.triton.architecture import for_architecture
 
 __all__ = ["Launch", "pretend"]
 
@@ -33,7 +34,7 @@ class Launch:
 class _Utilities:
     """What Triton asks of a driver's native part."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: KernelTarget) -> None:
         self._target = target
 
     def get_device_properties(self, device: int) -> dict[str, int]:
@@ -52,15 +53,18 @@ class _Utilities:
         return name, name, 0, 0, 1024
 
 
+_numbers: dict[str, int] = {}
+
+
 class _Driver:
-    def __init__(self, target: Target, triton_target: Any) -> None:
+    def __init__(self, target: KernelTarget, triton_target: Any) -> None:
         self.target = target
         self.launches: list[Launch] = []
         self.utils = _Utilities(target)
         self.launcher_cls = self._launcher
         self._triton_target = triton_target
         # Triton keeps compiled kernels per device: a number of its own for each target keeps them apart.
-        self._device = 1000 + list(KNOWN).index(target.name)
+        self._device = _numbers.setdefault(target.name, 1000 + len(_numbers))
 
     def _launcher(self, src: Any, metadata: Any) -> Any:
         def launch(x: int, y: int, z: int, stream: Any, function: Any, *rest: Any) -> None:
@@ -101,18 +105,14 @@ def _present() -> _Driver:
 
 
 @contextmanager
-def pretend(name: str) -> Iterator[list[Launch]]:
-    """Runs launch wrappers inside as on target `name` (`sm_90`, `gfx942`); yields the list of launches, in order."""
+def pretend(target: KernelTarget) -> Iterator[list[Launch]]:
+    """Runs launch wrappers inside as on `target`; yields the list of launches, in order."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import CompiledKernel
     from triton.runtime.driver import driver
 
-    with for_target(name) as target:
-        if target.is_hip:
-            triton_target = GPUTarget("hip", name, target.warp)
-        else:
-            triton_target = GPUTarget("cuda", target.compute_capability, target.warp)
-        fake = _Driver(target, triton_target)
+    with for_architecture(target):
+        fake = _Driver(target, GPUTarget(target.backend, target.arch, target.warp))
         outer = driver._active
         init_handles = CompiledKernel._init_handles
 

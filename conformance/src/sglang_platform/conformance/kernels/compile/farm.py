@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
-from sglang_platform.core.contract.kernels import KernelDeclaration
+from sglang_platform.core.contract.kernels import KernelDeclaration, KernelTarget
 
 __all__ = ["Row", "compile_all"]
 
@@ -39,13 +39,11 @@ class Row:
     excluded: str = ""
 
 
-def compile_all(
-    declared: Sequence[KernelDeclaration], targets: Sequence[str], workers: int | None = None
-) -> Iterator[Row]:
-    """Every row, as they come. A launch that raises becomes a row with that fault."""
+def compile_all(declared: Sequence[KernelDeclaration], workers: int | None = None) -> Iterator[Row]:
+    """Every row of every target, as they come. A launch that raises becomes a row with that fault."""
     if os.environ.get("TRITON_INTERPRET") == "1":
         raise RuntimeError("compiling needs a process without TRITON_INTERPRET")
-    tasks = [(d, target) for d in declared for target in targets if target in d.targets]
+    tasks = [(d, target) for d in declared for target in d.targets]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers or os.cpu_count(), mp_context=context, initializer=_one_thread) as pool:
         for done in as_completed([pool.submit(compile_one, d, target) for d, target in tasks]):
@@ -58,32 +56,31 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def compile_one(declared: KernelDeclaration, target: str) -> list[Row]:
+def compile_one(declared: KernelDeclaration, target: KernelTarget) -> list[Row]:
     """All launches of one declaration for one target, in this process."""
     from sglang_platform.conformance.kernels.load import named
 
     rows: list[Row] = []
     for launch, run in named(declared.launches)().items():
-        reason = declared.excluded(target, launch)
+        reason = declared.excluded(target.name, launch)
         if reason is not None:
-            rows.append(Row(declared.name, launch, target, excluded=reason))
+            rows.append(Row(declared.name, launch, target.name, excluded=reason))
             continue
         rows += _launched(declared, launch, run, target)
     return rows
 
 
-def _launched(declared: KernelDeclaration, launch: str, run: Any, target: str) -> list[Row]:
+def _launched(declared: KernelDeclaration, launch: str, run: Any, target: KernelTarget) -> list[Row]:
     from sglang_platform.conformance.kernels.compile.fake_driver import pretend
     from sglang_platform.conformance.kernels.compile.judge import faults
     from sglang_platform.conformance.kernels.compile.machine_code import as_dict, read
-    from sglang_platform.core.torch_cuda.kernels.target import KNOWN
 
     try:
         with pretend(target) as launched:
             run()
     except Exception:  # noqa: BLE001 - any failure to launch or compile is a finding about the kernel
         text = traceback.format_exc(limit=-4)
-        return [Row(declared.name, launch, target, faults=[text[-1500:]])]
+        return [Row(declared.name, launch, target.name, faults=[text[-1500:]])]
     rows: dict[str, Row] = {}
     for one in launched:
         if one.kernel.hash in rows:
@@ -93,13 +90,13 @@ def _launched(declared: KernelDeclaration, launch: str, run: Any, target: str) -
         wrong = (
             [f"{one.name} is launched, but the declaration states no limits for it"]
             if limits is None
-            else faults(code, limits, KNOWN[target])
+            else faults(code, limits, target)
         )
         metadata = one.kernel.metadata
         rows[one.kernel.hash] = Row(
             declared.name,
             launch,
-            target,
+            target.name,
             kernel=one.name,
             grid=one.grid,
             warps=metadata.num_warps,
@@ -108,5 +105,5 @@ def _launched(declared: KernelDeclaration, launch: str, run: Any, target: str) -
             faults=wrong,
         )
     if not rows:
-        return [Row(declared.name, launch, target, faults=["nothing was launched"])]
+        return [Row(declared.name, launch, target.name, faults=["nothing was launched"])]
     return list(rows.values())

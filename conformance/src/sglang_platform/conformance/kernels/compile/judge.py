@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from sglang_platform.conformance.kernels.compile.machine_code import MachineCode
-from sglang_platform.core.contract.kernels import CompileLimits
-from sglang_platform.core.torch_cuda.kernels.target import Target
+from sglang_platform.core.contract.kernels import CompileLimits, KernelTarget
 
 __all__ = ["faults"]
 
 
-def faults(code: MachineCode, limits: CompileLimits, target: Target) -> list[str]:
+def faults(code: MachineCode, limits: CompileLimits, target: KernelTarget) -> list[str]:
     """What is wrong, in words; empty where all is well."""
     limits = limits.on(target.name)
     found = []

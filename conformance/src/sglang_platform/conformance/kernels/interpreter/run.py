@@ -31,14 +31,18 @@ def check_of(declared: Any) -> Any:
 def run_cases(declared: Any, device: Any, seed: int, share: int = 0, of: int = 1) -> Iterator[dict[str, Any]]:
     """The outcome of every case of one declaration, or of each `of`-th one from `share` on."""
     from sglang_platform.conformance.kernels.load import named
+    from sglang_platform.conformance.kernels.tested import testing
 
     entry = named(declared.entry)
-    for number, case in enumerate(check_of(declared)(entry, device, seed)):
+    with testing(declared):
+        cases = list(check_of(declared)(entry, device, seed))
+    for number, case in enumerate(cases):
         if number % of != share:
             continue
         start = time.perf_counter()
         try:
-            outcomes = case.run()
+            with testing(declared):
+                outcomes = case.run()
             wrong = [f"{o.what}: {o.error:.3g} times its bound: {o.words}" for o in outcomes if not o.good]
             if not outcomes:
                 wrong = ["the case compared nothing"]

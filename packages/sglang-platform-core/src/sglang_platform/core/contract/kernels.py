@@ -9,13 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["CUDA_TARGETS", "ROCM_TARGETS", "CompileLimits", "KernelDeclaration"]
+__all__ = ["CompileLimits", "KernelDeclaration", "KernelTarget"]
 
-CUDA_TARGETS = ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
-"""A100; L4 and RTX 4090; H100 and H200; B200; RTX 5090 and RTX PRO 6000."""
 
-ROCM_TARGETS = ("gfx90a", "gfx942", "gfx950")
-"""MI200, MI300, MI350."""
+@dataclass(frozen=True, kw_only=True)
+class KernelTarget:
+    """An architecture that kernels are written for. A platform's package holds one record for each.
+
+    name: the compiler's name, unique among a platform's targets. backend: Triton's backend that compiles for it. arch:
+    how that backend is told the architecture. warp: lanes that run together. shared: bytes of shared memory that one
+    program may use. processors: how many programs' worth of hardware the usual product has.
+    """
+
+    name: str
+    backend: str
+    arch: int | str
+    warp: int
+    shared: int
+    processors: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +66,7 @@ class KernelDeclaration:
         device, once per target, so that the wrapper's own choices are what is compiled.
     limits: by the name of each jitted function that the launches reach.
     targets: the architectures it is written for.
+    fp8_formats: the 8-bit float types it stores or reads, by torch's names; checks draw from these.
     exclusions: `"<target>"` or `"<target>/<launch>"`, with the reason why it is not compiled there.
     """
 
@@ -63,7 +75,8 @@ class KernelDeclaration:
     check: str
     launches: str
     limits: Mapping[str, CompileLimits]
-    targets: tuple[str, ...] = CUDA_TARGETS + ROCM_TARGETS
+    targets: tuple[KernelTarget, ...]
+    fp8_formats: tuple[str, ...] = ()
     exclusions: Mapping[str, str] = field(default_factory=dict)
 
     def excluded(self, target: str, launch: str) -> str | None:

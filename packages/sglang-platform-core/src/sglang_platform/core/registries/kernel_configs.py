@@ -17,7 +17,7 @@ _said: set[tuple[str, str]] = set()
 def config_for(kernel: str, device: str, tested: Mapping[str, T], conservative: T) -> T:
     """The tested configuration of `kernel` on `device`, else `conservative` with one warning per pair and process.
 
-    `tested` is by device, in the plugin's own names (`"sm_90"`, `"gfx942"`).
+    `tested` is by device, in the plugin's own names (of an architecture, say).
     """
     if device in tested:
         return tested[device]

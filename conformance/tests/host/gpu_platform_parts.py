@@ -1,0 +1,111 @@
+"""The parts of the platform named on the command line, on SGLang's classes; `test_gpu_platforms.py` starts it."""
+
+# ruff: noqa: C408, E402, E731, I001, PT018
+
+from pkgutil import resolve_name
+import os
+import sys
+import torch
+import sglang.srt.platforms as host
+from sglang_platform.core import counter, current_platform as ours
+from sglang_platform.core.portable.triton.architecture import for_architecture
+import sglang.srt.mem_cache.memory_pool as theirs
+from sglang.srt.mem_cache.memory_pool import KVWriteLoc
+
+name = sys.argv[1]
+without_fp8 = {"cuda": "sm_80", "rocm": "gfx90a"}[name]
+assert host.current_platform is ours and ours.device_name == name
+assert (ours.is_cuda(), ours.is_rocm(), ours.is_out_of_tree()) == (name == "cuda", name == "rocm", False)
+
+# The rule: what the host always has stays the host's; the libraries it would run on are not installed here.
+assert ours.get_graph_runner_cls() is None and ours.get_communicator_class() is None
+allocator = ours.get_paged_allocator_cls()
+from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
+
+assert issubclass(allocator, PagedTokenToKVPoolAllocator)
+
+fp8 = torch.float8_e4m3fn if name == "cuda" else torch.float8_e4m3fnuz
+common = dict(
+    size=64, page_size=16, layer_num=2, device="cpu", enable_memory_saver=False, start_layer=3, end_layer=4
+)
+stores, moves = counter("triton.kv_pool.stores"), counter("triton.kv_pool.moves")
+layer = type("Layer", (), {"layer_id": 4})()
+loc = torch.tensor([5, 79, 17])
+
+with for_architecture(resolve_name(f"sglang_platform.{name}.kernels.tuning:ARCHITECTURES")[without_fp8]):
+    cls = ours.get_kv_pool_cls(kind="mha")
+    assert issubclass(cls, theirs.MHATokenToKVPool)
+    pool = cls(dtype=fp8, head_num=2, head_dim=16, **common)
+    k, v = torch.randn(3, 2, 16).half(), torch.randn(3, 2, 16).half()
+    kept = k.clone()
+    pool.set_kv_buffer(layer, KVWriteLoc(loc), k, v, torch.tensor([0.5]), 3.0)
+    assert stores.value == 1, "our kernel must have served the host's call"
+    assert torch.equal(k, kept)
+    want = (v.float() / 3.0).clamp(-torch.finfo(fp8).max, torch.finfo(fp8).max).to(fp8)
+    assert torch.equal(pool.get_value_buffer(4)[loc].view(torch.uint8), want.view(torch.uint8))
+    assert torch.equal(pool.get_key_buffer(4)[loc].float(), (k.float() / 0.5).to(fp8).float())
+    before = pool.get_key_buffer(4)[loc].clone()
+    pool.move_kv_cache(torch.tensor([79, 5]), torch.tensor([5, 79]))
+    assert moves.value == 1
+    assert torch.equal(pool.get_key_buffer(4)[loc[[1, 0, 2]]].view(torch.uint8), before.view(torch.uint8))
+    saved = pool.get_cpu_copy(loc)
+    pool.load_cpu_copy(saved, torch.tensor([20, 21, 22]))
+    assert torch.equal(
+        pool.get_key_buffer(4)[20:23].view(torch.uint8), pool.get_key_buffer(4)[loc].view(torch.uint8)
+    )
+    assert len(pool.get_contiguous_buf_infos()[0]) == 4 and sum(pool.get_kv_size_bytes()) > 0
+
+    # A store that casts nothing is the host's, unless the operator asks for ours.
+    pool = cls(dtype=torch.float16, head_num=2, head_dim=16, **common)
+    pool.set_kv_buffer(layer, loc, k, v)
+    assert stores.value == 1 and torch.equal(pool.get_key_buffer(4)[loc], k)
+    os.environ["SGLANG_PLATFORM_PARTS"] = "kv_pool=own"
+    pool = ours.get_kv_pool_cls(kind="mha")(dtype=torch.float16, head_num=2, head_dim=16, **common)
+    pool.set_kv_buffer(layer, loc, k, v)
+    assert stores.value == 2 and torch.equal(pool.get_key_buffer(4)[loc], k)
+
+    cls = ours.get_kv_pool_cls(kind="mla")
+    assert issubclass(cls, theirs.MLATokenToKVPool)
+    pool = cls(dtype=torch.float16, kv_lora_rank=32, qk_rope_head_dim=8, dcp_replicated=True, **common)
+    nope, rope = torch.randn(3, 1, 32).half(), torch.randn(3, 1, 8).half()
+    pool.set_mla_kv_buffer(layer, KVWriteLoc(loc), nope, rope)
+    assert stores.value == 3
+    assert torch.equal(pool.get_key_buffer(4)[loc], torch.cat((nope, rope), -1))
+    pool.set_kv_buffer(layer, loc, torch.cat((nope, rope), -1) * 2, None)
+    assert stores.value == 4
+    assert torch.equal(pool.get_key_buffer(4)[loc], torch.cat((nope, rope), -1) * 2)
+    pool.move_kv_cache(torch.tensor([1]), loc[:1])
+    assert moves.value == 2 and torch.equal(pool.get_key_buffer(4)[1], pool.get_key_buffer(4)[5])
+
+    paged = allocator(64, page_size=16, dtype=torch.float16, device="cpu", kvcache=pool, need_sort=False)
+    lens = lambda *values: torch.tensor(values)
+    slots = paged.alloc_extend(lens(0, 0), lens(0, 0), lens(20, 3), lens(20, 3), lens(-1, -1), 23)
+    assert slots.tolist() == [*range(16, 36), *range(48, 51)], slots
+    step = paged.alloc_decode(lens(21, 4), lens(21, 4), slots[[19, 22]])
+    assert step.tolist() == [36, 51] and paged.available_size() == 16
+    assert counter("triton.paged_allocator.extends").value == 1
+    assert counter("triton.paged_allocator.decodes").value == 1
+    # Ops and attention: what the host offers out-of-tree platforms only is carried in.
+    os.environ["SGLANG_PLATFORM_PARTS"] = "own,graph_runner=host"
+    from sglang.srt.layers.layernorm import RMSNorm
+
+    native = RMSNorm(64)
+    ours.init_backend()
+    calls = counter("triton.fused_ops.calls")
+    x = torch.randn(3, 64)
+    want = native.forward_native(x.clone())
+    got = RMSNorm(64)(x)
+    assert calls.value == 1, "our kernel must have served the host's op"
+    torch.testing.assert_close(got, want)
+    from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
+    from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
+
+    assert issubclass(ATTENTION_BACKENDS["sglang_platform_" + name], AttentionBackend)
+    arguments = type("Arguments", (), {"attention_backend": "the host's", "_raw_input": {}})()
+    ours.apply_server_args_defaults(arguments)
+    assert arguments.attention_backend == "sglang_platform_" + name
+    os.environ["SGLANG_PLATFORM_PARTS"] = "host"
+    arguments = type("Arguments", (), {"attention_backend": "the host's", "_raw_input": {}})()
+    ours.apply_server_args_defaults(arguments)
+    assert arguments.attention_backend == "the host's"
+print("served by our kernels")

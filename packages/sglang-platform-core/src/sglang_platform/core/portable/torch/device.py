@@ -1,0 +1,107 @@
+"""The device operations of any device that torch has a module for, through `torch.get_device_module`.
+
+A backend adds its identity (`_enum`, `device_name`, `device_type`), its probe and what really differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sglang_platform.core.contract.device import DeviceMixin
+from sglang_platform.core.contract.types import DeviceCapability
+from sglang_platform.core.portable.torch.visibility import only_device
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["TorchDeviceMixin"]
+
+
+class TorchDeviceMixin(DeviceMixin):
+    """A device behind `torch.<device_type>`, whose module offers what `torch.accelerator` devices have: properties,
+    memory figures, synchronisation.
+
+    Importing this module and making an instance touch no device; the first query of a device's properties
+    initialises torch's state for it, as any use of that module does. What the base class answers already is right
+    here and not repeated: the collectives' backend, the profiler activity, and seeding, since `torch.manual_seed`
+    seeds every device.
+    """
+
+    _visibility_variables: ClassVar[Sequence[str]] = ()
+    """The environment variables that restrict which devices a process sees, the one that wins first. The last one is
+    set where none of them is."""
+
+    def _module(self) -> Any:
+        """torch's module for this device type, e.g. `torch.cuda`."""
+        import torch
+
+        return torch.get_device_module(self.device_type)
+
+    def get_device(self, device_id: int | None = 0) -> torch.device:
+        """`<device_type>:<device_id>`, or `<device_type>` for None."""
+        import torch
+
+        return (
+            torch.device(self.device_type) if device_id is None else torch.device(self.device_type, device_id)
+        )
+
+    def set_device(self, device: torch.device) -> None:
+        """Makes `device` current in this thread."""
+        self._module().set_device(device)
+
+    def get_device_name(self, device_id: int = 0) -> str:
+        """The product name, as the driver gives it."""
+        return str(self._module().get_device_name(device_id))
+
+    def get_device_uuid(self, device_id: int = 0) -> str:
+        """The UUID without a prefix; hosts write `GPU-` before it where a protocol wants that."""
+        return str(self._module().get_device_properties(device_id).uuid)
+
+    def get_device_capability(self, device_id: int = 0) -> DeviceCapability | None:
+        """The two numbers by which the vendor tells generations of its devices apart."""
+        major, minor = self._module().get_device_capability(device_id)
+        return DeviceCapability(major, minor)
+
+    def get_device_total_memory(self, device_id: int = 0) -> int:
+        """The device's memory in bytes."""
+        return int(self._module().get_device_properties(device_id).total_memory)
+
+    def get_available_memory(self, device_id: int = 0) -> tuple[int, int]:
+        """`(free, total)` in bytes as the driver counts: memory cached by torch is not free."""
+        free, total = self._module().mem_get_info(device_id)
+        return int(free), int(total)
+
+    def get_current_memory_usage(self, device: torch.device | None = None) -> float:
+        """The most bytes that tensors of this process held at once on `device` (None: the current one)."""
+        return float(self._module().max_memory_allocated(device))
+
+    def empty_cache(self) -> None:
+        """Gives torch's cached blocks back to the driver; nothing where torch has not used the device yet."""
+        self._module().empty_cache()
+
+    def synchronize(self) -> None:
+        """Waits for the current device; nothing where torch has not used the device yet, so that asking starts
+        nothing."""
+        module = self._module()
+        if module.is_initialized():
+            module.synchronize()
+
+    def is_pin_memory_available(self, device: torch.device | str | None = None) -> bool:
+        """True for every copy to the device; page-locked memory gains nothing for tensors that stay on the CPU."""
+        return str(device).partition(":")[0] != "cpu"
+
+    @contextmanager
+    def reindex_device_id(self, device_id: int) -> Iterator[int]:
+        """Restricts processes started inside to the device `device_id`, through the environment; yields 0.
+
+        Raises ValueError where the environment shows no such device. The environment is restored on every way
+        out.
+        """
+        if not self._visibility_variables:
+            with super().reindex_device_id(device_id) as index:
+                yield index
+            return
+        with only_device(device_id, self._visibility_variables, self._visibility_variables[-1]) as index:
+            yield index

@@ -1,0 +1,100 @@
+"""The base of a platform whose parts are its own or the host's, by rule.
+
+For a backend that keeps an identity the host knows, so that the host loses none of its own features for the device.
+In a host its rules say which of the parts below serve; `SGLANG_PLATFORM_PARTS` overrides them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sglang_platform.core.contract.srt import SRTPlatform
+from sglang_platform.core.contract.types import KVPoolKind, kv_pool_kind
+from sglang_platform.core.portable.parts import PartsRule, Rule
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["TorchSRTPlatform"]
+
+
+class TorchSRTPlatform(SRTPlatform):
+    """The LLM runtime on a device that torch reaches and Triton compiles for.
+
+    A backend derives from this and from its device mixin. It says `_rules`, `_attention_backend` and `_own_parts`, the
+    operators of the host, and everything that the contract has it declare: the dtypes, page sizes and kinds of its KV
+    pools, its attention features, its capabilities, its kernels.
+    """
+
+    _rules: ClassVar[Mapping[str, Rule]]
+    """Who serves each part in a host, unless `SGLANG_PLATFORM_PARTS` says otherwise."""
+    _attention_backend: ClassVar[str]
+    """The name of the backend's own attention in the host."""
+    _own_parts: ClassVar[Mapping[str, str]]
+    """Where the backend's own parts are, `module:name`, imported when they are asked for: `attention`, `allocator`,
+    `graph_runner`, `piecewise`, `register_ops` (a function of the dispatch key),
+    and the pools by kind as `kv_pools` and `kv_pools_beside_host`."""
+
+    @cached_property
+    def _parts(self) -> PartsRule:
+        return PartsRule(self.device_name, self._rules)
+
+    def _own(self, name: str) -> Any:
+        return resolve_name(self._own_parts[name])
+
+    def _own_where(self, part: str, name: str) -> type | None:
+        """The backend's own `name` where the rule for `part` has it serve."""
+        own: type | None = self._own(name) if self._parts.own(part) else None
+        return own
+
+    def get_attention_backends(self) -> dict[str, type]:
+        """The backend's own; an operator may name it whatever the rule says."""
+        return {self._attention_backend: self._own("attention")}
+
+    def get_default_attention_backend(self) -> str:
+        """The backend's own, or NotImplementedError where the host is to choose among its own."""
+        choice = self._parts.choose("attention")
+        if not choice.own:
+            raise NotImplementedError(f"the host chooses among its own attention backends: {choice.reason}")
+        return self._attention_backend
+
+    def get_kv_pool_cls(self, *, kind: KVPoolKind) -> type | None:
+        """The backend's pool of the kind, or None where the host's own is to serve."""
+        kind = kv_pool_kind(kind)
+        choice = self._parts.choose("kv_pool")
+        if not choice.own:
+            return None
+        pools: dict[str, type] = self._own("kv_pools_beside_host" if choice.beside_host else "kv_pools")
+        return pools[kind]
+
+    def get_paged_allocator_cls(self) -> type | None:
+        """The backend's paged allocator, or None where the host's own is to serve."""
+        return self._own_where("allocator", "allocator")
+
+    def get_graph_runner_cls(self) -> type | None:
+        """Graphs of decode steps, or None where the host's own runner is to serve."""
+        return self._own_where("graph_runner", "graph_runner")
+
+    def get_piecewise_backend_cls(self) -> type | None:
+        """Graphs of pieces of prefill, or None where the host's own are to serve: as the graph runner."""
+        return self._own_where("graph_runner", "piecewise")
+
+    def get_communicator_class(self) -> type | None:
+        """torch.distributed, or None where the host's own communicators are to serve."""
+        if not self._parts.own("communicator"):
+            return None
+        from sglang_platform.core.distributed.torch_group import TorchGroupCommunicator
+
+        return TorchGroupCommunicator
+
+    def init_backend(self) -> None:
+        """Registers the fused ops, where the backend's are to serve."""
+        if self._parts.own("ops"):
+            self._own("register_ops")(self.get_dispatch_key_name())
+
+    def get_group_coordinator_device(self, local_rank: int) -> torch.device:
+        """The device of this rank."""
+        return self.get_device(local_rank)

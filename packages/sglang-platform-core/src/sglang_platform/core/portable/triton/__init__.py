@@ -1,0 +1,11 @@
+"""For any device that Triton compiles for. No GPU is known here: what depends on one is handed in by its package.
+
+    architecture.py   what a package says of an architecture, and how its records are found
+    launch.py         where kernels run
+    norm.py rotary.py activation.py page_slots.py top_slots.py index_key_store.py softmax.py   kernels
+    pools.py attention.py   the KV pools and the attention backend, whose kernels a package hands in
+    served_*.py       launches as served models make them, for compiling without a device
+
+A wrapper always launches. Pools, allocators and ops take core's torch code instead for tensors on the CPU, unless
+Triton's interpreter is on (`launch.launches`).
+"""

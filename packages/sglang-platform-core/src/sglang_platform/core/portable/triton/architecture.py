@@ -1,0 +1,204 @@
+"""What a package says of the architectures it serves, and how the one at hand is found.
+
+A package keeps one file per architecture in a folder, each with one `RECORD`: everything that its launch wrappers
+decide by. `Architectures` finds them by file name, so that a new architecture is a new file. Nothing here is imported
+that a declaration may not import: no compiler, and torch only where a device is asked.
+
+Wrappers ask `Architectures.of`, never torch, so that they run on CPU tensors too: in Triton's interpreter, and under a
+driver without a device, for the target that `for_architecture` sets.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from sglang_platform.core.contract.kernels import KernelTarget
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["PORTABLE", "Architecture", "Architectures", "ByHead", "Launch", "LaunchShapes", "Measured",
+           "for_architecture", "pretended"]  # fmt: skip
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """`elements` that one program handles, by `num_warps` warps."""
+
+    elements: int
+    num_warps: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchShapes:
+    """How the kernels of this folder are launched on one architecture.
+
+    elementwise: activation, rotary. allocate: the page allocator's integers. scatter: index keys to their pages.
+    select: the k largest of a row. reduce: ops that reduce a row; there `elements` is what one warp takes, `num_warps`
+    the most warps.
+    """
+
+    reduce: Launch
+    elementwise: Launch
+    allocate: Launch
+    scatter: Launch
+    select: Launch
+
+
+PORTABLE = LaunchShapes(
+    reduce=Launch(1024, 16),
+    elementwise=Launch(2048, 4),
+    allocate=Launch(1024, 4),
+    scatter=Launch(2048, 4),
+    select=Launch(2048, 8),
+)
+"""For a device of which no package has said anything: small programs, which every device can run."""
+
+
+@dataclass(frozen=True)
+class ByHead(Generic[T]):
+    """A choice by the width of an attention head: up to 64, 128, 256 columns, or absorbed MLA."""
+
+    narrow: T
+    middle: T
+    wide: T
+    latent: T
+
+    def choose(self, dim: int, latent: bool) -> T:
+        """For heads of `dim` columns."""
+        if latent:
+            return self.latent
+        return self.narrow if dim <= 64 else self.middle if dim <= 128 else self.wide
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture(KernelTarget):
+    """A record of a package, which adds what its own kernels need.
+
+    shapes: launches of the portable kernels. stands_in_for: architectures without a record that this one serves too.
+    """
+
+    shapes: LaunchShapes
+    stands_in_for: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a device says of itself: the compiler's name of its architecture, and its numbers. 0: it does not say."""
+
+    name: str
+    processors: int = 0
+    warp: int = 0
+    shared: int = 0
+
+
+A = TypeVar("A", bound=Architecture)
+
+
+class Architectures(Mapping[str, A], Generic[A]):
+    """The records in the files of one folder, by name."""
+
+    def __init__(
+        self, package: str, *, fallback: str, on_cpu: str, measure: Callable[[torch.device], Measured]
+    ) -> None:
+        """package: the folder, as Python imports it. fallback: the record for an architecture that none is written for
+        and none stands in for. on_cpu: what CPU tensors stand for where nobody says. measure: asks a device."""
+        self._package, self.fallback, self._on_cpu, self._measure = package, fallback, on_cpu, measure
+        self._records: dict[str, A] = {}
+        self._devices: dict[int, A] = {}
+        self._warned: set[str] = set()
+
+    def _read(self) -> dict[str, A]:
+        if not self._records:
+            folder = importlib.import_module(self._package)
+            # Shorter names first: numbers in names then ascend.
+            files = sorted(
+                pkgutil.iter_modules(folder.__path__), key=lambda file: (len(file.name), file.name)
+            )
+            for file in files:
+                record = importlib.import_module(f"{self._package}.{file.name}").RECORD
+                assert record.name == file.name, (
+                    f"{self._package}.{file.name} holds the record of {record.name}"
+                )
+                self._records[record.name] = record
+        return self._records
+
+    def __getitem__(self, name: str) -> A:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def serving(self, name: str) -> A:
+        """The record that serves architecture `name`: its own, one that stands in for it, or the fallback, which is
+        told once."""
+        if name in self:
+            return self[name]
+        for record in self.values():
+            if name in record.stands_in_for:
+                return record
+        if name not in self._warned:
+            self._warned.add(name)
+            _log.warning(
+                "no record for architecture %s in %s (%s): its kernels are launched as on %s, untuned and untested",
+                name,
+                self._package,
+                ", ".join(self),
+                self.fallback,
+            )
+        return self[self.fallback]
+
+    def of(self, device: torch.device) -> A:
+        """The record for `device`, with the device's own numbers. For the CPU that of the architecture its tensors
+        stand for."""
+        if _set is not None:
+            return self.serving(_set.name)
+        if device.type == "cpu":
+            return self[self._on_cpu]
+        index = -1 if device.index is None else device.index
+        if index == -1:
+            import torch
+
+            index = torch.get_device_module(device).current_device()
+        if index not in self._devices:
+            said = self._measure(device)
+            numbers: dict[str, Any] = {
+                "processors": said.processors,
+                "warp": said.warp,
+                "shared": said.shared,
+            }
+            known = {key: value for key, value in numbers.items() if value}
+            self._devices[index] = replace(self.serving(said.name), name=said.name, **known)
+        return self._devices[index]
+
+
+_set: KernelTarget | None = None
+
+
+@contextmanager
+def for_architecture(target: KernelTarget) -> Iterator[KernelTarget]:
+    """Launch wrappers called inside choose as they would on `target`."""
+    global _set
+    outer, _set = _set, target
+    try:
+        yield target
+    finally:
+        _set = outer
+
+
+def pretended() -> KernelTarget | None:
+    """The architecture that CPU tensors stand for at the moment, if any."""
+    return _set

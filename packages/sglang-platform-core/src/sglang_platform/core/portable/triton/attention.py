@@ -1,0 +1,354 @@
+"""The attention backend of devices that Triton compiles for: decode and extend on kernels, cache read in place.
+
+MHA, GQA, MQA, absorbed MLA and sparse MLA (DSA), sliding windows, soft caps, sinks, 8-bit caches with scales. The
+kernels are a package's, which hands them in as `kernels`; what is asked of them is the same on every device.
+
+Graph capture needs no buffers of this class: the kernels read lengths, rows and the request table where the runner
+keeps them, and the number of splits depends on the batch and the table's width, not on the lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+
+from sglang_platform.core.attention.backend import AttentionBackend
+from sglang_platform.core.counters import counter
+from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.memory.rows import FP8_DTYPES
+from sglang_platform.core.portable.triton.architecture import LaunchShapes
+from sglang_platform.core.portable.triton.attention_shapes import one_element
+from sglang_platform.core.portable.triton.top_slots import top_slots
+
+__all__ = ["AttentionKernels", "TritonAttentionBackend"]
+
+_decodes = counter("triton.attention.decodes")
+_extends = counter("triton.attention.extends")
+_sparse = counter("triton.attention.sparse")
+
+
+@dataclass
+class _Step:
+    """What all layers of a step share. `longest`: the most tokens of a request, None where a graph fixes the grid."""
+
+    longest: int | None = None
+    query_start: torch.Tensor | None = None
+    prefix_lens: torch.Tensor | None = None
+    max_new: int = 0
+    any_prefix: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionKernels:
+    """The launch wrappers of a package, with the arguments that these of the packages have: one new token per request
+    over the cache, several of them, and the indexer's logits of sparse attention.
+
+    shapes_of: the launch shapes of the portable kernels on a device.
+    """
+
+    decode: Callable[..., torch.Tensor]
+    extend: Callable[..., torch.Tensor]
+    index_logits: Callable[..., torch.Tensor]
+    shapes_of: Callable[[torch.device], LaunchShapes]
+
+
+class TritonAttentionBackend(AttentionBackend):
+    """See the module. Built as `cls(model_runner)`, by a host or without one."""
+
+    kernels: ClassVar[AttentionKernels]
+    """The package's."""
+
+    def __init__(self, model_runner: Any) -> None:
+        super().__init__(model_runner)
+        pool = self.token_to_kv_pool
+        if getattr(pool, "full_to_swa_index_mapping", None) is not None:
+            raise PlatformError(
+                f"{type(self).__name__} cannot read the cache of this model",
+                why="its sliding-window layers have a pool of their own, whose slots the request table does not name",
+                fix="start with --disable-hybrid-swa-memory, or choose another --attention-backend",
+            )
+        self._packed = pool.dtype if getattr(pool, "dsa_kv_cache_store_fp8", False) else None
+        self._latent = hasattr(pool, "kv_lora_rank")
+        self._step = _Step()
+        # Made here, where nothing is being captured: a tensor made during capture belongs to that graph.
+        one_element(torch.empty(0, device=self.device), torch.empty(0), None)
+
+    # Metadata
+
+    def init_cuda_graph_state(self, max_bs: int, max_num_tokens: int) -> None:
+        """Nothing to allocate: the kernels read the runner's static inputs."""
+
+    def init_forward_metadata_out_graph(self, forward_batch: Any, in_capture: bool = False) -> None:
+        mode = forward_batch.forward_mode
+        if mode.is_decode() or mode.is_idle():
+            lengths = forward_batch.seq_lens_cpu
+            known = not in_capture and lengths is not None and len(lengths) > 0
+            self._step = _Step(longest=int(max(lengths)) if known else None)
+            return
+        if any(getattr(mode, name, bool)() for name in ("is_target_verify", "is_draft_extend")):
+            raise PlatformError(
+                f"{type(self).__name__} has no attention for {mode}",
+                why="verifying a tree of draft tokens needs a mask of its own",
+                fix="start without speculative decoding, or choose another --attention-backend",
+            )
+        new = forward_batch.extend_seq_lens
+        start = torch.zeros(new.shape[0] + 1, dtype=torch.int32, device=new.device)
+        torch.cumsum(new, 0, out=start[1:])
+        news, prefixes = forward_batch.extend_seq_lens_cpu, forward_batch.extend_prefix_lens_cpu
+        self._step = _Step(
+            query_start=start,
+            prefix_lens=forward_batch.extend_prefix_lens,
+            # Without the lengths on the CPU: bounds, rather than a wait for the device.
+            max_new=int(max(news, default=0))
+            if news is not None
+            else int(forward_batch.out_cache_loc.shape[0]),
+            any_prefix=any(prefixes) if prefixes is not None else True,
+        )
+
+    # The two passes
+
+    def forward_decode(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor | None,
+        v: torch.Tensor | None,
+        layer: Any,
+        forward_batch: Any,
+        save_kv_cache: bool = True,
+        **kwargs: Any,
+    ) -> torch.Tensor:
+        query = _joined(q, kwargs.get("q_rope"), layer.tp_q_head_num, layer.qk_head_dim)
+        self._store(k, v, layer, forward_batch, save_kv_cache, kwargs)
+        if kwargs.get("topk_indices") is not None:
+            return self._forward_sparse(query, layer, kwargs["topk_indices"])
+        keys, values = self._buffers(layer)
+        out = query.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
+        self.kernels.decode(
+            query,
+            keys,
+            values,
+            self.req_to_token_pool.req_to_token,
+            forward_batch.req_pool_indices,
+            forward_batch.seq_lens,
+            out,
+            packed=self._packed,
+            max_len=self._step.longest,
+            **self._options(layer, kwargs),
+        )
+        _decodes.add()
+        return out.view(out.shape[0], -1)
+
+    def forward_extend(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor | None,
+        v: torch.Tensor | None,
+        layer: Any,
+        forward_batch: Any,
+        save_kv_cache: bool = True,
+        **kwargs: Any,
+    ) -> torch.Tensor:
+        query = _joined(q, kwargs.get("q_rope"), layer.tp_q_head_num, layer.qk_head_dim)
+        self._store(k, v, layer, forward_batch, save_kv_cache, kwargs)
+        if kwargs.get("topk_indices") is not None:
+            return self._forward_sparse(query, layer, kwargs["topk_indices"])
+        if self._packed is not None and not self._beside(layer):
+            raise PlatformError(
+                "the packed cache of sparse MLA is read by selected tokens only",
+                why="no topk_indices were handed to the extend of a layer that attends to all tokens",
+            )
+        step = self._step
+        assert step.query_start is not None
+        keys, values = self._buffers(layer)
+        new_k: torch.Tensor | None = None
+        new_v: torch.Tensor | None = None
+        any_prefix = step.any_prefix
+        if self._reads_new(k, keys, layer, save_kv_cache):
+            assert k is not None
+            assert v is not None
+            new_k = k.view(-1, layer.tp_k_head_num, layer.qk_head_dim)
+            new_v = v.view(-1, layer.tp_v_head_num, layer.v_head_dim)
+        if self._beside(layer):
+            if any_prefix:
+                raise PlatformError(
+                    f"layer {layer.layer_id} attends with {layer.tp_k_head_num} heads of {layer.qk_head_dim} to a "
+                    "cached prefix that is latent",
+                    why="the cache holds one latent row per token, which only the absorbed form reads",
+                    fix="run MLA absorbed where a prefix is cached",
+                )
+            keys, values = query[:1], query[:1]
+        out = query.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
+        self.kernels.extend(
+            query,
+            new_k,
+            new_v,
+            keys,
+            values,
+            self.req_to_token_pool.req_to_token,
+            forward_batch.req_pool_indices,
+            step.query_start,
+            step.prefix_lens,
+            out,
+            max_new=step.max_new,
+            any_prefix=any_prefix,
+            causal=_is_causal(layer),
+            **self._options(layer, kwargs),
+        )
+        _extends.add()
+        return out.view(out.shape[0], -1)
+
+    # Sparse attention
+
+    def select_tokens(
+        self, q_index: torch.Tensor, weights: torch.Tensor, layer: Any, forward_batch: Any, topk: int
+    ) -> torch.Tensor:
+        """The slots of the `topk` tokens that each new token attends to, int32 [T, topk], -1 behind the last.
+
+        q_index [T, heads, index_head_dim] and weights float32 [T, heads] come from the indexer, whose keys are in the
+        pool. The answer is the `topk_indices` of `forward`.
+        """
+        pool = self.token_to_kv_pool
+        rows, lengths = self._rows_and_lengths(forward_batch)
+        width = self._step.longest or self.req_to_token_pool.req_to_token.shape[1]
+        logits = self.kernels.index_logits(
+            q_index,
+            weights,
+            pool.get_index_k_with_scale_buffer(layer.layer_id),
+            self.req_to_token_pool.req_to_token,
+            rows,
+            lengths,
+            page_size=pool.page_size,
+            width=width,
+        )
+        launch = self.kernels.shapes_of(logits.device).select
+        return top_slots(logits, self.req_to_token_pool.req_to_token, rows, lengths, topk=topk, launch=launch)
+
+    def _rows_and_lengths(self, forward_batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """For each new token its request's row, and how many tokens it may see."""
+        if forward_batch.forward_mode.is_decode():
+            return forward_batch.req_pool_indices, forward_batch.seq_lens
+        tokens = forward_batch.out_cache_loc.shape[0]
+        new = forward_batch.extend_seq_lens.long()
+        owner = torch.repeat_interleave(
+            torch.arange(new.shape[0], device=new.device), new, output_size=tokens
+        )
+        assert self._step.query_start is not None
+        within = torch.arange(tokens, device=new.device) - self._step.query_start[owner]
+        return forward_batch.req_pool_indices[owner], forward_batch.extend_prefix_lens[owner] + within + 1
+
+    def _forward_sparse(self, query: torch.Tensor, layer: Any, slots: torch.Tensor) -> torch.Tensor:
+        """`slots` int32 [T, topk]: what each row of `query` attends to, -1 behind the last."""
+        keys, values = self._buffers(layer)
+        out = query.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
+        rows = torch.arange(slots.shape[0], device=slots.device)
+        options = self._options(layer, {})
+        options["window"] = -1
+        self.kernels.decode(
+            query, keys, values, slots, rows, (slots >= 0).sum(1), out, packed=self._packed, **options
+        )
+        _sparse.add()
+        return out.view(out.shape[0], -1)
+
+    # Parts of a pass
+
+    def _beside(self, layer: Any) -> bool:
+        """Whether a layer's keys are of another form than the latent rows of the cache."""
+        pool = self.token_to_kv_pool
+        return self._latent and layer.qk_head_dim != pool.kv_lora_rank + pool.qk_rope_head_dim
+
+    def _reads_new(self, k: torch.Tensor | None, keys: torch.Tensor, layer: Any, stored: bool) -> bool:
+        """Whether the new tokens' keys are read from `k` rather than from the cache.
+
+        From an 8-bit cache they are read as stored, so that a prompt gives the same however it is cut in chunks.
+        """
+        if k is None or (self._latent and not self._beside(layer)):
+            return False
+        return not stored or self._beside(layer) or keys.dtype == k.dtype
+
+    def _buffers(self, layer: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        pool = self.token_to_kv_pool
+        if self._beside(layer):
+            return pool.get_key_buffer(layer.layer_id), pool.get_key_buffer(layer.layer_id)
+        if self._packed is not None:
+            raw = pool.kv_buffer[layer.layer_id - pool.start_layer].view(torch.uint8)
+            return raw, raw[..., : layer.v_head_dim]
+        if self._latent:
+            keys = pool.get_key_buffer(layer.layer_id)
+            return keys, keys[..., : layer.v_head_dim]
+        return pool.get_key_buffer(layer.layer_id), pool.get_value_buffer(layer.layer_id)
+
+    def _options(self, layer: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+        window = layer.sliding_window_size
+        scaled = (
+            self.token_to_kv_pool.dtype in FP8_DTYPES and self._packed is None and not self._beside(layer)
+        )
+        return {
+            "scale": layer.scaling,
+            "logit_cap": layer.logit_cap or 0.0,
+            "window": -1 if window is None else int(window),
+            "sinks": kwargs.get("sinks"),
+            "k_scale": _scale(layer.k_scale) if scaled else None,
+            # The latent part of a key is its value, and has its scale.
+            "v_scale": (_scale(layer.k_scale if self._latent else layer.v_scale)) if scaled else None,
+        }
+
+    def _store(
+        self,
+        k: torch.Tensor | None,
+        v: torch.Tensor | None,
+        layer: Any,
+        forward_batch: Any,
+        save_kv_cache: bool,
+        kwargs: dict[str, Any],
+    ) -> None:
+        if layer.is_cross_attention:
+            raise NotImplementedError(
+                f"{type(self).__name__} serves self-attention only, not cross-attention"
+            )
+        if not save_kv_cache or k is None or v is None:
+            return
+        pool, loc = self.token_to_kv_pool, forward_batch.out_cache_loc
+        if self._latent:
+            rows = _joined(k, kwargs.get("k_rope"), 1, layer.qk_head_dim)
+            if pool.dtype in FP8_DTYPES and layer.k_scale is not None and self._packed is None:
+                rows = rows / layer.k_scale
+            pool.set_kv_buffer(layer, loc, rows, rows[..., : layer.v_head_dim])
+            return
+        pool.set_kv_buffer(
+            layer,
+            loc,
+            k.view(-1, layer.tp_k_head_num, layer.qk_head_dim),
+            v.view(-1, layer.tp_v_head_num, layer.v_head_dim),
+            layer.k_scale,
+            layer.v_scale,
+        )
+
+    def support_triton(self) -> bool:
+        """The host's Triton kernels run on these devices."""
+        return True
+
+
+def _joined(x: torch.Tensor, rope: torch.Tensor | None, heads: int, dim: int) -> torch.Tensor:
+    """[T, heads, dim], from one tensor or from the two parts that a host may hand over."""
+    if rope is None:
+        return x.reshape(-1, heads, dim)
+    rotated = rope.reshape(x.shape[0], heads, -1)
+    return torch.cat((x.reshape(x.shape[0], heads, dim - rotated.shape[-1]), rotated), dim=-1)
+
+
+def _scale(scale: Any) -> torch.Tensor | None:
+    """A layer's scale as the kernels take it, None for none. A number needs a tensor, which capture could not make."""
+    if scale is None or (isinstance(scale, torch.Tensor) and scale.dtype == torch.float32):
+        return scale
+    raise PlatformError(
+        f"a KV scale of type {type(scale).__name__} cannot be used",
+        why="kernels read scales on the device, as float32 tensors of one element",
+    )
+
+
+def _is_causal(layer: Any) -> bool:
+    # The host's AttentionType: "encoder_only" and "decoder_bidirectional" see all tokens of their request.
+    return getattr(layer.attn_type, "value", layer.attn_type) not in ("encoder_only", "decoder_bidirectional")

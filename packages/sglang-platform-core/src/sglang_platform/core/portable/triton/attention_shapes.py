@@ -1,0 +1,53 @@
+"""What attention wrappers work out about their arguments, whatever the device."""
+
+from __future__ import annotations
+
+import torch
+
+__all__ = ["MOST_SPLITS", "head_parts", "one_element", "shares_values", "split_count"]
+
+# Fewer tokens than this are not worth a program and its share of the merge.
+_TOKENS_PER_SPLIT = 256
+MOST_SPLITS = 64
+"""The most parts that a sequence is read in."""
+
+
+def shares_values(k: torch.Tensor, v: torch.Tensor, values: int) -> bool:
+    """Whether v is the first columns of k, as in absorbed MLA, and a power of two of them."""
+    same = k.data_ptr() == v.data_ptr() and k.stride(0) == v.stride(0) and k.shape[1] == 1 == v.shape[1]
+    return same and k.shape[-1] > values and values & (values - 1) == 0
+
+
+def head_parts(dim: int, main: int | None = None) -> tuple[int, int]:
+    """A head of `dim` columns as a main part and the rest, padded to a power of two (0: none), at least 16 each.
+
+    `main` fixes the first; otherwise it is the largest power of two within `dim`.
+    """
+    if main is None:
+        main = 1 << (dim.bit_length() - 1)
+    if main < 16:
+        raise ValueError(f"a head of {dim} columns: at least 16 are needed")
+    rest = dim - main
+    return main, 0 if rest == 0 else max(16, 1 << (rest - 1).bit_length())
+
+
+_ones: dict[torch.device, torch.Tensor] = {}
+
+
+def one_element(
+    like: torch.Tensor, k_scale: torch.Tensor | None, v_scale: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both scales as tensors; 1 where only the other is given."""
+    if k_scale is None and v_scale is None:
+        return like, like
+    if like.device not in _ones:
+        _ones[like.device] = torch.ones(1, dtype=torch.float32, device=like.device)
+    one = _ones[like.device]
+    return (one if k_scale is None else k_scale), (one if v_scale is None else v_scale)
+
+
+def split_count(processors: int, waves: int, programs: int, tokens: int) -> int:
+    """In how many parts to read each sequence of up to `tokens`, where `programs` are there without splitting and the
+    device is to have `waves` programs per processor."""
+    wanted = -(-waves * processors // max(1, programs))
+    return max(1, min(wanted, -(-tokens // _TOKENS_PER_SPLIT), MOST_SPLITS))

@@ -1,0 +1,122 @@
+"""Core's fused ops served by the Triton kernels, to be registered under a dispatch key.
+
+Each takes the op itself first, core's or the host's. Tensors on the CPU are served by the op's own native forward, and
+so is every variant that the kernels do not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import torch
+
+from sglang_platform.core.counters import counter
+from sglang_platform.core.ops.fused_op import FusedOp, RMSNorm, RotaryEmbedding, SiluAndMul
+from sglang_platform.core.portable.triton import activation, norm, rotary
+from sglang_platform.core.portable.triton.architecture import LaunchShapes
+from sglang_platform.core.portable.triton.launch import launches, portable_shapes
+
+__all__ = ["FORWARDS", "register", "rms_norm", "rotary_embedding", "silu_and_mul"]
+
+_calls = counter("triton.fused_ops.calls")
+
+
+ShapesOf = Callable[[torch.device], LaunchShapes]
+
+
+def register(dispatch_key: str, shapes_of: ShapesOf = portable_shapes) -> None:
+    """Serve core's fused ops on platforms with this key, launched in the shapes of the device's record."""
+    for op_cls, forward in FORWARDS.items():
+        FusedOp.register_oot_forward(op_cls, _launched(forward, shapes_of), dispatch_key)
+
+
+def _launched(forward: Callable[..., Any], shapes_of: ShapesOf) -> Callable[..., Any]:
+    # A plain function: core and hosts bind it to the op as a method.
+    @wraps(forward)
+    def launched(op: Any, *args: Any, **kwargs: Any) -> Any:
+        return forward(op, *args, shapes_of=shapes_of, **kwargs)
+
+    return launched
+
+
+def rms_norm(
+    op: Any,
+    x: torch.Tensor,
+    residual: torch.Tensor | None = None,
+    post_residual_addition: torch.Tensor | None = None,
+    quant_linear: Any = None,
+    *,
+    shapes_of: ShapesOf = portable_shapes,
+) -> Any:
+    """`RMSNorm`. With a residual, x and residual are overwritten, as SGLang's callers expect of its own kernels."""
+    known = (
+        launches(x)
+        and x.numel() > 0
+        and getattr(op, "variance_size_override", None) is None
+        and getattr(op, "override_orig_dtype", None) is None
+        and not getattr(op, "fp32_residual", False)
+        and post_residual_addition is None
+        and (residual is None or (x.is_contiguous() and residual.is_contiguous()))
+    )
+    if not known:
+        return op.forward_native(x, residual, post_residual_addition)
+    _calls.add()
+    launch = shapes_of(x.device).reduce
+    round_first = bool(getattr(op, "cast_x_before_out_mul", False))
+    if residual is None:
+        return norm.rms_norm(x, op.weight, op.variance_epsilon, round_first=round_first, launch=launch)
+    rows, kept = x.view(-1, x.shape[-1]), residual.view(-1, x.shape[-1])
+    norm.fused_add_rms_norm(
+        rows, kept, op.weight, op.variance_epsilon, round_first=round_first, launch=launch
+    )
+    return x, residual
+
+
+def silu_and_mul(op: Any, x: torch.Tensor, *, shapes_of: ShapesOf = portable_shapes) -> torch.Tensor:
+    """`SiluAndMul`."""
+    if not launches(x):
+        return op.forward_native(x)
+    _calls.add()
+    return activation.silu_and_mul(x, launch=shapes_of(x.device).elementwise)
+
+
+def rotary_embedding(
+    op: Any,
+    positions: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    offsets: torch.Tensor | None = None,
+    fused_set_kv_buffer_arg: Any = None,
+    *,
+    shapes_of: ShapesOf = portable_shapes,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`RotaryEmbedding`, in place on query [T, Hq * D] and key [T, Hk * D]."""
+    known = (
+        launches(query)
+        and fused_set_kv_buffer_arg is None
+        and query.dim() == key.dim() == 2
+        and query.stride(-1) == key.stride(-1) == 1
+    )
+    if not known:
+        return op.forward_native(positions, query, key, offsets, fused_set_kv_buffer_arg)  # type: ignore[no-any-return]
+    _calls.add()
+    positions = positions.flatten() if offsets is None else (positions + offsets).flatten()
+    rotary.rotary_embedding(
+        positions,
+        query,
+        key,
+        op.head_size,
+        op.cos_sin_cache,
+        neox=op.is_neox_style,
+        launch=shapes_of(query.device).elementwise,
+    )
+    return query, key
+
+
+FORWARDS: dict[type[FusedOp], Any] = {
+    RMSNorm: rms_norm,
+    SiluAndMul: silu_and_mul,
+    RotaryEmbedding: rotary_embedding,
+}

@@ -1,0 +1,292 @@
+"""KV pools for devices that Triton compiles for: core's pools with kernels for the store and the move.
+
+The kernels are the package's, which hands them in as `kernels`; when to launch which is the same on every device.
+
+On tensors of the CPU core's torch code serves, with the same bytes in the end. In SGLang the rest of a pool (buffers,
+descriptors, disaggregation) stays SGLang's, and so does a store that these kernels do not know: another layout than
+rows per slot, quantised pools, masked writes, and the indexer's keys of a DSA pool.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from sglang_platform.core.counters import counter
+from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.memory.dsa import DSATokenToKVPool
+from sglang_platform.core.memory.index_keys import IndexKeyCache
+from sglang_platform.core.memory.kv_cache import KVCache
+from sglang_platform.core.memory.mha import MHATokenToKVPool
+from sglang_platform.core.memory.mla import MLATokenToKVPool
+from sglang_platform.core.memory.rows import FP8_DTYPES, Scale, move_rows
+from sglang_platform.core.portable.torch.host_copies import save_rows
+from sglang_platform.core.portable.triton.buffer_table import BufferTable, Rows
+from sglang_platform.core.portable.triton.index_key_cache import TritonIndexKeyCache
+from sglang_platform.core.portable.triton.launch import launches
+from sglang_platform.core.portable.triton.pool_kernels import PoolKernels
+
+__all__ = ["TritonDSAPool", "TritonMHAPool", "TritonMLAPool"]
+
+_stores = counter("triton.kv_pool.stores")
+_moves = counter("triton.kv_pool.moves")
+
+
+class TritonRows(KVCache):
+    """What the three pools share: the move, the copies to page-locked memory."""
+
+    kernels: ClassVar[PoolKernels]
+    """The package's."""
+    plain_stores_by_host: ClassVar[bool] = False
+    """Leave stores that cast nothing to the pool below: SGLang's own kernels for them take one launch as well."""
+
+    _table: BufferTable | None = None
+
+    # Moving
+
+    def _moves_at_once(self, tgt_loc: torch.Tensor) -> bool:
+        return 0 < tgt_loc.numel() <= self.kernels.most_rows and launches(tgt_loc)
+
+    def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
+        """One launch for all layers, as if all rows were read first; very many rows take a copy through memory."""
+        if not self._moves_at_once(tgt_loc):
+            super()._move_kv_cache_impl(tgt_loc, src_loc)
+            return
+        self.kernels.move(self._all_layers(), tgt_loc, src_loc)
+        _moves.add()
+
+    def move_kv_cache_layer(self, layer_id: int, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
+        """Move rows [n] as `move_kv_cache` does, in the layer `layer_id` alone; a DSA layer's index keys stay.
+
+        For callers that work layer by layer. Raises PlatformError for a layer outside the range and for lengths that
+        differ.
+        """
+        index = self._layer_index(layer_id)
+        if tgt_loc.numel() != src_loc.numel():
+            raise PlatformError(
+                f"move_kv_cache_layer() from {src_loc.numel()} to {tgt_loc.numel()} slots",
+                why="every slot that is read must have one to go to",
+            )
+        buffers = self._slot_buffers(index)
+        if self._moves_at_once(tgt_loc):
+            table = self._all_layers().part(index * len(buffers), len(buffers))
+            self.kernels.move(table, tgt_loc.reshape(-1), src_loc.reshape(-1))
+            _moves.add()
+        elif tgt_loc.numel():
+            for buffer in buffers:
+                move_rows(buffer, tgt_loc.reshape(-1), src_loc.reshape(-1))
+
+    def _all_layers(self) -> BufferTable:
+        rows = [Rows(buffer) for layer in range(self.layer_num) for buffer in self._slot_buffers(layer)]
+        if self._table is None or not self._table.holds(rows):
+            self._table = BufferTable(rows)
+        return self._table
+
+    # Slots to the CPU and back
+
+    def _copy_to_cpu(self, indices: torch.Tensor) -> Any:
+        if indices.device.type == "cpu":
+            return super()._copy_to_cpu(indices)
+        return save_rows(
+            [self._slot_buffers(layer) for layer in range(self.layer_num)], self._chunks(indices)
+        )
+
+
+class TritonMHAPool(TritonRows, MHATokenToKVPool):
+    """Keys and values per head. The store takes both in one launch, divided by their scales and cast on the way."""
+
+    def set_kv_buffer(
+        self,
+        layer: Any,
+        loc: torch.Tensor,
+        cache_k: torch.Tensor,
+        cache_v: torch.Tensor,
+        k_scale: Scale = None,
+        v_scale: Scale = None,
+        layer_id_override: int | None = None,
+        **of_the_host: Any,
+    ) -> None:
+        """As in core's pool, which serves tensors on the CPU. `of_the_host`: what only SGLang's own pool knows."""
+        slots = _slots(loc)
+        if of_the_host or not self._takes_rows(slots, cache_k, cache_v):
+            super().set_kv_buffer(
+                layer, loc, cache_k, cache_v, k_scale, v_scale, layer_id_override, **of_the_host
+            )
+            return
+        index = self._layer_to_write(layer, layer_id_override)
+        cache_k = self._as_rows("cache_k", cache_k, slots, self.head_num, self.head_dim)
+        cache_v = self._as_rows("cache_v", cache_v, slots, self.head_num, self.v_head_dim)
+        self._store(index, slots, cache_k, cache_v, k_scale, v_scale, self.dtype)
+
+    def _takes_rows(self, slots: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor) -> bool:
+        # What follows the stores that cast nothing is SGLang's; core's pool has rows only and none of it.
+        return (
+            launches(slots)
+            and (cache_k.dtype in FP8_DTYPES) == (cache_v.dtype in FP8_DTYPES)
+            and not (self.plain_stores_by_host and cache_k.dtype == cache_v.dtype == self.dtype)
+            and self.kv_cache_layout == "nhd"
+            and not getattr(self, "is_quantized_kv_cache", False)
+            and not getattr(self, "requires_physical_write_loc", False)
+        )
+
+    def _store_kv_layer(
+        self, layer_idx: int, loc: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor
+    ) -> None:
+        if self.plain_stores_by_host or not launches(loc) or self.kv_cache_layout != "nhd":
+            super()._store_kv_layer(layer_idx, loc, cache_k, cache_v)
+            return
+        self._store(layer_idx, loc, cache_k, cache_v, None, None, self.store_dtype)
+
+    def _store(
+        self,
+        layer_idx: int,
+        loc: torch.Tensor,
+        cache_k: torch.Tensor,
+        cache_v: torch.Tensor,
+        k_scale: Scale,
+        v_scale: Scale,
+        dtype: torch.dtype,
+    ) -> None:
+        self.kernels.store_pair(
+            cache_k,
+            cache_v,
+            self.k_buffer[layer_idx],
+            self.v_buffer[layer_idx],
+            loc,
+            k_scale,
+            v_scale,
+            dtype=dtype,
+        )
+        _stores.add()
+
+    def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
+        if self.kv_cache_layout != "nhd" or getattr(self, "is_quantized_kv_cache", False):
+            super(TritonRows, self)._move_kv_cache_impl(tgt_loc, src_loc)
+        else:
+            super()._move_kv_cache_impl(tgt_loc, src_loc)
+
+
+class _TritonLatentRows(TritonRows, MLATokenToKVPool):
+    def move_kv_cache(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
+        # SGLang's MLA pool has no overridable point below this method.
+        if tgt_loc.numel() == src_loc.numel() and self._moves_at_once(tgt_loc):
+            self._move_kv_cache_impl(tgt_loc.reshape(-1), src_loc.reshape(-1))
+        else:
+            super().move_kv_cache(tgt_loc, src_loc)
+
+    def _stores_two_parts(self, loc: torch.Tensor) -> bool:
+        # SGLang's context-parallel pools write a share of the slots only.
+        return launches(loc) and getattr(self, "_write_loc_dcp_span", 1) == 1
+
+    def _scatter_mla_rows(
+        self,
+        dst_buffer: torch.Tensor,
+        loc: torch.Tensor,
+        cache_k_nope: torch.Tensor,
+        cache_k_rope: torch.Tensor,
+    ) -> None:
+        if self.plain_stores_by_host or not self._stores_two_parts(loc):
+            super()._scatter_mla_rows(dst_buffer, loc, cache_k_nope, cache_k_rope)
+            return
+        self._store_parts(dst_buffer, loc, cache_k_nope, cache_k_rope, self.store_dtype)
+
+    def _store_parts(
+        self,
+        buffer: torch.Tensor,
+        loc: torch.Tensor,
+        nope: torch.Tensor,
+        rope: torch.Tensor,
+        dtype: torch.dtype,
+    ) -> None:
+        n, width = loc.numel(), nope.shape[-1]
+        self.kernels.store_pair(
+            nope.reshape(n, 1, width),
+            rope.reshape(n, 1, rope.shape[-1]),
+            buffer[..., :width],
+            buffer[..., width:],
+            loc,
+            dtype=dtype,
+        )
+        _stores.add()
+
+    def set_kv_buffer(
+        self,
+        layer: Any,
+        loc: torch.Tensor,
+        cache_k: torch.Tensor,
+        cache_v: torch.Tensor | None,
+        layer_id_override: int | None = None,
+    ) -> None:
+        """As in core's pool, which serves tensors on the CPU."""
+        slots = _slots(loc)
+        if not self._takes_rows(slots, cache_k, cache_k):
+            super().set_kv_buffer(layer, loc, cache_k, cache_v, layer_id_override)
+            return
+        rows = self._as_rows("cache_k", cache_k, slots, 1, self.kv_lora_rank + self.qk_rope_head_dim)
+        nope, rope = rows.split((self.kv_lora_rank, self.qk_rope_head_dim), dim=-1)
+        self._store_cast(self.kv_buffer[self._layer_to_write(layer, layer_id_override)], slots, nope, rope)
+
+    def set_mla_kv_buffer(
+        self,
+        layer: Any,
+        loc: torch.Tensor,
+        cache_k_nope: torch.Tensor,
+        cache_k_rope: torch.Tensor | None,
+        layer_id_override: int | None = None,
+    ) -> None:
+        """As in core's pool, which serves tensors on the CPU; cast and store in one launch."""
+        slots = _slots(loc)
+        if cache_k_rope is None or not self._takes_rows(slots, cache_k_nope, cache_k_rope):
+            super().set_mla_kv_buffer(layer, loc, cache_k_nope, cache_k_rope, layer_id_override)
+            return
+        index = self._layer_to_write(layer, layer_id_override)
+        nope = self._as_rows("cache_k_nope", cache_k_nope, slots, 1, self.kv_lora_rank)
+        rope = self._as_rows("cache_k_rope", cache_k_rope, slots, 1, self.qk_rope_head_dim)
+        self._store_cast(self.kv_buffer[index], slots, nope, rope)
+
+    def _takes_rows(self, slots: torch.Tensor, nope: torch.Tensor, rope: torch.Tensor) -> bool:
+        return (
+            self._stores_two_parts(slots)
+            and (nope.dtype in FP8_DTYPES) == (rope.dtype in FP8_DTYPES)
+            and not (self.plain_stores_by_host and nope.dtype == rope.dtype == self.dtype)
+            and not getattr(self, "requires_physical_write_loc", False)
+        )
+
+    def _store_cast(
+        self, buffer: torch.Tensor, loc: torch.Tensor, nope: torch.Tensor, rope: torch.Tensor
+    ) -> None:
+        self._store_parts(buffer, loc, nope, rope, self.dtype)
+
+
+class TritonMLAPool(_TritonLatentRows):
+    """One latent row per token. The latent and the rotated part go in one launch, cast on the way."""
+
+
+class TritonDSAPool(_TritonLatentRows, DSATokenToKVPool):
+    """MLA rows, plain or in the packed fp8 format, and the indexer's keys."""
+
+    def _store_cast(
+        self, buffer: torch.Tensor, loc: torch.Tensor, nope: torch.Tensor, rope: torch.Tensor
+    ) -> None:
+        if not self.dsa_kv_cache_store_fp8:
+            super()._store_cast(buffer, loc, nope, rope)
+            return
+        self.kernels.store_packed(nope, rope, buffer, loc, dtype=self.dtype)
+        _stores.add()
+
+    def _create_index_key_cache(self) -> IndexKeyCache:
+        made = super()._create_index_key_cache()
+        # In SGLang this is SGLang's own class, whose layout depends on the kernels it has chosen: left alone.
+        return TritonIndexKeyCache(made, self.kernels) if type(made) is IndexKeyCache else made
+
+    def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
+        super()._move_kv_cache_impl(tgt_loc, src_loc)
+        if self._moves_at_once(tgt_loc):  # otherwise core's pool has done both
+            self.index_key_cache.move(tgt_loc, src_loc)
+
+
+def _slots(loc: Any) -> torch.Tensor:
+    # SGLang hands pools a KVWriteLoc or a bare tensor.
+    slots: torch.Tensor = loc if isinstance(loc, torch.Tensor) else loc.loc
+    return slots.reshape(-1)

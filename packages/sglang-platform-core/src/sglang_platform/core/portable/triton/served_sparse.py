@@ -1,0 +1,50 @@
+"""Launches of the kernels of sparse attention, for compiling without a device; see `served_attention`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from sglang_platform.core.portable.triton.served_attention import Launches
+from sglang_platform.core.portable.triton.top_slots import top_slots
+
+__all__ = ["index_launches", "select_launches"]
+
+_CONTEXT = 131072
+
+
+def _rows(tokens: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    table = torch.empty(tokens + 1, _CONTEXT, dtype=torch.int32)
+    return table, torch.empty(tokens, dtype=torch.int64), torch.empty(tokens, dtype=torch.int64)
+
+
+def _index(index_logits: Callable[..., Any], eight_bit: torch.dtype) -> None:
+    table, rows, lengths = _rows(32)
+    index_logits(
+        torch.empty(32, 64, 128, dtype=torch.bfloat16),
+        torch.empty(32, 64),
+        torch.empty(1 << 15, 64 * 132, dtype=torch.uint8),
+        table,
+        rows,
+        lengths,
+        page_size=64,
+        width=_CONTEXT,
+        key_dtype=eight_bit,
+    )
+
+
+def index_launches(index_logits: Callable[..., Any], eight_bit: torch.dtype) -> Launches:
+    """See `KernelDeclaration.launches`."""
+    return {"64 heads x 128": lambda: _index(index_logits, eight_bit)}
+
+
+def _select() -> None:
+    table, rows, lengths = _rows(32)
+    top_slots(torch.empty(32, _CONTEXT), table, rows, lengths, topk=2048)
+
+
+def select_launches() -> Launches:
+    """See `KernelDeclaration.launches`."""
+    return {"2048 of 131072": _select}

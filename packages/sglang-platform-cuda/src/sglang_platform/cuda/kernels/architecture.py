@@ -1,0 +1,85 @@
+"""The record of an NVIDIA architecture: everything that the launch wrappers of this package decide by.
+
+Decode reads the cache once and computes little, so what counts is bytes in flight: enough stages of BLOCK_N rows in
+shared memory to cover the latency, and enough programs to fill the device. A stage holds BLOCK_N * (D + Dv) elements,
+for absorbed MLA BLOCK_N * D. Extend is bound by the tensor cores where prompts are long: a block of BLOCK_M queries
+reuses every key BLOCK_M times, and its scores, BLOCK_M * BLOCK_N float32, stay in registers beside an accumulator of
+BLOCK_M * Dv.
+
+A memory-bound program needs 16 bytes per lane and load and two or three loads in flight: 128 lanes * 16 bytes = 2 KiB
+per load of a 4-warp program. 2048 bf16 elements are two of them, 4096 four, which the bandwidth per processor of Hopper
+and Blackwell needs.
+
+The numbers in `tuning/` were chosen to fit shared memory and registers without spills (see the generated table of
+kernels). Shared memory: CUDA programming guide, table of technical specifications per compute capability. 8-bit
+conversions: PTX ISA, cvt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sglang_platform.core.portable.triton.architecture import Architecture, ByHead, Launch
+
+__all__ = ["CudaArchitecture", "DecodeShape", "ExtendShape", "IndexShape"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeShape:
+    """Tokens of a block, most query heads of a program, warps, pipeline stages, and the programs per processor that
+    splitting aims at."""
+
+    block_n: int
+    block_h: int
+    warps: int
+    stages: int
+    waves: int = 2
+
+    def options(self) -> dict[str, Any]:
+        """For the compiler."""
+        return {"num_warps": self.warps, "num_stages": self.stages}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtendShape:
+    """Queries and keys of a block, warps, pipeline stages."""
+
+    block_m: int
+    block_n: int
+    warps: int
+    stages: int
+
+    def options(self) -> dict[str, Any]:
+        """For the compiler."""
+        return {"num_warps": self.warps, "num_stages": self.stages}
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexShape:
+    """Keys of a block, warps, pipeline stages."""
+
+    block_n: int
+    warps: int
+    stages: int
+
+    def options(self) -> dict[str, Any]:
+        """For the compiler."""
+        return {"num_warps": self.warps, "num_stages": self.stages}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaArchitecture(Architecture):
+    """converts_fp8: the 8-bit formats that one instruction makes from float32, rounding to nearest even; others take
+    integer arithmetic. store, move: rows into a KV pool and within one. quantise: `elements` per warp, and the most
+    warps."""
+
+    backend: str = "cuda"
+    warp: int = 32
+    converts_fp8: tuple[str, ...]
+    store: Launch
+    move: Launch
+    quantise: Launch
+    decode: ByHead[DecodeShape]
+    extend: ByHead[ExtendShape]
+    index: IndexShape

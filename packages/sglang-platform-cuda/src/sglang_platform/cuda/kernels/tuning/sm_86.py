@@ -1,0 +1,40 @@
+"""A40 and RTX 30: Ampere with 99 KiB of shared memory, and no 8-bit floats. The least of all that are served."""
+
+from __future__ import annotations
+
+from sglang_platform.core.portable.triton.architecture import ByHead, Launch, LaunchShapes
+from sglang_platform.cuda.kernels.architecture import CudaArchitecture, DecodeShape, ExtendShape, IndexShape
+
+__all__ = ["RECORD"]
+
+RECORD = CudaArchitecture(
+    name="sm_86",
+    arch=86,
+    processors=84,
+    shared=99 * 1024,
+    stands_in_for=("sm_87", "sm_88"),
+    converts_fp8=(),
+    shapes=LaunchShapes(
+        reduce=Launch(1024, 16),
+        elementwise=Launch(2048, 4),
+        allocate=Launch(1024, 4),
+        scatter=Launch(2048, 4),
+        select=Launch(2048, 8),
+    ),
+    store=Launch(2048, 4),
+    move=Launch(4096, 4),
+    quantise=Launch(1024, 16),
+    decode=ByHead(
+        narrow=DecodeShape(block_n=64, block_h=32, warps=4, stages=3),
+        middle=DecodeShape(block_n=32, block_h=32, warps=4, stages=3),
+        wide=DecodeShape(block_n=32, block_h=16, warps=4, stages=2),
+        latent=DecodeShape(block_n=32, block_h=16, warps=4, stages=2),
+    ),
+    extend=ByHead(
+        narrow=ExtendShape(block_m=128, block_n=64, warps=8, stages=2),
+        middle=ExtendShape(block_m=128, block_n=32, warps=8, stages=2),
+        wide=ExtendShape(block_m=64, block_n=32, warps=8, stages=1),
+        latent=ExtendShape(block_m=16, block_n=16, warps=4, stages=1),
+    ),
+    index=IndexShape(block_n=64, warps=4, stages=3),
+)

@@ -1,0 +1,13 @@
+"""The fused ops on NVIDIA GPUs: core's portable kernels, launched as this package's records say."""
+
+from __future__ import annotations
+
+from sglang_platform.core.portable.triton import ops
+from sglang_platform.cuda.kernels.launch_shapes import shapes_of
+
+__all__ = ["register"]
+
+
+def register(dispatch_key: str) -> None:
+    """Serve core's fused ops on platforms with this key."""
+    ops.register(dispatch_key, shapes_of)

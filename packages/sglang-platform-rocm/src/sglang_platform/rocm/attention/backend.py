@@ -1,0 +1,19 @@
+"""The attention backend for AMD GPUs."""
+
+from __future__ import annotations
+
+from sglang_platform.core.portable.triton.attention import AttentionKernels, TritonAttentionBackend
+from sglang_platform.rocm.kernels.decode import paged_decode
+from sglang_platform.rocm.kernels.dsa_index import index_logits
+from sglang_platform.rocm.kernels.extend import paged_extend
+from sglang_platform.rocm.kernels.launch_shapes import shapes_of
+
+__all__ = ["RocmAttentionBackend"]
+
+
+class RocmAttentionBackend(TritonAttentionBackend):
+    """Decode, extend and sparse attention on this package's kernels, which choose their shapes by architecture."""
+
+    kernels = AttentionKernels(
+        decode=paged_decode, extend=paged_extend, index_logits=index_logits, shapes_of=shapes_of
+    )

@@ -1,0 +1,75 @@
+"""Joining the results of the splits of a sequence.
+
+Split i left its normalised output o_i and L_i = log2 of its sum of 2^s. With a sink s_0 (times log2(e)):
+
+    M = max_i L_i (and s_0),   w_i = 2^(L_i - M),   out = sum_i w_i o_i / (sum_i w_i + 2^(s_0 - M))
+
+Splits without tokens wrote nothing and are not read: how many there are follows from the length, as in the decode
+kernel. A program takes one query head of one request; the outputs are float32 and few. SPLITS: the
+number of splits, as a power of two.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+__all__ = ["merge_kernel", "merge_splits"]
+
+
+@triton.jit
+def merge_kernel(
+    partial_ptr, lse_ptr, len_ptr, sink_ptr, out_ptr, window, splits, out_stride_b, out_stride_h,
+    HEADS: tl.constexpr, DV: tl.constexpr, VALUES: tl.constexpr, SINKS: tl.constexpr, BLOCK_N: tl.constexpr,
+    SPLITS: tl.constexpr,
+):  # fmt: skip
+    """Grid (B, HEADS). partial float32 [B, HEADS, splits, DV], lse float32 [B, HEADS, splits], out [B, HEADS, DV]."""
+    request = tl.program_id(0)
+    head = tl.program_id(1)
+    length = tl.load(len_ptr + request).to(tl.int32)
+    visible = tl.minimum(length, window + 1) if window >= 0 else length
+    share = tl.cdiv(tl.cdiv(visible, splits), BLOCK_N) * BLOCK_N
+    used = tl.cdiv(visible, tl.maximum(share, 1))
+    values = tl.arange(0, VALUES)
+    live = values < DV
+    row = (request * HEADS + head).to(tl.int64) * splits
+
+    # A wave has a lane for each split, so the largest is known before any row is read, and no row is rescaled.
+    lane = tl.arange(0, SPLITS)
+    every = tl.load(lse_ptr + row + lane, mask=lane < used, other=float("-inf"))
+    m = tl.max(every, 0)
+    if SINKS:
+        sink = tl.load(sink_ptr + head).to(tl.float32) * 1.4426950408889634
+        m = tl.maximum(m, sink)
+    m = tl.where(m == float("-inf"), 0.0, m)
+    total = tl.sum(tl.exp2(every - m), 0)
+    if SINKS:
+        total += tl.exp2(sink - m)
+    acc = tl.zeros((VALUES,), tl.float32)
+    for split in range(0, used):
+        w = tl.exp2(tl.load(lse_ptr + row + split) - m)
+        acc += w * tl.load(partial_ptr + (row + split) * DV + values, mask=live, other=0.0)
+    acc = acc / tl.where(total > 0.0, total, 1.0)
+    at = request.to(tl.int64) * out_stride_b + head * out_stride_h + values
+    tl.store(out_ptr + at, acc.to(out_ptr.dtype.element_ty), mask=live)
+
+
+def merge_splits(
+    partial: torch.Tensor,
+    lse: torch.Tensor,
+    seq_lens: torch.Tensor,
+    out: torch.Tensor,
+    *,
+    sinks: torch.Tensor | None,
+    splits: int,
+    block_n: int,
+    window: int,
+) -> None:
+    """Fill `out` [B, Hq, Dv] from `partial` and `lse`, as `decode_kernel` left them."""
+    batch, heads, values = out.shape
+    merge_kernel[(batch, heads)](
+        partial, lse, seq_lens, out if sinks is None else sinks, out, window, splits, out.stride(0), out.stride(1),
+        HEADS=heads, DV=values, VALUES=triton.next_power_of_2(values), SINKS=sinks is not None, BLOCK_N=block_n,
+        SPLITS=triton.next_power_of_2(splits), num_warps=max(1, min(4, triton.next_power_of_2(values) // 256)),
+    )  # fmt: skip

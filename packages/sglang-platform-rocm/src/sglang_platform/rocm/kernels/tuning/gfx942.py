@@ -1,0 +1,42 @@
+"""MI300X, MI300A and MI325X: 64 KiB of LDS, 512 registers per lane; 8-bit floats in the fnuz encodings only."""
+
+from __future__ import annotations
+
+from sglang_platform.core.portable.triton.architecture import ByHead, Launch, LaunchShapes
+from sglang_platform.rocm.kernels.architecture import DecodeShape, ExtendShape, IndexShape, RocmArchitecture
+
+__all__ = ["RECORD"]
+
+RECORD = RocmArchitecture(
+    name="gfx942",
+    arch="gfx942",
+    processors=304,
+    shared=64 * 1024,
+    stands_in_for=("gfx940", "gfx941"),
+    converts_fp8=("e4m3fnuz", "e5m2fnuz"),
+    e4m3="e4m3fnuz",
+    shapes=LaunchShapes(
+        reduce=Launch(2048, 8),
+        elementwise=Launch(4096, 4),
+        allocate=Launch(1024, 4),
+        scatter=Launch(4096, 4),
+        select=Launch(2048, 8),
+    ),
+    store=Launch(4096, 4),
+    move=Launch(8192, 8),
+    quantise=Launch(2048, 8),
+    decode=ByHead(
+        narrow=DecodeShape(block_n=64, block_h=16, warps=4, stages=2),
+        middle=DecodeShape(block_n=64, block_h=16, warps=4, stages=2),
+        wide=DecodeShape(block_n=32, block_h=16, warps=4, stages=2),
+        latent=DecodeShape(block_n=16, block_h=16, warps=4, stages=1, waves=1, waves_per_eu=1),
+    ),
+    decode_latent_fp8=DecodeShape(block_n=16, block_h=16, warps=4, stages=1, waves=1, waves_per_eu=1),
+    extend=ByHead(
+        narrow=ExtendShape(block_m=128, block_n=64, warps=4, stages=1, waves_per_eu=1),
+        middle=ExtendShape(block_m=128, block_n=64, warps=8, stages=1, waves_per_eu=1),
+        wide=ExtendShape(block_m=64, block_n=32, warps=8, stages=1, waves_per_eu=1),
+        latent=ExtendShape(block_m=16, block_n=16, warps=8, stages=1, waves_per_eu=2),
+    ),
+    index=IndexShape(block_n=64, warps=4, stages=2),
+)

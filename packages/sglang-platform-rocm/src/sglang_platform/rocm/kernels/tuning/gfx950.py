@@ -1,0 +1,41 @@
+"""MI350X and MI355X: 160 KiB of LDS; 8-bit floats in the OCP encodings."""
+
+from __future__ import annotations
+
+from sglang_platform.core.portable.triton.architecture import ByHead, Launch, LaunchShapes
+from sglang_platform.rocm.kernels.architecture import DecodeShape, ExtendShape, IndexShape, RocmArchitecture
+
+__all__ = ["RECORD"]
+
+RECORD = RocmArchitecture(
+    name="gfx950",
+    arch="gfx950",
+    processors=256,
+    shared=160 * 1024,
+    converts_fp8=("e4m3fn", "e5m2"),
+    e4m3="e4m3fn",
+    shapes=LaunchShapes(
+        reduce=Launch(2048, 8),
+        elementwise=Launch(4096, 4),
+        allocate=Launch(1024, 4),
+        scatter=Launch(4096, 4),
+        select=Launch(2048, 8),
+    ),
+    store=Launch(4096, 4),
+    move=Launch(8192, 8),
+    quantise=Launch(2048, 8),
+    decode=ByHead(
+        narrow=DecodeShape(block_n=128, block_h=16, warps=4, stages=2),
+        middle=DecodeShape(block_n=64, block_h=16, warps=4, stages=2),
+        wide=DecodeShape(block_n=32, block_h=16, warps=4, stages=2),
+        latent=DecodeShape(block_n=32, block_h=16, warps=4, stages=2, waves=1, waves_per_eu=1),
+    ),
+    decode_latent_fp8=DecodeShape(block_n=16, block_h=16, warps=4, stages=1, waves=1, waves_per_eu=1),
+    extend=ByHead(
+        narrow=ExtendShape(block_m=128, block_n=64, warps=4, stages=2, waves_per_eu=1),
+        middle=ExtendShape(block_m=128, block_n=64, warps=8, stages=2, waves_per_eu=1),
+        wide=ExtendShape(block_m=64, block_n=32, warps=8, stages=2, waves_per_eu=1),
+        latent=ExtendShape(block_m=16, block_n=16, warps=8, stages=2, waves_per_eu=2),
+    ),
+    index=IndexShape(block_n=64, warps=4, stages=2),
+)

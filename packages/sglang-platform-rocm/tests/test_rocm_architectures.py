@@ -1,0 +1,77 @@
+"""The records of the architectures: found by file name, whole, and a stranger is served and told."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from sglang_platform.core.contract.capabilities import ATTENTION_FEATURES
+from sglang_platform.core.portable.triton.architecture import for_architecture
+from sglang_platform.rocm.kernels import tuning
+from sglang_platform.rocm.kernels.declared import KERNELS
+from sglang_platform.rocm.kernels.tuning import ARCHITECTURES, FALLBACK
+from sglang_platform.rocm.platform import RocmSRTPlatform
+
+SUPPORTED = ("gfx90a", "gfx942", "gfx950")
+
+
+def test_every_file_is_an_architecture() -> None:
+    files = {path.stem for path in Path(tuning.__file__).parent.glob("*.py")} - {"__init__"}
+    assert set(ARCHITECTURES) == files
+    assert tuple(ARCHITECTURES) == SUPPORTED
+    assert FALLBACK in ARCHITECTURES
+
+
+def test_the_fallback_asks_for_the_least() -> None:
+    fallback = ARCHITECTURES[FALLBACK]
+    assert fallback.shared == min(record.shared for record in ARCHITECTURES.values())
+    assert fallback.converts_fp8 == ()
+
+
+@pytest.mark.parametrize(("name", "by"), [("gfx940", "gfx942"), ("gfx941", "gfx942")])
+def test_a_neighbour_stands_in(name: str, by: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert ARCHITECTURES.serving(name) is ARCHITECTURES[by]
+    assert not caplog.messages
+
+
+def test_a_stranger_is_served_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert ARCHITECTURES.serving("gfx1201") is ARCHITECTURES["gfx90a"]
+    (message,) = caplog.messages
+    assert "gfx1201" in message
+    assert "gfx90a" in message
+
+
+@pytest.mark.parametrize("name", SUPPORTED)
+def test_cpu_tensors_stand_for_what_is_pretended(name: str) -> None:
+    with for_architecture(ARCHITECTURES[name]):
+        assert ARCHITECTURES.of(torch.device("cpu")) is ARCHITECTURES[name]
+
+
+def test_every_kernel_is_declared_for_every_architecture() -> None:
+    assert len({declared.name for declared in KERNELS}) == len(KERNELS)
+    for declared in KERNELS:
+        assert tuple(target.name for target in declared.targets) == SUPPORTED
+
+
+def test_the_attention_features_are_words_of_the_contract() -> None:
+    assert RocmSRTPlatform.attention_features <= ATTENTION_FEATURES
+    assert {"cross_attention", "encoder"}.isdisjoint(RocmSRTPlatform.attention_features)
+
+
+def test_the_platform_and_its_declarations_import_neither_torch_nor_triton() -> None:
+    code = (
+        "import sys; from sglang_platform.rocm.platform import RocmSRTPlatform, RocmMMPlatform\n"
+        "RocmSRTPlatform(), RocmMMPlatform()\n"
+        "import sglang_platform.rocm.kernels.declared\n"
+        "print({'torch', 'triton', 'sglang'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
