@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sglang_platform.core.errors import PluginOrigin
 
@@ -42,8 +41,7 @@ class HostAdapter(Protocol):
         """The host's own platform object, when no plugin is active."""
 
 
-@dataclass(frozen=True)
-class HostRuntime:
+class HostRuntime(NamedTuple):  # a dataclass would import inspect, which registering a hook does without
     """One runtime of a host: how to tell that a process runs it, and where its adapter is."""
 
     platform_module: str
