@@ -1,7 +1,7 @@
 """What the checks of a declaration draw from: the architectures and 8-bit formats that it names.
 
-`drawing_from` sets them around a check. Outside, CPU tensors stand for nothing in particular and the 8-bit formats are the
-OCP ones, so that a check can be run by hand.
+`drawing_from` sets them around a check. Outside, CPU tensors stand for nothing in particular and the 8-bit formats are
+the OCP ones, so that a check can be run by hand.
 """
 
 from __future__ import annotations
