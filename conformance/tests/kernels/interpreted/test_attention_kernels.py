@@ -21,7 +21,7 @@ from sglang_platform.conformance.kernels.checks import sparse_decode as sparse_c
 from sglang_platform.conformance.kernels.checks import top_slots as top_check
 from sglang_platform.conformance.kernels.checks.attention_oracle import Rule
 from sglang_platform.conformance.kernels.mutants import Mutant, load
-from sglang_platform.conformance.kernels.tested import testing
+from sglang_platform.conformance.kernels.tested import drawing_from
 
 CPU = torch.device("cpu")
 HERE = f"sglang_platform.{os.environ['KERNELS_OF']}.kernels"
@@ -36,7 +36,7 @@ FAMILIES: dict[str, tuple[Any, Any, str]] = {
 @pytest.fixture(autouse=True)
 def under_test() -> Iterator[None]:
     """Architectures and 8-bit formats as the decode kernel declares them; sparse checks have fewer formats."""
-    with testing(DECLARED["paged decode"]):
+    with drawing_from(DECLARED["paged decode"]):
         yield
 
 
@@ -227,7 +227,7 @@ SPARSE = {
 @pytest.mark.parametrize("mutant", SPARSE_MUTANTS, ids=lambda m: m.name.replace(" ", "-"))
 def test_a_defect_in_sparse_attention_is_seen(mutant: Mutant, tmp_path: Path) -> None:
     check, entry = SPARSE[mutant.module]
-    with testing(DECLARED["sparse decode"]):
+    with drawing_from(DECLARED["sparse decode"]):
         cases = list(check.cases(getattr(load(mutant, tmp_path), entry), CPU, seed=2))
     for case in cases:
         try:

@@ -16,7 +16,7 @@ from sglang_platform.conformance.kernels.interpreter.run import check_of
 from sglang_platform.conformance.kernels.interpreter.watch import AccessError
 from sglang_platform.conformance.kernels.load import named
 from sglang_platform.conformance.kernels.mutants import Mutant, load
-from sglang_platform.conformance.kernels.tested import testing
+from sglang_platform.conformance.kernels.tested import drawing_from
 from sglang_platform.core.contract.kernels import KernelDeclaration
 
 CPU = torch.device("cpu")
@@ -29,7 +29,7 @@ BY_NAME = {declared.name: declared for declared in KERNELS}
 
 @pytest.mark.parametrize("declared", KERNELS, ids=lambda declared: declared.name)
 def test_a_kernel_gives_what_it_must(declared: KernelDeclaration) -> None:
-    with testing(declared):
+    with drawing_from(declared):
         seen = list(check_of(declared)(named(declared.entry), CPU, 1))
     assert len(seen) >= 30
     # `python -m sglang_platform.conformance.kernels` runs them all; every third here, the shapes still all differ.
@@ -137,7 +137,7 @@ def test_a_defect_of_the_conversion_is_caught(
 
 def caught(declared: KernelDeclaration, entry: Any) -> bool:
     """Whether some case is off by ten bounds, or its accesses are refused."""
-    with testing(declared):
+    with drawing_from(declared):
         cases = list(check_of(declared)(entry, CPU, 1))
     for case in cases:
         try:

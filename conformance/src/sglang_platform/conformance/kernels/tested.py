@@ -1,7 +1,7 @@
 """What the checks of a declaration draw from: the architectures and 8-bit formats that it names.
 
-`testing` sets them around a check. Outside, CPU tensors stand for nothing in particular and the 8-bit formats are the
-OCP ones, so that a check can be run by hand.
+`drawing_from` sets them around a check. Outside, CPU tensors stand for nothing in particular and the 8-bit formats are
+the OCP ones, so that a check can be run by hand.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from sglang_platform.core.contract.kernels import KernelDeclaration, KernelTarget
 from sglang_platform.core.portable.triton.architecture import for_architecture
 
-__all__ = ["as_target", "fp8_dtypes", "on_some_target", "targets", "testing"]
+__all__ = ["as_target", "drawing_from", "fp8_dtypes", "on_some_target", "targets"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ _tested = _Tested()
 
 
 @contextmanager
-def testing(declared: KernelDeclaration) -> Iterator[None]:
+def drawing_from(declared: KernelDeclaration) -> Iterator[None]:
     """The checks inside are those of `declared`."""
     global _tested
     outer = _tested

@@ -31,17 +31,17 @@ def check_of(declared: Any) -> Any:
 def run_cases(declared: Any, device: Any, seed: int, share: int = 0, of: int = 1) -> Iterator[dict[str, Any]]:
     """The outcome of every case of one declaration, or of each `of`-th one from `share` on."""
     from sglang_platform.conformance.kernels.load import named
-    from sglang_platform.conformance.kernels.tested import testing
+    from sglang_platform.conformance.kernels.tested import drawing_from
 
     entry = named(declared.entry)
-    with testing(declared):
+    with drawing_from(declared):
         cases = list(check_of(declared)(entry, device, seed))
     for number, case in enumerate(cases):
         if number % of != share:
             continue
         start = time.perf_counter()
         try:
-            with testing(declared):
+            with drawing_from(declared):
                 outcomes = case.run()
             wrong = [f"{o.what}: {o.error:.3g} times its bound: {o.words}" for o in outcomes if not o.good]
             if not outcomes:

@@ -95,7 +95,7 @@ def decode_kernel(
         slot = tl.load(table_row + token, mask=live, other=0).to(tl.int64)
         k_row = slot[:, None] * k_stride_s
         if PACKED:
-            k = packed_latent(k_head, k_row, live, MAIN, FORMAT, IN_HARDWARE, q.dtype)
+            k = packed_latent(k_head, k_row, live, MAIN, IN_HARDWARE, q.dtype)
         else:
             k = load_rows(k_head, k_row + main[None, :], live[:, None], FORMAT, IN_HARDWARE, q.dtype)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee")

@@ -37,7 +37,9 @@ def store_packed_kernel(
     if tile < TILES:
         column = tile * TILE_WIDTH + tl.arange(0, TILE_WIDTH)
         at = tokens[:, None] * nope_stride + column[None, :]
-        x = tl.load(nope_ptr + at, mask=live[:, None], other=0.0).to(tl.float32)
+        x = tl.load(nope_ptr + at, mask=live[:, None], other=0.0, eviction_policy="evict_first").to(
+            tl.float32
+        )
         # NaN must reach the scale, as it does in torch: a maximum that drops it would hide a broken model.
         is_nan = tl.max((x != x).to(tl.int32), axis=1) > 0
         largest = tl.max(tl.where(x != x, 0.0, tl.abs(x)), axis=1)
@@ -51,7 +53,11 @@ def store_packed_kernel(
         # Names of their own: a name of both branches must have one type.
         place = tl.arange(0, ROPE_BLOCK)
         mask = live[:, None] & (place < ROPE)[None, :]
-        rope = tl.load(rope_ptr + tokens[:, None] * rope_stride + place[None, :], mask=mask)
+        rope = tl.load(
+            rope_ptr + tokens[:, None] * rope_stride + place[None, :],
+            mask=mask,
+            eviction_policy="evict_first",
+        )
         first: tl.constexpr = (RANK + 4 * TILES) // 2
         row = slots[:, None] * (row_bytes // 2) + first
         tl.store(rope_out_ptr + row + place[None, :], rope.to(tl.bfloat16), mask=mask)

@@ -2,8 +2,11 @@
 
     a_out[loc[t]] = cast(a[t] / a_scale),  b_out[loc[t]] = cast(b[t] / b_scale)
 
-One program takes a block of tokens and a range of columns of one of the two. The division is IEEE float32, the cast
-rounds to nearest even and saturates in fp8, so that the bytes are those of core's torch code.
+One program takes a block of tokens and a range of columns of one of the two. The rows to store are
+read once, so they leave the cache first; what is stored stays, since attention reads it next.
+
+The division is IEEE float32, the cast rounds to nearest even and saturates in fp8, so that the bytes are those of
+core's torch code.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ def _store_columns(
         within = column
     else:
         within = (column // HEAD_DIM) * stride_head + column % HEAD_DIM
-    values = tl.load(x_ptr + tokens[:, None] * stride_token + within[None, :], mask=mask)
+    values = tl.load(
+        x_ptr + tokens[:, None] * stride_token + within[None, :], mask=mask, eviction_policy="evict_first"
+    )
     if SCALE != "none":
         if SCALE == "pointer":
             divisor = tl.load(scale).to(tl.float32)

@@ -32,7 +32,9 @@ def quantise_kernel(
     live = group < rows
     mask = live[:, None] & (column < WIDTH)[None, :]
     start = (group // PER_ROW) * x_stride + (group % PER_ROW) * WIDTH
-    x = tl.load(x_ptr + start[:, None] + column[None, :], mask=mask, other=0.0).to(tl.float32)
+    x = tl.load(
+        x_ptr + start[:, None] + column[None, :], mask=mask, other=0.0, eviction_policy="evict_first"
+    ).to(tl.float32)
     # A maximum may drop NaN; torch's keeps it.
     is_nan = tl.max((x != x).to(tl.int32), axis=1) > 0
     largest = tl.max(tl.where(x != x, 0.0, tl.abs(x)), axis=1)
