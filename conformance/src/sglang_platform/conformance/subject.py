@@ -95,9 +95,9 @@ class Subject:
     @cached_property
     def sources(self) -> list[tuple[str, Path]]:
         """(module, file) of all its Python files, found without importing them."""
-        from sglang_platform.core.inspect.doctor.module_source import package_files
+        from sglang_platform.core.source.opening import package_files
 
-        return list(package_files(self.module)) if self.module else []
+        return package_files(self.module) if self.module else []
 
     # What it is
 

@@ -215,9 +215,9 @@ def _host_backends() -> frozenset[str]:
     """The names that SGLang's registry is given in its source; empty where SGLang is not installed."""
     import ast
 
-    from sglang_platform.core.inspect.doctor.module_source import SourceReader
+    from sglang_platform.core.source.environment import Environment
 
-    source = SourceReader().module("sglang.srt.layers.attention.attention_registry")
+    source = Environment().module("sglang.srt.layers.attention.attention_registry")
     if source is None:
         return frozenset()
     return frozenset(

@@ -51,7 +51,7 @@ def activation(subject: Subject, *blocked: str) -> dict[str, Any]:
 )
 def entry_point_resolves(subject: Subject) -> None:
     """The entry point names a function that exists, and importing its module raises nothing."""
-    from sglang_platform.core.discovery.entry_target import target_problem
+    from sglang_platform.core.source.entry_points import target_problem
 
     if subject.location is None and subject.record is None:
         raise _not_installed(subject)

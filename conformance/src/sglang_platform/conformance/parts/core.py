@@ -38,12 +38,13 @@ class CoreParts:
 
     def _from_source(self) -> str:
         """The class of a plugin that declines, since its device is not here."""
-        from sglang_platform.core.inspect.doctor.module_source import SourceReader
         from sglang_platform.core.inspect.doctor.platform_location import PlatformLocation, platform_locations
+        from sglang_platform.core.source.environment import Environment
+        from sglang_platform.core.source.lookup import Lookup
 
         record = self.subject.record
         assert record is not None
-        for found in platform_locations(SourceReader()):
+        for found in platform_locations(Lookup(Environment())):
             if isinstance(found, PlatformLocation) and found.origin == record.origin:
                 return found.location
         raise PluginFailed(

@@ -17,7 +17,8 @@ from sglang_platform.core.errors import HookError, HookTargetError
 from sglang_platform.core.hooks.patching.failures import raise_failures, warn_of_failure, warn_of_two
 from sglang_platform.core.hooks.patching.finder import HookFinder, is_running, loaded, when_finished
 from sglang_platform.core.hooks.registration import HookType, Registration
-from sglang_platform.core.hooks.targets import Address, Target, resolve
+from sglang_platform.core.hooks.targets import Target, resolve
+from sglang_platform.core.source.address import Address
 
 if TYPE_CHECKING:
     from sglang_platform.core.hooks.patching.lazy_names import LazyNames
