@@ -12,7 +12,7 @@ from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import ask
 from sglang_platform.core.discovery.groups import PLATFORM_GROUP
 from sglang_platform.core.discovery.scan import EntryPointRecord
-from sglang_platform.core.inspect.doctor.module_source import package_files
+from sglang_platform.core.source.opening import package_files
 
 __all__ = ["CheckedPlugin", "DeviceAbsent", "named"]
 
@@ -52,7 +52,7 @@ class CheckedPlugin:
     @cached_property
     def sources(self) -> list[tuple[str, Path]]:
         """(module, file) of all its Python files, found without importing them."""
-        return list(package_files(self.module)) if self.module else []
+        return package_files(self.module) if self.module else []
 
     @cached_property
     def availability(self) -> str | None:

@@ -365,9 +365,10 @@ def test_the_names_that_the_adapter_carries_are_those_that_no_host_has() -> None
     from sglang_platform.core.inspect.doctor.class_shape import ShapeBuilder
     from sglang_platform.core.inspect.doctor.core_overrides import CARRIED_BY_THE_ADAPTER
     from sglang_platform.core.inspect.doctor.host_source import installed_host
-    from sglang_platform.core.inspect.doctor.module_source import SourceReader
+    from sglang_platform.core.source.environment import Environment
+    from sglang_platform.core.source.lookup import Lookup
 
-    installed = installed_host(ShapeBuilder(SourceReader()))
+    installed = installed_host(ShapeBuilder(Lookup(Environment())))
     if installed is None:
         pytest.skip("SGLang is not installed")
     ours = public_names(SRTPlatform) - installed.names

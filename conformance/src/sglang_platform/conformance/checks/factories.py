@@ -10,8 +10,8 @@ from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.contract.pool_kinds import KINDS, KV_POOL_KINDS
-from sglang_platform.core.inspect.doctor.module_source import SourceReader
 from sglang_platform.core.ops.fused_op import FusedOp
+from sglang_platform.core.source.environment import Environment
 
 __all__: list[str] = []
 
@@ -220,7 +220,7 @@ def _host_backends() -> frozenset[str]:
     """The names that SGLang's registry is given in its source; empty where SGLang is not installed."""
     import ast
 
-    source = SourceReader().module("sglang.srt.layers.attention.attention_registry")
+    source = Environment().module("sglang.srt.layers.attention.attention_registry")
     if source is None:
         return frozenset()
     return frozenset(

@@ -13,10 +13,10 @@ from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.contract.version import CONTRACT_VERSION
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.contract_version import stated_versions
-from sglang_platform.core.discovery.entry_target import target_problem
 from sglang_platform.core.discovery.groups import PLATFORM_GROUP
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import LOCATION
+from sglang_platform.core.source.entry_points import target_problem
 from sglang_platform.core.spelling import nearest
 
 __all__: list[str] = []

@@ -5,18 +5,19 @@ So a vendor learns without its device, and on any machine, what another release 
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sglang_platform.conformance.check import CheckFailed, NotRun, check
 from sglang_platform.conformance.checks.findings import problems
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
-__all__: list[str] = []
+if TYPE_CHECKING:
+    from sglang_platform.core.source.imports import Imported
+
+__all__ = ["HostNames"]
 
 
 @check(
@@ -60,13 +61,13 @@ def hook_targets_exist(subject: Subject) -> None:
 def _hook_rows(subject: Subject) -> list[Any]:
     from sglang_platform.core.errors import PlatformError
     from sglang_platform.core.inspect.hook_check.check import check as check_hooks
-    from sglang_platform.core.inspect.hook_check.hosts import open_host
-    from sglang_platform.core.inspect.hook_check.plugin import open_plugin, package_of, read_hooks
+    from sglang_platform.core.inspect.registrations import read_hooks
+    from sglang_platform.core.source.opening import open_host, open_module, package_of
 
     if subject.module is None:
         return []
     try:
-        found = read_hooks(open_plugin(package_of(subject.module)), subject.name)
+        found = read_hooks(open_module(package_of(subject.module)), subject.name)
         wanted = [hook for hook in found.hooks if hook.target.startswith("sglang.")]
         return list(check_hooks(wanted, open_host("installed", {"sglang"}))) if wanted else []
     except PlatformError as error:
@@ -80,57 +81,52 @@ def _hook_rows(subject: Subject) -> list[Any]:
 )
 def host_imports_exist(subject: Subject) -> None:
     """Every module and name of SGLang that the plugin imports, in its factories too, exists in the installed one."""
-    from sglang_platform.core.hooks import existence
-    from sglang_platform.core.hooks.targets import Address, find_module
+    from sglang_platform.core.source.imports import imports_of
 
-    _host()
-    missing: list[str] = []
-    near: list[str] = []
-    try:
-        for module, name, place in _host_imports(subject):
-            if find_module(module) is None:
-                missing.append(f"the module {module} does not exist (imported at {place})")
-            elif name is not None and find_module(f"{module}.{name}") is None:
-                verdict = existence.check(Address(module, (name,)))
-                if verdict.answer == "missing":
-                    missing.append(f"{module} has no {name} (imported at {place})")
-                    near += verdict.nearest[:1]
-    finally:
-        existence.forget()
-    if missing:
-        version = _host()
-        fix = f"did you mean {', '.join(near)}?" if near else None
-        raise CheckFailed(f"in SGLang {version}: " + "; ".join(dict.fromkeys(missing)), fix=fix)
-
-
-def _host_imports(subject: Subject) -> Iterator[tuple[str, str | None, str]]:
+    version = _host()
+    reader = HostNames()
+    lost: dict[str, str | None] = {}
     for _, path in subject.sources:
-        try:
-            tree = ast.parse(path.read_bytes())
-        except (OSError, SyntaxError, ValueError):
-            continue
-        guarded = {
-            id(inner)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Try) and node.handlers
-            for statement in node.body
-            for inner in ast.walk(statement)
-        }
-        for node in ast.walk(tree):
-            if id(node) in guarded:
+        for one in imports_of(path):
+            if one.module.partition(".")[0] != "sglang" or not reader.fails(one):
                 continue
-            place = f"{path}:{getattr(node, 'lineno', 0)}"
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    if alias.name.partition(".")[0] == "sglang":
-                        yield alias.name, None, place
-            elif (
-                isinstance(node, ast.ImportFrom)
-                and not node.level
-                and (node.module or "").partition(".")[0] == "sglang"
-            ):
-                for alias in node.names:
-                    yield node.module or "", None if alias.name == "*" else alias.name, place
+            why, near = reader.missing(one) or ("", None)
+            lost.setdefault(f"{why} (imported at {path}:{one.line})", near)
+    if lost:
+        near = ", ".join(one for one in lost.values() if one)
+        raise CheckFailed(
+            f"in SGLang {version}: " + "; ".join(lost), fix=f"did you mean {near}?" if near else None
+        )
+
+
+class HostNames:
+    """What an import of the plugin finds in this environment, told by the reader that `doctor` uses."""
+
+    def __init__(self) -> None:
+        from sglang_platform.core.source.environment import Environment
+        from sglang_platform.core.source.lookup import Lookup
+
+        self._lookup = Lookup(Environment())
+
+    def fails(self, one: Imported) -> bool:
+        """Would the import raise, with nobody to catch it? One that stands in for others runs where those fail."""
+        runs = not one.instead_of or any(self.missing(first) for first in one.instead_of)
+        return runs and not one.guarded and self.missing(one) is not None
+
+    def missing(self, one: Imported) -> tuple[str, str | None] | None:
+        """Why the import finds nothing, and the nearest name; None where it does, or where the source cannot tell."""
+        from sglang_platform.core.source.address import Address
+        from sglang_platform.core.source.lookup import Absent
+
+        has = self._lookup.modules.has
+        if not has(one.module):
+            return f"the module {one.module} does not exist", None
+        if one.name in (None, "*") or has(f"{one.module}.{one.name}"):
+            return None
+        answer = self._lookup.find(Address(one.module, (str(one.name),)))
+        if not isinstance(answer, Absent):
+            return None
+        return f"{one.module} has no {one.name}", next(iter(answer.nearest), None)
 
 
 @cache

@@ -12,8 +12,9 @@ from sglang_platform.core import memory
 from sglang_platform.core.attention.batch import AttentionLayer, ForwardBatch, ForwardMode
 from sglang_platform.core.discovery import current
 from sglang_platform.core.errors import PluginFailed
-from sglang_platform.core.inspect.doctor.module_source import SourceReader
 from sglang_platform.core.inspect.doctor.platform_location import PlatformLocation, platform_locations
+from sglang_platform.core.source.environment import Environment
+from sglang_platform.core.source.lookup import Lookup
 
 __all__ = ["CoreParts"]
 
@@ -39,7 +40,7 @@ class CoreParts(Parts):
         """The class of a plugin that declines, since its device is not here."""
         record = self.plugin.record
         assert record is not None
-        for found in platform_locations(SourceReader()):
+        for found in platform_locations(Lookup(Environment())):
             if isinstance(found, PlatformLocation) and found.origin == record.origin:
                 return found.location
         raise PluginFailed(

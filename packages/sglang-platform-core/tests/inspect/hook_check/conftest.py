@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from sglang_platform.core.inspect.hook_check.check import Row, WantedHook, check
-from sglang_platform.core.inspect.hook_check.hosts import open_host
-from sglang_platform.core.inspect.hook_check.sources import HostSource
+from sglang_platform.core.inspect.hook_check.check import Row, check
+from sglang_platform.core.inspect.registrations import WantedHook
+from sglang_platform.core.source.opening import open_host
+from sglang_platform.core.source.tree import SourceTree
 
 BOMB = "\nraise SystemExit('the host was imported')\n"
 """Ends every module, at a place where no name is bound any more."""
@@ -56,7 +57,7 @@ def verdict(wheel: Wheel) -> Verdict:
         entry_points: str = "",
     ) -> Row:
         wanted = WantedHook(target) if isinstance(target, str) else target
-        earlier: HostSource | None = None
+        earlier: SourceTree | None = None
         if since is not None:
             earlier = open_host(str(wheel(since, "1")), {"host"})
         (row,) = check([wanted], open_host(str(wheel(modules, "2", entry_points)), {"host"}), earlier)

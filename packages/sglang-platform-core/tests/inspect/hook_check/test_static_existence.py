@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sglang_platform.core.errors import HookTargetError
-from sglang_platform.core.inspect.hook_check.check import WantedHook, check
-from sglang_platform.core.inspect.hook_check.sources import HostSource
+from sglang_platform.core.inspect.hook_check.check import check
+from sglang_platform.core.inspect.registrations import WantedHook
+from sglang_platform.core.source.tree import SourceTree
 
 USER = "from host.mod import *\nimport host.mod\n"
 """Keeps what is tested here from being called unused."""
@@ -370,7 +371,7 @@ def test_any_layout_gives_the_verdict_that_its_definition_says(layout, module, n
     }
     everyone = "".join(f"from host.{m} import {', '.join(sorted(n))}\n" for m, n in layout.items() if n)
     texts["host.user"] = everyone or "pass\n"
-    host = HostSource("host", {name: name for name in texts}, lambda name: texts[name].encode())
+    host = SourceTree("host", {name: name for name in texts}, lambda name: texts[name].encode())
     (row,) = check([WantedHook(f"host.{module}:{name}")], host)
     homes = {m for m, names in layout.items() if name in names}
     if module in homes:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.inspect.hook_check.check import WantedHook, check
-from sglang_platform.core.inspect.hook_check.hosts import open_host
+from sglang_platform.core.inspect.hook_check.check import check
+from sglang_platform.core.inspect.registrations import WantedHook
+from sglang_platform.core.source.opening import open_host
 
 TARGET = "made_host.mod:f"
 SOURCE = "def f(): pass\ndef g(): f()\nraise SystemExit('imported')\n"

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from sglang_platform.core.inspect.hook_check.check import Row, WantedHook, check
-from sglang_platform.core.inspect.hook_check.hosts import open_host
+from sglang_platform.core.inspect.hook_check.check import Row, check
+from sglang_platform.core.inspect.registrations import WantedHook
+from sglang_platform.core.source.opening import open_host
 
 DATA = json.loads((Path(__file__).parent / "sglang_targets.json").read_text())
 RELEASES: list[str] = DATA["releases"]

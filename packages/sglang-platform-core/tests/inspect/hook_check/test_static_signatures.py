@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from sglang_platform.core.hooks.call.signatures import misfit as misfit_of_functions
 from sglang_platform.core.hooks.registration import HookType
-from sglang_platform.core.inspect.hook_check.check import WantedHook, check
-from sglang_platform.core.inspect.hook_check.signatures import WrittenHook
-from sglang_platform.core.inspect.hook_check.sources import HostSource
+from sglang_platform.core.inspect.hook_check.check import check
+from sglang_platform.core.inspect.registrations import WantedHook, WrittenHook
+from sglang_platform.core.source.tree import SourceTree
 
 SINCE = "since host 1 (host-1-py3-none-any.whl) "
 
@@ -224,7 +224,7 @@ def parameters(draw: st.DrawFn, prefix: str = "") -> str:
 
 def static_row(target: str, hook: str, type_: HookType) -> object:
     text = f"def f({target}): pass\ndef g(): f()\n".encode()
-    host = HostSource("host", {"host/mod.py": "host.mod"}, lambda _: text)
+    host = SourceTree("host", {"host/mod.py": "host.mod"}, lambda _: text)
     (row,) = check([WantedHook("host.mod:f", written(f"def hook({hook}): pass", type_))], host)
     return row
 
@@ -248,9 +248,9 @@ def test_a_difference_is_told_exactly_where_inspect_sees_one(before, after) -> N
         found = inspect.signature(made["f"]).parameters.values()
         return [(one.name, one.kind, one.default is one.empty) for one in found]
 
-    def host(text: str) -> HostSource:
+    def host(text: str) -> SourceTree:
         source = f"def f({text}): pass\ndef g(): f()\n".encode()
-        return HostSource("host", {"host/mod.py": "host.mod"}, lambda _: source)
+        return SourceTree("host", {"host/mod.py": "host.mod"}, lambda _: source)
 
     (row,) = check([WantedHook("host.mod:f")], host(after), host(before))
     # keyword-only parameters have no order

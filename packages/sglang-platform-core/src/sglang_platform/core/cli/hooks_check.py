@@ -12,7 +12,8 @@ from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, console
 from sglang_platform.core.errors import ConfigurationError, PlatformError
 
 if TYPE_CHECKING:
-    from sglang_platform.core.inspect.hook_check.check import Row, WantedHook
+    from sglang_platform.core.inspect.hook_check.check import Row
+    from sglang_platform.core.inspect.registrations import PluginHooks, WantedHook
 
 __all__ = ["check"]
 
@@ -55,7 +56,7 @@ def check(
     Exit status 1: a required target is changed, bypassed, moved or missing. 2: something given cannot be read.
     """
     from sglang_platform.core.inspect.hook_check.check import check as check_hooks
-    from sglang_platform.core.inspect.hook_check.hosts import open_host
+    from sglang_platform.core.source.opening import open_host
 
     try:
         wanted, unread = _wanted(targets or [], targets_file, plugins or [])
@@ -86,8 +87,8 @@ def _wanted(
     targets: list[str], targets_file: Path | None, plugins: list[str]
 ) -> tuple[list[WantedHook], tuple[str, ...]]:
     """The hooks to check, and the places of registrations that cannot be read."""
-    from sglang_platform.core.inspect.hook_check.check import WantedHook
-    from sglang_platform.core.inspect.hook_check.plugin import open_plugin, read_hooks
+    from sglang_platform.core.inspect.registrations import WantedHook, read_hooks
+    from sglang_platform.core.source.opening import open_plugin
 
     names = list(targets)
     if targets_file is not None:
@@ -103,15 +104,15 @@ def _wanted(
     return hooks, tuple(place for one in found for place in one.unread)
 
 
-def _installed() -> list[Any]:
+def _installed() -> list[PluginHooks]:
     from sglang_platform.core.discovery.groups import GENERAL_GROUP
     from sglang_platform.core.discovery.scan import records
-    from sglang_platform.core.inspect.hook_check.plugin import open_plugin, package_of, read_hooks
+    from sglang_platform.core.inspect.registrations import read_hooks
+    from sglang_platform.core.source.entry_points import reference
+    from sglang_platform.core.source.opening import open_module, package_of
 
-    names = {
-        package_of(one.value.partition(":")[0].strip()): str(one.origin) for one in records(GENERAL_GROUP)
-    }
-    return [read_hooks(open_plugin(package), plugin) for package, plugin in names.items()]
+    plugins = {package_of(reference(one.value)[0]): str(one.origin) for one in records(GENERAL_GROUP)}
+    return [read_hooks(open_module(package), plugin) for package, plugin in plugins.items()]
 
 
 def _describe(row: Row) -> dict[str, Any]:

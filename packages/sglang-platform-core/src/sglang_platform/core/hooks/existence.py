@@ -1,23 +1,25 @@
 """Whether a target exists, read from the source of its module, which is never imported for it.
 
-Two readings, the cheap one first. The module's compiled code names every class and function it defines (for SGLang's
-scheduler: 3 ms from the bytecode cache, against 110 ms to parse it). What that does not show (names bound by import
-or assignment, inherited attributes, absence) is read from the syntax tree.
+Two readings, the cheap one first. The module's compiled code names every class and function that it defines (for
+SGLang's scheduler: 3 ms from the bytecode cache, against 110 ms to parse it). What that does not show (names bound by
+import or assignment, inherited attributes, conditions, absence) is read by `source.lookup`, as for `doctor` and
+`hooks check`.
 """
 
 from __future__ import annotations
 
-import abc
-import builtins
 import functools
-import sys
+import re
 from types import CodeType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from sglang_platform.core.hooks.targets import Address, find_module, nearest, submodules
-from sglang_platform.core.source.scope import Base, ClassScope, Scope, read_scope
+from sglang_platform.core.source.address import Address
+from sglang_platform.core.source.search import find_module
 
-__all__ = ["Verdict", "check"]
+if TYPE_CHECKING:
+    from sglang_platform.core.source.lookup import Lookup
+
+__all__ = ["Verdict", "check", "forget"]
 
 _CO_OPTIMIZED = 0x1  # set on functions, not on class bodies
 
@@ -30,152 +32,73 @@ class Verdict(NamedTuple):
     nearest: tuple[str, ...] = ()
 
 
-_EXISTS, _UNKNOWN = Verdict("exists"), Verdict("unknown")
-
-
 def check(address: Address) -> Verdict:
     """Does the module define, import or inherit the attribute? Follows imports and bases from source to source."""
-    return _look_up(address.module, address.path, frozenset())
+    if _is_plainly_defined(address):
+        return Verdict("exists")
+    # Parsing costs what importing `ast` and this room costs, and most targets never get here.
+    from sglang_platform.core.source.lookup import Absent, Definition
 
-
-def _look_up(module: str, path: tuple[str, ...], seen: frozenset[Address]) -> Verdict:
-    here = Address(module, path)
-    if here in seen:
-        return _UNKNOWN  # modules that import a name from each other
-    if _defined_in_code(_code(module), path):
-        return _EXISTS
-    scope = _scope(module)
-    found = find_module(module)
-    if scope is None and not (found is not None and found.is_namespace):
-        return _UNKNOWN
-    scope = scope or Scope(module)  # a package without a file of its own has nothing but modules
-    seen |= {here}
-    first, rest = path[0], path[1:]
-    if first in scope.classes and rest:
-        return _look_in_class(module, scope, scope.classes[first], rest, f"{module}:{first}", seen)
-    if first in scope.imports and (rest or first not in scope.bound):
-        return _follow(scope.imports[first], rest, seen)
-    if first in scope.bound or first in scope.imports:
-        return _UNKNOWN if rest else _EXISTS
-    stars = [_look_up(star, path, seen) for star in scope.stars]
-    if any(verdict.answer == "exists" for verdict in stars):
-        return _EXISTS
-    if scope.open or "__getattr__" in scope.bound or any(verdict.answer == "unknown" for verdict in stars):
-        return _UNKNOWN
-    names = nearest(first, (*scope.bound, *scope.imports, *submodules(found)))
-    return Verdict("missing", f"{module} has no {first!r}", tuple(f"{module}:{name}" for name in names))
-
-
-def _follow(origin: tuple[str, str | None], rest: tuple[str, ...], seen: frozenset[Address]) -> Verdict:
-    """Go on where the name was imported from: ``from module import attr``, or ``import module``."""
-    module, attr = origin
-    if find_module(module) is None:
-        return _UNKNOWN
-    if attr is None:
-        return _look_up(module, rest, seen) if rest else _EXISTS
-    verdict = _look_up(module, (attr, *rest), seen)
-    submodule = f"{module}.{attr}"
-    if verdict.answer == "missing" and find_module(submodule) is not None:
-        return _look_up(submodule, rest, seen) if rest else _EXISTS
-    return verdict
-
-
-def _look_in_class(
-    module: str, scope: Scope, klass: ClassScope, path: tuple[str, ...], name: str, seen: frozenset[Address]
-) -> Verdict:
-    first, rest = path[0], path[1:]
-    if first in klass.classes and rest:
-        return _look_in_class(module, scope, klass.classes[first], rest, f"{name}.{first}", seen)
-    if first in klass.bound or f"{klass.name}.{first}" in scope.attributes:
-        return _UNKNOWN if rest else _EXISTS
-    if klass.open and not (klass.only_adds_dunders and not first.startswith("__")):
-        return _UNKNOWN
-    inherited = [_inherits(module, scope, base, path, seen) for base in klass.bases]
-    for answer in (_EXISTS, _UNKNOWN):
-        if any(verdict.answer == answer.answer for verdict in inherited):
-            return answer
-    if hasattr(object, first):
-        return _EXISTS
-    close = tuple(f"{name}.{near}" for near in nearest(first, klass.bound))
-    return Verdict(
-        "missing", f"{name} has no {first!r}", close + tuple(n for v in inherited for n in v.nearest)
-    )
-
-
-def _inherits(
-    module: str, scope: Scope, base: Base, path: tuple[str, ...], seen: frozenset[Address]
-) -> Verdict:
-    """Does a base class have the attribute? Asks the live class where its module is loaded anyway."""
-    if base is None:
-        return _UNKNOWN
-    first = base[0]
-    if first in scope.classes or first in scope.imports or first in scope.bound:
-        home = scope.imports.get(first)
-        loaded = sys.modules.get(home[0]) if home is not None else None
-        if home is not None and loaded is not None:
-            live: Any = loaded
-            for part in (*((home[1],) if home[1] else ()), *base[1:]):
-                live = getattr(live, part, None)
-            if isinstance(live, type):
-                plain = type(live) in (type, abc.ABCMeta)  # another metaclass may add names to each subclass
-                return _EXISTS if hasattr(live, path[0]) else Verdict("missing") if plain else _UNKNOWN
-        return _look_up(module, (*base, *path), seen)
-    builtin = getattr(builtins, first, None)
-    if isinstance(builtin, type):
-        return _EXISTS if hasattr(builtin, path[0]) else Verdict("missing")
-    return _UNKNOWN
-
-
-def _defined_in_code(code: CodeType | None, path: tuple[str, ...]) -> bool:
-    """Is there a class or function statement for the path, directly nested?"""
-    for position, name in enumerate(path):
-        if code is None:
-            return False
-        last = position == len(path) - 1
-        code = next(
-            (
-                const
-                for const in code.co_consts
-                if isinstance(const, CodeType)
-                and const.co_name == name
-                and (last or not const.co_flags & _CO_OPTIMIZED)
-            ),
-            None,
-        )
-    return code is not None
-
-
-@functools.cache
-def _code(module: str) -> CodeType | None:
-    loader = _loader(module)
-    get_code = getattr(loader, "get_code", None)
-    try:
-        code = get_code(module) if get_code is not None else None
-    except (ImportError, OSError, SyntaxError, ValueError):
-        return None
-    return code if isinstance(code, CodeType) else None
-
-
-@functools.cache
-def _scope(module: str) -> Scope | None:
-    loader = _loader(module)
-    get_source = getattr(loader, "get_source", None)
-    try:
-        source = get_source(module) if get_source is not None else None
-    except (ImportError, OSError, SyntaxError, ValueError):
-        return None
-    if source is None:
-        return None
-    is_package = loader is not None and bool(loader.is_package(module))
-    return read_scope(source, module if is_package else module.rpartition(".")[0])
-
-
-def _loader(module: str) -> Any:
-    found = find_module(module)
-    return found.spec.loader if found is not None and found.spec is not None else None
+    answer = _lookup().find(address)
+    if isinstance(answer, Definition):
+        return Verdict("exists")
+    if isinstance(answer, Absent):
+        return Verdict("missing", answer.why, answer.nearest)
+    return Verdict("unknown", answer.why)
 
 
 def forget() -> None:
     """Drop what was read. The engine calls it when a check is over: a file may change before the next one."""
-    _code.cache_clear()
-    _scope.cache_clear()
+    _lookup.cache_clear()
+    _compiled.cache_clear()
+
+
+def _is_plainly_defined(address: Address) -> bool:
+    """Is there a class or function statement for the path, directly nested, and under no condition that is false?"""
+    found = _compiled(address.module)
+    if found is None:
+        return False
+    code, text = found
+    if any(re.search(rb"^[ \t]*del\b.*\b%s\b" % name.encode(), text, re.M) for name in address.path):
+        return False
+    lines = text.splitlines()
+    for position, name in enumerate(address.path):
+        last = position == len(address.path) - 1
+        inner = [
+            const
+            for const in code.co_consts
+            if isinstance(const, CodeType)
+            and const.co_name == name
+            and (last or not const.co_flags & _CO_OPTIMIZED)
+        ]
+        if position == 0:  # one that is indented may stand in for an import, or be for type checkers
+            inner = [one for one in inner if not lines[one.co_firstlineno - 1 :][0][:1].isspace()]
+        elif "TYPE_CHECKING" in code.co_names:
+            return False
+        if not inner:
+            return False
+        code = inner[0]
+    return True
+
+
+@functools.cache
+def _compiled(module: str) -> tuple[CodeType, bytes] | None:
+    """The compiled code and the text of a module, where its loader gives both."""
+    found = find_module(module)
+    loader: Any = found.spec.loader if found is not None and found.spec is not None else None
+    get_code, get_data = getattr(loader, "get_code", None), getattr(loader, "get_data", None)
+    if found is None or found.origin is None or get_code is None or get_data is None:
+        return None
+    try:
+        code, text = get_code(module), get_data(found.origin)
+    except (ImportError, OSError, SyntaxError, ValueError):
+        return None
+    return (code, text) if isinstance(code, CodeType) and found.origin.endswith(".py") else None
+
+
+@functools.cache
+def _lookup() -> Lookup:
+    from sglang_platform.core.source.environment import Environment
+    from sglang_platform.core.source.lookup import Lookup
+
+    return Lookup(Environment())

@@ -1,147 +1,89 @@
-"""The names a module's source binds, with their classes, imports and bases: what a syntax tree tells."""
+"""What the body of a module or a class binds: each name, with everything that it may be bound to."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from typing import NamedTuple
 
-__all__ = ["Base", "ClassScope", "Scope", "read_scope"]
+from sglang_platform.core.source.values import dotted
+
+__all__ = ["Base", "Binding", "ClassScope", "DefinitionNode", "Scope", "Star", "is_accessory"]
+
+DefinitionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr
+"""What a name is bound to: a `def`, a `class`, or the value assigned to it."""
 
 Base = tuple[str, ...] | None
 """The dotted name of a base class, or None where it is an expression."""
 
-_HARMLESS_DECORATORS = {"final", "runtime_checkable", "total_ordering"}
-_HARMLESS_METACLASSES = {"ABCMeta", "type"}
+
+class Binding(NamedTuple):
+    """One thing that a name may be bound to."""
+
+    node: DefinitionNode | None = None
+    """None where the name is bound by an import, or in a way that shows no value: a loop, a pattern, `globals()`."""
+    origin: tuple[str, str | None] | None = None
+    """For an import: the module, and the name in it; None for the module itself."""
+    guarded: bool = False
+    """In a `try` that goes on where an import fails."""
+    fallback: bool = False
+    """In the handler for that."""
+
+
+class Star(NamedTuple):
+    """``from module import *``."""
+
+    module: str
+    guarded: bool
 
 
 class Scope:
-    """What runs at the top level of a module, branches of `if` and `try` included."""
+    """The names of one body. `reading` fills it."""
 
     def __init__(self, package: str) -> None:
         self.package = package
-        self.bound: set[str] = set()
-        self.classes: dict[str, ClassScope] = {}
-        self.imports: dict[str, tuple[str, str | None]] = {}
-        self.stars: list[str] = []
-        self.attributes: set[str] = set()
-        """``Class.attr`` assigned from outside the class body."""
-        self.open = False
-        """Names may appear that the tree does not show."""
+        """What relative imports start from."""
+        self.names: dict[str, list[Binding]] = {}
+        """Alternatives in the order of the source; a binding that surely runs replaces those before it."""
+        self.stars: list[Star] = []
+        self.for_type_checkers: dict[str, tuple[str, str | None]] = {}
+        """Imports under `if TYPE_CHECKING`: they bind nothing, and tell where a `__getattr__` has its names from."""
+        self.maybe: dict[str, str] = {}
+        """Names that are bound by code which may or may not run, with the reason."""
+        self.is_open = False
+        """Names may appear that the source does not show."""
+        self.exports: list[str] | None = None
+        """`__all__`, where there is one that can be read."""
+        self.exports_unread = False
+        self.set_on: dict[str, set[str]] = {}
+        """By the name of a class: attributes assigned from outside its body."""
+        self.set_unread: set[str] = set()
+        """Classes on which attributes are set whose names the source does not show."""
 
-    def read(self, body: Iterable[ast.stmt]) -> None:
-        for node in body:
-            self._statement(node)
+    def nodes(self, name: str) -> list[DefinitionNode]:
+        """The definitions and values that a name may stand for, imports left out."""
+        return [one.node for one in self.names.get(name, ()) if one.node is not None]
 
-    def _statement(self, node: ast.stmt) -> None:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            self.bound.add(node.name)
-        elif isinstance(node, ast.ClassDef):
-            self.bound.add(node.name)
-            self.classes[node.name] = ClassScope(node, self.package)
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                name = alias.asname or alias.name.partition(".")[0]
-                self.imports[name] = (alias.name if alias.asname else name, None)
-        elif isinstance(node, ast.ImportFrom):
-            self._from(node)
-        else:
-            self._assigned(node)
-            self._blocks(node)
-
-    def _from(self, node: ast.ImportFrom) -> None:
-        module = node.module or ""
-        if node.level:
-            above = self.package.split(".")
-            above = above[: len(above) - node.level + 1]
-            module = ".".join([*above, module] if module else above)
-        for alias in node.names:
-            if alias.name == "*":
-                self.stars.append(module)
-            else:
-                self.imports[alias.asname or alias.name] = (module, alias.name)
-
-    def _assigned(self, node: ast.stmt) -> None:
-        if isinstance(node, ast.AnnAssign) and node.value is None:
-            return  # a bare annotation binds nothing
-        targets: list[ast.expr] = list(node.targets) if isinstance(node, ast.Assign) else []
-        single = getattr(node, "target", None)
-        if isinstance(single, ast.expr):
-            targets.append(single)
-        for item in getattr(node, "items", ()):
-            if item.optional_vars is not None:
-                targets.append(item.optional_vars)
-        for target in targets:
-            for part in ast.walk(target):
-                if isinstance(part, ast.Name):
-                    self.bound.add(part.id)
-                elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
-                    self.attributes.add(f"{part.value.id}.{part.attr}")
-
-    def _blocks(self, node: ast.stmt) -> None:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            self.read(node.orelse)
-            return
-        inner = False
-        for field in ("body", "orelse", "finalbody"):
-            block = getattr(node, field, None)
-            if isinstance(block, list):
-                inner = True
-                self.read(block)
-        for handler in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-            self.read(handler.body)
-        roots: list[ast.AST] = [node] if not inner else [getattr(node, "iter", None) or ast.Pass()]
-        for root in roots:
-            self._note_dynamic(root)
-
-    def _note_dynamic(self, root: ast.AST) -> None:
-        for part in ast.walk(root):
-            if isinstance(part, ast.NamedExpr):
-                self.bound.add(part.target.id)
-            elif isinstance(part, ast.Call):
-                name = part.func.id if isinstance(part.func, ast.Name) else ""
-                self.open |= name in {"globals", "vars", "locals", "exec", "setattr"}
-            elif isinstance(part, ast.Attribute) and part.attr == "modules":
-                self.open = True  # sys.modules[__name__] = ...
+    def offers(self, name: str) -> bool | None:
+        """Does ``import *`` bring the name, if the module has it? None where `__all__` is computed."""
+        if self.exports_unread:
+            return None
+        return name in self.exports if self.exports is not None else not name.startswith("_")
 
 
 class ClassScope(Scope):
-    """What a class body binds, and what it stands on."""
+    """What a class body binds, and what the class stands on."""
 
     def __init__(self, node: ast.ClassDef, package: str) -> None:
         super().__init__(package)
-        self.name = node.name
-        self.bases = [_dotted(base) for base in node.bases]
-        self.read(node.body)
-        self.bound |= set(self.imports)
-        decorators = {
-            (_dotted(one.func if isinstance(one, ast.Call) else one) or ("?",))[-1]
-            for one in node.decorator_list
-        }
-        metaclasses = [
-            (_dotted(word.value) or ("?",))[-1] for word in node.keywords if word.arg == "metaclass"
-        ]
-        odd = decorators - _HARMLESS_DECORATORS
-        self.open |= bool(odd) or any(one not in _HARMLESS_METACLASSES for one in metaclasses)
-        self.only_adds_dunders = odd == {"dataclass"} and not metaclasses
+        self.node = node
+        self.bases: list[Base] = [dotted(base) for base in node.bases]
+        self.only_adds_dunders = False
+        """Open for nothing but a decorator that adds special methods."""
 
 
-def read_scope(source: str, package: str) -> Scope | None:
-    """The scope of a module; `package` resolves its relative imports. None where the source does not parse."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return None
-    scope = Scope(package)
-    scope.read(tree.body)
-    return scope
-
-
-def _dotted(node: ast.expr) -> Base:
-    if isinstance(node, ast.Subscript):  # Generic[T]
-        return _dotted(node.value)
-    if isinstance(node, ast.Name):
-        return (node.id,)
-    if isinstance(node, ast.Attribute):
-        above = _dotted(node.value)
-        return None if above is None else (*above, node.attr)
-    return None
+def is_accessory(node: DefinitionNode | None) -> bool:
+    """The setter of a property or the overload of a function, which nobody calls by its name."""
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(
+        (dotted(one) or ("",))[-1] in ("setter", "getter", "deleter", "overload")
+        for one in node.decorator_list
+    )

@@ -18,8 +18,12 @@ from typing import Any, NamedTuple
 from sglang_platform.core.contract.members import kind_of
 from sglang_platform.core.contract.mm import MMPlatform
 from sglang_platform.core.contract.srt import SRTPlatform
-from sglang_platform.core.discovery.entry_target import top_level
-from sglang_platform.core.inspect.doctor.module_source import ModuleSource, SourceReader, dotted_name
+from sglang_platform.core.source.address import Address
+from sglang_platform.core.source.lookup import Definition, Lookup
+from sglang_platform.core.source.module import Module
+from sglang_platform.core.source.scope import ClassScope, is_accessory
+from sglang_platform.core.source.signatures import bare_parameters, decorators, yields
+from sglang_platform.core.source.values import dotted
 
 __all__ = ["Shape", "ShapeBuilder", "UnreadableClass"]
 
@@ -49,103 +53,122 @@ class Shape(NamedTuple):
     """Bases of it or of its bases that could not be read, and are left out."""
 
 
+class Found(NamedTuple):
+    """A class in the source."""
+
+    address: Address
+    module: Module
+    scope: ClassScope
+
+
 class ShapeBuilder:
     """Builds shapes, each class once."""
 
-    def __init__(self, reader: SourceReader) -> None:
-        self.reader = reader
-        self._built: dict[tuple[str, str], type | Exception] = {}
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._built: dict[Address, type | Exception] = {}
         self._unknown: list[str] = []
 
     def build(self, module: str, path: str) -> Shape:
         """The class `path` of `module`. Raises UnreadableClass, and ContractError where the contract refuses it."""
-        found = self.reader.find_class(module, path)
+        found = self._find(Address(module, tuple(path.split("."))))
         if found is None:
             raise UnreadableClass(f"no source of a class {path} was found in {module}")
         self._unknown = []
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            cls = self._class(*found)
+            cls = self._class(found)
         messages = [
             str(warning.message) for warning in caught if issubclass(warning.category, DeprecationWarning)
         ]
         return Shape(cls, tuple(dict.fromkeys(messages)), tuple(self._unknown))
 
-    def _class(self, source: ModuleSource, node: ast.ClassDef) -> type:
-        key = (source.name, node.name)
-        if key not in self._built:
-            self._built[key] = UnreadableClass(f"{node.name} is a base of itself")
+    def _find(self, address: Address) -> Found | None:
+        """The class of this name, followed to where it is written."""
+        answer = self._lookup.find(address)
+        if not isinstance(answer, Definition):
+            return None
+        module, scope = self._lookup.module_of(answer), self._lookup.class_scope(answer)
+        return Found(answer.address, module, scope) if module is not None and scope is not None else None
+
+    def _class(self, found: Found) -> type:
+        if found.address not in self._built:
+            self._built[found.address] = UnreadableClass(f"{found.scope.node.name} is a base of itself")
             try:
-                self._built[key] = self._make(source, node)
+                self._built[found.address] = self._make(found)
             except Exception as error:
-                self._built[key] = error
+                self._built[found.address] = error
                 raise
-        made = self._built[key]
+        made = self._built[found.address]
         if isinstance(made, Exception):
             raise made
         return made
 
-    def _make(self, source: ModuleSource, node: ast.ClassDef) -> type:
-        if f"{source.name}.".startswith(_CONTRACT):
-            return getattr(importlib.import_module(source.name), node.name)  # type: ignore[no-any-return]
-        bases = tuple(filter(None, (self._base(source, base) for base in node.bases)))
+    def _make(self, found: Found) -> type:
+        module, node = found.module, found.scope.node
+        if f"{module.name}.".startswith(_CONTRACT):
+            return getattr(importlib.import_module(module.name), node.name)  # type: ignore[no-any-return]
+        bases = tuple(filter(None, (self._base(module, base) for base in node.bases)))
         names = {f"_base_{place}": base for place, base in enumerate(bases)}
         statement = copy.copy(node)
         statement.bases = [ast.Name(name, ast.Load()) for name in names]
         statement.keywords, statement.decorator_list = [], []
-        statement.body = [*_body(node, bases), ast.Pass()]
+        statement.body = [*_body(found, bases), ast.Pass()]
         tree = ast.fix_missing_locations(ast.Module([statement], []))
         namespace: dict[str, Any] = {
-            "__name__": source.name,
+            "__name__": module.name,
             "_answer": lambda *args, **kwargs: None,
             "_unread": property(lambda self: None),
             **names,
         }
         try:
             # The vendor's file name makes messages point at the vendor's lines.
-            exec(compile(tree, str(source.path), "exec", dont_inherit=True), namespace)
+            exec(compile(tree, module.path, "exec", dont_inherit=True), namespace)
         except TypeError as error:
             if type(error) is not TypeError:
                 raise  # a ContractError is one
-            raise UnreadableClass(f"{source.name}.{node.name}: {error}") from error
+            raise UnreadableClass(f"{module.name}.{node.name}: {error}") from error
         return namespace[node.name]  # type: ignore[no-any-return]
 
-    def _base(self, source: ModuleSource, node: ast.expr) -> type | None:
-        name = dotted_name(node)
-        if name is None:
+    def _base(self, module: Module, node: ast.expr) -> type | None:
+        path = dotted(node)
+        if path is None:
             self._unknown.append(ast.unparse(node))
             return None
-        found = self.reader.find_class(source.name, name)
-        if found is not None and found[0].name.partition(".")[0] not in sys.stdlib_module_names:
-            return self._class(*found)
-        first = name.partition(".")[0]
-        origin = source.imports.get(first, (first, None))[0].partition(".")[0]
-        if origin not in sys.stdlib_module_names and not hasattr(builtins, name):
-            self._unknown.append(name)
+        found = self._find(Address(module.name, path))
+        if found is not None and not _is_standard(found.module.name):
+            return self._class(found)
+        imported = [one.origin[0] for one in module.scope.names.get(path[0], ()) if one.origin is not None]
+        if not any(map(_is_standard, imported)) and not hasattr(builtins, ".".join(path)):
+            self._unknown.append(".".join(path))
         return None
 
 
-def _body(node: ast.ClassDef, bases: tuple[type, ...]) -> list[ast.stmt]:
+def _is_standard(module: str) -> bool:
+    return module.partition(".")[0] in sys.stdlib_module_names
+
+
+def _body(found: Found, bases: tuple[type, ...]) -> list[ast.stmt]:
+    """A statement for each public name of the class, those that are set on it from outside included."""
+    nodes = {name: bindings[-1].node for name, bindings in found.scope.names.items()}
+    nodes.update(dict.fromkeys(found.module.scope.set_on.get(found.scope.node.name, ())))
     body: list[ast.stmt] = []
     known: set[str] = set()
-    for statement in top_level(node.body):
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-            if _is_public(statement.name):
-                body += _function(statement)
-                known.add(statement.name)
-        elif isinstance(statement, ast.ClassDef):
-            empty = ast.ClassDef(statement.name, [], [], [ast.Pass()], [])
+    for name, node in sorted(nodes.items(), key=lambda one: getattr(one[1], "lineno", 0)):
+        if not _is_public(name):
+            continue
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body += _function(node)
+        elif isinstance(node, ast.ClassDef):
+            empty = ast.ClassDef(node.name, [], [], [ast.Pass()], [])
             if sys.version_info >= (3, 12):
                 empty.type_params = []
-            body.append(ast.copy_location(empty, statement))
-        elif isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            for target in targets:
-                if isinstance(target, ast.Name) and _is_public(target.id):
-                    value = _value(statement.value, target.id, bases, known)
-                    assignment = ast.Assign([ast.Name(target.id, ast.Store())], value)
-                    body.append(ast.copy_location(assignment, statement))
-                    known.add(target.id)
+            body.append(ast.copy_location(empty, node))
+        else:
+            value = _value(node, name, bases, known)
+            assignment = ast.Assign([ast.Name(name, ast.Store())], value)
+            body.append(ast.copy_location(assignment, node or found.scope.node))
+        known.add(name)
     return body
 
 
@@ -154,15 +177,15 @@ def _is_public(name: str) -> bool:
 
 
 def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
-    names = [(dotted_name(_called(one)) or "?").rpartition(".")[2] for one in node.decorator_list]
-    if {"setter", "deleter", "getter", "overload"} & set(names):
+    if is_accessory(node):
         return []
-    generates = not _PLAIN_CONTEXTS & set(names) and _yields(node)
+    names = decorators(node)
+    generates = not _PLAIN_CONTEXTS & set(names) and yields(node)
     plain = bool(_PLAIN_CONTEXTS & set(names)) or isinstance(node, ast.FunctionDef)
     understood = _KEPT | _PROPERTIES | _PLAIN_CONTEXTS | _SAME_SIGNATURE
     function = (ast.FunctionDef if plain else ast.AsyncFunctionDef)(
         name=node.name,
-        args=_bare(node.args) if understood.issuperset(names) else _anything(),
+        args=bare_parameters(node.args, _default) if understood.issuperset(names) else _anything(),
         body=[ast.Expr(ast.Yield())] if generates else [ast.Pass()],
         decorator_list=[
             ast.Name("property" if name in _PROPERTIES else name, ast.Load())
@@ -177,30 +200,9 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
     return [ast.copy_location(function, node)]
 
 
-def _called(node: ast.expr) -> ast.expr:
-    return node.func if isinstance(node, ast.Call) else node
-
-
-def _yields(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    pending: list[ast.AST] = list(function.body)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Yield | ast.YieldFrom):
-            return True
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            pending.extend(ast.iter_child_nodes(node))
-    return False
-
-
-def _bare(arguments: ast.arguments) -> ast.arguments:
-    """The parameters without annotations; a default that is no literal becomes `...`."""
-    bare = copy.deepcopy(arguments)
-    for argument in (*bare.posonlyargs, *bare.args, *bare.kwonlyargs, bare.vararg, bare.kwarg):
-        if argument is not None:
-            argument.annotation = None
-    bare.defaults = [_literal(default) or ast.Constant(...) for default in bare.defaults]
-    bare.kw_defaults = [default and (_literal(default) or ast.Constant(...)) for default in bare.kw_defaults]
-    return bare
+def _default(node: ast.expr) -> ast.expr:
+    """A default that is no literal becomes `...`."""
+    return _literal(node) or ast.Constant(...)
 
 
 def _anything() -> ast.arguments:
@@ -208,8 +210,8 @@ def _anything() -> ast.arguments:
     return ast.arguments([], [], ast.arg("args"), [], [], ast.arg("kwargs"), [])
 
 
-def _value(node: ast.expr, name: str, bases: tuple[type, ...], known: set[str]) -> ast.expr:
-    literal = _literal(node)
+def _value(node: ast.expr | None, name: str, bases: tuple[type, ...], known: set[str]) -> ast.expr:
+    literal = _literal(node) if node is not None else None
     if literal is not None:
         return literal
     if isinstance(node, ast.Name) and node.id in known:

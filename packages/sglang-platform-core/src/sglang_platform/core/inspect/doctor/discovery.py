@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.contract_version import check_contract_version
-from sglang_platform.core.discovery.entry_target import only_importable_from_here, target_problem
 from sglang_platform.core.discovery.groups import (
     CONTRACT_GROUP,
     GENERAL_GROUP,
@@ -23,6 +22,7 @@ from sglang_platform.core.discovery.settings import PLUGINS_VARIABLE, plugin_fil
 from sglang_platform.core.discovery.versions import conflicts, installed_version
 from sglang_platform.core.errors import PlatformError, PluginOrigin
 from sglang_platform.core.inspect.doctor.finding import Finding, as_finding, worst_first
+from sglang_platform.core.source.entry_points import only_importable_from_here, target_problem
 from sglang_platform.core.spelling import nearest
 
 __all__ = ["Finding", "examine"]

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.core.discovery.module_search import find, interpreter_flags
 from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.inspect.doctor.finding import Finding
+from sglang_platform.core.source.search import find, interpreter_flags
 
 __all__ = ["ask_host", "examine_answers"]
 

@@ -16,7 +16,7 @@ from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.inspect.doctor.finding import Finding
 from sglang_platform.core.inspect.doctor.host_source import HostSource, is_hosts, public_names
-from sglang_platform.core.inspect.doctor.module_source import package_files
+from sglang_platform.core.source.opening import package_files
 from sglang_platform.core.spelling import nearest
 
 __all__ = ["examine_host_class"]

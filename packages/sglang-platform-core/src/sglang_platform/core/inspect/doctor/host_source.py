@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from sglang_platform.core.contract.members import kind_of
-from sglang_platform.core.discovery.module_search import find
 from sglang_platform.core.discovery.versions import installed_version
 from sglang_platform.core.inspect.doctor.class_shape import ShapeBuilder, UnreadableClass
+from sglang_platform.core.source.search import find
 
 __all__ = ["HostSource", "installed_host", "is_hosts"]
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.kind import PLUGIN_GROUPS
-from sglang_platform.core.discovery.module_search import find, found_by_a_fresh_interpreter
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.inspect.doctor.finding import Finding
+from sglang_platform.core.source.entry_points import reference
+from sglang_platform.core.source.search import find, found_by_a_fresh_interpreter
 
 __all__ = ["examine_isolation"]
 
@@ -25,7 +26,7 @@ def examine_isolation() -> Iterator[Finding]:
     """A warning for each plugin whose metadata is found everywhere and whose module is not."""
     here: dict[EntryPointRecord, tuple[str, ModuleSpec]] = {}
     for record in (record for group in PLUGIN_GROUPS for record in scan.records(group)):
-        module = record.value.partition("[")[0].partition(":")[0].strip()
+        module, _ = reference(record.value)
         spec = find(module)[0] if module else None
         if spec is not None and record.origin.distribution:
             here[record] = (module, spec)

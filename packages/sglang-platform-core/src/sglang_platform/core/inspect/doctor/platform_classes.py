@@ -6,28 +6,28 @@ from collections.abc import Iterator
 
 from sglang_platform.core.contract.device import DeviceMixin
 from sglang_platform.core.errors import ContractError, PluginOrigin
-from sglang_platform.core.hooks import existence
-from sglang_platform.core.hooks.targets import Address, MissingModule, parse, resolve
+from sglang_platform.core.hooks.targets import MissingModule, parse, resolve
 from sglang_platform.core.inspect.doctor.class_shape import Shape, ShapeBuilder, UnreadableClass
 from sglang_platform.core.inspect.doctor.core_overrides import examine_core_class, refused_class
 from sglang_platform.core.inspect.doctor.finding import Finding
 from sglang_platform.core.inspect.doctor.host_overrides import examine_host_class
 from sglang_platform.core.inspect.doctor.host_source import HostSource, installed_host, is_hosts
-from sglang_platform.core.inspect.doctor.module_source import SourceReader
 from sglang_platform.core.inspect.doctor.platform_location import PlatformLocation, platform_locations
+from sglang_platform.core.source.address import Address
+from sglang_platform.core.source.lookup import Absent, Lookup
 
-__all__ = ["examine_platform_classes"]
+__all__ = ["examine_platform_classes", "platform_class_nowhere"]
 
 
-def examine_platform_classes(reader: SourceReader) -> Iterator[Finding]:
+def examine_platform_classes(lookup: Lookup) -> Iterator[Finding]:
     """Dead names, drifted signatures, and classes that are not where a plugin says. Imports none of the classes."""
-    builder = ShapeBuilder(reader)
+    builder = ShapeBuilder(lookup)
     host = installed_host(builder)
-    for named in platform_locations(reader):
+    for named in platform_locations(lookup):
         if not isinstance(named, PlatformLocation):
             yield _unread(named, f"the source of {named.name} does not spell out where its class is")
             continue
-        nowhere = _nowhere(named)
+        nowhere = platform_class_nowhere(lookup, named)
         if nowhere is not None:
             yield nowhere
             continue
@@ -65,33 +65,24 @@ def _shape(builder: ShapeBuilder, named: PlatformLocation) -> Shape:
     raise refusals[0]
 
 
-def _nowhere(named: PlatformLocation) -> Finding | None:
+def platform_class_nowhere(lookup: Lookup, named: PlatformLocation) -> Finding | None:
     """The problem of a location at which there is nothing."""
+    found = resolve(parse(named.location))
     module, colon, path = named.location.partition(":")
-    try:
-        if colon:
-            address = resolve(parse(named.location))
-            found: Address | MissingModule = (
-                address if isinstance(address, MissingModule) else Address(module, tuple(path.split(".")))
-            )
-        else:
-            found = resolve(parse(named.location))
-        verdict = None if isinstance(found, MissingModule) else existence.check(found)
-    finally:
-        existence.forget()
-    if isinstance(found, MissingModule):
-        why, nearest = found.why, found.nearest
-    elif verdict is not None and verdict.answer == "missing":
-        why, nearest = verdict.why, verdict.nearest
-    else:
+    if colon and isinstance(found, Address):  # which says what is the module
+        found = Address(module, tuple(path.split(".")))
+    answer = found if isinstance(found, MissingModule) else lookup.find(found)
+    if not isinstance(answer, MissingModule | Absent):
         return None
     return Finding(
         "platform-class-nowhere",
         "problem",
         f"the platform class {named.location} does not exist",
         named.origin,
-        why,
-        f"did you mean {' or '.join(nearest)}?" if nearest else "correct what activate() returns",
+        answer.why,
+        f"did you mean {' or '.join(answer.nearest)}?"
+        if answer.nearest
+        else "correct what activate() returns",
     )
 
 

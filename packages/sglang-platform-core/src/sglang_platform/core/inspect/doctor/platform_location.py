@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sglang_platform.core.discovery import current, scan
 from sglang_platform.core.discovery.groups import PLATFORM_GROUP
 from sglang_platform.core.discovery.settings import LOCATION
 from sglang_platform.core.errors import PluginOrigin
-from sglang_platform.core.inspect.doctor.module_source import SourceReader
+from sglang_platform.core.source.address import Address
+from sglang_platform.core.source.conditions import decided
+from sglang_platform.core.source.entry_points import reference
+from sglang_platform.core.source.lookup import Definition, Lookup
+from sglang_platform.core.source.module import Module
+from sglang_platform.core.source.values import Unreadable, dotted, evaluate
 
 __all__ = ["PlatformLocation", "platform_locations"]
 
@@ -32,7 +37,7 @@ class PlatformLocation(NamedTuple):
             yield ".".join(parts[:count]), ".".join(parts[count:])
 
 
-def platform_locations(reader: SourceReader) -> Iterator[PlatformLocation | PluginOrigin]:
+def platform_locations(lookup: Lookup) -> Iterator[PlatformLocation | PluginOrigin]:
     """Every platform class that is named, or the plugin alone where its source does not tell.
 
     Answers of this process's decision first: they are certain. Plugins that declined are read as well, since what is
@@ -47,24 +52,59 @@ def platform_locations(reader: SourceReader) -> Iterator[PlatformLocation | Plug
     for record in scan.records(PLATFORM_GROUP):
         if record.origin in answered:
             continue
-        module, _, attribute = record.value.partition("[")[0].replace(" ", "").partition(":")
-        texts = list(_returned_texts(reader, module, attribute))
+        module, attribute = reference(record.value)
+        texts = list(_returned_texts(lookup, module, attribute))
         for text in texts:
             yield PlatformLocation(record.origin, text)
-        if not texts and reader.module(module) is not None:
+        if not texts and lookup.modules.module(module) is not None:
             yield record.origin
 
 
-def _returned_texts(reader: SourceReader, module: str, attribute: str) -> Iterator[str]:
-    source = reader.module(module)
-    function = source.functions.get(attribute) if source is not None else None
-    if source is None or function is None:
-        if source is not None and attribute in source.imports:
-            origin, name = source.imports[attribute]
-            if name is not None and origin != module:
-                yield from _returned_texts(reader, origin, name)
+def _returned_texts(lookup: Lookup, module: str, attribute: str) -> Iterator[str]:
+    """The locations that a function of this name returns, as far as the source spells them out."""
+    answer = lookup.find(Address(module, tuple(attribute.split("."))))
+    home = lookup.module_of(answer) if isinstance(answer, Definition) else None
+    if home is None or not isinstance(answer, Definition):
         return
-    for node in ast.walk(function):
-        text = source.text(node.value) if isinstance(node, ast.Return) else None
-        if text is not None and LOCATION.fullmatch(text) and {".", ":"} & set(text):
-            yield text
+    for function in answer.nodes:
+        for returned in _returns(function):
+            text = _text(lookup, home, returned)
+            if text is not None and LOCATION.fullmatch(text) and {".", ":"} & set(text):
+                yield text
+
+
+def _returns(function: ast.AST) -> Iterator[ast.expr]:
+    """What a function returns, functions inside it aside; both answers of a conditional expression."""
+    waiting: list[ast.AST] = list(getattr(function, "body", ()))
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, ast.Return) and node.value is not None:
+            value = node.value
+            yield from _answers(value) if isinstance(value, ast.IfExp) else (value,)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            waiting[:0] = ast.iter_child_nodes(node)
+
+
+def _answers(value: ast.IfExp) -> list[ast.expr]:
+    """The answers of a conditional expression that some process gives."""
+    answer = decided(value.test)
+    return [*([value.body] if answer is not False else ()), *([value.orelse] if answer is not True else ())]
+
+
+def _text(lookup: Lookup, module: Module, node: ast.expr) -> str | None:
+    """The text of an expression made of literals and constants, those of other modules included."""
+
+    def constant(path: tuple[str, ...] | None) -> Any:
+        found = lookup.find(Address(module.name, path)) if path is not None else None
+        home = lookup.module_of(found) if isinstance(found, Definition) else None
+        if isinstance(found, Definition) and home is not None and isinstance(found.node, ast.expr):
+            text = _text(lookup, home, found.node)
+            if text is not None and found.node is not node:
+                return text
+        raise Unreadable
+
+    try:
+        value = evaluate(node, lambda name: constant((name,)), lambda one: constant(dotted(one)))
+    except (Unreadable, RecursionError):
+        return None
+    return value if isinstance(value, str) else None

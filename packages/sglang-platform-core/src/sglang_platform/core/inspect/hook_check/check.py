@@ -6,11 +6,9 @@
 
 The parts:
 
-    static_hosts       opening a wheel, a folder, an installation           static_source      its modules, parsed
-    static_lookup      where a name is defined                              static_lazy        names made on first use
-    static_moved       the same name in another module                      static_signatures  parameters and kinds
-    static_uses        what one module's code names                         static_callers     does anybody get there
-    static_plugin      the hooks that a plugin's source registers
+    check    one row per target                  moved     the same name in another module
+    fit      can the hook take the arguments     callers   does anybody get there
+    uses     what one module's code names
 """
 
 from __future__ import annotations
@@ -20,30 +18,22 @@ import gc
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from sglang_platform.core.hooks import existence
-from sglang_platform.core.hooks.targets import Address, Target, nearest, parse
+from sglang_platform.core.hooks.targets import Target, parse
 from sglang_platform.core.inspect.hook_check.callers import Callers
-from sglang_platform.core.inspect.hook_check.lookup import Absent, Definition, Lookup, Unsure
+from sglang_platform.core.inspect.hook_check.fit import misfit
 from sglang_platform.core.inspect.hook_check.moved import search
-from sglang_platform.core.inspect.hook_check.signatures import WrittenHook, difference, misfit
-from sglang_platform.core.inspect.hook_check.sources import HostSource
+from sglang_platform.core.inspect.registrations import WantedHook
+from sglang_platform.core.source.address import Address, nearest
+from sglang_platform.core.source.environment import Environment
+from sglang_platform.core.source.lookup import Absent, Definition, Lookup, Unsure
+from sglang_platform.core.source.signatures import difference
+from sglang_platform.core.source.tree import SourceTree
 
-__all__ = ["Row", "Verdict", "WantedHook", "check"]
+__all__ = ["Row", "Verdict", "check"]
 
 _HELD = "HookRegistry searches for what holds the original; `hooks report` tells in each process whether it was reached"
 
 Verdict = Literal["exists", "changed", "bypassed", "moved", "missing", "unknown"]
-
-
-class WantedHook(NamedTuple):
-    """A target to check, with what is known of the hook."""
-
-    target: str
-    hook: WrittenHook | None = None
-    required: bool = True
-    where: str | None = None
-    """Where the hook is registered: ``my_plugin/hooks.py:12``."""
-    plugin: str | None = None
 
 
 class Row(NamedTuple):
@@ -68,7 +58,7 @@ class Row(NamedTuple):
         return self.wanted.required and self.verdict not in ("exists", "unknown")
 
 
-def check(hooks: Iterable[WantedHook], host: HostSource, since: HostSource | None = None) -> list[Row]:
+def check(hooks: Iterable[WantedHook], host: SourceTree, since: SourceTree | None = None) -> list[Row]:
     """One row per hook, in order.
 
     ``exists``    the module has the attribute, and a caller can reach it
@@ -88,23 +78,24 @@ def check(hooks: Iterable[WantedHook], host: HostSource, since: HostSource | Non
     try:
         return [checker.row(one, target) for one, target in wanted]
     finally:
-        existence.forget()
         if collecting:
             gc.enable()
 
 
 class _Checker:
-    def __init__(self, host: HostSource, since: HostSource | None) -> None:
-        self._host = host
-        self._lookup = Lookup(host)
-        self._earlier = Lookup(since) if since is not None else None
-        self._callers = Callers(self._lookup)
+    def __init__(self, host: SourceTree, since: SourceTree | None) -> None:
+        self._host, self._since = host, since
+        outside = Lookup(Environment())
+        self._lookup = Lookup(host, outside)
+        self._earlier = Lookup(since, outside) if since is not None else None
+        self._earlier_label = since.label if since is not None else ""
+        self._callers = Callers(host, self._lookup)
 
     def row(self, wanted: WantedHook, target: Target) -> Row:
         top = target.key.partition(".")[0]
         if not self._host.has(top) and not nearest(top, self._host.top_packages):
             return Row(wanted, "unknown", f"{top!r} is not part of {self._host.label}")
-        address = self._lookup.split(target)
+        address = _split(target, self._host)
         if isinstance(address, Absent):
             return self._lost(wanted, target, None, address)
         answer = self._lookup.find(address)
@@ -118,15 +109,11 @@ class _Checker:
             return Row(wanted, "unknown", answer.why)
         return self._found(wanted, target, answer)
 
-    @property
-    def _earlier_label(self) -> str:
-        return self._earlier.host.label if self._earlier is not None else ""
-
     def _before(self, target: Target) -> Definition | None:
         """The target in the earlier release."""
-        if self._earlier is None:
+        if self._earlier is None or self._since is None:
             return None
-        address = self._earlier.split(target)
+        address = _split(target, self._since)
         answer = self._earlier.find(address) if isinstance(address, Address) else None
         return answer if isinstance(answer, Definition) else None
 
@@ -136,7 +123,7 @@ class _Checker:
             target.module is None and absent.holder is None and len(address.path) > 1
         )
         lost = self._guess(target, earlier) if unclear or address is None else address
-        found = search(self._lookup, lost, absent.holder, self._earlier)
+        found = search(self._host, self._lookup, lost, absent.holder, self._earlier)
         notes = []
         if self._earlier is not None and earlier is None:
             notes.append(f"{self._earlier_label} does not have it either")
@@ -202,6 +189,20 @@ class _Checker:
                 return None if change is None else f"for __init__, {change}"
             return None
         return difference(old, new)
+
+
+def _split(target: Target, host: SourceTree) -> Address | Absent:
+    """The target's module and attribute path: the longest prefix that is a module, the last part never."""
+    parts = target.key.split(".")
+    first = len(target.module.split(".")) if target.module else 1
+    count = next((n for n in range(len(parts) - 1, 0, -1) if host.has(".".join(parts[:n]))), 0)
+    if count < first:
+        above = ".".join(parts[:count])
+        prefix = f"{above}." if above else ""
+        close = nearest(parts[count], host.children(above))
+        where = f"the package {above!r} has" if above else f"{host.label} has"
+        return Absent(f"{where} no module {parts[count]!r}", tuple(prefix + name for name in close))
+    return Address(".".join(parts[:count]), tuple(parts[count:]))
 
 
 def _initializer(address: Address) -> Address:

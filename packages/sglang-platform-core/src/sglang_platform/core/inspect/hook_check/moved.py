@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from sglang_platform.core.hooks.targets import Address
-from sglang_platform.core.inspect.hook_check.lookup import Definition, Lookup
+from sglang_platform.core.source.address import Address
+from sglang_platform.core.source.lookup import Definition, Lookup
+from sglang_platform.core.source.tree import SourceTree
 
 __all__ = ["Whereabouts", "search"]
 
@@ -22,18 +23,20 @@ class Whereabouts(NamedTuple):
     nearest: tuple[str, ...] = ()
 
 
-def search(lookup: Lookup, lost: Address, holder: Address | None, earlier: Lookup | None) -> Whereabouts:
+def search(
+    host: SourceTree, lookup: Lookup, lost: Address, holder: Address | None, earlier: Lookup | None
+) -> Whereabouts:
     """Look for a target that its module lacks.
 
     `holder`: the class that is there and lacks the attribute; then nothing moved, and classes of its name elsewhere are
     other classes. `earlier`: the release that still had it; what was elsewhere in that one already is another thing.
     """
     if holder is not None:
-        return Whereabouts(nearest=_elsewhere(lookup, lost))
+        return Whereabouts(nearest=_elsewhere(host, lost))
     first = lost.path[0]
     homes: list[Address] = []
     classes: list[Address] = []
-    for module in _modules_with(lookup, first):
+    for module in _modules_with(host, first):
         candidate = Address(module, lost.path)
         if module == lost.module or (earlier is not None and _defines(earlier, candidate)):
             continue
@@ -52,26 +55,26 @@ def search(lookup: Lookup, lost: Address, holder: Address | None, earlier: Looku
         return Whereabouts(tuple(homes))
     if 0 < len(classes) <= _MANY:
         places = ", ".join(f"{one} is there" for one in classes)
-        return Whereabouts(why=f"{places}, without {lost.path[1]!r}", nearest=_elsewhere(lookup, lost))
-    return Whereabouts(nearest=_elsewhere(lookup, lost))
+        return Whereabouts(why=f"{places}, without {lost.path[1]!r}", nearest=_elsewhere(host, lost))
+    return Whereabouts(nearest=_elsewhere(host, lost))
 
 
-def _modules_with(lookup: Lookup, name: str) -> list[str]:
+def _modules_with(host: SourceTree, name: str) -> list[str]:
     """Modules with a top-level definition of the name, else those where it is assigned or stands in a branch."""
-    found = lookup.host.defining(name)
+    found = host.defining(name)
     if found:
         return found
     spellings = (f"\n{name} =", f"\n{name}:", f" def {name}(", f" class {name}")
     return [
         module
-        for module in lookup.host.containing(name.encode())
-        if any(one.encode() in b"\n" + lookup.host.text(module) for one in spellings)
+        for module in host.containing(name.encode())
+        if any(one.encode() in b"\n" + host.text(module) for one in spellings)
     ]
 
 
 def _defines(lookup: Lookup, address: Address) -> bool:
     """Is it written in this module itself, or for an attribute, in a base of a class that is?"""
-    if not lookup.host.has(address.module):
+    if not lookup.modules.has(address.module):
         return False
     answer = lookup.find(address)
     if isinstance(answer, Definition):
@@ -80,22 +83,22 @@ def _defines(lookup: Lookup, address: Address) -> bool:
 
 
 def _writes(lookup: Lookup, address: Address) -> bool:
-    module = lookup.host.module(address.module)
-    nodes = module.definitions.get(address.path[0], []) if module is not None else []
+    module = lookup.modules.module(address.module)
+    nodes = module.scope.nodes(address.path[0]) if module is not None else []
     return any(isinstance(node, ast.ClassDef) for node in nodes)
 
 
-def _elsewhere(lookup: Lookup, lost: Address) -> tuple[str, ...]:
+def _elsewhere(host: SourceTree, lost: Address) -> tuple[str, ...]:
     """Methods or functions of the last name under another one, for a reader to judge."""
     name = lost.path[-1]
     word = f"def {name}(".encode()
     found: list[Address] = []
-    for module_name in lookup.host.containing(word):
-        module = lookup.host.module(module_name) if len(found) <= _MANY else None
+    for module_name in host.containing(word):
+        module = host.module(module_name) if len(found) <= _MANY else None
         if module is None:
             continue
-        for first, nodes in module.definitions.items():
-            for node in nodes:
+        for first in module.scope.names:
+            for node in module.scope.nodes(first):
                 if first == name and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                     found.append(Address(module_name, (first,)))
                 elif isinstance(node, ast.ClassDef) and any(

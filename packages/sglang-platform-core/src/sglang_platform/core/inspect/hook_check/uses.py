@@ -1,15 +1,18 @@
-"""How one module uses names: in functions that run later, or while the module itself runs."""
+"""Where one module uses a name, and when: in functions that run later, or while the module itself runs."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from sglang_platform.core.inspect.hook_check.sources import ModuleSource, imported_module
+from sglang_platform.core.source.conditions import blocks_that_run
+from sglang_platform.core.source.values import dotted
 
-__all__ = ["MAIN", "Bindings", "ModuleUses", "Use"]
+__all__ = ["MAIN", "Use", "Uses", "uses_in"]
+
+MAIN = "what runs under `if __name__ == '__main__'`, where this module is another one"
 
 _HANDS_ON = {
     "abstractmethod",
@@ -32,8 +35,8 @@ _HANDS_ON = {
 }
 """Decorators whose result is all that refers to their function."""
 
-MAIN = "what runs under `if __name__ == '__main__'`, where this module is another one"
 _SPELLED = re.compile(r"(?:[\w.]+[.:])?([A-Za-z_]\w*)")
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Use(NamedTuple):
@@ -50,186 +53,155 @@ class Use(NamedTuple):
     """What stands before an attribute; None where that is an expression."""
 
 
-class Bindings:
-    """The modules that a file's imports bind to names."""
+class Uses(NamedTuple):
+    """Every use in one module, by the name that is used."""
 
-    def __init__(self, source: ModuleSource) -> None:
-        self.from_imports: list[tuple[str, str, str]] = []
-        """(module, name, bound as) of each `from module import name` that runs."""
-        self._names: dict[str, str] = {}
-        for node in walk(source.tree.body):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    bound = alias.asname or alias.name.partition(".")[0]
-                    self._names[bound] = alias.name if alias.asname else bound
-            elif isinstance(node, ast.ImportFrom):
-                module = imported_module(node, source.package)
-                for alias in node.names:
-                    bound = alias.asname or alias.name
-                    self.from_imports.append((module, alias.name, bound))
-                    self._names[bound] = f"{module}.{alias.name}"
-
-    def meaning(self, prefix: tuple[str, ...]) -> str | None:
-        """The full dotted name that an imported `prefix` stands for; None where its first part is not imported."""
-        first = self._names.get(prefix[0]) if prefix else None
-        return None if first is None else ".".join((first, *prefix[1:]))
+    names: dict[str, list[Use]]
+    attributes: dict[str, list[Use]]
+    strings: dict[str, list[Use]]
+    """Texts that spell a name: ``"run"``, ``"pkg.mod:run"``."""
 
 
-class ModuleUses:
-    """Every use of names, attributes and of strings that spell a name in one module, by the name."""
+def uses_in(tree: ast.Module) -> Uses:
+    """All uses in a module, what only type checkers read left out."""
+    collector = _Collector()
+    collector.block(tree.body, _Moment())
+    return collector.uses
 
-    def __init__(self, source: ModuleSource) -> None:
-        self.names: dict[str, list[Use]] = {}
-        self.attributes: dict[str, list[Use]] = {}
-        self.strings: dict[str, list[Use]] = {}
-        self._main = False
-        self._block(source.tree.body, late=False, in_class=False)
 
-    def _block(self, body: Iterable[ast.stmt], late: bool, in_class: bool) -> None:
+class _Moment(NamedTuple):
+    """When a statement runs."""
+
+    late: bool = False
+    """In a function: after the module has run."""
+    in_class: bool = False
+    under_main: bool = False
+
+
+class _Collector:
+    def __init__(self) -> None:
+        self.uses = Uses({}, {}, {})
+
+    def block(self, body: Iterable[ast.stmt], moment: _Moment) -> None:
         for node in body:
-            self._statement(node, late, in_class)
+            self._statement(node, moment)
 
-    def _statement(self, node: ast.stmt, late: bool, in_class: bool) -> None:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            self._function(node, late, in_class)
-        elif isinstance(node, ast.ClassDef):
-            for base in (*node.bases, *node.keywords):
-                self._read(base, True, f"class {node.name}")  # the engine gives subclasses their new base
-            for decorator in node.decorator_list:
-                self._read(decorator, late, f"a decorator of {node.name}", own=node.name)
-                self._note_own(node, decorator, late)
-            self._block(node.body, late, True)
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            self._block(node.orelse, late, in_class)
-        elif isinstance(node, ast.If) and not late and _is_main_guard(node.test):
-            self._main = True
-            self._block(node.body, late, in_class)
-            self._main = False
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            return  # a docstring
-        elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
-            self._assignment(node, late, in_class)
-        else:
-            for part in ast.iter_child_nodes(node):
-                if isinstance(part, ast.stmt):
-                    self._statement(part, late, in_class)
-                elif isinstance(part, ast.ExceptHandler | ast.match_case):
-                    self._block(part.body, late, in_class)
-                    for field in ("type", "guard", "pattern"):
-                        more = getattr(part, field, None)
-                        if more is not None:
-                            self._read(more, late, "")
-                else:
-                    self._read(part, late, "")
+    def _statement(self, node: ast.stmt, moment: _Moment) -> None:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._function(node, moment)
+            case ast.ClassDef():
+                self._class(node, moment)
+            case ast.If():
+                self._expression(node.test, moment)
+                main = moment.under_main or (not moment.late and _is_main_guard(node.test))
+                self.block(blocks_that_run(node), moment._replace(under_main=main))
+            case ast.Expr(value=ast.Constant()):
+                pass  # a docstring
+            case ast.Assign() | ast.AugAssign() | ast.AnnAssign():
+                self._assignment(node, moment)
+            case _:
+                self._parts(node, moment)
 
-    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, late: bool, in_class: bool) -> None:
-        for decorator in node.decorator_list:
-            bare = decorator.func if isinstance(decorator, ast.Call) else decorator
-            if not _is_accessor(bare):
-                self._read(decorator, late, f"a decorator of {node.name}", own=node.name)
-            self._note_own(node, decorator, late)
-        for default in (*node.args.defaults, *node.args.kw_defaults):
-            if default is not None:
-                self._read(default, late, f"a default argument of {node.name}")
-        for one in ast.walk(node.args):
-            if isinstance(one, ast.arg) and one.annotation is not None:
-                self._read(one.annotation, True, "")
-        if node.returns is not None:
-            self._read(node.returns, True, "")
-        self._block(node.body, True, False)
+    def _parts(self, node: ast.AST, moment: _Moment) -> None:
+        """The statements and the expressions of any other statement, handler or case."""
+        for part in ast.iter_child_nodes(node):
+            if isinstance(part, ast.stmt):
+                self._statement(part, moment)
+            elif isinstance(part, ast.ExceptHandler | ast.match_case):
+                self._parts(part, moment)
+            else:
+                self._expression(part, moment)
 
-    def _note_own(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, decorator: ast.expr, late: bool
-    ) -> None:
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, moment: _Moment) -> None:
+        self._decorators(node, moment)
+        for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
+            self._expression(default, moment, f"a default argument of {node.name}")
+        arguments = (one for one in ast.walk(node.args) if isinstance(one, ast.arg))
+        for annotation in filter(None, (node.returns, *(one.annotation for one in arguments))):
+            self._expression(annotation, moment._replace(late=True))
+        self.block(node.body, moment._replace(late=True, in_class=False))
+
+    def _class(self, node: ast.ClassDef, moment: _Moment) -> None:
+        for base in (*node.bases, *node.keywords):  # the engine gives subclasses their new base
+            self._expression(base, moment._replace(late=True), f"class {node.name}")
+        self._decorators(node, moment)
+        self.block(node.body, moment._replace(in_class=True))
+
+    def _decorators(self, node: _Definition, moment: _Moment) -> None:
         """A decorator is given what it decorates, and may keep it."""
-        bare = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if not late and not _is_accessor(bare) and ast.unparse(bare).rpartition(".")[2] not in _HANDS_ON:
-            use = Use(decorator.lineno, False, f"its decorator `@{_short(decorator)}`")
-            self._note(self.names, node.name, use)
+        for decorator in node.decorator_list:
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if isinstance(called, ast.Attribute) and called.attr in ("setter", "getter", "deleter"):
+                continue  # it names the property, as the definition itself does
+            self._expression(decorator, moment, f"a decorator of {node.name}", own=node.name)
+            if not moment.late and ast.unparse(called).rpartition(".")[2] not in _HANDS_ON:
+                kept = Use(decorator.lineno, False, f"its decorator `@{_short(decorator)}`")
+                _note(self.uses.names, node.name, kept)
 
-    def _assignment(
-        self, node: ast.Assign | ast.AugAssign | ast.AnnAssign, late: bool, in_class: bool
-    ) -> None:
+    def _assignment(self, node: ast.Assign | ast.AugAssign | ast.AnnAssign, moment: _Moment) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         if any(isinstance(one, ast.Name) and one.id == "__all__" for one in targets):
             return
         if isinstance(node, ast.AnnAssign):
-            self._read(node.annotation, True, "")
+            self._expression(node.annotation, moment._replace(late=True))
         for target in targets:
-            self._read(target, late, "", beside=node)
+            self._expression(target, moment, beside=node)
         if node.value is not None:
             # A second name of a module is swept with the first; a class and a table keep what they were given.
-            alias = isinstance(node.value, ast.Name) and isinstance(targets[0], ast.Name) and not in_class
-            self._read(node.value, late or alias, f"`{_short(node)}`")
+            plain = isinstance(node.value, ast.Name) and isinstance(targets[0], ast.Name)
+            swept = moment._replace(late=moment.late or (plain and not moment.in_class))
+            self._expression(node.value, swept, f"`{_short(node)}`")
 
-    def _read(
-        self, root: ast.AST, late: bool, how: str, beside: ast.AST | None = None, own: str | None = None
+    def _expression(
+        self,
+        root: ast.AST,
+        moment: _Moment,
+        how: str = "",
+        *,
+        beside: ast.AST | None = None,
+        own: str | None = None,
     ) -> None:
-        """Note every use in an expression. The bodies of lambdas run later.
+        """Note every use in an expression; `how` says what it is, for messages.
 
         A string next to the name itself, as in ``register("f", f)``, says nothing of a later use: it is left out where
         it spells `own`, or a name that stands `beside` it.
         """
-        waiting: list[tuple[ast.AST, bool]] = [(root, late)]
+        how = how or ("" if moment.late else f"`{_short(root)}`")
+        here = {one.id for one in ast.walk(beside or root) if isinstance(one, ast.Name)} | {own}
+        waiting: list[tuple[ast.AST, bool]] = [(root, moment.late)]
         while waiting:
-            node, runs_late = waiting.pop()
-            if isinstance(node, ast.Lambda):
-                waiting += [(one, runs_late) for one in ast.iter_child_nodes(node.args)]
-                waiting.append((node.body, True))
-                continue
-            where = how or (f"`{_short(root)}`" if not runs_late else "")
-            if self._main:
-                runs_late, where = False, MAIN
-            line = getattr(node, "lineno", 0)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                self._note(self.names, node.id, Use(line, runs_late, where))
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                self._note(self.attributes, node.attr, Use(line, runs_late, where, dotted(node.value)))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 200:
-                name = _SPELLED.fullmatch(node.value)
-                if name is not None and (runs_late or not _mentions(beside or root, name[1], own)):
-                    self._note(self.strings, name[1], Use(line, True, where))
-            waiting += [(one, runs_late) for one in ast.iter_child_nodes(node)]
-
-    @staticmethod
-    def _note(table: dict[str, list[Use]], name: str, use: Use) -> None:
-        table.setdefault(name, []).append(use)
+            node, late = waiting.pop()
+            where = Use(getattr(node, "lineno", 0), late, how if how or late else f"`{_short(root)}`")
+            if moment.under_main:
+                where = where._replace(late=False, how=MAIN)
+            match node:
+                case ast.Lambda():  # its defaults are read now, its body runs later
+                    waiting += [*((one, late) for one in ast.iter_child_nodes(node.args)), (node.body, True)]
+                    continue
+                case ast.Name(id=name, ctx=ast.Load()):
+                    _note(self.uses.names, name, where)
+                case ast.Attribute(attr=name, ctx=ast.Load()):
+                    _note(self.uses.attributes, name, where._replace(prefix=_prefix(node.value)))
+                case ast.Constant(value=str(text)) if len(text) < 200:
+                    spelled = _SPELLED.fullmatch(text)
+                    if spelled is not None and (where.late or spelled[1] not in here):
+                        _note(self.uses.strings, spelled[1], where._replace(late=True))
+            waiting += [(one, late) for one in ast.iter_child_nodes(node)]
 
 
-def walk(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
-    """Every node that may run: all but what only type checkers read."""
-    waiting: list[ast.AST] = list(body)
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            waiting.extend(node.orelse)
-        else:
-            waiting.extend(ast.iter_child_nodes(node))
+def _note(table: dict[str, list[Use]], name: str, use: Use) -> None:
+    table.setdefault(name, []).append(use)
 
 
-def dotted(node: ast.expr) -> tuple[str, ...] | None:
-    if isinstance(node, ast.Name):
-        return (node.id,)
-    if isinstance(node, ast.Attribute):
-        above = dotted(node.value)
-        return None if above is None else (*above, node.attr)
-    return None
-
-
-def _is_accessor(decorator: ast.expr) -> bool:
-    """``@name.setter``: it names the property, as the definition itself does."""
-    return isinstance(decorator, ast.Attribute) and decorator.attr in ("setter", "getter", "deleter")
-
-
-def _mentions(root: ast.AST, name: str, own: str | None) -> bool:
-    return name == own or any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(root))
+def _prefix(node: ast.expr) -> tuple[str, ...] | None:
+    """The dotted name before an attribute; a subscript is an expression."""
+    return None if any(isinstance(one, ast.Subscript) for one in ast.walk(node)) else dotted(node)
 
 
 def _is_main_guard(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and {"'__name__'", "'__main__'"} <= {
-        repr(getattr(one, "id", getattr(one, "value", None))) for one in ast.walk(test)
-    }
+    names = {repr(getattr(one, "id", getattr(one, "value", None))) for one in ast.walk(test)}
+    return isinstance(test, ast.Compare) and {"'__name__'", "'__main__'"} <= names
 
 
 def _short(node: ast.AST) -> str:

@@ -1,45 +1,24 @@
-"""The Python files of a host by module name, parsed when they are asked for and never imported."""
+"""The Python files of a folder or a wheel by module name, parsed when they are asked for and never imported."""
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
-from sglang_platform.core.source.scope import Scope
+from sglang_platform.core.source.module import Module
 
-__all__ = [
-    "DefinitionNode",
-    "HostSource",
-    "ModuleSource",
-    "definitions",
-    "imported_module",
-    "module_name",
-    "statements",
-]
-
-DefinitionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr
-"""What a name is bound to: a `def`, a `class`, or the value assigned to it."""
+__all__ = ["SourceTree", "is_test", "module_name"]
 
 _TESTS = {"test", "tests"}
 _DEFINED = re.compile(rb"\n(?:class|def|async def) (\w+)")
 
 
-class ModuleSource:
-    """One module: its syntax tree, the names it binds, and the statements that bind them."""
+class SourceTree:
+    """All modules of a host or a plugin by their dotted names. Files are read when they are asked for, and kept."""
 
-    def __init__(self, name: str, package: str, text: bytes) -> None:
-        self.name, self.package = name, package
-        self.tree = _parse(text)
-        self.scope = Scope(package)
-        self.scope.read(self.tree.body)
-        self.definitions = definitions(self.tree.body)
-
-
-class HostSource:
-    """All modules of a host by their dotted names. Files are read when they are asked for, and kept."""
+    called = "the host"
 
     def __init__(
         self,
@@ -62,7 +41,7 @@ class HostSource:
             if path.endswith("__init__.py"):
                 self._packages.add(name)
         self._texts: dict[str, bytes] = {}
-        self._modules: dict[str, ModuleSource | None] = {}
+        self._modules: dict[str, Module | None] = {}
         self._index: dict[str, list[str]] | None = None
         self._served: list[str] | None = None
 
@@ -94,23 +73,32 @@ class HostSource:
             found = self._texts[module] = b"" if path is None else self._read(path)
         return found
 
-    def module(self, name: str) -> ModuleSource | None:
+    def module(self, name: str) -> Module | None:
         """The parsed module. None where there is no such file, or this Python cannot parse it."""
         if name not in self._modules:
             parsed = None
             if name in self._files:
-                package = name if self.is_package(name) else name.rpartition(".")[0]
                 try:
-                    parsed = ModuleSource(name, package, self.text(name))
+                    parsed = Module(name, self._files[name], self.text(name))
                 except (SyntaxError, ValueError):
                     parsed = None
             self._modules[name] = parsed
         return self._modules[name]
 
+    def unreadable(self, name: str) -> str:
+        """Why there is no parsed module of a name that exists; empty for a package without an `__init__`."""
+        if name not in self._files:
+            return ""
+        return f"{name} cannot be parsed by Python {sys.version.partition(' ')[0]}"
+
+    def live_class(self, dotted: str) -> type | None:
+        """None: what this process has loaded says nothing of these files."""
+        return None
+
     def served(self, near: str = "") -> list[str]:
         """The modules that may run while the host serves: all but its tests. Those close to `near` come first."""
         if self._served is None:
-            self._served = [name for name in self._files if not _is_test(name)]
+            self._served = [name for name in self._files if not is_test(name)]
         if not near:
             return self._served
         prefix = ".".join(near.split(".")[:2]) + "."
@@ -132,40 +120,6 @@ class HostSource:
         return self._index.get(name, [])
 
 
-def definitions(body: Iterable[ast.stmt]) -> dict[str, list[DefinitionNode]]:
-    """What each name of a module or class body is bound to, branches of `if` and `try` included, in order."""
-    found: dict[str, list[DefinitionNode]] = {}
-    for node in statements(body):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.setdefault(node.name, []).append(node)
-        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if isinstance(target, ast.Name):
-                    found.setdefault(target.id, []).append(node.value)
-    return found
-
-
-def statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a body and of the blocks in it, in order; not what only type checkers run."""
-    for node in body:
-        yield node
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        type_checking = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        for field in ("orelse",) if type_checking else ("body", "orelse", "finalbody"):
-            yield from statements(getattr(node, field, ()))
-        for handler in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-            yield from statements(handler.body)
-
-
-def imported_module(node: ast.ImportFrom, package: str) -> str:
-    """The absolute name of the module that a `from ... import` names, written in `package`."""
-    if not node.level:
-        return node.module or ""
-    above = package.split(".")
-    return ".".join([*above[: len(above) - node.level + 1], *([node.module] if node.module else [])])
-
-
 def module_name(path: str) -> str | None:
     """``a/b/__init__.py`` is ``a.b``; None for what no import could name."""
     if not path.endswith(".py"):
@@ -182,12 +136,6 @@ def _parents(name: str) -> Iterator[str]:
         yield name
 
 
-def _is_test(module: str) -> bool:
+def is_test(module: str) -> bool:
+    """Is it a test by its name, which nobody's process imports?"""
     return not _TESTS.isdisjoint(module.split("."))
-
-
-def _parse(text: bytes) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # escapes in strings of the host
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return ast.parse(text)

@@ -1,23 +1,80 @@
 """Finding a module and its parent packages without importing any of them.
 
 Needs the standard library only, so that its text can be run by an interpreter that cannot import this project: see
-`found_by_a_fresh_interpreter`.
+`found_by_a_fresh_interpreter`. What only that needs is imported there: every process that registers a hook imports
+this file.
 """
 
 from __future__ import annotations
 
-import json
-import pkgutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
-from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
 
-__all__ = ["find", "found_by_a_fresh_interpreter", "interpreter_flags"]
+__all__ = ["Found", "find", "find_module", "found_by_a_fresh_interpreter", "interpreter_flags", "submodules"]
 
 _STANDARD = (BuiltinImporter, FrozenImporter, PathFinder)
+
+
+class Found(NamedTuple):
+    """A module that is loaded, or that an import would find."""
+
+    module: ModuleType | None
+    spec: ModuleSpec | None
+
+    @property
+    def search_path(self) -> list[str] | None:
+        """The folders of a package; None for a plain module."""
+        if self.module is not None:
+            path = object.__getattribute__(self.module, "__dict__").get("__path__")
+        else:
+            path = self.spec.submodule_search_locations if self.spec is not None else None
+        return None if path is None else list(path)
+
+    @property
+    def origin(self) -> str | None:
+        """The file."""
+        if self.spec is not None and self.spec.has_location:
+            return self.spec.origin
+        if self.module is not None:  # frozen modules of the standard library know their file by another name
+            found = object.__getattribute__(self.module, "__dict__").get("__file__")
+            return found if isinstance(found, str) else None
+        return None
+
+    @property
+    def is_namespace(self) -> bool:
+        """A package without an `__init__`: several folders may share it."""
+        spec = self.spec
+        return spec is not None and not spec.has_location and spec.submodule_search_locations is not None
+
+
+def find_module(name: str, parent: Found | None = None) -> Found | None:
+    """The module `name` as it is loaded or would be found; `parent` saves looking its package up again."""
+    module = sys.modules.get(name)
+    if module is not None:
+        return Found(module, object.__getattribute__(module, "__dict__").get("__spec__"))
+    package = name.rpartition(".")[0]
+    if not package:
+        spec = _ask_finders(name, None, ())
+        return None if spec is None else Found(None, spec)
+    above = parent or find_module(package)
+    path = above.search_path if above is not None else None
+    if path is None:
+        return None
+    spec = _in_folders(name, path) or _ask_finders(name, path, _STANDARD)
+    return None if spec is None else Found(None, spec)
+
+
+def submodules(found: Found | None) -> list[str]:
+    """The names that could be imported from a package, or from `sys.path` for None."""
+    import pkgutil
+
+    path = found.search_path if found is not None else None
+    if found is not None and path is None:
+        return []  # a plain module
+    return [info.name for info in pkgutil.iter_modules(path)]
 
 
 def find(module: str, path: Sequence[str] | None = None) -> tuple[ModuleSpec | None, str]:
@@ -58,6 +115,8 @@ def _ask_finders(name: str, path: Sequence[str] | None, without: Sequence[object
 
 def _in_folders(name: str, folders: Sequence[str]) -> ModuleSpec | None:
     """What the import system finds in these folders. Its own search of a package needs the package imported."""
+    import pkgutil
+
     portions: list[str] = []
     for folder in folders:
         finder = pkgutil.get_importer(folder or ".")
@@ -84,7 +143,11 @@ def found_by_a_fresh_interpreter(
 
     Raises OSError or subprocess.SubprocessError where no such interpreter can be started.
     """
+    import json
     import os
+    import subprocess
+    import tempfile
+    from pathlib import Path
 
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with tempfile.TemporaryDirectory() as empty:
@@ -104,6 +167,7 @@ def found_by_a_fresh_interpreter(
 
 def _answer() -> None:
     """The fresh interpreter's part: reads two lists from standard input, prints what of them it found."""
+    import json
     from importlib.metadata import PackageNotFoundError, version
 
     def is_installed(distribution: str) -> bool:

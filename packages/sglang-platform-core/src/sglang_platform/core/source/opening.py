@@ -1,24 +1,23 @@
-"""Opening a release of a host: from its wheel, without unpacking it, from a source folder, or where it is installed."""
+"""Opening sources: a host from its wheel, without unpacking it, from a folder, or where it is installed; a plugin."""
 
 from __future__ import annotations
 
 import os
 import re
 import zipfile
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from sglang_platform.core.discovery.versions import installed_version
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.hooks.targets import find_module
-from sglang_platform.core.inspect.hook_check.sources import HostSource, module_name
+from sglang_platform.core.source.search import find_module
+from sglang_platform.core.source.tree import SourceTree, module_name
 
-__all__ = ["open_host"]
+__all__ = ["open_host", "open_module", "open_plugin", "package_files", "package_of"]
 
 _VERSION = re.compile(r"\d+(\.\w+)*")
 
 
-def open_host(where: str, packages: Collection[str]) -> HostSource:
+def open_host(where: str, packages: Collection[str]) -> SourceTree:
     """Open a wheel file, a folder, an installed version ("0.5.23") or whatever is installed ("installed").
 
     `packages`: the top-level packages of interest; a folder or an environment is searched for these alone. Raises
@@ -38,7 +37,54 @@ def open_host(where: str, packages: Collection[str]) -> HostSource:
     )
 
 
-def _from_wheel(path: Path) -> HostSource:
+def open_plugin(where: str) -> SourceTree:
+    """The sources of a plugin: a folder, a Python file, or a module or package that could be imported here."""
+    path = Path(where)
+    if path.is_dir():
+        return _plugin_folder(path.resolve())
+    if path.is_file():
+        return _files(where, [(path.resolve(), path.stem)])
+    return open_module(where)
+
+
+def open_module(where: str) -> SourceTree:
+    """The sources of a module or package that could be imported here. Raises ConfigurationError as `open_plugin`."""
+    found = find_module(where) if all(map(str.isidentifier, where.split("."))) else None
+    if found is None:
+        raise ConfigurationError(
+            f"The plugin {where!r} is not found",
+            why="it is no file, no folder, and no module that this environment could import",
+            fix="give the folder of its sources, or install it",
+        )
+    folders = found.search_path
+    if folders is not None:
+        return _files(where, [pair for folder in folders for pair in _modules(Path(folder), where)])
+    origin = found.origin
+    if origin is None or not origin.endswith(".py"):
+        raise ConfigurationError(f"The plugin {where!r} has no Python source", why=f"it is {origin}")
+    return _files(where, [(Path(origin), where)])
+
+
+def package_of(module: str) -> str:
+    """The package that an entry point's module belongs to: the topmost one that is no namespace."""
+    parts = module.split(".")
+    for count in range(1, len(parts)):
+        found = find_module(".".join(parts[:count]))
+        if found is not None and not found.is_namespace:
+            return ".".join(parts[:count])
+    return module
+
+
+def package_files(module: str) -> list[tuple[str, Path]]:
+    """The modules of the part of a distribution that `module` belongs to, as (name, file), tests left out."""
+    try:
+        tree = open_module(package_of(module))
+    except ConfigurationError:
+        return []
+    return [(name, Path(tree.path(name) or "")) for name in tree.served()]
+
+
+def _from_wheel(path: Path) -> SourceTree:
     try:
         archive = zipfile.ZipFile(path)
         names = archive.namelist()
@@ -54,10 +100,10 @@ def _from_wheel(path: Path) -> HostSource:
     entry_points = archive.read(meta["entry_points.txt"]).decode() if "entry_points.txt" in meta else ""
     known = dict(re.findall(r"^(Name|Version): *(\S+)", metadata, re.MULTILINE))
     label = f"{known['Name']} {known.get('Version', '')} ({path.name})" if "Name" in known else path.name
-    return HostSource(label, files, archive.read, entry_points)
+    return SourceTree(label, files, archive.read, entry_points)
 
 
-def _from_folder(folder: Path, packages: Collection[str]) -> HostSource:
+def _from_folder(folder: Path, packages: Collection[str]) -> SourceTree:
     """`folder` is a package itself, or holds packages, directly or under `src` or `python`."""
     folder = folder.resolve()
     if folder.name in packages and any(folder.glob("*.py")):
@@ -83,14 +129,14 @@ def _from_folder(folder: Path, packages: Collection[str]) -> HostSource:
     return _from_packages(str(folder), tops, project.read_text() if project else "")
 
 
-def _from_environment(where: str, packages: Collection[str]) -> HostSource:
+def _from_environment(where: str, packages: Collection[str]) -> SourceTree:
     tops, labels = [], []
     for name in sorted(packages):
         found = find_module(name)
         path = found.search_path if found is not None else None
         if path:
             tops.append(Path(path[0]))
-            labels.append(f"{name} {installed_version(name) or ''}".strip())
+            labels.append(f"{name} {_installed_version(name)}".strip())
     versions = [label.partition(" ")[2] for label in labels]
     if not tops or (where != "installed" and where not in versions):
         wanted = " or ".join(sorted(packages)) + ("" if where == "installed" else f" {where}")
@@ -100,6 +146,15 @@ def _from_environment(where: str, packages: Collection[str]) -> HostSource:
             fix="download its wheel with `pip download --no-deps`, and give the file",
         )
     return _from_packages(f"{', '.join(labels)} (installed)", tops, _installed_entry_points(packages))
+
+
+def _installed_version(name: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
 
 
 def _installed_entry_points(packages: Collection[str]) -> str:
@@ -114,7 +169,7 @@ def _installed_entry_points(packages: Collection[str]) -> str:
     return "\n".join(texts)
 
 
-def _from_packages(label: str, tops: Iterable[Path], entry_points: str) -> HostSource:
+def _from_packages(label: str, tops: Iterable[Path], entry_points: str) -> SourceTree:
     files: dict[str, str] = {}
     for top in tops:
         root = str(top.parent)
@@ -124,4 +179,22 @@ def _from_packages(label: str, tops: Iterable[Path], entry_points: str) -> HostS
                 module = module_name(path[len(root) + 1 :])
                 if module is not None:
                     files[path] = module
-    return HostSource(label, files, lambda path: Path(path).read_bytes(), entry_points)
+    return SourceTree(label, files, lambda path: Path(path).read_bytes(), entry_points)
+
+
+def _plugin_folder(folder: Path) -> SourceTree:
+    if (folder / "__init__.py").is_file():
+        return _files(str(folder), list(_modules(folder, folder.name)))
+    root = folder / "src" if (folder / "src").is_dir() else folder
+    return _files(str(folder), list(_modules(root, "")))
+
+
+def _modules(folder: Path, package: str) -> Iterator[tuple[Path, str]]:
+    for path in sorted(folder.rglob("*.py")):
+        relative = module_name(path.relative_to(folder).as_posix())
+        if relative is not None or path.name == "__init__.py":
+            yield path, ".".join(part for part in (package, relative) if part)
+
+
+def _files(label: str, paths: list[tuple[Path, str]]) -> SourceTree:
+    return SourceTree(label, {str(path): name for path, name in paths}, lambda path: Path(path).read_bytes())

@@ -1,0 +1,25 @@
+"""Where a name stands: a module and the path of attributes in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+__all__ = ["Address", "nearest"]
+
+
+class Address(NamedTuple):
+    """`module` is dotted; `path` is ``("Class", "method")``."""
+
+    module: str
+    path: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.module}:{'.'.join(self.path)}"
+
+
+def nearest(name: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Up to three of `names` that are spelled like `name`, the likeliest first."""
+    import difflib  # only where something is wrong
+
+    return tuple(difflib.get_close_matches(name, list(dict.fromkeys(names)), n=3, cutoff=0.6))
