@@ -96,7 +96,7 @@ def test_an_entry_point_that_leads_nowhere_is_found_without_an_import(site, valu
         "register: object = print",
         "import os as register",
         "from os import path as register",
-        "from os.path import *",
+        "from nowhere_to_be_read import *",
         "def __getattr__(name): return print",
         "if True:\n    def register(): ...\nelse:\n    x = 1",
         "try:\n    import nothing\nexcept ImportError:\n    def register(): ...",

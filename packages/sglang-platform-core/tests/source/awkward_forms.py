@@ -252,6 +252,10 @@ FORMS: dict[str, Form] = {
         "exists",
     ),
     "a decorated function": Form("exists", "thing", "import functools\n@functools.cache\ndef thing(): ..."),
+    "remade by a call": Form("exists", "Thing.run", CLASS + "Thing = type('Thing', (Thing,), {'walk': 1})"),
+    "perhaps added by the call that remade it": Form(
+        "unsure", "Thing.walk", CLASS + "Thing = type('Thing', (Thing,), {'walk': 1})", {}, "exists"
+    ),
     "one of two definitions": Form(
         "exists",
         "Thing.walk",

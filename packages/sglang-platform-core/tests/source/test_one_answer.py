@@ -18,10 +18,11 @@ from sglang_platform.core.inspect.doctor.platform_location import PlatformLocati
 from sglang_platform.core.inspect.hook_check.check import check
 from sglang_platform.core.inspect.registrations import WantedHook
 from sglang_platform.core.source.address import Address
+from sglang_platform.core.source.answers import Absent, Definition
 from sglang_platform.core.source.entry_points import target_problem
 from sglang_platform.core.source.environment import Environment
 from sglang_platform.core.source.imports import Imported
-from sglang_platform.core.source.lookup import Absent, Definition, Lookup
+from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.opening import open_host
 
 ORIGIN = PluginOrigin("vendor", "vendor-dist", "1.0")

@@ -39,7 +39,7 @@ SURE = [
     "import typing\nif not typing.TYPE_CHECKING:\n    {x} = 1\nelse:\n    {y} = 1",
     "if False and unknown:\n    {x} = 1",
     "{x} = 1\ndel {x}",
-    "{x} = {y} = 1\ndel {x}, {y}",
+    "{x} = {y}_more = 1\ndel {x}, {y}_more",
 ]
 PERHAPS = [
     "if len('{x}') == 1:\n    {x} = 1\nelse:\n    {y} = 1",
@@ -53,7 +53,7 @@ PERHAPS = [
     "match {{'k': 1, 'l': 2}}:\n    case {{'k': {x}, **{y}}} if {x} == 1:\n        {z} = 1\n    case _:\n        pass",
     "def make():\n    global {x}\n    {x} = 1\nmake()",
     "for {x} in range(0):\n    {y} = 1",
-    "from contextlib import suppress\nwith suppress(ImportError):\n    from no_such_module import {x}\n    {y} = 1",
+    "from contextlib import suppress as suppress\nwith suppress(KeyError):\n    {{}}[1]\n    {y} = 1",
     "for {x} in (1, 2):\n    if {x} == 1:\n        continue\n    {y} = 1",
     "try:\n    del {x}\nexcept NameError:\n    {y} = 1",
 ]

@@ -37,7 +37,7 @@ def check(address: Address) -> Verdict:
     if _is_plainly_defined(address):
         return Verdict("exists")
     # Parsing costs what importing `ast` and this room costs, and most targets never get here.
-    from sglang_platform.core.source.lookup import Absent, Definition
+    from sglang_platform.core.source.answers import Absent, Definition
 
     answer = _lookup().find(address)
     if isinstance(answer, Definition):

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from sglang_platform.core.hooks.registration import HookType
 from sglang_platform.core.source.address import Address
+from sglang_platform.core.source.answers import Definition
 from sglang_platform.core.source.conditions import blocks_that_run
 from sglang_platform.core.source.environment import Environment
 from sglang_platform.core.source.imports import ImportedNames
-from sglang_platform.core.source.lookup import Definition, Lookup
+from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.module import Module
 from sglang_platform.core.source.signatures import FunctionNode
 from sglang_platform.core.source.tree import SourceTree

@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 from sglang_platform.core.source.address import Address
+from sglang_platform.core.source.answers import Absent
 from sglang_platform.core.source.environment import Environment
-from sglang_platform.core.source.lookup import Absent, Lookup
+from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.search import find
 
 __all__ = ["only_importable_from_here", "reference", "target_problem"]

@@ -8,47 +8,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sglang_platform.core.source.address import Address, nearest
+from sglang_platform.core.source.answers import Absent, Answer, Definition, Unsure, most_certain
 from sglang_platform.core.source.lazy import lazy_origin, may_make
 from sglang_platform.core.source.module import Module, Modules
-from sglang_platform.core.source.scope import Base, Binding, ClassScope, DefinitionNode, Scope
+from sglang_platform.core.source.scope import Base, Binding, ClassScope, Scope
 from sglang_platform.core.source.values import dotted
 
-__all__ = ["Absent", "Answer", "Definition", "Lookup", "Unsure"]
+__all__ = ["Lookup"]
 
 _ADDS_NOTHING = {"object", "abc.ABC", "typing.Generic", "typing.Protocol", "typing_extensions.Protocol"}
-
-
-class Definition(NamedTuple):
-    """A name that exists. `nodes` is empty where its text does not show it, as for an imported module."""
-
-    address: Address
-    """The module and the qualified name that define it: of the base class, for an inherited method."""
-    nodes: tuple[DefinitionNode, ...] = ()
-    via: tuple[Address, ...] = ()
-    """The names it was imported through, from the one that was asked for."""
-
-    @property
-    def node(self) -> DefinitionNode | None:
-        """The last one counts, as it does for Python. A property is its getter, an overload its implementation."""
-        return self.nodes[-1] if self.nodes else None
-
-
-class Absent(NamedTuple):
-    """A name that does not exist. `holder` is the class that is there and lacks the attribute, if that is why."""
-
-    why: str
-    nearest: tuple[str, ...] = ()
-    holder: Address | None = None
-
-
-class Unsure(NamedTuple):
-    """The sources do not tell. `is_elsewhere`: they name a module that cannot be found or read here."""
-
-    why: str
-    is_elsewhere: bool = False
-
-
-Answer = Definition | Absent | Unsure
 
 
 class Holder(NamedTuple):
@@ -139,7 +107,7 @@ class Lookup:
         if all(isinstance(one, Unsure) and one.is_elsewhere for one in answers):
             fallbacks = [one for one in bindings if one.fallback]
             answers += [self._alternative(module, address, one, seen) for one in fallbacks]
-        return _most_certain(answers)
+        return most_certain(answers)
 
     def _alternative(
         self, module: Module, address: Address, binding: Binding, seen: frozenset[Address]
@@ -237,6 +205,8 @@ class Lookup:
             unsure = Unsure(f"{name} has a decorator, a metaclass or code that may add names")
         elif scope.node.name in module.scope.set_unread:
             unsure = Unsure(f"{module.name} sets attributes of {scope.node.name} whose names it computes")
+        elif scope.node.name in module.scope.remade and module.spells(first):
+            unsure = Unsure(f"{module.name} makes another class of {scope.node.name}, under its name")
         close: tuple[str, ...] = ()
         for base in scope.bases:
             answer = self._inherited(holder, base, path, seen)
@@ -279,7 +249,7 @@ class Lookup:
             else:
                 nodes = [one.node for one in bindings if one.node is not None]
                 return Definition(here, tuple(nodes))
-        return _most_certain(answers)
+        return most_certain(answers)
 
     def _inherited(
         self, holder: Holder, base: Base, path: tuple[str, ...], seen: frozenset[Address]
@@ -343,16 +313,6 @@ class Lookup:
             elif foreign not in _ADDS_NOTHING:
                 return True
         return False
-
-
-def _most_certain(answers: list[Answer]) -> Answer:
-    """What is true of a name that is one of several things: it exists if one of them does."""
-    definitions = [one for one in answers if isinstance(one, Definition)]
-    if definitions:
-        nodes = tuple(node for one in definitions for node in one.nodes)
-        same = all(one.address == definitions[0].address for one in definitions)
-        return definitions[0]._replace(nodes=nodes) if same else definitions[0]
-    return next((one for one in answers if isinstance(one, Unsure)), answers[0])
 
 
 def _alias(binding: Binding) -> tuple[str, ...] | None:

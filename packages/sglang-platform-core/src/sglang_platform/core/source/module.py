@@ -35,6 +35,14 @@ class Module:
             self._classes[id(node)] = read_class(node, self.package)
         return self._classes[id(node)]
 
+    def spells(self, word: str) -> bool:
+        """Does the source have the word as a name, an attribute or a text of its own?"""
+        return any(
+            word in (getattr(one, "id", None), getattr(one, "attr", None), getattr(one, "value", None))
+            for one in ast.walk(self.tree)
+            if isinstance(one, ast.Name | ast.Attribute | ast.Constant)
+        )
+
 
 class Modules(Protocol):
     """Where modules are found by name: an environment, a folder or a wheel."""

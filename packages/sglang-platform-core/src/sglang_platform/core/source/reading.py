@@ -164,6 +164,8 @@ class _Reader:
             case ast.Name(id="__all__"):
                 self._exports(value, values)
                 self._bind("__all__", where, value)
+            case ast.Name(id=name) if self._is_remade(name, value):
+                self._scope.remade.add(name)
             case ast.Name(id=name):
                 self._bind(name, where, value)
             case ast.Starred(value=inner):
@@ -181,6 +183,14 @@ class _Reader:
                 self._named(key, where, values, value)
             case _ if namespaces.replaces_module(target):
                 self._scope.is_open = True
+
+    def _is_remade(self, name: str, value: ast.expr | None) -> bool:
+        """Is it a class of this body, given to a call for another of its name?"""
+        return (
+            isinstance(value, ast.Call)
+            and any(isinstance(one, ast.ClassDef) for one in self._scope.nodes(name))
+            and any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(value))
+        )
 
     def _named(
         self, key: ast.expr, where: Where, values: Mapping[str, Any], value: ast.expr | None = None

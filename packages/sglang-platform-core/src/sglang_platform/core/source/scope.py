@@ -59,6 +59,9 @@ class Scope:
         self.set_unread: set[str] = set()
         """Classes on which attributes are set whose names the source does not show."""
 
+        self.remade: set[str] = set()
+        """Classes that a call was given and whose name then stands for its result: ``X = defstruct(bases=(X,))``."""
+
     def nodes(self, name: str) -> list[DefinitionNode]:
         """The definitions and values that a name may stand for, imports left out."""
         return [one.node for one in self.names.get(name, ()) if one.node is not None]

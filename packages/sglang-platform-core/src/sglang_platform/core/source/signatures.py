@@ -6,7 +6,7 @@ import ast
 import copy
 from collections.abc import Callable
 
-from sglang_platform.core.source.lookup import Definition
+from sglang_platform.core.source.answers import Definition
 from sglang_platform.core.source.values import dotted
 
 __all__ = ["FunctionNode", "bare_parameters", "decorators", "difference", "yields"]

@@ -19,7 +19,8 @@ from sglang_platform.core.contract.members import kind_of
 from sglang_platform.core.contract.mm import MMPlatform
 from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.source.address import Address
-from sglang_platform.core.source.lookup import Definition, Lookup
+from sglang_platform.core.source.answers import Definition
+from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.module import Module
 from sglang_platform.core.source.scope import ClassScope, is_accessory
 from sglang_platform.core.source.signatures import bare_parameters, decorators, yields

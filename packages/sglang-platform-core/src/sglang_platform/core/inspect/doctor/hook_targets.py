@@ -11,8 +11,9 @@ from sglang_platform.core.errors import ConfigurationError, HookTargetError, Plu
 from sglang_platform.core.hooks.targets import MissingModule, parse, resolve
 from sglang_platform.core.inspect.doctor.finding import Finding
 from sglang_platform.core.inspect.registrations import PluginHooks, WantedHook, read_hooks
+from sglang_platform.core.source.answers import Absent
 from sglang_platform.core.source.entry_points import reference
-from sglang_platform.core.source.lookup import Absent, Lookup
+from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.opening import open_module, package_of
 
 __all__ = ["examine_hook_targets", "missing_target"]

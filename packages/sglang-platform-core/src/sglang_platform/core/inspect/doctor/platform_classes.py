@@ -14,7 +14,8 @@ from sglang_platform.core.inspect.doctor.host_overrides import examine_host_clas
 from sglang_platform.core.inspect.doctor.host_source import HostSource, installed_host, is_hosts
 from sglang_platform.core.inspect.doctor.platform_location import PlatformLocation, platform_locations
 from sglang_platform.core.source.address import Address
-from sglang_platform.core.source.lookup import Absent, Lookup
+from sglang_platform.core.source.answers import Absent
+from sglang_platform.core.source.lookup import Lookup
 
 __all__ = ["examine_platform_classes", "platform_class_nowhere"]
 

@@ -11,9 +11,10 @@ from sglang_platform.core.discovery.groups import PLATFORM_GROUP
 from sglang_platform.core.discovery.settings import LOCATION
 from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.source.address import Address
+from sglang_platform.core.source.answers import Definition
 from sglang_platform.core.source.conditions import decided
 from sglang_platform.core.source.entry_points import reference
-from sglang_platform.core.source.lookup import Definition, Lookup
+from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.module import Module
 from sglang_platform.core.source.values import Unreadable, dotted, evaluate
 

@@ -15,8 +15,9 @@ from typing import NamedTuple
 from sglang_platform.core.inspect.hook_check.text_search import TextSearch
 from sglang_platform.core.inspect.hook_check.uses import MAIN, Use, Uses, uses_in
 from sglang_platform.core.source.address import Address
+from sglang_platform.core.source.answers import Absent, Definition
 from sglang_platform.core.source.imports import ImportedNames
-from sglang_platform.core.source.lookup import Absent, Definition, Lookup
+from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.module import Module
 from sglang_platform.core.source.tree import SourceTree
 

@@ -24,8 +24,9 @@ from sglang_platform.core.inspect.hook_check.fit import misfit
 from sglang_platform.core.inspect.hook_check.moved import search
 from sglang_platform.core.inspect.registrations import WantedHook
 from sglang_platform.core.source.address import Address, nearest
+from sglang_platform.core.source.answers import Absent, Definition, Unsure
 from sglang_platform.core.source.environment import Environment
-from sglang_platform.core.source.lookup import Absent, Definition, Lookup, Unsure
+from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.signatures import difference
 from sglang_platform.core.source.tree import SourceTree
 

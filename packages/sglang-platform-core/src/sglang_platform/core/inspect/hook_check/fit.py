@@ -15,7 +15,7 @@ from sglang_platform.core.hooks.patching.place import Place
 from sglang_platform.core.hooks.patching.site import Site
 from sglang_platform.core.hooks.registration import Registration
 from sglang_platform.core.inspect.registrations import WrittenHook
-from sglang_platform.core.source.lookup import Definition
+from sglang_platform.core.source.answers import Definition
 from sglang_platform.core.source.signatures import FunctionNode, bare_parameters, decorators, yields
 
 __all__ = ["misfit"]

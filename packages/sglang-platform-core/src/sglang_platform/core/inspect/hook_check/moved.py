@@ -6,7 +6,8 @@ import ast
 from typing import NamedTuple
 
 from sglang_platform.core.source.address import Address
-from sglang_platform.core.source.lookup import Definition, Lookup
+from sglang_platform.core.source.answers import Definition
+from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.tree import SourceTree
 
 __all__ = ["Whereabouts", "search"]
