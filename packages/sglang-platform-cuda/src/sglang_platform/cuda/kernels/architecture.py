@@ -11,8 +11,8 @@ per load of a 4-warp program. 2048 bf16 elements are two of them, 4096 four, whi
 and Blackwell needs.
 
 The numbers in `tuning/` were chosen to fit shared memory and registers without spills (see the generated table of
-kernels). Shared memory: CUDA programming guide, table of technical specifications per compute capability. 8-bit
-conversions: PTX ISA, cvt.
+kernels); none was timed on a device yet. Shared memory: CUDA programming guide, table of technical specifications per
+compute capability. 8-bit conversions: PTX ISA, cvt.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def store_pair(
     a, a_scale = _source(a, a_scale, dtype)
     b, b_scale = _source(b, b_scale, dtype)
     fp8_format = FP8_FORMATS.get(dtype, "")
-    if dtype.itemsize == 1 and not fp8_format:
+    if _is_fp8(dtype) and not fp8_format:
         raise TypeError(f"store_pair: {dtype} is no type of a cache on these devices")
     if fp8_format and a.dtype == b.dtype == torch.uint8:
         fp8_format = ""  # codes already
@@ -137,9 +137,14 @@ def _source(x: torch.Tensor, scale: Scale, dtype: torch.dtype) -> tuple[torch.Te
         x = x.contiguous()
     if x.dtype == dtype:
         return (x.view(torch.uint8) if x.dtype in FP8_FORMATS else x), None
-    if x.dtype.itemsize == 1:
+    if _is_fp8(x.dtype):
         x = x.float()  # another fp8 format than the pool's
     return x, float(scale) if isinstance(scale, int) else scale
+
+
+def _is_fp8(dtype: torch.dtype) -> bool:
+    """Of any format, also one that these devices do not know."""
+    return dtype.is_floating_point and dtype.itemsize == 1
 
 
 def _flat(x: torch.Tensor) -> bool:
