@@ -6,16 +6,22 @@ So a vendor learns without its device, and on any machine, what another release 
 from __future__ import annotations
 
 from functools import cache
+from importlib import metadata
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, NotRun, check
 from sglang_platform.conformance.checks.findings import problems
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
-
-if TYPE_CHECKING:
-    from sglang_platform.core.source.imports import Imported
+from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.inspect.hook_check.check import check as check_hooks
+from sglang_platform.core.inspect.registrations import read_hooks
+from sglang_platform.core.source.address import Address
+from sglang_platform.core.source.environment import Environment
+from sglang_platform.core.source.imports import Imported, imports_of
+from sglang_platform.core.source.lookup import Absent, Lookup
+from sglang_platform.core.source.opening import open_host, open_module, package_of
 
 __all__ = ["HostNames"]
 
@@ -59,11 +65,6 @@ def hook_targets_exist(subject: Subject) -> None:
 
 
 def _hook_rows(subject: Subject) -> list[Any]:
-    from sglang_platform.core.errors import PlatformError
-    from sglang_platform.core.inspect.hook_check.check import check as check_hooks
-    from sglang_platform.core.inspect.registrations import read_hooks
-    from sglang_platform.core.source.opening import open_host, open_module, package_of
-
     if subject.module is None:
         return []
     try:
@@ -81,8 +82,6 @@ def _hook_rows(subject: Subject) -> list[Any]:
 )
 def host_imports_exist(subject: Subject) -> None:
     """Every module and name of SGLang that the plugin imports, in its factories too, exists in the installed one."""
-    from sglang_platform.core.source.imports import imports_of
-
     version = _host()
     reader = HostNames()
     lost: dict[str, str | None] = {}
@@ -103,9 +102,6 @@ class HostNames:
     """What an import of the plugin finds in this environment, told by the reader that `doctor` uses."""
 
     def __init__(self) -> None:
-        from sglang_platform.core.source.environment import Environment
-        from sglang_platform.core.source.lookup import Lookup
-
         self._lookup = Lookup(Environment())
 
     def fails(self, one: Imported) -> bool:
@@ -115,9 +111,6 @@ class HostNames:
 
     def missing(self, one: Imported) -> tuple[str, str | None] | None:
         """Why the import finds nothing, and the nearest name; None where it does, or where the source cannot tell."""
-        from sglang_platform.core.source.address import Address
-        from sglang_platform.core.source.lookup import Absent
-
         has = self._lookup.modules.has
         if not has(one.module):
             return f"the module {one.module} does not exist", None
@@ -132,8 +125,6 @@ class HostNames:
 @cache
 def _host() -> str:
     """The installed SGLang's version. Raises NotRun where there is none; it is not imported."""
-    from importlib import metadata
-
     if find_spec("sglang") is None:
         raise NotRun("SGLang is not installed: its source is what the plugin's is compared with")
     try:
