@@ -17,6 +17,7 @@ RUN_IN_A_HOST = {
     "sglang_platform.conformance.parts.sglang": "the parts as SGLang builds them",
     "sglang_platform.conformance.reference.on_sglang": "a platform on SGLang's own classes, without core",
     "sglang_platform.conformance.reference.on_sglang_parts": "the parts of that platform",
+    "sglang_platform.example_oot.quantization": "a vendor's quantisation config, which SGLang wants on its own class",
 }
 """The rooms that may import SGLang, and what each is; nothing else does, not even inside a function."""
 

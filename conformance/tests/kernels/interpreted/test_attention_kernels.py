@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from sglang_platform.conformance.kernels.case import Outcome
+from sglang_platform.conformance.kernels.case import ComparedOutput
 from sglang_platform.conformance.kernels.checks import decode as decode_check
 from sglang_platform.conformance.kernels.checks import extend as extend_check
 from sglang_platform.conformance.kernels.checks import index_logits as index_check
@@ -271,7 +271,7 @@ def test_a_wrong_number_exceeds_the_bound_tenfold(family: str) -> None:
         for name, change in wanted.items():
             other = change(shape, rule)
             if other is not None:
-                outcome: Outcome = against(other)
+                outcome: ComparedOutput = against(other)
                 worst[name] = max(worst.get(name, 0.0), outcome.error)
     expected = set(NUMERIC) - ({"not causal"} if family == "decode" else set())
     assert set(worst) == expected

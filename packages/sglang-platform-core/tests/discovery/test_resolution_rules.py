@@ -302,14 +302,19 @@ def test_a_plugin_of_another_contract_version_is_refused_before_it_is_imported(s
         "contract version 99",
         "speaks version 1",
         "future (future-dist 1.0)",
-        "pip install --upgrade sglang-platform-core",
+        "install a matching version of sglang-platform-core",
     )
     assert "future_plugin" not in sys.modules
 
 
 def test_a_plugin_of_an_older_contract_version_is_told_to_upgrade_itself(site) -> None:
     site.platform("old", contract="v0")
-    _refused(ContractVersionError, "contract version 0", "speaks version 1", "pip install --upgrade old-dist")
+    _refused(
+        ContractVersionError,
+        "contract version 0",
+        "speaks version 1",
+        "install a matching version of old-dist",
+    )
 
 
 def test_a_contract_version_that_is_none_is_refused(site) -> None:

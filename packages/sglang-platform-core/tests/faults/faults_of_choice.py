@@ -71,7 +71,7 @@ CHOICE = [
         "ContractVersionError",
         "plugin 'dev' is built for contract version 2, this core speaks version 1",
         "nothing of it was imported",
-        "pip install --upgrade sglang-platform-core",
+        "install a matching version of sglang-platform-core",
         plugin=DEV,
         distributions=(platform("dev", contract="v2", head="raise SystemError('imported')"),),
         not_in_host=NO_CONTRACT,

@@ -15,7 +15,7 @@ import pytest
 from sglang_platform.core import PlatformEnum, SRTPlatform
 from sglang_platform.core.contract import bridges, drift
 from sglang_platform.core.contract.bridges import bridged_names, older_methods
-from sglang_platform.core.contract.drift_rows import ChangedSignature, Renamed, Row, checked
+from sglang_platform.core.contract.drift_rows import ChangedSignature, DriftRow, Renamed, checked
 from sglang_platform.core.errors import ContractError
 from sglang_platform.core.hosts.sglang import versions
 from sglang_platform.core.hosts.sglang.seams import fused_ops
@@ -31,11 +31,11 @@ class Runner:
 
 
 @pytest.fixture
-def drifted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Row], None]:
+def drifted(monkeypatch: pytest.MonkeyPatch) -> Callable[[DriftRow], None]:
     """Adds a row to the contract's table."""
     monkeypatch.setattr(bridges, "_logged", set())
 
-    def add(row: Row) -> None:
+    def add(row: DriftRow) -> None:
         monkeypatch.setattr(drift, "TABLE", checked((*drift.TABLE, row)))
 
     return add
@@ -79,7 +79,7 @@ def matrix(*releases: str) -> str:
 
 @pytest.mark.parametrize("until", [INVENTED, None])
 def test_a_renamed_platform_method(
-    drifted: Callable[[Row], None],
+    drifted: Callable[[DriftRow], None],
     changed: Callable[[str, Any], None],
     caplog: pytest.LogCaptureFixture,
     until: str | None,
@@ -118,7 +118,7 @@ def test_a_renamed_platform_method(
     assert core_overrides._served_under_older_names(host_source) == {"get_speculative_worker_cls"}
 
 
-def test_a_changed_signature(drifted: Callable[[Row], None]) -> None:
+def test_a_changed_signature(drifted: Callable[[DriftRow], None]) -> None:
     def in_two_words(self: Any, method: str, variant: str) -> Any:
         return method, variant
 
@@ -196,15 +196,15 @@ def test_a_release_without_differences_needs_no_line(changed: Callable[[str, Any
     assert facts_for(INVENTED) == HostFacts(INVENTED)
 
 
-class Unknown(Row):
+class Unknown(DriftRow):
     """A kind of row that nobody taught the bridges."""
 
 
 def test_an_unknown_kind_of_row_is_refused_when_the_table_is_imported() -> None:
     source = Path(drift.__file__).read_text()
-    begins = "TABLE: tuple[Row, ...] = checked(("
+    begins = "TABLE: tuple[DriftRow, ...] = checked(("
     assert begins in source
-    for row in ('("get_old", "get_new")', 'Row("get_old", "get_new", "0.5.11", "0.5.12")'):
+    for row in ('("get_old", "get_new")', 'DriftRow("get_old", "get_new", "0.5.11", "0.5.12")'):
         with pytest.raises(ContractError, match=r"row of an unknown kind: .*get_old"):
             exec(source.replace(begins, f"{begins}{row},"), {"__name__": "drift_with_an_unknown_row"})
     with pytest.raises(ContractError, match=r"Unknown.*get_old"):

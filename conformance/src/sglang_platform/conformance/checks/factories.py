@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pkgutil import resolve_name
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
-from sglang_platform.core.contract.pool_kinds import KINDS, KV_POOL_KINDS
+from sglang_platform.core.contract.pool_kinds import KV_POOL_KINDS
 from sglang_platform.core.ops.fused_op import FusedOp
 from sglang_platform.core.source.environment import Environment
 
@@ -89,7 +88,6 @@ def _name(cls: type | None) -> str:
 )
 def kv_kinds_are_served(subject: Subject) -> None:
     """A kind that is declared has a pool on the base class of that kind."""
-    bases = _pool_bases(subject)
     for kind in subject.declares.kv_kinds:
         call = f"get_kv_pool_cls(kind={kind!r})"
         cls = answer_of(_ask(subject.platform, "get_kv_pool_cls", kind=kind), call)
@@ -98,11 +96,12 @@ def kv_kinds_are_served(subject: Subject) -> None:
             f"{kind!r} is in supported_kv_kinds, and {call} has no class",
             case={"kind": kind},
         )
+        base = subject.parts.pool_base(kind)
         expect(
-            issubclass(cls, bases[kind]),  # type: ignore[arg-type]
-            f"{call} answers {_name(cls)}, which is no {_name(bases[kind][0])}",
+            issubclass(cls, base),  # type: ignore[arg-type]
+            f"{call} answers {_name(cls)}, which is no {_name(base)}",
             case={"kind": kind},
-            fix=f"derive the pool from {_name(bases[kind][0])}",
+            fix=f"derive the pool from {_name(base)}",
         )
 
 
@@ -121,16 +120,6 @@ def undeclared_kv_kinds_are_refused(subject: Subject) -> None:
                 f"{kind!r} is not in supported_kv_kinds, and {call} answers {_name(cls)}",
                 case={"kind": kind},
             )
-
-
-def _pool_bases(subject: Subject) -> dict[str, tuple[type, ...]]:
-    """The class that a pool of each kind derives from: core's, or the host's where it has the kind."""
-    if subject.host != "sglang":
-        return {kind: (resolve_name(row.base),) for kind, row in KINDS.items()}
-    import sglang.srt.mem_cache.memory_pool as pools
-
-    classes = {kind: getattr(pools, row.host_class, None) for kind, row in KINDS.items()}
-    return {kind: (cls,) for kind, cls in classes.items() if cls is not None}
 
 
 @check(

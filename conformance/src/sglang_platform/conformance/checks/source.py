@@ -6,6 +6,7 @@ So a vendor learns without its device, and on any machine, what another release 
 from __future__ import annotations
 
 from functools import cache
+from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
@@ -65,7 +66,6 @@ def hook_targets_exist(subject: Subject) -> None:
 
 
 def _hook_rows(subject: Subject) -> list[Any]:
-
     if subject.module is None:
         return []
     try:
@@ -83,7 +83,6 @@ def _hook_rows(subject: Subject) -> list[Any]:
 )
 def host_imports_exist(subject: Subject) -> None:
     """Every module and name of SGLang that the plugin imports, in its factories too, exists in the installed one."""
-
     version = _host()
     reader = HostNames()
     lost: dict[str, str | None] = {}
@@ -104,7 +103,6 @@ class HostNames:
     """What an import of the plugin finds in this environment, told by the reader that `doctor` uses."""
 
     def __init__(self) -> None:
-
         self._lookup = Lookup(Environment())
 
     def fails(self, one: Imported) -> bool:
@@ -114,7 +112,6 @@ class HostNames:
 
     def missing(self, one: Imported) -> tuple[str, str | None] | None:
         """Why the import finds nothing, and the nearest name; None where it does, or where the source cannot tell."""
-
         has = self._lookup.modules.has
         if not has(one.module):
             return f"the module {one.module} does not exist", None
@@ -129,8 +126,6 @@ class HostNames:
 @cache
 def _host() -> str:
     """The installed SGLang's version. Raises NotRun where there is none; it is not imported."""
-    from importlib import metadata
-
     if find_spec("sglang") is None:
         raise NotRun("SGLang is not installed: its source is what the plugin's is compared with")
     try:

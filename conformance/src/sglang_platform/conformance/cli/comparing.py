@@ -12,6 +12,8 @@ from sglang_platform.core.errors import PlatformError
 
 __all__ = ["compare"]
 
+# Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
+
 _STYLES = {"broken": "bold red", "repaired": "green", "gone": "yellow", "new": "cyan", "changed": "yellow"}
 
 

@@ -10,6 +10,8 @@ from sglang_platform.core.cli.output import JsonOption, console, print_json
 
 __all__ = ["list_checks"]
 
+# Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
+
 
 def list_checks(
     level: Annotated[

@@ -16,6 +16,8 @@ from sglang_platform.core.errors import PlatformError
 
 __all__ = ["run"]
 
+# Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
+
 _NOT_UNDERSTOOD = 2
 _HOSTS = ("none", "sglang")
 

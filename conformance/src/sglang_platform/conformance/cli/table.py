@@ -11,6 +11,8 @@ from sglang_platform.core.errors import PlatformError
 
 __all__ = ["table"]
 
+# Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
+
 
 def table(
     reports: Annotated[list[Path], typer.Argument(help="report.json files, or folders that hold them.")],

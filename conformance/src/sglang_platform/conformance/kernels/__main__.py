@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import time
 from dataclasses import asdict
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.extras import require
+from sglang_platform.conformance.kernels.compile.farm import compile_all
+from sglang_platform.conformance.kernels.load import declarations, named
+from sglang_platform.conformance.kernels.table import page
 
 __all__ = ["main"]
 
@@ -41,9 +45,6 @@ def main(arguments: list[str] | None = None) -> int:
     require("kernels")
     if options.cache is not None:
         os.environ["TRITON_CACHE_DIR"] = str(options.cache.resolve())
-
-    from sglang_platform.conformance.kernels.load import declarations
-    from sglang_platform.conformance.kernels.table import page
 
     record: dict[str, Any] = {"platform": options.platform, "cases": [], "rows": []}
     good, seen = True, False
@@ -77,8 +78,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _places(platform: str) -> tuple[str, ...]:
-    from sglang_platform.conformance.kernels.load import named
-
     classes = {
         "cuda": "sglang_platform.cuda.platform:CudaSRTPlatform",
         "rocm": "sglang_platform.rocm.platform:RocmSRTPlatform",
@@ -91,8 +90,7 @@ def _interpret(
     places: tuple[str, ...], names: list[str], options: argparse.Namespace, record: dict[str, Any]
 ) -> bool:
     """The interpreter in processes of its own, each with a share of the cases."""
-    import subprocess
-
+    # It imports numpy, which comes with the extra that `main` asks for first.
     from sglang_platform.conformance.kernels.interpreter.process import environment
 
     start = time.perf_counter()
@@ -132,8 +130,6 @@ def _interpret(
 
 
 def _compile(declared: Any, options: argparse.Namespace, compiled: list[Any]) -> bool:
-    from sglang_platform.conformance.kernels.compile.farm import compile_all
-
     start = time.perf_counter()
     rows = list(compile_all(declared, options.workers))
     compiled += rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sglang_platform.conformance.kernels.compile.farm import Row
+from sglang_platform.conformance.kernels.compile.farm import CompiledKernel
 
 __all__ = ["page"]
 
@@ -19,9 +19,9 @@ instruction that multiplies and how many of it the code holds, wide is the numbe
 """
 
 
-def page(rows: Iterable[Row], triton: str, targets: Sequence[str]) -> str:
+def page(rows: Iterable[CompiledKernel], triton: str, targets: Sequence[str]) -> str:
     """Markdown: one table per declaration, one row per launch, function and target; then the exclusions."""
-    by_name: dict[str, list[Row]] = {}
+    by_name: dict[str, list[CompiledKernel]] = {}
     for row in rows:
         by_name.setdefault(row.declaration, []).append(row)
     parts = [_HEAD.format(triton=triton)]
@@ -38,7 +38,7 @@ def page(rows: Iterable[Row], triton: str, targets: Sequence[str]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _line(row: Row) -> str:
+def _line(row: CompiledKernel) -> str:
     code = row.code
     matrix = f"{code['matrix']} x {code['matrix_count']}" if code.get("matrix") else ""
     cells = (

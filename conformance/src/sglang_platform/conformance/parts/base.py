@@ -76,6 +76,15 @@ class Parts(ABC):
     def attention_layer(self, **fields: Any) -> Any:
         """One attention layer's constants, as this host writes them: fields of core's `AttentionLayer`."""
 
+    @property
+    @abstractmethod
+    def encoder_only(self) -> Any:
+        """The `attn_type` of a layer without a causal mask; its `value` is "encoder_only"."""
+
+    @abstractmethod
+    def pool_base(self, kind: str) -> type | None:
+        """The class that pools of a kind derive from; None where this host has none of the kind."""
+
     @abstractmethod
     def forward_batch(self, mode: str, **fields: Any) -> Any:
         """One batch, as this host writes it. `mode`: "decode", "extend", "mixed" or "idle"; fields of

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import enum
 import os
 from collections.abc import Callable
+from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any
 
 from sglang_platform.conformance.parts.base import Parts, on_device
 from sglang_platform.core import memory
 from sglang_platform.core.attention.batch import AttentionLayer, ForwardBatch, ForwardMode
+from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.discovery import current
 from sglang_platform.core.errors import PluginFailed
 from sglang_platform.core.inspect.doctor.platform_location import PlatformLocation, platform_locations
@@ -93,6 +96,13 @@ class CoreParts(Parts):
 
     def attention_layer(self, **fields: Any) -> Any:
         return AttentionLayer(**fields)
+
+    @property
+    def encoder_only(self) -> Any:
+        return enum.Enum("AttentionType", {"ENCODER_ONLY": "encoder_only"}).ENCODER_ONLY
+
+    def pool_base(self, kind: str) -> type | None:
+        return resolve_name(KINDS[kind].base)  # type: ignore[no-any-return]
 
     def forward_batch(self, mode: str, **fields: Any) -> Any:
         return ForwardBatch(forward_mode=ForwardMode[mode.upper()], **on_device(fields, self.device))

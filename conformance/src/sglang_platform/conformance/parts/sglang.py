@@ -17,6 +17,7 @@ from typing import Any
 from sglang_platform.conformance.host.distribution import path_with, write_distribution
 from sglang_platform.conformance.parts.base import Parts, on_device
 from sglang_platform.conformance.plugin import DeviceAbsent
+from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.errors import HostError
 
@@ -145,6 +146,17 @@ class SGLangParts(Parts):
             setattr(layer, name, scale)
             setattr(layer, f"{name}_float", None if scale is None else float(scale))
         return layer
+
+    @property
+    def encoder_only(self) -> Any:
+        from sglang.srt.layers.radix_attention import AttentionType
+
+        return AttentionType.ENCODER_ONLY
+
+    def pool_base(self, kind: str) -> type | None:
+        from sglang.srt.mem_cache import memory_pool
+
+        return getattr(memory_pool, KINDS[kind].host_class, None)
 
     def forward_batch(self, mode: str, **fields: Any) -> Any:
         import torch

@@ -16,16 +16,17 @@ from typing import Any
 
 __all__: list[str] = []
 
+# Imports inside functions: a process of the host has core only where a plugin imports it, so here it comes after the
+# platform; and only a process of SGLang imports SGLang.
+
 
 def look(given: dict[str, Any]) -> dict[str, Any]:
     """This process, after it came to its platform as a process of the host does."""
     told: dict[str, Any] = {"pid": os.getpid()}
     if given["host"] == "sglang":
-        import sglang.srt.platforms as host
-        from sglang.srt.plugins import load_plugins
+        from sglang_platform.conformance.host.current import current_platform as platform_of_host
 
-        load_plugins()
-        platform = host.current_platform
+        platform = platform_of_host()
     else:
         from sglang_platform.core import load_plugins as load_by_our_rules
         from sglang_platform.core.discovery.current import current_platform

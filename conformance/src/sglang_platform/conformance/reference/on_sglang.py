@@ -13,6 +13,9 @@ from sglang.srt.platforms.interface import SRTPlatform
 
 __all__ = ["DirectPlatform"]
 
+# Imports inside functions: SGLang imports this file while it is being imported itself, and the parts need the rest of
+# SGLang.
+
 NAME = "direct_reference"
 
 

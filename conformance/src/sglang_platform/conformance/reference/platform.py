@@ -13,6 +13,8 @@ from sglang_platform.core.contract.types import kv_pool_kind
 
 __all__ = ["ReferencePlatform"]
 
+# Imports inside functions: the parts need torch, the platform class does not.
+
 NAME = "reference"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sglang_platform.core.inspect.hook_check.check import Row, check
+from sglang_platform.core.inspect.hook_check.check import CheckedHook, check
 from sglang_platform.core.inspect.registrations import WantedHook
 from sglang_platform.core.source.opening import open_host
 from sglang_platform.core.source.tree import SourceTree
@@ -18,7 +18,7 @@ BOMB = "\nraise SystemExit('the host was imported')\n"
 """Ends every module, at a place where no name is bound any more."""
 
 Wheel = Callable[..., Path]
-Verdict = Callable[..., Row]
+Verdict = Callable[..., CheckedHook]
 
 
 def write_wheel(path: Path, version: str, modules: Mapping[str, str], entry_points: str = "") -> Path:
@@ -55,7 +55,7 @@ def verdict(wheel: Wheel) -> Verdict:
         modules: Mapping[str, str],
         since: Mapping[str, str] | None = None,
         entry_points: str = "",
-    ) -> Row:
+    ) -> CheckedHook:
         wanted = WantedHook(target) if isinstance(target, str) else target
         earlier: SourceTree | None = None
         if since is not None:

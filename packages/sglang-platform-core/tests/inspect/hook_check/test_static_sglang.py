@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sglang_platform.core.inspect.hook_check.check import Row, check
+from sglang_platform.core.inspect.hook_check.check import CheckedHook, check
 from sglang_platform.core.inspect.registrations import WantedHook
 from sglang_platform.core.source.opening import open_host
 
@@ -36,7 +36,7 @@ def wheel(release: str) -> str:
     return str(found[0])
 
 
-def differences(rows: list[Row], wanted: list[dict[str, Any]], release: str) -> list[str]:
+def differences(rows: list[CheckedHook], wanted: list[dict[str, Any]], release: str) -> list[str]:
     """Where the checker and the truth disagree, each with the evidence."""
     found = []
     for row, target in zip(rows, wanted, strict=True):

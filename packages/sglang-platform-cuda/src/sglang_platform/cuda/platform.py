@@ -13,6 +13,7 @@ from sglang_platform.core import DeviceCapability, MMPlatform
 from sglang_platform.core.contract.capabilities import PlatformCapabilities
 from sglang_platform.core.portable.parts import HostAlways, HostIfImportable, Own, Rule
 from sglang_platform.core.portable.torch.platform import TorchSRTPlatform
+from sglang_platform.cuda import probe
 from sglang_platform.cuda.device import CudaDeviceMixin
 
 __all__ = ["CudaMMPlatform", "CudaSRTPlatform"]
@@ -89,9 +90,7 @@ class CudaSRTPlatform(TorchSRTPlatform, CudaDeviceMixin):
 
     def _multiplies_fp8(self) -> bool:
         """NVML is asked, which leaves CUDA alone; only where it is missing torch is, which initialises CUDA."""
-        from sglang_platform.cuda.probe import compute_capabilities
-
-        found = compute_capabilities()
+        found = probe.compute_capabilities()
         if not found:
             import torch
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sglang_platform.core import PlatformUnavailable, platform_plugin
+from sglang_platform.rocm import probe
 
 __all__ = ["activate"]
 
@@ -14,9 +15,7 @@ def activate() -> str | None:
     Raises PlatformUnavailable with the reason otherwise. Asked in every process that looks for a platform;
     imports no torch and makes no device context, so that the process may still fork.
     """
-    from sglang_platform.rocm.probe import why_unavailable
-
-    reason = why_unavailable()
+    reason = probe.why_unavailable()
     if reason is not None:
         raise PlatformUnavailable(reason)
     return "sglang_platform.rocm.platform:RocmSRTPlatform"

@@ -13,6 +13,7 @@ from sglang_platform.core import MMPlatform
 from sglang_platform.core.contract.capabilities import PlatformCapabilities
 from sglang_platform.core.portable.parts import HostAlways, HostIfImportable, Own, Rule
 from sglang_platform.core.portable.torch.platform import TorchSRTPlatform
+from sglang_platform.rocm import probe
 from sglang_platform.rocm.device import RocmDeviceMixin
 
 __all__ = ["RocmMMPlatform", "RocmSRTPlatform"]
@@ -97,9 +98,7 @@ class RocmSRTPlatform(TorchSRTPlatform, RocmDeviceMixin):
 
     def _multiplies_fp8(self) -> bool:
         """The kernel is asked for their architectures, which leaves HIP alone."""
-        from sglang_platform.rocm.probe import gpu_architectures
-
-        found = gpu_architectures()
+        found = probe.gpu_architectures()
         return bool(found) and all(architecture.startswith(FP8_ARCHITECTURES) for architecture in found)
 
     def get_dispatch_key_name(self) -> str:
@@ -126,6 +125,4 @@ class RocmMMPlatform(MMPlatform, RocmDeviceMixin):
 
     def is_gfx1151(self) -> bool:
         """Strix Halo."""
-        from sglang_platform.rocm.probe import gpu_architectures
-
-        return "gfx1151" in gpu_architectures()
+        return "gfx1151" in probe.gpu_architectures()

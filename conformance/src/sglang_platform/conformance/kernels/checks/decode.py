@@ -13,16 +13,16 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, compare
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, compare
 from sglang_platform.conformance.kernels.checks.attention_oracle import Rule, attention
 from sglang_platform.conformance.kernels.checks.paged_cache import random_cache, strided
 from sglang_platform.conformance.kernels.tested import fp8_dtypes, on_some_target
 
-__all__ = ["Shape", "cases", "run", "shapes"]
+__all__ = ["DecodeProblem", "cases", "run", "shapes"]
 
 
 @dataclass(frozen=True)
-class Shape:
+class DecodeProblem:
     """One case. `kv`: the cache's dtype."""
 
     lengths: tuple[int, ...]
@@ -62,34 +62,34 @@ class Shape:
 
 _FIXED = (
     # An empty batch, a request without tokens, one token, one page, lengths around a page's and a block's edge.
-    Shape((), 2, 4, 64, 64, 16, torch.bfloat16, torch.bfloat16, 1),
-    Shape((0, 5), 1, 4, 64, 64, 4, torch.float32, torch.float32, 1),
-    Shape((0, 70), 1, 4, 32, 32, 4, torch.float32, torch.float32, 2),
-    Shape((1,), 1, 1, 16, 16, 1, torch.float32, torch.float32, 1),
-    Shape((1,), 1, 8, 64, 64, 16, torch.bfloat16, torch.bfloat16, 3),
-    Shape((15, 16, 17), 2, 4, 64, 64, 16, torch.bfloat16, torch.bfloat16, 1, pad=8),
-    Shape((63, 64, 65, 129), 1, 2, 128, 128, 16, torch.float16, torch.float16, 2),
-    Shape((200,), 1, 7, 128, 128, 4, torch.float32, torch.float32, 5),
+    DecodeProblem((), 2, 4, 64, 64, 16, torch.bfloat16, torch.bfloat16, 1),
+    DecodeProblem((0, 5), 1, 4, 64, 64, 4, torch.float32, torch.float32, 1),
+    DecodeProblem((0, 70), 1, 4, 32, 32, 4, torch.float32, torch.float32, 2),
+    DecodeProblem((1,), 1, 1, 16, 16, 1, torch.float32, torch.float32, 1),
+    DecodeProblem((1,), 1, 8, 64, 64, 16, torch.bfloat16, torch.bfloat16, 3),
+    DecodeProblem((15, 16, 17), 2, 4, 64, 64, 16, torch.bfloat16, torch.bfloat16, 1, pad=8),
+    DecodeProblem((63, 64, 65, 129), 1, 2, 128, 128, 16, torch.float16, torch.float16, 2),
+    DecodeProblem((200,), 1, 7, 128, 128, 4, torch.float32, torch.float32, 5),
     # More query heads per KV head than one program takes.
-    Shape((33, 90), 1, 80, 64, 64, 16, torch.bfloat16, torch.bfloat16, 2),
-    Shape((130, 3), 2, 24, 128, 128, 16, torch.float32, torch.float32, 3),
+    DecodeProblem((33, 90), 1, 80, 64, 64, 16, torch.bfloat16, torch.bfloat16, 2),
+    DecodeProblem((130, 3), 2, 24, 128, 128, 16, torch.float32, torch.float32, 3),
     # Absorbed MLA, small and at DeepSeek's size.
-    Shape((40, 21), 1, 16, 80, 64, 16, torch.float32, torch.float32, 2, latent=True),
-    Shape((35,), 1, 16, 576, 512, 64, torch.bfloat16, torch.bfloat16, 2, latent=True),
-    Shape((100, 1), 1, 40, 160, 128, 4, torch.bfloat16, torch.float8_e4m3fn, 3, latent=True),
+    DecodeProblem((40, 21), 1, 16, 80, 64, 16, torch.float32, torch.float32, 2, latent=True),
+    DecodeProblem((35,), 1, 16, 576, 512, 64, torch.bfloat16, torch.bfloat16, 2, latent=True),
+    DecodeProblem((100, 1), 1, 40, 160, 128, 4, torch.bfloat16, torch.float8_e4m3fn, 3, latent=True),
     # Large scores: a soft cap that bites, weights that underflow.
-    Shape((150, 20), 2, 2, 64, 64, 4, torch.float32, torch.float32, 2, logit_cap=5.0, spread=4.0),
-    Shape((90,), 1, 4, 64, 64, 4, torch.float32, torch.float32, 1, spread=30.0),
-    Shape((90,), 1, 4, 64, 64, 4, torch.float16, torch.float16, 2, spread=8.0),
+    DecodeProblem((150, 20), 2, 2, 64, 64, 4, torch.float32, torch.float32, 2, logit_cap=5.0, spread=4.0),
+    DecodeProblem((90,), 1, 4, 64, 64, 4, torch.float32, torch.float32, 1, spread=30.0),
+    DecodeProblem((90,), 1, 4, 64, 64, 4, torch.float16, torch.float16, 2, spread=8.0),
     # Windows shorter than a page, than a block, than the sequence; sinks with and without splits.
-    Shape((100, 7), 2, 2, 64, 64, 16, torch.float32, torch.float32, 2, window=3),
-    Shape((100, 64), 1, 4, 64, 64, 16, torch.float32, torch.float32, 1, window=63),
-    Shape((100, 40), 1, 4, 64, 64, 16, torch.float32, torch.float32, 3, window=90, sinks=True),
-    Shape((60, 0), 2, 4, 64, 64, 16, torch.float32, torch.float32, 1, sinks=True),
+    DecodeProblem((100, 7), 2, 2, 64, 64, 16, torch.float32, torch.float32, 2, window=3),
+    DecodeProblem((100, 64), 1, 4, 64, 64, 16, torch.float32, torch.float32, 1, window=63),
+    DecodeProblem((100, 40), 1, 4, 64, 64, 16, torch.float32, torch.float32, 3, window=90, sinks=True),
+    DecodeProblem((60, 0), 2, 4, 64, 64, 16, torch.float32, torch.float32, 1, sinks=True),
 )
 
 
-def shapes(seed: int, random_count: int = 24) -> Iterator[Shape]:
+def shapes(seed: int, random_count: int = 24) -> Iterator[DecodeProblem]:
     """The fixed ones, then random ones."""
     yield from _FIXED
     rng = random.Random(f"decode {seed}")
@@ -98,7 +98,7 @@ def shapes(seed: int, random_count: int = 24) -> Iterator[Shape]:
         kv = rng.choice((dtype, dtype, *fp8_dtypes())) if dtype != torch.float32 else dtype
         dim = rng.choice((32, 64, 64, 80, 96, 128, 192))
         page = rng.choice((1, 4, 16, 64))
-        yield Shape(
+        yield DecodeProblem(
             tuple(rng.choice((1, page, page + 1, rng.randint(1, 140))) for _ in range(rng.randint(1, 4))),
             rng.choice((1, 2, 3)),
             rng.choice((1, 2, 4, 7, 8, 20)),
@@ -117,14 +117,14 @@ def shapes(seed: int, random_count: int = 24) -> Iterator[Shape]:
 
 
 def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterator[Case]:
-    """See `Shape`."""
+    """See `DecodeProblem`."""
     for number, shape in enumerate(shapes(seed)):
         yield Case(shape.name, lambda s=shape, n=number: run(entry, device, s, f"{seed} {n}")[0])  # type: ignore[misc]
 
 
 def run(
-    entry: Callable[..., Any], device: torch.device, shape: Shape, seed: str
-) -> tuple[list[Outcome], Callable[[Rule], Outcome], Rule]:
+    entry: Callable[..., Any], device: torch.device, shape: DecodeProblem, seed: str
+) -> tuple[list[ComparedOutput], Callable[[Rule], ComparedOutput], Rule]:
     """The outcome, the comparison under another rule (for numeric mutants), and the rule."""
     rng = random.Random(f"{seed} {shape.name}")
     generator = torch.Generator().manual_seed(rng.getrandbits(31))
@@ -173,7 +173,7 @@ def run(
             splits=shape.splits,
         )
 
-    def against(other: Rule) -> Outcome:
+    def against(other: Rule) -> ComparedOutput:
         value = [torch.zeros((0, heads, shape.value_dim), dtype=torch.float64)]
         bound = list(value)
         for b, n in enumerate(shape.lengths):

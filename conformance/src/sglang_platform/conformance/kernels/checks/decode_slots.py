@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, bit_equal
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, bit_equal
 from sglang_platform.conformance.kernels.checks.random_rows import generators
 
 __all__ = ["cases"]
@@ -21,7 +21,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
 
         def run(
             random: torch.Generator = random, batch: int = batch, page_size: int = page_size, kind: str = kind
-        ) -> list[Outcome]:
+        ) -> list[ComparedOutput]:
             return _run(entry, device, random, batch, page_size, kind)
 
         yield Case(f"{number}: {batch} requests, pages of {page_size}, {kind}", run)
@@ -34,7 +34,7 @@ def _run(
     batch: int,
     page_size: int,
     kind: str,
-) -> list[Outcome]:
+) -> list[ComparedOutput]:
     seq = torch.randint(1, 400, (batch,), generator=random)
     if kind == "every request a new page":
         seq = seq * page_size + 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, bit_equal
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, bit_equal
 from sglang_platform.conformance.kernels.checks.random_rows import BATCHES, generators, slots
 
 __all__ = ["cases"]
@@ -23,7 +23,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
         def run(
             random: torch.Generator = random, n: int = n, page_size: int = page_size, head_dim: int = head_dim,
             apart: bool = apart,
-        ) -> list[Outcome]:  # fmt: skip
+        ) -> list[ComparedOutput]:  # fmt: skip
             return _run(entry, device, random, n, page_size, head_dim, apart)
 
         yield Case(
@@ -34,7 +34,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
 def _run(
     entry: Callable[..., Any], device: torch.device, random: torch.Generator, n: int, page_size: int, head_dim: int,
     apart: bool,
-) -> list[Outcome]:  # fmt: skip
+) -> list[ComparedOutput]:  # fmt: skip
     blocks = head_dim // 128
     pages = -(-(n + 3) // page_size)
     keys = torch.randint(0, 256, (n, head_dim * 2), generator=random, dtype=torch.uint8).to(device)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, bit_equal
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, bit_equal
 from sglang_platform.conformance.kernels.checks.random_rows import (
     BATCHES,
     LAYOUTS,
@@ -41,7 +41,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
             random: torch.Generator = random, n: int = n, rank: int = rank, rope: int = rope,
             dtype: torch.dtype = dtype, target: KernelTarget | None = target,
             source: torch.dtype = source, layout: str = layout,
-        ) -> list[Outcome]:  # fmt: skip
+        ) -> list[ComparedOutput]:  # fmt: skip
             return _run(entry, device, random, n, rank, rope, dtype, target, source, layout)
 
         yield Case(
@@ -53,7 +53,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
 def _run(
     entry: Callable[..., Any], device: torch.device, random: torch.Generator, n: int, rank: int, width: int,
     dtype: torch.dtype, target: KernelTarget | None, source: torch.dtype, layout: str,
-) -> list[Outcome]:  # fmt: skip
+) -> list[ComparedOutput]:  # fmt: skip
     # A finite spread: an infinite value makes a tile's scale infinite and its other values NaN.
     nope = rows(random, n, 1, rank, torch.float32, LAYOUTS[0], device).clamp(-3e4, 3e4).to(source)
     if n:

@@ -10,16 +10,16 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, compare
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, compare
 from sglang_platform.conformance.kernels.checks.attention_oracle import Rule, attention
 from sglang_platform.conformance.kernels.checks.paged_cache import random_cache, strided
 from sglang_platform.conformance.kernels.tested import fp8_dtypes, on_some_target
 
-__all__ = ["Shape", "cases", "run", "shapes"]
+__all__ = ["ExtendProblem", "cases", "run", "shapes"]
 
 
 @dataclass(frozen=True)
-class Shape:
+class ExtendProblem:
     """One case. `prefix` and `new`: tokens per request. `stored`: the new keys are in the cache, not beside it."""
 
     prefix: tuple[int, ...]
@@ -58,37 +58,37 @@ class Shape:
 _F32, _BF16, _F16 = torch.float32, torch.bfloat16, torch.float16
 _FIXED = (
     # Nothing, no new tokens, one token with and without a prefix, all around the edges of a block of 16.
-    Shape((), (), 2, 2, 64, 64, 16, _BF16, _BF16),
-    Shape((5, 0), (0, 3), 1, 2, 32, 32, 4, _F32, _F32),
-    Shape((0,), (1,), 1, 1, 16, 16, 1, _F32, _F32),
-    Shape((37,), (1,), 1, 2, 64, 64, 16, _BF16, _BF16),
-    Shape((0, 0, 0), (15, 16, 17), 1, 2, 32, 32, 4, _F32, _F32),
-    Shape((16, 15, 17), (33, 16, 1), 1, 1, 32, 32, 16, _F32, _F32),
+    ExtendProblem((), (), 2, 2, 64, 64, 16, _BF16, _BF16),
+    ExtendProblem((5, 0), (0, 3), 1, 2, 32, 32, 4, _F32, _F32),
+    ExtendProblem((0,), (1,), 1, 1, 16, 16, 1, _F32, _F32),
+    ExtendProblem((37,), (1,), 1, 2, 64, 64, 16, _BF16, _BF16),
+    ExtendProblem((0, 0, 0), (15, 16, 17), 1, 2, 32, 32, 4, _F32, _F32),
+    ExtendProblem((16, 15, 17), (33, 16, 1), 1, 1, 32, 32, 16, _F32, _F32),
     # Chunks of one prompt, whose later ones see the earlier ones.
-    Shape((0, 32, 64), (32, 32, 7), 1, 2, 64, 64, 16, _F32, _F32),
+    ExtendProblem((0, 32, 64), (32, 32, 7), 1, 2, 64, 64, 16, _F32, _F32),
     # New keys in the cache, with and without prefix; absorbed MLA, which is always so.
-    Shape((20, 0), (20, 45), 2, 2, 64, 64, 4, _F32, _F32, stored=True),
-    Shape((20, 0), (20, 45), 1, 4, 64, 64, 4, _BF16, torch.float8_e4m3fn, stored=True),
-    Shape((21, 3), (18, 5), 1, 3, 80, 64, 16, _F32, _F32, stored=True, latent=True),
-    Shape((30,), (20,), 1, 2, 576, 512, 64, _BF16, _BF16, stored=True, latent=True),
+    ExtendProblem((20, 0), (20, 45), 2, 2, 64, 64, 4, _F32, _F32, stored=True),
+    ExtendProblem((20, 0), (20, 45), 1, 4, 64, 64, 4, _BF16, torch.float8_e4m3fn, stored=True),
+    ExtendProblem((21, 3), (18, 5), 1, 3, 80, 64, 16, _F32, _F32, stored=True, latent=True),
+    ExtendProblem((30,), (20,), 1, 2, 576, 512, 64, _BF16, _BF16, stored=True, latent=True),
     # 8-bit prefix with scales beside new keys that have none.
-    Shape((40, 9), (12, 30), 2, 2, 64, 64, 16, _BF16, torch.float8_e4m3fn),
-    Shape((40,), (12,), 1, 4, 128, 128, 16, _F16, torch.float8_e5m2),
+    ExtendProblem((40, 9), (12, 30), 2, 2, 64, 64, 16, _BF16, torch.float8_e4m3fn),
+    ExtendProblem((40,), (12,), 1, 4, 128, 128, 16, _F16, torch.float8_e5m2),
     # Windows within and beyond the new tokens, that begin in the prefix, at its edge, after it.
-    Shape((40, 0), (40, 60), 1, 2, 32, 32, 4, _F32, _F32, window=5),
-    Shape((40, 8), (20, 20), 1, 2, 32, 32, 4, _F32, _F32, window=20),
-    Shape((40,), (20,), 1, 2, 32, 32, 4, _F32, _F32, window=0),
-    Shape((50, 3), (20, 40), 1, 2, 32, 32, 16, _F32, _F32, stored=True, window=17),
-    Shape((40, 0), (40, 60), 1, 2, 64, 64, 16, _F32, _F32, sinks=True, window=30),
+    ExtendProblem((40, 0), (40, 60), 1, 2, 32, 32, 4, _F32, _F32, window=5),
+    ExtendProblem((40, 8), (20, 20), 1, 2, 32, 32, 4, _F32, _F32, window=20),
+    ExtendProblem((40,), (20,), 1, 2, 32, 32, 4, _F32, _F32, window=0),
+    ExtendProblem((50, 3), (20, 40), 1, 2, 32, 32, 16, _F32, _F32, stored=True, window=17),
+    ExtendProblem((40, 0), (40, 60), 1, 2, 64, 64, 16, _F32, _F32, sinks=True, window=30),
     # An encoder, soft caps, large scores.
-    Shape((0, 0), (33, 70), 1, 2, 64, 64, 16, _F32, _F32, causal=False),
-    Shape((30, 10), (20, 20), 2, 1, 64, 64, 4, _F32, _F32, logit_cap=5.0, spread=4.0),
-    Shape((30, 10), (20, 20), 2, 1, 64, 64, 4, _BF16, _BF16, sinks=True, spread=4.0),
-    Shape((30, 10), (20, 20), 1, 1, 192, 128, 4, _F32, _F32, spread=20.0),
+    ExtendProblem((0, 0), (33, 70), 1, 2, 64, 64, 16, _F32, _F32, causal=False),
+    ExtendProblem((30, 10), (20, 20), 2, 1, 64, 64, 4, _F32, _F32, logit_cap=5.0, spread=4.0),
+    ExtendProblem((30, 10), (20, 20), 2, 1, 64, 64, 4, _BF16, _BF16, sinks=True, spread=4.0),
+    ExtendProblem((30, 10), (20, 20), 1, 1, 192, 128, 4, _F32, _F32, spread=20.0),
 )
 
 
-def shapes(seed: int, random_count: int = 20) -> Iterator[Shape]:
+def shapes(seed: int, random_count: int = 20) -> Iterator[ExtendProblem]:
     """The fixed ones, then random ones."""
     yield from _FIXED
     rng = random.Random(f"extend {seed}")
@@ -98,7 +98,7 @@ def shapes(seed: int, random_count: int = 20) -> Iterator[Shape]:
         dim = rng.choice((32, 64, 64, 80, 96, 128))
         page = rng.choice((1, 4, 16, 64))
         requests = rng.randint(1, 3)
-        yield Shape(
+        yield ExtendProblem(
             tuple(rng.choice((0, page, page + 1, rng.randint(0, 70))) for _ in range(requests)),
             tuple(rng.choice((1, 16, 17, rng.randint(1, 60))) for _ in range(requests)),
             rng.choice((1, 2)),
@@ -119,14 +119,14 @@ def shapes(seed: int, random_count: int = 20) -> Iterator[Shape]:
 
 
 def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterator[Case]:
-    """See `Shape`."""
+    """See `ExtendProblem`."""
     for number, shape in enumerate(shapes(seed)):
         yield Case(shape.name, lambda s=shape, n=number: run(entry, device, s, f"{seed} {n}")[0])  # type: ignore[misc]
 
 
 def run(
-    entry: Callable[..., Any], device: torch.device, shape: Shape, seed: str
-) -> tuple[list[Outcome], Callable[[Rule], Outcome], Rule]:
+    entry: Callable[..., Any], device: torch.device, shape: ExtendProblem, seed: str
+) -> tuple[list[ComparedOutput], Callable[[Rule], ComparedOutput], Rule]:
     """The outcome, the comparison under another rule (for numeric mutants), and the rule."""
     rng = random.Random(f"{seed} {shape.name}")
     generator = torch.Generator().manual_seed(rng.getrandbits(31))
@@ -188,7 +188,7 @@ def run(
             v_scale=torch.tensor([v_scale], device=device) if eight_bit else None,
         )
 
-    def against(other: Rule) -> Outcome:
+    def against(other: Rule) -> ComparedOutput:
         values = [torch.zeros((0, heads, shape.value_dim), dtype=torch.float64)]
         bounds = list(values)
         for b, p in enumerate(shape.prefix):

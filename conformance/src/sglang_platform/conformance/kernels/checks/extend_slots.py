@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, bit_equal
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, bit_equal
 from sglang_platform.conformance.kernels.checks.random_rows import generators
 
 __all__ = ["cases"]
@@ -25,7 +25,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
         def run(
             random: torch.Generator = random, batch: int = batch, page_size: int = page_size, kind: str = kind,
             longest: int = longest,
-        ) -> list[Outcome]:  # fmt: skip
+        ) -> list[ComparedOutput]:  # fmt: skip
             return _run(entry, device, random, batch, page_size, kind, longest)
 
         yield Case(f"{number}: {batch} requests of up to {longest} tokens, pages of {page_size}, {kind}", run)
@@ -34,7 +34,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
 def _run(
     entry: Callable[..., Any], device: torch.device, random: torch.Generator, batch: int, page_size: int, kind: str,
     longest: int,
-) -> list[Outcome]:  # fmt: skip
+) -> list[ComparedOutput]:  # fmt: skip
     def lengths(largest: int) -> torch.Tensor:
         drawn = torch.randint(0, largest, (batch,), generator=random)
         return drawn // page_size * page_size if kind == "page boundaries" else drawn

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, compare
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, compare
 from sglang_platform.conformance.kernels.checks.random_rows import BATCHES, generators
 from sglang_platform.conformance.kernels.checks.rms_norm import DTYPES, WIDTHS, activations
 from sglang_platform.conformance.oracles import ops
@@ -23,7 +23,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
         def run(
             random: torch.Generator = random, n: int = n, width: int = width, dtype: torch.dtype = dtype,
             apart: bool = apart,
-        ) -> list[Outcome]:  # fmt: skip
+        ) -> list[ComparedOutput]:  # fmt: skip
             x = activations(random, n, width, dtype, device, apart)
             residual = activations(random, n, width, dtype, device)
             weight = (torch.randn(width, generator=random) + 1).to(dtype).to(device)

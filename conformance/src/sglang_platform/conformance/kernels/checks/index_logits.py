@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, compare
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, compare
 from sglang_platform.conformance.kernels.tested import fp8_dtypes, on_some_target
 from sglang_platform.conformance.oracles.fp8 import decode
 from sglang_platform.conformance.oracles.precision import format_of, gamma
@@ -49,7 +49,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
         name = f"n={lengths} page={page} heads={heads} d={dim} {dtype} keys={key_dtype}"
         arguments = (lengths, page, heads, dim, dtype, key_dtype)
 
-        def run(a: tuple[Any, ...] = arguments, tag: str = f"{seed} {number}") -> list[Outcome]:
+        def run(a: tuple[Any, ...] = arguments, tag: str = f"{seed} {number}") -> list[ComparedOutput]:
             return _run(entry, device, tag, *a)
 
         yield Case(name, run)
@@ -65,7 +65,7 @@ def _run(
     dim: int,
     dtype: torch.dtype,
     key_dtype: torch.dtype,
-) -> list[Outcome]:
+) -> list[ComparedOutput]:
     rng = random.Random(tag)
     generator = torch.Generator().manual_seed(rng.getrandbits(31))
     tokens = len(lengths)

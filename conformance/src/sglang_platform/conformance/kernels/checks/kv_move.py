@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, bit_equal
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, bit_equal
 from sglang_platform.conformance.kernels.checks.random_rows import generators
+from sglang_platform.conformance.kernels.interpreter.arena import reachable
+from sglang_platform.core.portable.triton.buffer_table import Rows
 
 __all__ = ["cases"]
 
@@ -26,7 +29,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
 
         def run(
             random: torch.Generator = random, n: int = n, overlap: str = overlap, paged: bool = paged
-        ) -> list[Outcome]:
+        ) -> list[ComparedOutput]:
             return _run(entry, device, random, n, overlap, paged)
 
         yield Case(f"{number}: {n} rows, {overlap}, {'pages of two parts' if paged else 'rows'}", run)
@@ -39,9 +42,7 @@ def _run(
     n: int,
     overlap: str,
     paged: bool,
-) -> list[Outcome]:
-    from sglang_platform.core.portable.triton.buffer_table import Rows
-
+) -> list[ComparedOutput]:
     per_page = 4
     capacity = -(-(2 * n + 3) // per_page) * per_page
     source, target = _places(random, n, capacity, overlap)
@@ -98,10 +99,6 @@ def _places(
 
 
 def _reached(buffers: list[torch.Tensor], device: torch.device) -> Any:
-    import contextlib
-
     if device.type != "cpu":
         return contextlib.nullcontext()
-    from sglang_platform.conformance.kernels.interpreter.arena import reachable
-
     return reachable(*buffers)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, bit_equal
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, bit_equal
 from sglang_platform.conformance.kernels.checks.random_rows import (
     BATCHES,
     LAYOUTS,
@@ -48,7 +48,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
             random: torch.Generator = random, dtype: torch.dtype = dtype, source: torch.dtype = source,
             shape: tuple[int, int, int] = (heads, a_width, b_width), n: int = n, layout: str = layout,
             target: KernelTarget | None = target, scales: str = scales,
-        ) -> list[Outcome]:  # fmt: skip
+        ) -> list[ComparedOutput]:  # fmt: skip
             return _run(entry, device, random, dtype, source, shape, n, layout, target, scales)
 
         yield Case(
@@ -61,7 +61,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
 def _run(
     entry: Callable[..., Any], device: torch.device, random: torch.Generator, dtype: torch.dtype,
     source: torch.dtype, shape: tuple[int, int, int], n: int, layout: str, target: KernelTarget | None, scales: str,
-) -> list[Outcome]:  # fmt: skip
+) -> list[ComparedOutput]:  # fmt: skip
     heads, a_width, b_width = shape
     a = rows(random, n, heads, a_width, source, layout, device)
     b = rows(random, n, heads, b_width, source, LAYOUTS[0], device)

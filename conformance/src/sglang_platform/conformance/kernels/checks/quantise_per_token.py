@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, bit_equal, compare
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, bit_equal, compare
 from sglang_platform.conformance.kernels.checks.random_rows import BATCHES, generators
 from sglang_platform.conformance.kernels.checks.rms_norm import DTYPES, activations
 from sglang_platform.conformance.kernels.tested import as_target, fp8_dtypes, targets
@@ -35,7 +35,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
             random: torch.Generator = random, n: int = n, width: int = width, group: int | None = group,
             dtype: torch.dtype = dtype, target: KernelTarget | None = target,
             source: torch.dtype = source, apart: bool = apart,
-        ) -> list[Outcome]:  # fmt: skip
+        ) -> list[ComparedOutput]:  # fmt: skip
             return _run(
                 entry, device, activations(random, n, width, source, device, apart), group, dtype, target
             )
@@ -53,7 +53,7 @@ def _run(
     group: int | None,
     dtype: torch.dtype,
     target: KernelTarget | None,
-) -> list[Outcome]:
+) -> list[ComparedOutput]:
     n, width = x.shape
     groups = x.cpu().float().numpy().reshape(n, width // (group or width), group or width)
     scales = np.abs(groups).max(axis=-1, keepdims=True, initial=0) / np.float32(format_of(dtype).largest)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, compare
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, compare
 from sglang_platform.conformance.kernels.checks.random_rows import BATCHES, generators
 from sglang_platform.conformance.oracles import ops
 
@@ -38,7 +38,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
         def run(
             random: torch.Generator = random, n: int = n, width: int = width, dtype: torch.dtype = dtype,
             apart: bool = apart, shape: str = shape, number: int = number,
-        ) -> list[Outcome]:  # fmt: skip
+        ) -> list[ComparedOutput]:  # fmt: skip
             x = activations(random, n * 4 if shape == "per head" else n, width, dtype, device, apart)
             x = x.unflatten(0, (n, 4)) if shape == "per head" else x
             weight = (torch.randn(width, generator=random) + 1).to(dtype).to(device)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, bit_equal, compare
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, bit_equal, compare
 from sglang_platform.conformance.kernels.checks.random_rows import BATCHES, generators
 from sglang_platform.conformance.kernels.checks.rms_norm import DTYPES
 from sglang_platform.conformance.oracles import ops
@@ -27,7 +27,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
         def run(
             random: torch.Generator = random, n: int = n, shape: tuple[int, int, int, int] = shape,
             dtype: torch.dtype = dtype, neox: bool = neox,
-        ) -> list[Outcome]:  # fmt: skip
+        ) -> list[ComparedOutput]:  # fmt: skip
             return _run(entry, device, random, n, shape, dtype, neox)
 
         yield Case(f"{number}: {n} tokens, {shape}, {dtype}, {'neox' if neox else 'gptj'}", run)
@@ -36,7 +36,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
 def _run(
     entry: Callable[..., Any], device: torch.device, random: torch.Generator, n: int,
     shape: tuple[int, int, int, int], dtype: torch.dtype, neox: bool,
-) -> list[Outcome]:  # fmt: skip
+) -> list[ComparedOutput]:  # fmt: skip
     head_dim, rotated, query_heads, key_heads = shape
     longest = 50
     angles = torch.rand((longest, rotated // 2), generator=random) * 6.28

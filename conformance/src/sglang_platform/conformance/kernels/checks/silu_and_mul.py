@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, compare
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, compare
 from sglang_platform.conformance.kernels.checks.random_rows import BATCHES, generators
 from sglang_platform.conformance.kernels.checks.rms_norm import DTYPES, activations
 from sglang_platform.conformance.oracles import ops
@@ -25,7 +25,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
         def run(
             random: torch.Generator = random, n: int = n, width: int = width, dtype: torch.dtype = dtype,
             apart: bool = apart,
-        ) -> list[Outcome]:  # fmt: skip
+        ) -> list[ComparedOutput]:  # fmt: skip
             x = activations(random, n, 2 * width, dtype, device, apart)
             expected = ops.silu_and_mul(x.cpu())
             # Below -88 the exponential of float32 overflows, and the result, under 2^-119 of the factor, may be 0.

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, compare
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, compare
 from sglang_platform.conformance.kernels.checks.attention_oracle import Rule, attention
 from sglang_platform.conformance.kernels.tested import fp8_dtypes, on_some_target
 from sglang_platform.conformance.oracles.fp8 import decode
@@ -33,7 +33,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
         counts = [40] if number == 0 else counts
         a = (rank, rope, packed, counts, heads, topk, splits)
 
-        def run(a: tuple[Any, ...] = a, tag: str = f"{seed} {number}") -> list[Outcome]:
+        def run(a: tuple[Any, ...] = a, tag: str = f"{seed} {number}") -> list[ComparedOutput]:
             return _run(entry, device, tag, *a)
 
         kind = "plain" if packed is None else f"packed {packed}"
@@ -51,7 +51,7 @@ def _run(
     heads: int,
     topk: int,
     splits: int,
-) -> list[Outcome]:
+) -> list[ComparedOutput]:
     rng = random.Random(tag)
     generator = torch.Generator().manual_seed(rng.getrandbits(31))
     slots, dtype = 90, torch.bfloat16

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.kernels.case import Case, Outcome, bit_equal
+from sglang_platform.conformance.kernels.case import Case, ComparedOutput, bit_equal
 
 __all__ = ["cases"]
 
@@ -31,7 +31,9 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
         )
         kind = rng.choice(("normal", "few values", "close", "wide", "special"))
 
-        def run(a: tuple[Any, ...] = (lengths, topk, kind), tag: str = f"{seed} {number}") -> list[Outcome]:
+        def run(
+            a: tuple[Any, ...] = (lengths, topk, kind), tag: str = f"{seed} {number}"
+        ) -> list[ComparedOutput]:
             return _run(entry, device, tag, *a)
 
         yield Case(f"n={lengths} k={topk} {kind}", run)
@@ -39,7 +41,7 @@ def cases(entry: Callable[..., Any], device: torch.device, seed: int) -> Iterato
 
 def _run(
     entry: Callable[..., Any], device: torch.device, tag: str, lengths: list[int], topk: int, kind: str
-) -> list[Outcome]:
+) -> list[ComparedOutput]:
     rng = random.Random(tag)
     generator = torch.Generator().manual_seed(rng.getrandbits(31))
     tokens, width = len(lengths), max([*lengths, 1]) + rng.randrange(5)

@@ -15,14 +15,14 @@ from typing import Any
 from sglang_platform.core.contract.kernels import KernelTarget
 from sglang_platform.core.portable.triton.architecture import for_architecture
 
-__all__ = ["Launch", "pretend"]
+__all__ = ["LaunchedKernel", "pretend"]
 
 # The CUDA programming guide's limits of a grid; HIP's are not smaller.
 _GRID = (2**31 - 1, 65535, 65535)
 
 
 @dataclass
-class Launch:
+class LaunchedKernel:
     """One launch that would have happened. `kernel` is Triton's `CompiledKernel`."""
 
     name: str
@@ -59,7 +59,7 @@ _numbers: dict[str, int] = {}
 class _Driver:
     def __init__(self, target: KernelTarget, triton_target: Any) -> None:
         self.target = target
-        self.launches: list[Launch] = []
+        self.launches: list[LaunchedKernel] = []
         self.utils = _Utilities(target)
         self.launcher_cls = self._launcher
         self._triton_target = triton_target
@@ -72,7 +72,7 @@ class _Driver:
                 if not isinstance(size, int) or not 0 <= size <= limit:
                     raise ValueError(f"{src.name}: grid {axis} is {size!r}; a device takes 0 to {limit}")
             # A kernel that was loaded under an earlier driver for this target is launched under the present one.
-            _present().launches.append(Launch(src.name, (x, y, z), src.compiled, rest[4:]))
+            _present().launches.append(LaunchedKernel(src.name, (x, y, z), src.compiled, rest[4:]))
 
         return launch
 
@@ -105,7 +105,7 @@ def _present() -> _Driver:
 
 
 @contextmanager
-def pretend(target: KernelTarget) -> Iterator[list[Launch]]:
+def pretend(target: KernelTarget) -> Iterator[list[LaunchedKernel]]:
     """Runs launch wrappers inside as on `target`; yields the list of launches, in order."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import CompiledKernel

@@ -14,13 +14,17 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
+from sglang_platform.conformance.kernels.compile.fake_driver import pretend
+from sglang_platform.conformance.kernels.compile.judge import faults
+from sglang_platform.conformance.kernels.compile.machine_code import as_dict, read
+from sglang_platform.conformance.kernels.load import named
 from sglang_platform.core.contract.kernels import KernelDeclaration, KernelTarget
 
-__all__ = ["Row", "compile_all"]
+__all__ = ["CompiledKernel", "compile_all"]
 
 
 @dataclass
-class Row:
+class CompiledKernel:
     """One jitted function, as one launch of one declaration compiled it for one target.
 
     `faults`: what is wrong, empty where all is well. `excluded`: why it was not compiled. `code`: the fields of
@@ -39,7 +43,9 @@ class Row:
     excluded: str = ""
 
 
-def compile_all(declared: Sequence[KernelDeclaration], workers: int | None = None) -> Iterator[Row]:
+def compile_all(
+    declared: Sequence[KernelDeclaration], workers: int | None = None
+) -> Iterator[CompiledKernel]:
     """Every row of every target, as they come. A launch that raises becomes a row with that fault."""
     if os.environ.get("TRITON_INTERPRET") == "1":
         raise RuntimeError("compiling needs a process without TRITON_INTERPRET")
@@ -56,32 +62,28 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def compile_one(declared: KernelDeclaration, target: KernelTarget) -> list[Row]:
+def compile_one(declared: KernelDeclaration, target: KernelTarget) -> list[CompiledKernel]:
     """All launches of one declaration for one target, in this process."""
-    from sglang_platform.conformance.kernels.load import named
-
-    rows: list[Row] = []
+    rows: list[CompiledKernel] = []
     for launch, run in named(declared.launches)().items():
         reason = declared.excluded(target.name, launch)
         if reason is not None:
-            rows.append(Row(declared.name, launch, target.name, excluded=reason))
+            rows.append(CompiledKernel(declared.name, launch, target.name, excluded=reason))
             continue
         rows += _launched(declared, launch, run, target)
     return rows
 
 
-def _launched(declared: KernelDeclaration, launch: str, run: Any, target: KernelTarget) -> list[Row]:
-    from sglang_platform.conformance.kernels.compile.fake_driver import pretend
-    from sglang_platform.conformance.kernels.compile.judge import faults
-    from sglang_platform.conformance.kernels.compile.machine_code import as_dict, read
-
+def _launched(
+    declared: KernelDeclaration, launch: str, run: Any, target: KernelTarget
+) -> list[CompiledKernel]:
     try:
         with pretend(target) as launched:
             run()
     except Exception:  # noqa: BLE001 - any failure to launch or compile is a finding about the kernel
         text = traceback.format_exc(limit=-4)
-        return [Row(declared.name, launch, target.name, faults=[text[-1500:]])]
-    rows: dict[str, Row] = {}
+        return [CompiledKernel(declared.name, launch, target.name, faults=[text[-1500:]])]
+    rows: dict[str, CompiledKernel] = {}
     for one in launched:
         if one.kernel.hash in rows:
             continue
@@ -93,7 +95,7 @@ def _launched(declared: KernelDeclaration, launch: str, run: Any, target: Kernel
             else faults(code, limits, target)
         )
         metadata = one.kernel.metadata
-        rows[one.kernel.hash] = Row(
+        rows[one.kernel.hash] = CompiledKernel(
             declared.name,
             launch,
             target.name,
@@ -105,5 +107,5 @@ def _launched(declared: KernelDeclaration, launch: str, run: Any, target: Kernel
             faults=wrong,
         )
     if not rows:
-        return [Row(declared.name, launch, target.name, faults=["nothing was launched"])]
+        return [CompiledKernel(declared.name, launch, target.name, faults=["nothing was launched"])]
     return list(rows.values())

@@ -27,6 +27,7 @@ def start() -> None:
     early = [name for name in early if not name.startswith("sglang_platform.conformance.")]
     if early and "triton" not in sys.modules:
         raise RuntimeError(f"kernels were imported before the interpreter was started: {early}")
+    # They import torch and Triton; a parent that only starts the process does without.
     from sglang_platform.conformance.kernels.interpreter import language, repair, watch
 
     np.seterr(over="ignore")  # a device overflows silently

@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from sglang_platform.conformance.kernels import interpreter
+from sglang_platform.conformance.kernels.load import declarations, named
+from sglang_platform.conformance.kernels.tested import drawing_from
 
 __all__ = ["check_of", "run_cases"]
 
 
 def check_of(declared: Any) -> Any:
     """The check that a declaration names: one of the suite's, or the vendor's own."""
-    from sglang_platform.conformance.kernels.load import named
-
     if ":" in declared.check:
         return named(declared.check)
     return named(f"sglang_platform.conformance.kernels.checks.{declared.check}:cases")
@@ -30,9 +30,6 @@ def check_of(declared: Any) -> Any:
 
 def run_cases(declared: Any, device: Any, seed: int, share: int = 0, of: int = 1) -> Iterator[dict[str, Any]]:
     """The outcome of every case of one declaration, or of each `of`-th one from `share` on."""
-    from sglang_platform.conformance.kernels.load import named
-    from sglang_platform.conformance.kernels.tested import drawing_from
-
     entry = named(declared.entry)
     with drawing_from(declared):
         cases = list(check_of(declared)(entry, device, seed))
@@ -67,8 +64,6 @@ def main() -> int:
     arguments = parser.parse_args()
     interpreter.start()
     import torch
-
-    from sglang_platform.conformance.kernels.load import declarations
 
     torch.set_num_threads(1)
     share, of = (int(n) for n in arguments.share.split("/"))

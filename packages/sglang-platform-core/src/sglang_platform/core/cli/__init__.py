@@ -11,6 +11,7 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command with the arguments of this process."""
+    # Commands of other packages import `cli.output`, which brings no other command with it.
     from sglang_platform.core.cli.app import app
     from sglang_platform.core.cli.extensions import add_installed
 

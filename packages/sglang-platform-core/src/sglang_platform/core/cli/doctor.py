@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA", "doctor"]
 
+# Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
+
 SCHEMA = 1
 """The form of the `--json` document; raised where a program that reads it would have to change."""
 

@@ -16,6 +16,8 @@ from sglang_platform.core.errors import PlatformError
 
 __all__ = ["hooks"]
 
+# Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
+
 hooks = typer.Typer(help="The hooks that the installed plugins register.", no_args_is_help=True)
 
 

@@ -12,10 +12,12 @@ from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, console
 from sglang_platform.core.errors import ConfigurationError, PlatformError
 
 if TYPE_CHECKING:
-    from sglang_platform.core.inspect.hook_check.check import Row
+    from sglang_platform.core.inspect.hook_check.check import CheckedHook
     from sglang_platform.core.inspect.registrations import PluginHooks, WantedHook
 
 __all__ = ["check"]
+
+# Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
 
 _NOT_UNDERSTOOD = 2
 _HOST = "sglang"
@@ -115,7 +117,7 @@ def _installed() -> list[PluginHooks]:
     return [read_hooks(open_module(package), plugin) for package, plugin in plugins.items()]
 
 
-def _describe(row: Row) -> dict[str, Any]:
+def _describe(row: CheckedHook) -> dict[str, Any]:
     wanted = row.wanted
     return {
         "target": wanted.target,
@@ -134,7 +136,7 @@ def _describe(row: Row) -> dict[str, Any]:
     }
 
 
-def _print(rows: list[Row], host: str, unread: tuple[str, ...]) -> None:
+def _print(rows: list[CheckedHook], host: str, unread: tuple[str, ...]) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -154,7 +156,7 @@ def _print(rows: list[Row], host: str, unread: tuple[str, ...]) -> None:
         out.print(Text(f"not checked, its target is not in the source: {registration}", style="yellow"))
 
 
-def _known(row: Row) -> str:
+def _known(row: CheckedHook) -> str:
     lines = [row.why] if row.why else []
     lines += [f"now {home}" for home in row.moved_to]
     lines += [f"like it: {', '.join(row.nearest[:3])}"] if row.nearest else []

@@ -12,6 +12,8 @@ from sglang_platform.core.errors import PlatformError
 
 __all__ = ["new"]
 
+# Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
+
 
 def new(
     name: Annotated[str, typer.Argument(help="The platform's name, as in my-device.")],

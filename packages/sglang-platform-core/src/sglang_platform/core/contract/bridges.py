@@ -16,7 +16,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from sglang_platform.core.contract.capabilities import PlatformCapabilities
-from sglang_platform.core.contract.drift import Row, older_names, rows_in_force
+from sglang_platform.core.contract.drift import DriftRow, older_names, rows_in_force
 from sglang_platform.core.contract.drift_rows import BecameField, ChangedSignature
 from sglang_platform.core.contract.members import Member, contract_members, defines_contract, members_for
 from sglang_platform.core.contract.source import place_of
@@ -31,7 +31,7 @@ _SERVES = "_serves_older_names"
 class _Older(NamedTuple):
     """A method in an older form, as its class's namespace holds it."""
 
-    row: Row
+    row: DriftRow
     method: Any
 
 
@@ -65,7 +65,7 @@ def bridge_older_signature(cls: type, owner: type, row: ChangedSignature) -> Non
     _put(cls, members_for(cls)[row.member], [_Older(row, vars(owner)[row.old])])
 
 
-def _parameters_of(row: Row) -> str:
+def _parameters_of(row: DriftRow) -> str:
     return f"SGLang {row.since} and later" if row.until is None else f"SGLang {row.until} and before"
 
 
@@ -125,7 +125,7 @@ def _place_in_mro(cls: type, name: str) -> int:
     return next((i for i, klass in enumerate(cls.__mro__) if name in vars(klass)), len(cls.__mro__))
 
 
-def _owner_in_force(cls: type, row: Row) -> type | None:
+def _owner_in_force(cls: type, row: DriftRow) -> type | None:
     """The class whose older override has to be bridged on `cls`; None where none is, or one serves it already."""
     for klass in cls.__mro__:
         namespace = vars(klass)
@@ -141,7 +141,7 @@ def _owner_in_force(cls: type, row: Row) -> type | None:
     return None
 
 
-def _warn_if_unread(cls: type, today: type, row: Row) -> None:
+def _warn_if_unread(cls: type, today: type, row: DriftRow) -> None:
     """Today's name wins over an older one at or behind it in the resolution order; say so where nothing reads it."""
     behind = cls.__mro__[cls.__mro__.index(today) :]
     older = next((klass for klass in behind if row.old in vars(klass)), None)
@@ -181,7 +181,7 @@ def older_methods(host_version: str) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _for_older_host(row: Row) -> Callable[..., Any]:
+def _for_older_host(row: DriftRow) -> Callable[..., Any]:
     def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Under its own name it would call itself: today's method is the next one behind it.
         today = getattr(_behind(self, answer) if row.old == row.member else self, row.member)

@@ -168,8 +168,7 @@ class DeviceMixin:
         )
 
     def get_device_name(self, device_id: int = 0) -> str:
-        """The product name, e.g. `"NVIDIA H200"`. The diffusion runtime chooses tuned configurations by
-        it."""
+        """The product name, as its vendor writes it. The diffusion runtime chooses tuned configurations by it."""
         raise NotImplementedError(self._missing("get_device_name(device_id=0)", "the product name as a str"))
 
     def get_device_uuid(self, device_id: int = 0) -> str:

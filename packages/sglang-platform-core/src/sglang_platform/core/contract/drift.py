@@ -15,15 +15,15 @@ from sglang_platform.core.contract.drift_rows import (
     BecameField,
     BecameKind,
     ChangedSignature,
+    DriftRow,
     Renamed,
-    Row,
     checked,
 )
 
-__all__ = ["TABLE", "Renamed", "Row", "older_name", "older_names", "older_signature", "rows_in_force"]
+__all__ = ["TABLE", "DriftRow", "Renamed", "older_name", "older_names", "older_signature", "rows_in_force"]
 
 # fmt: off
-TABLE: tuple[Row, ...] = checked((
+TABLE: tuple[DriftRow, ...] = checked((
     BecameKind("get_mha_kv_pool_cls", "get_kv_pool_cls", "0.5.11", "0.5.21", kind="mha"),
     BecameKind("get_mla_kv_pool_cls", "get_kv_pool_cls", "0.5.11", "0.5.21", kind="mla"),
     BecameKind("get_dsa_kv_pool_cls", "get_kv_pool_cls", "0.5.13", "0.5.21", kind="dsa"),
@@ -41,12 +41,12 @@ TABLE: tuple[Row, ...] = checked((
 # fmt: on
 
 
-def older_names() -> tuple[Row, ...]:
+def older_names() -> tuple[DriftRow, ...]:
     """The rows of names that the contract does not have."""
     return tuple(row for row in TABLE if row.old != row.member)
 
 
-def older_name(name: str) -> Row | None:
+def older_name(name: str) -> DriftRow | None:
     """The row of an older name, or None where `name` never was one."""
     return next((row for row in older_names() if row.old == name), None)
 
@@ -59,6 +59,6 @@ def older_signature(name: str, parameters: tuple[str, ...]) -> ChangedSignature 
     return None
 
 
-def rows_in_force(host_version: str) -> tuple[Row, ...]:
+def rows_in_force(host_version: str) -> tuple[DriftRow, ...]:
     """The older forms that a host of this version calls."""
     return tuple(row for row in TABLE if row.in_force(host_version))

@@ -17,7 +17,7 @@ from sglang_platform.core.contract.signatures import broken_calls, without_annot
 from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.errors import ContractError
 
-__all__ = ["BecameField", "BecameKind", "ChangedSignature", "Renamed", "Row", "checked"]
+__all__ = ["BecameField", "BecameKind", "ChangedSignature", "DriftRow", "Renamed", "checked"]
 
 
 def _release(version: str) -> tuple[int, ...]:
@@ -25,7 +25,7 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Row:
+class DriftRow:
     """What every row says."""
 
     old: str
@@ -73,7 +73,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Renamed(Row):
+class Renamed(DriftRow):
     """The same method under another name."""
 
     def older_parameters(self, today: inspect.Signature | None) -> inspect.Signature:
@@ -87,7 +87,7 @@ class Renamed(Row):
 
 
 @dataclass(frozen=True)
-class BecameKind(Row):
+class BecameKind(DriftRow):
     """A method without parameters became one kind of another method: `old()` is `member(kind=...)`."""
 
     kind: str
@@ -109,7 +109,7 @@ class BecameKind(Row):
 
 
 @dataclass(frozen=True)
-class BecameField(Row):
+class BecameField(DriftRow):
     """A method that answered yes or no became a field of `capabilities`."""
 
     field: str
@@ -123,7 +123,7 @@ class BecameField(Row):
 
 
 @dataclass(frozen=True)
-class ChangedSignature(Row):
+class ChangedSignature(DriftRow):
     """A method took other parameters; `old` and `member` differ where it changed its name with them.
 
     Both forms are read from the adapters: the parameters behind the first are those of the form that is called.
@@ -174,7 +174,7 @@ def _behind_the_first(adapter: Callable[..., Any]) -> inspect.Signature:
 _KINDS = (Renamed, BecameKind, BecameField, ChangedSignature)
 
 
-def checked(rows: Iterable[Row]) -> tuple[Row, ...]:
+def checked(rows: Iterable[DriftRow]) -> tuple[DriftRow, ...]:
     """The rows as a table. Raises ContractError for a row of no known kind, and for two rows that claim one name in one
     release."""
     table = tuple(rows)

@@ -259,7 +259,7 @@ class MMPlatform(DeviceMixin):
         return self._cuda_major() == 12
 
     def is_gfx1151(self) -> bool:
-        """An AMD device of architecture gfx1151."""
+        """An AMD device of the architecture in the method's name."""
         return False
 
     def _cuda_major(self) -> int | None:

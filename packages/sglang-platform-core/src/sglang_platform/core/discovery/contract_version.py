@@ -44,8 +44,8 @@ def check_contract_version(record: EntryPointRecord) -> None:
             plugin=record.origin,
             why=f"its metadata states {record.name} = {stated} in {CONTRACT_GROUP}; nothing of it was imported",
             fix=(
-                "pip install --upgrade sglang-platform-core"
+                "install a matching version of sglang-platform-core"
                 if int(number[1]) > CONTRACT_VERSION
-                else f"pip install --upgrade {distribution}, or install the sglang-platform-core it was built for"
+                else f"install a matching version of {distribution}, or the sglang-platform-core it was built for"
             ),
         )

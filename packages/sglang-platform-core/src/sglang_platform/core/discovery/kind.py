@@ -17,6 +17,9 @@ from sglang_platform.core.host import DIFFUSION_RUNTIME, LLM_RUNTIME, HostRuntim
 
 __all__ = ["DIFFUSION", "KINDS", "PLUGIN_GROUPS", "SRT", "PlatformKind", "installed_plugins"]
 
+# Imports inside functions: the contract takes longer to import than all of discovery, and a process that only lists
+# plugins does without.
+
 
 @dataclass(frozen=True)
 class PlatformKind:
@@ -53,7 +56,6 @@ class PlatformKind:
     """Whether the host takes only platforms whose `_enum` is OOT from outside."""
 
 
-# The contract takes longer to import than all of discovery: a process that only lists plugins does without.
 def _srt_base() -> type:
     from sglang_platform.core.contract.srt import SRTPlatform
 

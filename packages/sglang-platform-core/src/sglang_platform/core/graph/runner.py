@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from sglang_platform.core.attention.batch import ForwardBatch, ForwardMode
+
 if TYPE_CHECKING:
     import torch
 
@@ -159,8 +161,6 @@ class GraphRunner:
 
     def _static_batch(self, bucket: int) -> Any:
         """A decode batch of `bucket` rows that lives in the static inputs."""
-        from sglang_platform.core.attention.batch import ForwardBatch, ForwardMode
-
         inputs = self.inputs
         return ForwardBatch(
             forward_mode=ForwardMode.DECODE,

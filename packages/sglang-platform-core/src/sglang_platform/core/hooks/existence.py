@@ -98,6 +98,7 @@ def _compiled(module: str) -> tuple[CodeType, bytes] | None:
 
 @functools.cache
 def _lookup() -> Lookup:
+    # Loaded with the first target that the compiled code does not show: see `check`.
     from sglang_platform.core.source.environment import Environment
     from sglang_platform.core.source.lookup import Lookup
 

@@ -22,11 +22,11 @@ from typing import Any
 
 from sglang_platform.core.portable.triton.architecture import Architecture, ByHead, Launch
 
-__all__ = ["CudaArchitecture", "DecodeShape", "ExtendShape", "IndexShape"]
+__all__ = ["CudaArchitecture", "CudaDecodeShape", "CudaExtendShape", "CudaIndexShape"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecodeShape:
+class CudaDecodeShape:
     """Tokens of a block, most query heads of a program, warps, pipeline stages, and the programs per processor that
     splitting aims at."""
 
@@ -42,7 +42,7 @@ class DecodeShape:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExtendShape:
+class CudaExtendShape:
     """Queries and keys of a block, warps, pipeline stages."""
 
     block_m: int
@@ -56,7 +56,7 @@ class ExtendShape:
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndexShape:
+class CudaIndexShape:
     """Keys of a block, warps, pipeline stages."""
 
     block_n: int
@@ -80,6 +80,6 @@ class CudaArchitecture(Architecture):
     store: Launch
     move: Launch
     quantise: Launch
-    decode: ByHead[DecodeShape]
-    extend: ByHead[ExtendShape]
-    index: IndexShape
+    decode: ByHead[CudaDecodeShape]
+    extend: ByHead[CudaExtendShape]
+    index: CudaIndexShape

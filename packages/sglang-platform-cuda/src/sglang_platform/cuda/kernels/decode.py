@@ -32,7 +32,7 @@ from sglang_platform.core.portable.triton.attention_shapes import (
     split_count,
 )
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
-from sglang_platform.cuda.kernels.architecture import CudaArchitecture, DecodeShape
+from sglang_platform.cuda.kernels.architecture import CudaArchitecture, CudaDecodeShape
 from sglang_platform.cuda.kernels.merge import merge_splits
 from sglang_platform.cuda.kernels.packed_rows import packed_latent, packed_rest
 from sglang_platform.cuda.kernels.stored_rows import load_rows, stored_kv
@@ -228,7 +228,7 @@ def paged_decode(
     return out
 
 
-def _shape(record: CudaArchitecture, dim: int, latent: bool, dtype: torch.dtype) -> DecodeShape:
+def _shape(record: CudaArchitecture, dim: int, latent: bool, dtype: torch.dtype) -> CudaDecodeShape:
     shape = record.decode.choose(dim, latent)
     if dtype == torch.float32:
         # Twice the bytes per element, and no tensor core to feed.

@@ -29,7 +29,7 @@ from sglang_platform.core.portable.triton.attention_shapes import (
     shares_values,
 )
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
-from sglang_platform.cuda.kernels.architecture import CudaArchitecture, ExtendShape
+from sglang_platform.cuda.kernels.architecture import CudaArchitecture, CudaExtendShape
 from sglang_platform.cuda.kernels.stored_rows import load_rows, stored_kv
 from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
 
@@ -243,10 +243,12 @@ def paged_extend(
     return out
 
 
-def _shape(record: CudaArchitecture, dim: int, latent: bool, widens: bool, dtype: torch.dtype) -> ExtendShape:
+def _shape(
+    record: CudaArchitecture, dim: int, latent: bool, widens: bool, dtype: torch.dtype
+) -> CudaExtendShape:
     """`widens`: 8-bit codes are widened in integer arithmetic, which takes registers from the accumulator."""
     shape = record.extend.choose(dim, latent)
     if dtype == torch.float32:
         # Twice the bytes per element, and no tensor core to feed.
-        return ExtendShape(block_m=16, block_n=16, warps=4, stages=1)
+        return CudaExtendShape(block_m=16, block_n=16, warps=4, stages=1)
     return replace(shape, block_m=64) if widens and shape.block_m > 64 else shape

@@ -10,7 +10,7 @@ import triton.language as tl
 
 from sglang_platform.cuda.kernels.fp8 import FP8_FORMATS, converts_fp8, from_fp8_codes
 
-__all__ = ["StoredKV", "load_rows", "stored_kv"]
+__all__ = ["CudaStoredKV", "load_rows", "stored_kv"]
 
 
 @triton.jit
@@ -24,7 +24,7 @@ def load_rows(ptr, offsets, mask, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexp
     return values
 
 
-class StoredKV(NamedTuple):
+class CudaStoredKV(NamedTuple):
     """Caches as a kernel reads them: fp8 as bytes with the format's name, anything else as it is with ""."""
 
     k: torch.Tensor
@@ -33,7 +33,7 @@ class StoredKV(NamedTuple):
     in_hardware: bool
 
 
-def stored_kv(k: torch.Tensor, v: torch.Tensor, packed: torch.dtype | None = None) -> StoredKV:
+def stored_kv(k: torch.Tensor, v: torch.Tensor, packed: torch.dtype | None = None) -> CudaStoredKV:
     """Raises ValueError where the last dimension is not contiguous or keys and values differ in dtype."""
     if k.dtype != v.dtype or k.stride(-1) != 1 or v.stride(-1) != 1:
         raise ValueError(
@@ -46,6 +46,6 @@ def stored_kv(k: torch.Tensor, v: torch.Tensor, packed: torch.dtype | None = Non
             raise ValueError(
                 f"{dtype} is no type of a cache on these devices ({', '.join(map(str, FP8_FORMATS))})"
             )
-        return StoredKV(k, v, "", False)
+        return CudaStoredKV(k, v, "", False)
     name = FP8_FORMATS[dtype]
-    return StoredKV(k.view(torch.uint8), v.view(torch.uint8), name, converts_fp8(k.device, name))
+    return CudaStoredKV(k.view(torch.uint8), v.view(torch.uint8), name, converts_fp8(k.device, name))

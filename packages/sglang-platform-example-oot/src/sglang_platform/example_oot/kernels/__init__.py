@@ -40,9 +40,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sglang_platform.example_oot.kernels import (
-        library,  # here, for it imports torch and this package does not
-    )
+    # It imports torch, and this package does not.
+    from sglang_platform.example_oot.kernels import library
 
     value = library.backend if name == "backend" else library.operator(name)
     globals()[name] = value

@@ -10,9 +10,12 @@ import os
 import sys
 import threading
 
+from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.example_oot.torch_device.name import NAME
 
 __all__ = ["NAME", "open_device"]
+
+# Imports inside functions: they import torch, or lead to it, and the name is read without.
 
 _lock = threading.Lock()
 _device_type: str | None = None
@@ -33,7 +36,6 @@ def open_device() -> str:
 
 
 def _open() -> str:
-    from sglang_platform.core.errors import ConfigurationError
     from sglang_platform.example_oot.kernels import library
 
     wish = os.environ.get("SGLANG_EXAMPLE_OOT_DEVICE", NAME)

@@ -17,13 +17,13 @@ from typing import Any
 
 from sglang_platform.core.portable.triton.architecture import Architecture, ByHead, Launch
 
-__all__ = ["DecodeShape", "ExtendShape", "IndexShape", "RocmArchitecture"]
+__all__ = ["RocmArchitecture", "RocmDecodeShape", "RocmExtendShape", "RocmIndexShape"]
 
 _ROWS_PER_MATRIX_INSTRUCTION = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecodeShape:
+class RocmDecodeShape:
     """Tokens of a block, most query heads of a program, waves of a program, pipeline stages, programs per compute unit
     that splitting aims at, and how many waves a SIMD is to hold at once."""
 
@@ -45,7 +45,7 @@ class DecodeShape:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExtendShape:
+class RocmExtendShape:
     """Queries and keys of a block, waves of a program, pipeline stages, and how many waves a SIMD is to hold."""
 
     block_m: int
@@ -65,7 +65,7 @@ class ExtendShape:
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndexShape:
+class RocmIndexShape:
     """Keys of a block, waves of a program, pipeline stages."""
 
     block_n: int
@@ -95,7 +95,7 @@ class RocmArchitecture(Architecture):
     store: Launch
     move: Launch
     quantise: Launch
-    decode: ByHead[DecodeShape]
-    decode_latent_fp8: DecodeShape
-    extend: ByHead[ExtendShape]
-    index: IndexShape
+    decode: ByHead[RocmDecodeShape]
+    decode_latent_fp8: RocmDecodeShape
+    extend: ByHead[RocmExtendShape]
+    index: RocmIndexShape

@@ -32,7 +32,7 @@ from sglang_platform.core.portable.triton.attention_shapes import (
     split_count,
 )
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
-from sglang_platform.rocm.kernels.architecture import DecodeShape, RocmArchitecture
+from sglang_platform.rocm.kernels.architecture import RocmArchitecture, RocmDecodeShape
 from sglang_platform.rocm.kernels.merge import merge_splits
 from sglang_platform.rocm.kernels.packed_rows import packed_latent, packed_rest
 from sglang_platform.rocm.kernels.stored_rows import load_rows, stored_kv
@@ -235,7 +235,7 @@ def paged_decode(
 
 def _shape(
     record: RocmArchitecture, dim: int, latent: bool, eight_bit: bool, dtype: torch.dtype
-) -> DecodeShape:
+) -> RocmDecodeShape:
     shape = record.decode.choose(dim, latent)
     if dtype == torch.float32:
         # Twice the bytes per element, and no matrix core to feed.

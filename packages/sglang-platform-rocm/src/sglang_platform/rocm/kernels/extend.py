@@ -29,7 +29,7 @@ from sglang_platform.core.portable.triton.attention_shapes import (
     shares_values,
 )
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
-from sglang_platform.rocm.kernels.architecture import ExtendShape, RocmArchitecture
+from sglang_platform.rocm.kernels.architecture import RocmArchitecture, RocmExtendShape
 from sglang_platform.rocm.kernels.stored_rows import load_rows, stored_kv
 from sglang_platform.rocm.kernels.tuning import ARCHITECTURES
 
@@ -249,10 +249,12 @@ def paged_extend(
     return out
 
 
-def _shape(record: RocmArchitecture, dim: int, latent: bool, widens: bool, dtype: torch.dtype) -> ExtendShape:
+def _shape(
+    record: RocmArchitecture, dim: int, latent: bool, widens: bool, dtype: torch.dtype
+) -> RocmExtendShape:
     """`widens`: 8-bit codes are widened in integer arithmetic, which takes registers from the accumulator."""
     shape = record.extend.choose(dim, latent)
     if dtype == torch.float32:
         # Twice the bytes per element, and no matrix core to feed.
-        return ExtendShape(block_m=16, block_n=16, warps=4, stages=1, waves_per_eu=2)
+        return RocmExtendShape(block_m=16, block_n=16, warps=4, stages=1, waves_per_eu=2)
     return replace(shape, block_m=64) if widens and shape.block_m > 64 else shape

@@ -26,7 +26,7 @@ from sglang_platform.core.source.scope import ClassScope, is_accessory
 from sglang_platform.core.source.signatures import bare_parameters, decorators, yields
 from sglang_platform.core.source.values import dotted
 
-__all__ = ["Shape", "ShapeBuilder", "UnreadableClass"]
+__all__ = ["ClassShape", "ShapeBuilder", "UnreadableClass"]
 
 _CONTRACT = "sglang_platform.core.contract."
 _KEPT = {"classmethod", "staticmethod"}
@@ -43,7 +43,7 @@ class UnreadableClass(Exception):
     """The source does not show the class, or not what it stands on; the text says which."""
 
 
-class Shape(NamedTuple):
+class ClassShape(NamedTuple):
     """A class that was rebuilt."""
 
     cls: type
@@ -54,7 +54,7 @@ class Shape(NamedTuple):
     """Bases of it or of its bases that could not be read, and are left out."""
 
 
-class Found(NamedTuple):
+class ReadClass(NamedTuple):
     """A class in the source."""
 
     address: Address
@@ -70,7 +70,7 @@ class ShapeBuilder:
         self._built: dict[Address, type | Exception] = {}
         self._unknown: list[str] = []
 
-    def build(self, module: str, path: str) -> Shape:
+    def build(self, module: str, path: str) -> ClassShape:
         """The class `path` of `module`. Raises UnreadableClass, and ContractError where the contract refuses it."""
         found = self._find(Address(module, tuple(path.split("."))))
         if found is None:
@@ -82,17 +82,17 @@ class ShapeBuilder:
         messages = [
             str(warning.message) for warning in caught if issubclass(warning.category, DeprecationWarning)
         ]
-        return Shape(cls, tuple(dict.fromkeys(messages)), tuple(self._unknown))
+        return ClassShape(cls, tuple(dict.fromkeys(messages)), tuple(self._unknown))
 
-    def _find(self, address: Address) -> Found | None:
+    def _find(self, address: Address) -> ReadClass | None:
         """The class of this name, followed to where it is written."""
         answer = self._lookup.find(address)
         if not isinstance(answer, Definition):
             return None
         module, scope = self._lookup.module_of(answer), self._lookup.class_scope(answer)
-        return Found(answer.address, module, scope) if module is not None and scope is not None else None
+        return ReadClass(answer.address, module, scope) if module is not None and scope is not None else None
 
-    def _class(self, found: Found) -> type:
+    def _class(self, found: ReadClass) -> type:
         if found.address not in self._built:
             self._built[found.address] = UnreadableClass(f"{found.scope.node.name} is a base of itself")
             try:
@@ -105,7 +105,7 @@ class ShapeBuilder:
             raise made
         return made
 
-    def _make(self, found: Found) -> type:
+    def _make(self, found: ReadClass) -> type:
         module, node = found.module, found.scope.node
         if f"{module.name}.".startswith(_CONTRACT):
             return getattr(importlib.import_module(module.name), node.name)  # type: ignore[no-any-return]
@@ -149,7 +149,7 @@ def _is_standard(module: str) -> bool:
     return module.partition(".")[0] in sys.stdlib_module_names
 
 
-def _body(found: Found, bases: tuple[type, ...]) -> list[ast.stmt]:
+def _body(found: ReadClass, bases: tuple[type, ...]) -> list[ast.stmt]:
     """A statement for each public name of the class, those that are set on it from outside included."""
     nodes = {name: bindings[-1].node for name, bindings in found.scope.names.items()}
     nodes.update(dict.fromkeys(found.module.scope.set_on.get(found.scope.node.name, ())))

@@ -11,7 +11,7 @@ from sglang_platform.core.contract.drift import rows_in_force
 from sglang_platform.core.contract.members import defines_contract, kind_of, public_names
 from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.errors import ContractError, PluginOrigin
-from sglang_platform.core.inspect.doctor.class_shape import Shape
+from sglang_platform.core.inspect.doctor.class_shape import ClassShape
 from sglang_platform.core.inspect.doctor.finding import Finding
 from sglang_platform.core.inspect.doctor.host_source import HostSource
 
@@ -26,7 +26,7 @@ def refused_class(error: ContractError, origin: PluginOrigin) -> Finding:
     return Finding("contract-broken", "problem", error.what, origin, error.why, error.fix)
 
 
-def examine_core_class(shape: Shape, origin: PluginOrigin, host: HostSource | None) -> Iterator[Finding]:
+def examine_core_class(shape: ClassShape, origin: PluginOrigin, host: HostSource | None) -> Iterator[Finding]:
     """Older names that are still served, and overrides that the installed SGLang does not call."""
     for message in shape.warnings:
         what, _, rest = message.partition(". ")

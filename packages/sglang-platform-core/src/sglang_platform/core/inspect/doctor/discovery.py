@@ -231,7 +231,7 @@ def _versions() -> Iterator[Finding]:
             "sglang-platform-core is not installed as a distribution",
             None,
             "it is importable, but has no metadata: SGLang cannot find it, and runs no code of this project",
-            "pip install sglang-platform-core (-e for development)",
+            "pip install the folder of sglang-platform-core (-e for development)",
         )
     distributions = {record.origin.distribution for record in scan.scan().records}
     for name in sorted({"sglang-platform-core", *filter(None, distributions)}):
@@ -242,7 +242,7 @@ def _versions() -> Iterator[Finding]:
                 f"{name} {installed_version(name)} needs {wanted}, and {found} is installed",
                 None,
                 "the two are not made for each other",
-                f"pip install --upgrade {name}, or pip install '{wanted}'",
+                f"install a matching version of {name}, or pip install '{wanted}'",
             )
 
 

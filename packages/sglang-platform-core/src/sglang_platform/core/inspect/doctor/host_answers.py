@@ -17,7 +17,7 @@ from sglang_platform.core.source.search import find, interpreter_flags
 __all__ = ["ask_host", "examine_answers"]
 
 _SECONDS = 600
-_PROBE = "import sys; from sglang_platform.core.inspect.doctor.host_probe import main; main(sys.argv[1])"
+_PROBE = "import sys; from sglang_platform.core.hosts.sglang.srt.probe import main; main(sys.argv[1])"
 
 
 def ask_host() -> dict[str, Any] | None:

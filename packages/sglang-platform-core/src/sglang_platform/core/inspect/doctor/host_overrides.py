@@ -8,7 +8,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 
-from sglang_platform.core.contract.drift import Row, older_name, older_names
+from sglang_platform.core.contract.drift import DriftRow, older_name, older_names
 from sglang_platform.core.contract.members import kind_of
 from sglang_platform.core.contract.members import public_names as contract_names
 from sglang_platform.core.contract.signatures import bound_signature, broken_calls, without_annotations
@@ -144,7 +144,9 @@ def _unknown(
         )
 
 
-def _older(what: str, row: Row, defined: set[str], known: frozenset[str], origin: PluginOrigin) -> Finding:
+def _older(
+    what: str, row: DriftRow, defined: set[str], known: frozenset[str], origin: PluginOrigin
+) -> Finding:
     why = f"{row.old}() was {row.when}; nothing says so when the class is made"
     if row.member in defined and row.member in known:
         fix = "nothing to do, as long as the plugin serves those releases too"

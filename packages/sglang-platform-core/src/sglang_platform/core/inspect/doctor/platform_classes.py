@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sglang_platform.core.contract.device import DeviceMixin
 from sglang_platform.core.errors import ContractError, PluginOrigin
 from sglang_platform.core.hooks.targets import MissingModule, parse, resolve
-from sglang_platform.core.inspect.doctor.class_shape import Shape, ShapeBuilder, UnreadableClass
+from sglang_platform.core.inspect.doctor.class_shape import ClassShape, ShapeBuilder, UnreadableClass
 from sglang_platform.core.inspect.doctor.core_overrides import examine_core_class, refused_class
 from sglang_platform.core.inspect.doctor.finding import Finding
 from sglang_platform.core.inspect.doctor.host_overrides import examine_host_class
@@ -42,7 +42,7 @@ def examine_platform_classes(lookup: Lookup) -> Iterator[Finding]:
             yield from _examine(shape, named, host)
 
 
-def _examine(shape: Shape, named: PlatformLocation, host: HostSource | None) -> Iterator[Finding]:
+def _examine(shape: ClassShape, named: PlatformLocation, host: HostSource | None) -> Iterator[Finding]:
     if issubclass(shape.cls, DeviceMixin):
         yield from examine_core_class(shape, named.origin, host)
     elif host is not None and any(map(is_hosts, shape.cls.__mro__)):
@@ -56,7 +56,7 @@ def _examine(shape: Shape, named: PlatformLocation, host: HostSource | None) -> 
         yield _unread(named.origin, f"of the bases of {named.location}, no source was found for {left_out}")
 
 
-def _shape(builder: ShapeBuilder, named: PlatformLocation) -> Shape:
+def _shape(builder: ShapeBuilder, named: PlatformLocation) -> ClassShape:
     refusals = []
     for module, path in named.candidates():
         try:

@@ -30,14 +30,14 @@ from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.signatures import difference
 from sglang_platform.core.source.tree import SourceTree
 
-__all__ = ["Row", "Verdict", "check"]
+__all__ = ["CheckedHook", "Verdict", "check"]
 
 _HELD = "HookRegistry searches for what holds the original; `hooks report` tells in each process whether it was reached"
 
 Verdict = Literal["exists", "changed", "bypassed", "moved", "missing", "unknown"]
 
 
-class Row(NamedTuple):
+class CheckedHook(NamedTuple):
     """What became of one target in the host."""
 
     wanted: WantedHook
@@ -59,7 +59,9 @@ class Row(NamedTuple):
         return self.wanted.required and self.verdict not in ("exists", "unknown")
 
 
-def check(hooks: Iterable[WantedHook], host: SourceTree, since: SourceTree | None = None) -> list[Row]:
+def check(
+    hooks: Iterable[WantedHook], host: SourceTree, since: SourceTree | None = None
+) -> list[CheckedHook]:
     """One row per hook, in order.
 
     ``exists``    the module has the attribute, and a caller can reach it
@@ -92,10 +94,10 @@ class _Checker:
         self._earlier_label = since.label if since is not None else ""
         self._callers = Callers(host, self._lookup)
 
-    def row(self, wanted: WantedHook, target: Target) -> Row:
+    def row(self, wanted: WantedHook, target: Target) -> CheckedHook:
         top = target.key.partition(".")[0]
         if not self._host.has(top) and not nearest(top, self._host.top_packages):
-            return Row(wanted, "unknown", f"{top!r} is not part of {self._host.label}")
+            return CheckedHook(wanted, "unknown", f"{top!r} is not part of {self._host.label}")
         address = _split(target, self._host)
         if isinstance(address, Absent):
             return self._lost(wanted, target, None, address)
@@ -107,7 +109,7 @@ class _Checker:
             if isinstance(earlier, Definition) and earlier.nodes:
                 why = f"{self._earlier_label} defines it, no class or module of this release does"
                 return self._lost(wanted, target, address, Absent(why))
-            return Row(wanted, "unknown", answer.why)
+            return CheckedHook(wanted, "unknown", answer.why)
         return self._found(wanted, target, answer)
 
     def _before(self, target: Target) -> Definition | None:
@@ -118,7 +120,9 @@ class _Checker:
         answer = self._earlier.find(address) if isinstance(address, Address) else None
         return answer if isinstance(answer, Definition) else None
 
-    def _lost(self, wanted: WantedHook, target: Target, address: Address | None, absent: Absent) -> Row:
+    def _lost(
+        self, wanted: WantedHook, target: Target, address: Address | None, absent: Absent
+    ) -> CheckedHook:
         earlier = self._before(target)
         unclear = address is None or (
             target.module is None and absent.holder is None and len(address.path) > 1
@@ -134,10 +138,10 @@ class _Checker:
                 change = self._difference(earlier, home)
                 notes += [f"its signature is another one there: {change}"] if change else []
             homes = tuple(map(str, found.homes))
-            return Row(wanted, "moved", absent.why, None, None, homes, notes=tuple(notes))
+            return CheckedHook(wanted, "moved", absent.why, None, None, homes, notes=tuple(notes))
         why = "; ".join(one for one in (absent.why, found.why) if one)
         names = tuple(dict.fromkeys((*found.nearest, *absent.nearest)))
-        return Row(wanted, "missing", why, nearest=names, notes=tuple(notes))
+        return CheckedHook(wanted, "missing", why, nearest=names, notes=tuple(notes))
 
     def _guess(self, target: Target, earlier: Definition | None) -> Address:
         """Module and path of a target whose module is gone: as written, as it was, or by the case of the names."""
@@ -150,8 +154,10 @@ class _Checker:
             count = next((i for i, part in enumerate(parts[:-1]) if part[:1].isupper()), len(parts) - 1)
         return Address(".".join(parts[:count]), tuple(parts[count:]))
 
-    def _found(self, wanted: WantedHook, target: Target, definition: Definition) -> Row:
-        row = Row(wanted, "exists", defined_at=str(definition.address), notes=tuple(_notes(definition)))
+    def _found(self, wanted: WantedHook, target: Target, definition: Definition) -> CheckedHook:
+        row = CheckedHook(
+            wanted, "exists", defined_at=str(definition.address), notes=tuple(_notes(definition))
+        )
         node = definition.node
         row = row._replace(line=getattr(node, "lineno", None))
         if wanted.hook is not None:

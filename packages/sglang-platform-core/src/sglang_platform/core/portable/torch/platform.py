@@ -86,6 +86,7 @@ class TorchSRTPlatform(SRTPlatform):
         """torch.distributed, or None where the host's own communicators are to serve."""
         if not self._parts.own("communicator"):
             return None
+        # It imports torch, which the platform class does not.
         from sglang_platform.core.distributed.torch_group import TorchGroupCommunicator
 
         return TorchGroupCommunicator

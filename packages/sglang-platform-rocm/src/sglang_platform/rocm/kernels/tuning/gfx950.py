@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from sglang_platform.core.portable.triton.architecture import ByHead, Launch, LaunchShapes
-from sglang_platform.rocm.kernels.architecture import DecodeShape, ExtendShape, IndexShape, RocmArchitecture
+from sglang_platform.rocm.kernels.architecture import (
+    RocmArchitecture,
+    RocmDecodeShape,
+    RocmExtendShape,
+    RocmIndexShape,
+)
 
 __all__ = ["RECORD"]
 
@@ -25,17 +30,17 @@ RECORD = RocmArchitecture(
     move=Launch(8192, 8),
     quantise=Launch(2048, 8),
     decode=ByHead(
-        narrow=DecodeShape(block_n=128, block_h=16, warps=4, stages=2),
-        middle=DecodeShape(block_n=64, block_h=16, warps=4, stages=2),
-        wide=DecodeShape(block_n=32, block_h=16, warps=4, stages=2),
-        latent=DecodeShape(block_n=32, block_h=16, warps=4, stages=2, waves=1, waves_per_eu=1),
+        narrow=RocmDecodeShape(block_n=128, block_h=16, warps=4, stages=2),
+        middle=RocmDecodeShape(block_n=64, block_h=16, warps=4, stages=2),
+        wide=RocmDecodeShape(block_n=32, block_h=16, warps=4, stages=2),
+        latent=RocmDecodeShape(block_n=32, block_h=16, warps=4, stages=2, waves=1, waves_per_eu=1),
     ),
-    decode_latent_fp8=DecodeShape(block_n=16, block_h=16, warps=4, stages=1, waves=1, waves_per_eu=1),
+    decode_latent_fp8=RocmDecodeShape(block_n=16, block_h=16, warps=4, stages=1, waves=1, waves_per_eu=1),
     extend=ByHead(
-        narrow=ExtendShape(block_m=128, block_n=64, warps=4, stages=2, waves_per_eu=1),
-        middle=ExtendShape(block_m=128, block_n=64, warps=8, stages=2, waves_per_eu=1),
-        wide=ExtendShape(block_m=64, block_n=32, warps=8, stages=2, waves_per_eu=1),
-        latent=ExtendShape(block_m=16, block_n=16, warps=8, stages=2, waves_per_eu=2),
+        narrow=RocmExtendShape(block_m=128, block_n=64, warps=4, stages=2, waves_per_eu=1),
+        middle=RocmExtendShape(block_m=128, block_n=64, warps=8, stages=2, waves_per_eu=1),
+        wide=RocmExtendShape(block_m=64, block_n=32, warps=8, stages=2, waves_per_eu=1),
+        latent=RocmExtendShape(block_m=16, block_n=16, warps=8, stages=2, waves_per_eu=2),
     ),
-    index=IndexShape(block_n=64, warps=4, stages=2),
+    index=RocmIndexShape(block_n=64, warps=4, stages=2),
 )

@@ -1,7 +1,5 @@
-"""Run in a process of its own: starts SGLang's platform as a launch does, and writes down what it answers.
-
-The one module here that imports SGLang.
-"""
+"""The program behind `sglang-platform doctor --deep`: starts SGLang's platform as a launch does, and writes down what
+it answers. `inspect.doctor.host_answers` runs it in a process of its own."""
 
 from __future__ import annotations
 
@@ -13,6 +11,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from sglang_platform.core.discovery import current
 from sglang_platform.core.errors import LaunchRefused, PlatformError
 
 __all__ = ["main"]
@@ -53,8 +52,6 @@ def _ask(answers: dict[str, Any]) -> None:
 
 
 def _core(platform: Any) -> dict[str, Any]:
-    from sglang_platform.core.discovery import current
-
     try:
         ours = current.current_platform
         identity = _identity(ours)
