@@ -125,7 +125,7 @@ def test_a_renamed_platform_method(
 
     assert asked_in_older_forms(INVENTED) - asked_in_older_forms(LAST) == {"get_speculative_worker_class"}
     host_source = type("Host", (), {"version": INVENTED})()
-    assert core_overrides._served_under_older_names(host_source) == {"get_speculative_worker_cls"}
+    assert "get_speculative_worker_cls" in core_overrides._served_under_older_names(host_source)
 
 
 def test_a_changed_signature(drifted: Callable[[Row], None]) -> None:
