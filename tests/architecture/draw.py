@@ -1,19 +1,19 @@
 """Draw the import graph of the rooms into `docs/import_graph.svg`: `python tests/architecture/draw.py`.
 
-Rooms are boxes in layers, each above all that it imports. An arrow carries the number of imports. Left out are arrows
-that others imply: where `cli` imports `inspect` and `inspect` imports `errors`, no arrow is drawn from `cli` to
-`errors`. The same sources give the same bytes.
+Rooms are boxes in layers, each above all that it imports. Left out are arrows that others imply: where `cli` imports
+`inspect` and `inspect` imports `errors`, no arrow is drawn from `cli` to `errors`. How many imports an arrow stands for
+is not drawn, so that the picture changes only where an arrow comes or goes. The same sources give the same bytes.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from import_graph import ROOT, Graph, Import, circles, our_graph
 from layers import Drawing, lay_out, needed_arrows
-from rooms import BESIDE_CORE, CORE_ROOMS, PUBLIC_NAMES, room_of
+from rooms import BESIDE_CORE, CORE_ROOMS, room_of
 
 __all__ = ["PICTURE", "arrows_between_rooms", "picture"]
 
@@ -21,48 +21,42 @@ PICTURE = ROOT / "docs" / "import_graph.svg"
 
 WIDTH, MARGIN = 800, 16
 BOX_HEIGHT, LAYER_HEIGHT, TOP = 34, 92, 144
-LABEL, PORT = 26, 13  # between arrows that leave a box, and that reach one
+PORT = 13  # between arrows that leave or reach one side of a box
 LETTER = 7.4  # width of one, in the font of the room names
 SPECIAL = {"hosts": "imports SGLang"}
 
 
-def arrows_between_rooms(imports: Iterable[Import]) -> dict[tuple[str, str], int]:
-    """How many imports go from one room to another; of all kinds, those inside functions and for types as well."""
-    counted = Counter((room_of(one.importer), room_of(one.imported)) for one in imports)
-    return {(above, below): count for (above, below), count in sorted(counted.items()) if above != below}
+def arrows_between_rooms(imports: Iterable[Import]) -> set[tuple[str, str]]:
+    """Which room imports which; imports of all kinds, those inside functions and for types as well."""
+    return {
+        (above, below)
+        for one in imports
+        if (above := room_of(one.importer)) != (below := room_of(one.imported))
+    }
 
 
 def picture(graph: Graph) -> str:
     """The picture as SVG. Raises ValueError where the rooms of core are in a circle, which has no layers."""
-    counts = arrows_between_rooms(graph.own)
-    inside = {(a, b): n for (a, b), n in counts.items() if {a, b} <= CORE_ROOMS.keys()}
     arrows: dict[str, set[str]] = {room: set() for room in CORE_ROOMS}
-    for above, below in inside:
-        arrows[above].add(below)
+    for above, below in arrows_between_rooms(graph.own):
+        if {above, below} <= CORE_ROOMS.keys():
+            arrows[above].add(below)
     if ring := circles(arrows):
         raise ValueError(f"rooms in a circle: {ring}")
     needed = needed_arrows(arrows)
     widths = {
         room: max(
-            len(room) * LETTER + 22, len(SPECIAL.get(room, "")) * 5.6 + 18, len(needed[room]) * LABEL + 6
+            len(room) * LETTER + 22, len(SPECIAL.get(room, "")) * 5.6 + 18, len(needed[room]) * PORT + 6
         )
         for room in CORE_ROOMS
     }
-    drawing = lay_out(needed, widths, WIDTH - 4 * MARGIN)
-    return _svg(drawing, widths, inside, _from_beside(counts))
-
-
-def _from_beside(counts: Mapping[tuple[str, str], int]) -> dict[str, int]:
-    """Imports of core, by the distribution that imports."""
-    core = {*CORE_ROOMS, PUBLIC_NAMES}
-    return {name: sum(n for (a, b), n in counts.items() if a == name and b in core) for name in BESIDE_CORE}
+    return _svg(lay_out(needed, widths, WIDTH - 4 * MARGIN), widths, BESIDE_CORE)
 
 
 def _svg(
     drawing: Drawing,
     widths: Mapping[str, float],
-    counts: Mapping[tuple[str, str], int],
-    beside: Mapping[str, int],
+    beside: Sequence[str],
 ) -> str:
     height = TOP + (len(drawing.layers) - 1) * LAYER_HEIGHT + BOX_HEIGHT + 56
     parts = [
@@ -75,43 +69,37 @@ def _svg(
         _frame(height),
     ]
     step = (WIDTH - 2 * MARGIN) / len(beside)
-    for number, (name, count) in enumerate(beside.items()):
+    for number, name in enumerate(beside):
         center = MARGIN + step * (number + 0.5)
         parts.append(_box(name, center, 16, step - 24, "#dbeafe"))
         parts.append(_line([(center, 16 + BOX_HEIGHT), (center, TOP - 56)]))
-        parts.append(_label(center, (TOP - 56 + 16 + BOX_HEIGHT) / 2 - 2, count))
-    labels = []
-    for ends, points in _at_ports(drawing).items():
+    for points in _at_ports(drawing):
         parts.append(_line([(2 * MARGIN + x, y) for x, y in points]))
-        x, y = points[0]
-        labels.append(_label(2 * MARGIN + x, y + 13, counts[ends]))
     for room, (x, layer) in drawing.places.items():
         fill = "#dcfce7" if room in SPECIAL else "#e0e7ff"
         parts.append(_box(room, 2 * MARGIN + x, _y(layer), widths[room], fill, SPECIAL.get(room, "")))
-    return "\n".join([*parts, *labels, "</svg>", ""])
+    return "\n".join([*parts, "</svg>", ""])
 
 
-def _at_ports(drawing: Drawing) -> dict[tuple[str, str], list[tuple[float, float]]]:
+def _at_ports(drawing: Drawing) -> Iterator[list[tuple[float, float]]]:
     """The points of each arrow: from a place of its own below a room, upright past each layer, to one above a room."""
     starts: dict[str, list[tuple[float, tuple[str, str]]]] = defaultdict(list)
     ends: dict[str, list[tuple[float, tuple[str, str]]]] = defaultdict(list)
     for (above, below), points in drawing.arrows.items():
         starts[above].append((points[1][0], (above, below)))
         ends[below].append((points[-2][0], (above, below)))
-    found = {}
     for (above, below), points in drawing.arrows.items():
-        first = points[0][0] + _port((above, below), starts[above], LABEL)
-        last = points[-1][0] + _port((above, below), ends[below], PORT)
+        first = points[0][0] + _port((above, below), starts[above])
+        last = points[-1][0] + _port((above, below), ends[below])
         past = [(x, _y(layer) + side) for x, layer in points[1:-1] for side in (-4, BOX_HEIGHT + 4)]
         start, end = (first, _y(points[0][1]) + BOX_HEIGHT), (last, _y(points[-1][1]))
-        found[above, below] = [start, *past, end]
-    return found
+        yield [start, *past, end]
 
 
-def _port(arrow: tuple[str, str], beside: list[tuple[float, tuple[str, str]]], distance: float) -> float:
+def _port(arrow: tuple[str, str], beside: list[tuple[float, tuple[str, str]]]) -> float:
     """How far from the middle of its box an arrow ends, so that arrows beside each other do not cross there."""
     position = [one for _, one in sorted(beside)].index(arrow)
-    return (position - (len(beside) - 1) / 2) * distance
+    return (position - (len(beside) - 1) / 2) * PORT
 
 
 def _y(layer: int) -> float:
@@ -125,7 +113,7 @@ def _frame(height: int) -> str:
         'fill="#fff" stroke="#334155" stroke-width="1.5"/>'
         f'<text x="{2 * MARGIN}" y="{top + 24}" font-size="15" font-weight="600">core</text>'
         f'<text x="{WIDTH / 2}" y="{height - 13}" font-size="12" fill="#475569" text-anchor="middle">'
-        "A number counts imports. Arrows that others imply are left out.</text>"
+        "An arrow goes to what is imported. Arrows that others imply are left out.</text>"
     )
 
 
@@ -150,13 +138,6 @@ def _line(points: list[tuple[float, float]]) -> str:
         path += f"C{x:.1f} {middle:.1f} {next_x:.1f} {middle:.1f} {next_x:.1f} {next_y - (1 if next_y else 0):.1f}"
         x, y = next_x, next_y
     return f'<path d="{path}" fill="none" stroke="#64748b" stroke-width="1.3" marker-end="url(#a)"/>'
-
-
-def _label(x: float, y: float, count: int) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y + 4:.1f}" font-size="12" font-weight="600" text-anchor="middle" '
-        f'stroke="#fff" stroke-width="4" paint-order="stroke">{count}</text>'
-    )
 
 
 if __name__ == "__main__":

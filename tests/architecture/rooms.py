@@ -45,7 +45,7 @@ BESIDE_CORE = ("example_oot", "cuda", "rocm", "conformance")
 
 
 def room_of(module: str) -> str:
-    """`sglang_platform.core.hooks.call.wrap` -> `hooks`; `sglang_platform.cuda.device` -> `cuda`."""
+    """`sglang_platform.core.hooks.call.kinds` -> `hooks`; `sglang_platform.cuda.device` -> `cuda`."""
     _, distribution, *inside = module.split(".")
     return inside[0] if distribution == "core" and inside else distribution
 

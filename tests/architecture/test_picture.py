@@ -45,7 +45,16 @@ def test_every_arrow_goes_down() -> None:
     for numbers in curves:
         heights = [float(number) for number in numbers[1::2]]
         assert heights == sorted(heights)
-    assert arrows_between_rooms(graph.own)["cli", "hooks"] == 2
+    assert ("cli", "hooks") in arrows_between_rooms(graph.own)
+
+
+def test_one_import_more_on_an_arrow_changes_nothing() -> None:
+    arrow, beside = ("core.cli.app", "core.hooks.registry"), ("cuda.device", "core.contract.device")
+    more = ("core.cli.list", "core.hooks.report"), ("cuda.platform", "core.contract.srt")
+    assert picture(_graph(arrow, beside, *more)) == picture(_graph(arrow, beside))
+    assert picture(_graph(arrow, beside, ("core.cli.app", "core.memory.mha"))) != picture(
+        _graph(arrow, beside)
+    )
 
 
 def test_rooms_in_a_circle_cannot_be_drawn() -> None:

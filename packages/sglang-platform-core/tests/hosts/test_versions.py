@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.errors import HostError
 from sglang_platform.core.hosts.sglang import versions
 from sglang_platform.core.hosts.sglang.versions import HostFacts, facts_for, known_releases
@@ -68,7 +69,7 @@ def test_a_newer_release_gets_the_newest_facts_and_says_so(caplog: pytest.LogCap
         newer = facts_for("0.7.1")
     assert newer.graph_calls == facts_for(versions.NEWEST).graph_calls
     assert "newer than the releases this adapter was written for" in caplog.text
-    assert "served as 0.5.23 is" in caplog.text
+    assert f"served as {versions.NEWEST} is" in caplog.text
 
 
 def test_an_older_release_is_refused() -> None:
@@ -86,7 +87,8 @@ def test_the_places_named_for_the_installed_release_exist() -> None:
         module, _, name = place.partition(":")
         assert name.split(".")[0] in _names_in(module), place
     pools = _names_in("sglang.srt.mem_cache.memory_pool")
-    assert {host.mha_pool, host.mla_pool, host.dsa_pool} <= pools
+    for kind in KINDS.values():
+        assert (getattr(host, kind.host_fact) if kind.host_fact else kind.host_class) in pools
 
 
 def _names_in(module: str) -> set[str]:

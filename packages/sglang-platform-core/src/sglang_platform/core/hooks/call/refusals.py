@@ -17,7 +17,7 @@ def refusal(target: Hookable, registration: Registration) -> str | None:
     flavour_of_target, flavour_of_hook = flavour(target.function), flavour(hook)
     if flavour_of_hook == "coroutine" and flavour_of_target in ("plain", "generator"):
         return "the hook is async and its target is not: nobody would await it"
-    observes = type_ in (HookType.BEFORE, HookType.AFTER)
+    observes = type_ not in (HookType.AROUND, HookType.REPLACE)
     if observes and flavour_of_hook in ("generator", "async generator"):
         return f"a {type_.name} hook that is a generator would never run"
     return misfit(target.function, hook, type_)

@@ -68,10 +68,8 @@ class HostFacts:
 
     # Memory
 
-    mha_pool: str = fact("MHATokenToKVPool")
-    mla_pool: str = fact("MLATokenToKVPool")
     dsa_pool: str = fact("DSATokenToKVPool", before={"0.5.13": "NSATokenToKVPool"})
-    """The host's class of pools of each kind, in `sglang.srt.mem_cache.memory_pool`."""
+    """The host's class of DSA pools. The other kinds' classes never changed their names: `contract/pool_kinds.py`."""
 
     paged_allocator: str = fact(
         f"{_POOLS}.allocator.paged:PagedTokenToKVPoolAllocator",

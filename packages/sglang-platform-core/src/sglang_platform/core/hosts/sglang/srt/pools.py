@@ -1,16 +1,17 @@
 """KV pools of ours on the host's pool classes, built with whatever keywords that version has.
 
 What the host's own methods do with a pool's points, the re-based class leaves to them; where they go past a point that
-a vendor may override, core's method serves instead. `_KINDS` says which methods these are.
+a vendor may override, core's method serves instead. `_REACHED_BY` says which methods these are. The kinds themselves
+are in the contract (`contract.pool_kinds`).
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.hosts.sglang.checked import check_part, load
 from sglang_platform.core.hosts.sglang.rebase import host_first, rebase
@@ -29,57 +30,29 @@ _STORE, _SCATTER, _MOVE, _KEYS = (
 _WRITES = frozenset({"set_kv_buffer", "set_mla_kv_buffer"})
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """The host's half of one kind of pool."""
-
-    core: str
-    """Core's base class."""
-    host_fact: str
-    """The fact that names the host's class."""
-    through: Mapping[str, tuple[str, ...]]
-    """Each point that a vendor may override, with the methods through which the host reaches it."""
-    latent: bool = True
-    """Whether a token is one latent row, which the host writes and reads with Triton kernels of its own."""
-
-
-_LATENT = {_SCATTER: ("set_mla_kv_buffer",), _MOVE: ("move_kv_cache",)}
-
-_KINDS = {
-    "mha": _Kind(
-        core="sglang_platform.core.memory.mha:MHATokenToKVPool",
-        host_fact="mha_pool",
-        through={_STORE: ("set_kv_buffer",), _MOVE: ("move_kv_cache",)},
-        latent=False,
-    ),
-    "mla": _Kind(
-        core="sglang_platform.core.memory.mla:MLATokenToKVPool",
-        host_fact="mla_pool",
-        through=_LATENT,
-    ),
-    "dsa": _Kind(
-        core="sglang_platform.core.memory.dsa:DSATokenToKVPool",
-        host_fact="dsa_pool",
-        through={
-            **_LATENT,
-            _KEYS: (
-                "get_index_k_with_scale_buffer",
-                "set_index_k_scale_buffer",
-                "get_index_k_scale_buffer",
-                "get_index_k_continuous",
-                "get_index_k_scale_continuous",
-                "get_state_buf_infos",
-                "get_cpu_copy",
-                "load_cpu_copy",
-            ),
-        },
+_REACHED_BY: Mapping[str, tuple[str, ...]] = {
+    _STORE: ("set_kv_buffer",),
+    _SCATTER: ("set_mla_kv_buffer",),
+    _MOVE: ("move_kv_cache",),
+    _KEYS: (
+        "get_index_k_with_scale_buffer",
+        "set_index_k_scale_buffer",
+        "get_index_k_scale_buffer",
+        "get_index_k_continuous",
+        "get_index_k_scale_continuous",
+        "get_state_buf_infos",
+        "get_cpu_copy",
+        "load_cpu_copy",
     ),
 }
+"""Each point that a vendor may override, with the methods through which the host reaches it. A kind of pool has the
+points that core's base class of that kind has."""
 
 
 def host_pool(kind: str) -> type:
     """The host's own pool class of a kind."""
-    name = getattr(facts(), _KINDS[kind].host_fact)
+    row = KINDS[kind]
+    name = getattr(facts(), row.host_fact) if row.host_fact else row.host_class
     return load(f"sglang.srt.mem_cache.memory_pool:{name}")  # type: ignore[no-any-return]
 
 
@@ -88,17 +61,20 @@ def rebase_pool(cls: Any, kind: str, origin: PluginOrigin | None, *, triton: boo
 
     `triton`: the platform can launch the host's Triton kernels, with which its MLA and DSA pools write and read rows.
     """
-    row = _KINDS[kind]
-    core_base, host_base = load(row.core), host_pool(kind)
+    core_base, host_base = load(KINDS[kind].base), host_pool(kind)
     check_part(cls, (core_base, host_base), f"get_kv_pool_cls(kind={kind!r})", origin)
     bridge = host_first(core_base, host_base)
-    for point, methods in row.through.items():
+    for point, methods in _REACHED_BY.items():
+        if not hasattr(core_base, point):
+            continue
         by_core = point == _KEYS and (not triton or _overrides(cls, core_base, point))
         if by_core or not _host_goes_through(point, host_base):
             if point == _KEYS:
                 bridge.update(index_keys_by_core(core_base))
             bridge.update({name: _of_core(core_base, name) for name in methods})
-    if row.latent:
+    if hasattr(
+        core_base, _SCATTER
+    ):  # latent rows, which the host writes and reads with Triton kernels of its own
         bridge.update(_latent_rows_by_core(cls, core_base, triton))
     return rebase(cls, core_base, host_base, bridge=bridge, outer=PoolCompletion)
 
