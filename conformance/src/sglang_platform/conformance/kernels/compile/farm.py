@@ -58,10 +58,10 @@ def _one_thread() -> None:
 
 def compile_one(declared: KernelDeclaration, target: KernelTarget) -> list[Row]:
     """All launches of one declaration for one target, in this process."""
-    from sglang_platform.conformance.kernels.load import named
+    from sglang_platform.conformance.kernels.served import launches_of
 
     rows: list[Row] = []
-    for launch, run in named(declared.launches)().items():
+    for launch, run in launches_of(declared).items():
         reason = declared.excluded(target.name, launch)
         if reason is not None:
             rows.append(Row(declared.name, launch, target.name, excluded=reason))
