@@ -8,8 +8,9 @@ import pytest
 from import_graph import DISTRIBUTIONS
 from line_counts import lines_by_room, page
 
-MOST_OF_CORE = 17_500
-"""About 17,000 lines of core without `inspect`, which nothing that serves imports."""
+MOST_OF_CORE = 21_500
+"""Lines of core's source files, with docstrings, comments and blank lines, without `inspect`, which nothing that serves
+imports; rounded up to the next 500."""
 
 
 def test_core_stays_small() -> None:

@@ -17,7 +17,6 @@ from typing import Any
 from sglang_platform.conformance.kernels.compile.fake_driver import pretend
 from sglang_platform.conformance.kernels.compile.judge import faults
 from sglang_platform.conformance.kernels.compile.machine_code import as_dict, read
-from sglang_platform.conformance.kernels.load import named
 from sglang_platform.core.contract.kernels import KernelDeclaration, KernelTarget
 
 __all__ = ["CompiledKernel", "compile_all"]
@@ -64,8 +63,11 @@ def _one_thread() -> None:
 
 def compile_one(declared: KernelDeclaration, target: KernelTarget) -> list[CompiledKernel]:
     """All launches of one declaration for one target, in this process."""
+    # Here, since the process that only hands out the work loads no Triton.
+    from sglang_platform.conformance.kernels.served import launches_of
+
     rows: list[CompiledKernel] = []
-    for launch, run in named(declared.launches)().items():
+    for launch, run in launches_of(declared).items():
         reason = declared.excluded(target.name, launch)
         if reason is not None:
             rows.append(CompiledKernel(declared.name, launch, target.name, excluded=reason))

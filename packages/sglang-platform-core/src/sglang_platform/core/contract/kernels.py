@@ -63,19 +63,21 @@ class KernelDeclaration:
         a vendor's own check, `"package.module:function"`, a function `(entry, device, seed)` that yields cases.
     launches: `"package.module:function"`, a function without arguments that returns `{name: function}`; each of these
         makes tensors on the CPU and calls the wrapper, as a served model would. They run under a driver without a
-        device, once per target, so that the wrapper's own choices are what is compiled.
+        device, once per target, so that the wrapper's own choices are what is compiled. None: the launches that the
+        suite has for the family that `check` names.
     limits: by the name of each jitted function that the launches reach.
     targets: the architectures it is written for.
-    fp8_formats: the 8-bit float types it stores or reads, by torch's names; checks draw from these.
+    fp8_formats: the 8-bit float types it stores or reads, by torch's names; checks draw from these, and
+        the suite's launches use the first.
     exclusions: `"<target>"` or `"<target>/<launch>"`, with the reason why it is not compiled there.
     """
 
     name: str
     entry: str
     check: str
-    launches: str
     limits: Mapping[str, CompileLimits]
     targets: tuple[KernelTarget, ...]
+    launches: str | None = None
     fp8_formats: tuple[str, ...] = ()
     exclusions: Mapping[str, str] = field(default_factory=dict)
 

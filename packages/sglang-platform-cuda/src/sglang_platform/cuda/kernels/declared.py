@@ -36,7 +36,6 @@ def _declared(
     name: str,
     entry: str,
     check: str,
-    launches: str,
     limits: dict[str, CompileLimits],
     fp8_formats: tuple[str, ...] = (),
 ) -> KernelDeclaration:
@@ -44,7 +43,6 @@ def _declared(
         name=name,
         entry=f"{_HERE}.{entry}",
         check=check,
-        launches=f"{_HERE}.served:{launches}",
         limits=limits,
         targets=_TARGETS,
         fp8_formats=fp8_formats,
@@ -54,13 +52,12 @@ def _declared(
 _SPLIT = {"decode_kernel": _DECODE, "merge_kernel": _MERGE}
 
 KERNELS = (
-    _declared("kv_store", "kv_store:store_pair", "kv_store", "store", {"store_pair_kernel": STREAM}, _FP8),
-    _declared("kv_move", "kv_move:move_rows", "kv_move", "move", {"move_rows_kernel": STREAM}),
+    _declared("kv_store", "kv_store:store_pair", "kv_store", {"store_pair_kernel": STREAM}, _FP8),
+    _declared("kv_move", "kv_move:move_rows", "kv_move", {"move_rows_kernel": STREAM}),
     _declared(
         "dsa_packed_store",
         "dsa_store:store_packed",
         "dsa_packed_store",
-        "store_packed_rows",
         {"store_packed_kernel": STREAM},
         _E4M3,
     ),
@@ -68,18 +65,16 @@ KERNELS = (
         "quantise_per_token",
         "quantise:quantise_per_token",
         "quantise_per_token",
-        "quantise",
         {"quantise_kernel": STREAM},
         _FP8,
     ),
-    _declared("paged decode", "decode:paged_decode", "decode", "decode", _SPLIT, _FP8),
-    _declared("paged extend", "extend:paged_extend", "extend", "extend", {"extend_kernel": _EXTEND}, _FP8),
-    _declared("sparse decode", "decode:paged_decode", "sparse_decode", "decode_selected", _SPLIT, _E4M3),
+    _declared("paged decode", "decode:paged_decode", "decode", _SPLIT, _FP8),
+    _declared("paged extend", "extend:paged_extend", "extend", {"extend_kernel": _EXTEND}, _FP8),
+    _declared("sparse decode", "decode:paged_decode", "sparse_decode", _SPLIT, _E4M3),
     _declared(
         "index logits",
         "dsa_index:index_logits",
         "index_logits",
-        "index_keys",
         {"index_logits_kernel": _INDEX},
         _E4M3,
     ),

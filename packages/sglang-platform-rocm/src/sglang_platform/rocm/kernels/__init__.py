@@ -6,5 +6,5 @@ stored_rows.py packed_rows.py   rows of a cache as the attention kernels read th
 decode.py merge.py extend.py    attention
 dsa_index.py dsa_store.py       sparse attention
 kv_store.py kv_move.py quantise.py
-declared.py served.py           how each is checked without a device
+declared.py                     how each is checked without a device
 """

@@ -95,11 +95,6 @@ class HostFacts:
     takes_none_for_parts: bool = fact(True, before={"0.5.22": False})
     """Whether None from a pool or allocator factory means the host's own class."""
 
-    pools_built_by: str = fact(
-        f"{_POOLS}.kv_cache_configurator", before={"0.5.16": f"{_RUNNER}.model_runner_kv_cache_mixin"}
-    )
-    """The module that builds pools and allocators; its names decide what an in-tree platform gets."""
-
     stray_pool_keywords: frozenset[str] = fact(frozenset(), before={"0.5.22": frozenset({"index_head_dim"})})
     """Keywords that the host hands a platform's MLA pool though its own class takes none of that name."""
 

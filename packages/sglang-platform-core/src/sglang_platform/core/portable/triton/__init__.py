@@ -4,7 +4,7 @@
     launch.py         where kernels run
     norm.py rotary.py activation.py page_slots.py top_slots.py index_key_store.py softmax.py   kernels
     pools.py attention.py   the KV pools and the attention backend, whose kernels a package hands in
-    served_*.py       launches as served models make them, for compiling without a device
+    declared.py   how each is checked without a device; the launches that are compiled are the suite's
 
 A wrapper always launches. Pools, allocators and ops take core's torch code instead for tensors on the CPU, unless
 Triton's interpreter is on (`launch.launches`).

@@ -48,11 +48,3 @@ class BufferTable:
             new.storage.data_ptr() == old.storage.data_ptr()
             for new, old in zip(buffers, self.buffers, strict=True)
         )
-
-    def part(self, first: int, count: int) -> BufferTable:
-        """The table of `count` buffers from `first` on; no copy."""
-        part = object.__new__(BufferTable)
-        part.__dict__.update(self.__dict__)
-        part.buffers = self.buffers[first : first + count]
-        part.table = self.table[first : first + count]
-        return part

@@ -20,29 +20,17 @@ _SELECTION = CompileLimits(
     wide_loads=False,
 )
 
-# name, module, function, launches, jitted function, its limits
-_KERNELS = (
-    ("extend_slots", "page_slots:extend_slots", "served_ops:extend_step", "extend_slots_kernel", INTEGERS),
-    ("decode_slots", "page_slots:decode_slots", "served_ops:decode_step", "decode_slots_kernel", INTEGERS),
-    ("rms_norm", "norm:rms_norm", "served_ops:normalisation", "rms_norm_kernel", STREAM),
-    (
-        "fused_add_rms_norm",
-        "norm:fused_add_rms_norm",
-        "served_ops:residual_normalisation",
-        "rms_norm_kernel",
-        STREAM,
-    ),
-    ("silu_and_mul", "activation:silu_and_mul", "served_ops:activation", "silu_and_mul_kernel", STREAM),
-    ("rotary_embedding", "rotary:rotary_embedding", "served_ops:rotation", "rotary_kernel", STREAM),
-    (
-        "dsa_index_store",
-        "index_key_store:store_index_keys",
-        "served_ops:index_keys",
-        "store_index_keys_kernel",
-        STREAM,
-    ),
-    ("top_slots", "top_slots:top_slots", "served_sparse:select_launches", "top_slots_kernel", _SELECTION),
-)
+# entry, jitted function, its limits, by the name of the family in the suite
+_KERNELS = {
+    "extend_slots": ("page_slots:extend_slots", "extend_slots_kernel", INTEGERS),
+    "decode_slots": ("page_slots:decode_slots", "decode_slots_kernel", INTEGERS),
+    "rms_norm": ("norm:rms_norm", "rms_norm_kernel", STREAM),
+    "fused_add_rms_norm": ("norm:fused_add_rms_norm", "rms_norm_kernel", STREAM),
+    "silu_and_mul": ("activation:silu_and_mul", "silu_and_mul_kernel", STREAM),
+    "rotary_embedding": ("rotary:rotary_embedding", "rotary_kernel", STREAM),
+    "dsa_index_store": ("index_key_store:store_index_keys", "store_index_keys_kernel", STREAM),
+    "top_slots": ("top_slots:top_slots", "top_slots_kernel", _SELECTION),
+}
 
 
 def portable_kernels(targets: tuple[KernelTarget, ...]) -> tuple[KernelDeclaration, ...]:
@@ -52,9 +40,8 @@ def portable_kernels(targets: tuple[KernelTarget, ...]) -> tuple[KernelDeclarati
             name=name,
             entry=f"{_HERE}.{entry}",
             check=name,
-            launches=f"{_HERE}.{launches}",
             limits={function: limits},
             targets=targets,
         )
-        for name, entry, launches, function, limits in _KERNELS
+        for name, (entry, function, limits) in _KERNELS.items()
     )

@@ -14,13 +14,12 @@ from typing import Any, ClassVar
 import torch
 
 from sglang_platform.core.counters import counter
-from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.dsa import DSATokenToKVPool
 from sglang_platform.core.memory.index_keys import IndexKeyCache
 from sglang_platform.core.memory.kv_cache import KVCache
 from sglang_platform.core.memory.mha import MHATokenToKVPool
 from sglang_platform.core.memory.mla import MLATokenToKVPool
-from sglang_platform.core.memory.rows import FP8_DTYPES, Scale, move_rows
+from sglang_platform.core.memory.rows import FP8_DTYPES, Scale
 from sglang_platform.core.portable.torch.host_copies import save_rows
 from sglang_platform.core.portable.triton.buffer_table import BufferTable, Rows
 from sglang_platform.core.portable.triton.index_key_cache import TritonIndexKeyCache
@@ -55,27 +54,6 @@ class TritonRows(KVCache):
             return
         self.kernels.move(self._all_layers(), tgt_loc, src_loc)
         _moves.add()
-
-    def move_kv_cache_layer(self, layer_id: int, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
-        """Move rows [n] as `move_kv_cache` does, in the layer `layer_id` alone; a DSA layer's index keys stay.
-
-        For callers that work layer by layer. Raises PlatformError for a layer outside the range and for lengths that
-        differ.
-        """
-        index = self._layer_index(layer_id)
-        if tgt_loc.numel() != src_loc.numel():
-            raise PlatformError(
-                f"move_kv_cache_layer() from {src_loc.numel()} to {tgt_loc.numel()} slots",
-                why="every slot that is read must have one to go to",
-            )
-        buffers = self._slot_buffers(index)
-        if self._moves_at_once(tgt_loc):
-            table = self._all_layers().part(index * len(buffers), len(buffers))
-            self.kernels.move(table, tgt_loc.reshape(-1), src_loc.reshape(-1))
-            _moves.add()
-        elif tgt_loc.numel():
-            for buffer in buffers:
-                move_rows(buffer, tgt_loc.reshape(-1), src_loc.reshape(-1))
 
     def _all_layers(self) -> BufferTable:
         rows = [Rows(buffer) for layer in range(self.layer_num) for buffer in self._slot_buffers(layer)]

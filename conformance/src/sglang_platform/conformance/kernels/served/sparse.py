@@ -1,4 +1,4 @@
-"""Launches of the kernels of sparse attention, for compiling without a device; see `served_attention`."""
+"""Launches of the kernels of sparse attention, for compiling without a device; see `decode.py`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.core.portable.triton.served_attention import Launches
-from sglang_platform.core.portable.triton.top_slots import top_slots
+from sglang_platform.conformance.kernels.served.launches import Launches
 
 __all__ = ["index_launches", "select_launches"]
 
@@ -40,11 +39,11 @@ def index_launches(index_logits: Callable[..., Any], eight_bit: torch.dtype) -> 
     return {"64 heads x 128": lambda: _index(index_logits, eight_bit)}
 
 
-def _select() -> None:
+def _select(top_slots: Callable[..., Any]) -> None:
     table, rows, lengths = _rows(32)
     top_slots(torch.empty(32, _CONTEXT), table, rows, lengths, topk=2048)
 
 
-def select_launches() -> Launches:
+def select_launches(top_slots: Callable[..., Any]) -> Launches:
     """See `KernelDeclaration.launches`."""
-    return {"2048 of 131072": _select}
+    return {"2048 of 131072": lambda: _select(top_slots)}

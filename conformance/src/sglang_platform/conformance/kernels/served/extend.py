@@ -1,4 +1,4 @@
-"""Launches of extend attention as served models make them, for compiling without a device; see `served_attention`."""
+"""Launches of extend attention as served models make them, for compiling without a device; see `decode.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.core.portable.triton.served_attention import Launches
+from sglang_platform.conformance.kernels.served.launches import Launches
 
 __all__ = ["extend_launches"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
+from sglang_platform.conformance.kernels.served.launches import Launches
 from sglang_platform.core.portable.triton.buffer_table import Rows
-from sglang_platform.core.portable.triton.served_attention import Launches
 
 __all__ = ["moved_rows", "packed_rows", "quantisation", "stored_rows"]
 

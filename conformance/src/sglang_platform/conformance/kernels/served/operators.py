@@ -1,15 +1,13 @@
-"""Launches of the portable kernels as served models make them, for compiling without a device; see `served_memory`."""
+"""Launches of the portable kernels as served models make them, for compiling without a device; see `memory.py`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
-from sglang_platform.core.portable.triton.activation import silu_and_mul
-from sglang_platform.core.portable.triton.index_key_store import store_index_keys
-from sglang_platform.core.portable.triton.norm import fused_add_rms_norm, rms_norm
-from sglang_platform.core.portable.triton.page_slots import decode_slots, extend_slots
-from sglang_platform.core.portable.triton.rotary import rotary_embedding
-from sglang_platform.core.portable.triton.served_attention import Launches
+from sglang_platform.conformance.kernels.served.launches import Launches
 
 __all__ = [
     "activation",
@@ -24,7 +22,7 @@ __all__ = [
 _BF16 = torch.bfloat16
 
 
-def index_keys() -> Launches:
+def index_keys(store_index_keys: Callable[..., Any]) -> Launches:
     def store(n: int) -> None:
         keys, scales = torch.zeros((n, 128), dtype=torch.uint8), torch.zeros((n, 1))
         out = torch.zeros((64, 64 * 132), dtype=torch.uint8)
@@ -33,7 +31,7 @@ def index_keys() -> Launches:
     return {"decode": lambda: store(64), "prefill": lambda: store(8192)}
 
 
-def extend_step() -> Launches:
+def extend_step(extend_slots: Callable[..., Any]) -> Launches:
     def extend(batch: int, total: int) -> None:
         prefix, seq, last = (torch.zeros(batch, dtype=torch.int64) for _ in range(3))
         pages, out = torch.zeros(total // 16, dtype=torch.int64), torch.zeros(total, dtype=torch.int64)
@@ -45,7 +43,7 @@ def extend_step() -> Launches:
     }
 
 
-def decode_step() -> Launches:
+def decode_step(decode_slots: Callable[..., Any]) -> Launches:
     def decode(batch: int) -> None:
         seq, last, pages, out = (torch.zeros(batch, dtype=torch.int64) for _ in range(4))
         decode_slots(seq, last, pages, out, page_size=16)
@@ -57,7 +55,7 @@ def decode_step() -> Launches:
     }
 
 
-def normalisation() -> Launches:
+def normalisation(rms_norm: Callable[..., Any]) -> Launches:
     def norm(rows: int, width: int) -> None:
         rms_norm(torch.zeros((rows, width), dtype=_BF16), torch.zeros(width, dtype=_BF16), 1e-6)
 
@@ -68,7 +66,7 @@ def normalisation() -> Launches:
     }
 
 
-def residual_normalisation() -> Launches:
+def residual_normalisation(fused_add_rms_norm: Callable[..., Any]) -> Launches:
     def norm(rows: int, width: int) -> None:
         x, residual = (torch.zeros((rows, width), dtype=_BF16) for _ in range(2))
         fused_add_rms_norm(x, residual, torch.zeros(width, dtype=_BF16), 1e-6)
@@ -76,14 +74,14 @@ def residual_normalisation() -> Launches:
     return {"4096, decode": lambda: norm(64, 4096), "7168, prefill": lambda: norm(8192, 7168)}
 
 
-def activation() -> Launches:
+def activation(silu_and_mul: Callable[..., Any]) -> Launches:
     def silu(rows: int, width: int) -> None:
         silu_and_mul(torch.zeros((rows, 2 * width), dtype=_BF16))
 
     return {"14336, decode": lambda: silu(64, 14336), "14336, prefill": lambda: silu(8192, 14336)}
 
 
-def rotation() -> Launches:
+def rotation(rotary_embedding: Callable[..., Any]) -> Launches:
     def rotate(tokens: int, heads: int, head_dim: int, rotated: int, neox: bool) -> None:
         query = torch.zeros((tokens, heads * head_dim), dtype=_BF16)
         key = torch.zeros((tokens, 8 * head_dim), dtype=_BF16)

@@ -6,15 +6,16 @@ that is never touched costs nothing), so that the compiler sees the offsets it w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 
-__all__ = ["Launches", "decode_launches", "sparse_launches"]
+from sglang_platform.conformance.kernels.served.launches import Launches
 
-Launches = Mapping[str, Callable[[], object]]
+__all__ = ["decode_launches", "sparse_launches"]
+
 PagedDecode = Callable[..., Any]
 _SLOTS = 1 << 21
 
