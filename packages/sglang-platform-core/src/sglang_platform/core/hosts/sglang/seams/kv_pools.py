@@ -9,7 +9,7 @@ from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.rebase import is_rebased
 from sglang_platform.core.hosts.sglang.srt.pools import rebase_pool
 from sglang_platform.core.hosts.sglang.srt.served_model import served_model
-from sglang_platform.core.hosts.sglang.versions import HostFacts
+from sglang_platform.core.hosts.sglang.versions import HostFacts, since
 from sglang_platform.core.registries import pools
 
 __all__ = ["register_hooks", "registered_pool_cls"]
@@ -36,11 +36,12 @@ def registered_pool_cls(kind: str) -> type | None:
 
 
 def _hook_platform(platform: Any, host: HostFacts) -> None:
-    if not host.capabilities_struct:
+    if not host.asks_every_platform:
         _logger.warning(
             "KV pool factories are registered, and do nothing: SGLang %s asks only out-of-tree platforms for a pool, "
-            "and none of sglang-platform runs; 0.5.22 and later ask every platform",
+            "and none of sglang-platform runs; %s and later ask every platform",
             host.version,
+            since("asks_every_platform"),
         )
         return
     cls = type(platform)
