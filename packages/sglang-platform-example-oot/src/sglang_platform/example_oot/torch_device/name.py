@@ -1,4 +1,4 @@
-"""The device's name, for torch and for people."""
+"""The device's name, for torch and for people. A vendor writes another; `sglang-platform new --device-type` does it."""
 
 from __future__ import annotations
 
