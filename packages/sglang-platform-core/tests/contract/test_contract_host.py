@@ -118,12 +118,8 @@ def test_the_enums_have_the_same_members_in_the_same_order(host):
 
 def test_the_hosts_capabilities_are_ours_without_fp8(host):
     theirs = host["interface"].PlatformCapabilities
-    ours = PlatformCapabilities(graph_capture=True, fp8=True)
-    told = ours.to_host(theirs.__struct_fields__)
-    assert list(told) == list(theirs.__struct_fields__)
-    assert theirs(**told).graph_capture is True
-    assert {f.name for f in dataclasses.fields(ours)} - set(told) == {"fp8"}
-    assert ours.claimed_beyond(theirs.__struct_fields__) == ("fp8",)
+    ours = [f.name for f in dataclasses.fields(PlatformCapabilities)]
+    assert [name for name in ours if name != "fp8"] == list(theirs.__struct_fields__)
 
 
 def test_the_hosts_enum_identifies_a_platform_of_ours(host):

@@ -81,15 +81,3 @@ def test_capabilities_are_frozen_and_by_keyword_only():
 def test_a_capability_that_is_no_bool_is_refused(answer):
     with pytest.raises(ContractError, match="graph_capture="):
         PlatformCapabilities(graph_capture=answer)
-
-
-@given(
-    st.fixed_dictionaries({name: st.booleans() for name in FLAGS}),
-    st.sets(st.sampled_from([*FLAGS, "later"])),
-)
-def test_a_host_gets_the_fields_it_knows_and_the_rest_is_reported(claimed, known):
-    capabilities = PlatformCapabilities(**claimed)
-    told = capabilities.to_host(known)
-    assert told == {name: claimed[name] for name in FLAGS if name in known}
-    untold = {name for name in FLAGS if name not in known and claimed[name]}
-    assert set(capabilities.claimed_beyond(known)) == untold

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from sglang_platform.core.contract.attention_features import ATTENTION_FEATURES
@@ -47,17 +46,3 @@ class PlatformCapabilities:
                 why="\n".join(f"{name}={getattr(self, name)!r}" for name in wrong),
                 fix="make `capabilities` a property of the platform where they depend on the device",
             )
-
-    def to_host(self, known: Iterable[str]) -> dict[str, bool]:
-        """The answers for those fields that a host knows, in the order of this class.
-
-        The host adapter builds the host's own struct from it and drops the rest.
-        """
-        wanted = set(known)
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name in wanted}
-
-    def claimed_beyond(self, known: Iterable[str]) -> tuple[str, ...]:
-        """The fields answered True that a host does not know, for the adapter's report of what it could not
-        say."""
-        wanted = set(known)
-        return tuple(f.name for f in fields(self) if getattr(self, f.name) and f.name not in wanted)
