@@ -2,72 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
-WORKER = r"""
-import sys
-import torch
-import torch.distributed as dist
-from sglang_platform.core.distributed.torch_group import TorchGroupCommunicator
 
-rank, ranks, store = int(sys.argv[1]), 2, sys.argv[2]
-dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
-# A group whose ranks are numbered the other way round than the processes: src and dst count inside the group.
-group = dist.new_group([1, 0], sort_ranks=False)
-inside = dist.get_rank(group)
-here = TorchGroupCommunicator(cpu_group=group)
-everyone = [torch.arange(24.0).reshape(2, 3, 4) + 100 * r for r in range(ranks)]  # by rank inside the group
-mine = everyone[inside]
-
-x = mine.clone()
-y = here.all_reduce(x)
-assert y.data_ptr() == x.data_ptr() and torch.equal(x, everyone[0] + everyone[1])
-assert torch.equal(here.all_reduce(mine.transpose(0, 1)), (everyone[0] + everyone[1]).transpose(0, 1))
-for dtype in (torch.bfloat16, torch.int64):
-    assert torch.equal(here.all_reduce(mine.to(dtype)), (everyone[0].to(dtype) + everyone[1].to(dtype)))
-for dim in (0, 1, 2, -1, -3):
-    expected = torch.cat([t.transpose(1, 2) for t in everyone], dim)
-    assert torch.equal(here.all_gather(mine.transpose(1, 2), dim), expected)
-assert here.all_gather(mine[:0]).numel() == 0
-out = torch.empty(4, 3, 4)
-here.all_gather_into_tensor(out, mine)
-assert torch.equal(out, torch.cat(everyone))
-share = torch.empty(1, 3, 4)
-before = mine.clone()
-here.reduce_scatter_tensor(share, mine)
-assert torch.equal(share, (everyone[0] + everyone[1])[inside : inside + 1])
-assert torch.equal(mine, before), "the input of a reduce-scatter is not to change"
-for dst in (0, 1):
-    gathered = here.gather(mine, dst=dst, dim=1)
-    assert (gathered is None) == (inside != dst)
-    assert gathered is None or torch.equal(gathered, torch.cat(everyone, 1))
-for src in (0, 1):
-    x = mine.clone()
-    assert torch.equal(here.broadcast(x, src=src), everyone[src]) and torch.equal(x, everyone[src])
-try:
-    here.broadcast(mine.transpose(0, 1))
-except ValueError:
-    pass
-else:
-    raise AssertionError("a tensor with gaps cannot be broadcast in place")
-dist.barrier()
-dist.destroy_process_group()
-print("ok")
-"""
-
-
-def test_two_processes_agree_on_every_collective(tmp_path: Path) -> None:
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(rank), str(tmp_path / "store")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    said = [worker.communicate(timeout=120)[0] for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], "\n".join(said)
-    assert all(words.strip().endswith("ok") for words in said), said
+def test_two_processes_agree_on_every_collective(tmp_path: Path, run_two_ranks) -> None:
+    ranks = run_two_ranks("agree_on_collectives.py", str(tmp_path / "store"), timeout=120)
+    assert all(run.stdout.strip().endswith("ok") for run in ranks), ranks

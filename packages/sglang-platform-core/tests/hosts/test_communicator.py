@@ -2,80 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
 pytestmark = [pytest.mark.host, pytest.mark.timeout(300)]
 
-_RANK = textwrap.dedent(
-    """
-    import inspect, sys
-    from types import SimpleNamespace
-    import torch
-    import torch.distributed as dist
-    from sglang_platform.core import HookRegistry
-    from sglang_platform.core.distributed.communicator import DeviceCommunicator
-    from sglang_platform.core.hosts.sglang.seams import communicator
-    from sglang_platform.core.hosts.sglang.versions import facts
 
-    rank, store = int(sys.argv[1]), sys.argv[2]
-    calls = []
-
-    class Counted(DeviceCommunicator):
-        def all_reduce(self, input_):
-            calls.append("all_reduce")
-            dist.all_reduce(input_, group=self.device_group)
-            return input_
-
-        def all_gather(self, input_, dim=-1):
-            calls.append("all_gather")
-            parts = [torch.empty_like(input_) for _ in range(2)]
-            dist.all_gather(parts, input_.contiguous(), group=self.device_group)
-            return torch.cat(parts, dim=dim)
-
-    communicator.register_hooks(SimpleNamespace(get_communicator_class=lambda: Counted), facts())
-    HookRegistry.apply_hooks()
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
-    from sglang.srt.distributed.parallel_state import GroupCoordinator
-
-    switches = {
-        name: False for name in inspect.signature(GroupCoordinator.__init__).parameters if name.startswith("use_")
-    }
-    group = GroupCoordinator([[0, 1]], rank, "gloo", group_name="tp", **switches)
-    summed = group.all_reduce(torch.full((3,), float(rank + 1)))
-    assert summed.tolist() == [3.0] * 3, summed
-    gathered = group.all_gather(torch.full((2, 2), float(rank)), dim=1)
-    assert gathered.tolist() == [[0.0, 0.0, 1.0, 1.0]] * 2, gathered
-    group.broadcast(torch.ones(1), src=0)  # not the communicator's: the host carries it
-    assert calls == ["all_reduce", "all_gather"], calls
-    alone = GroupCoordinator([[0], [1]], rank, "gloo", group_name="one", **switches)
-    assert alone.all_reduce(torch.ones(1)).item() == 1.0 and len(calls) == 2
-    dist.barrier()
-    print("carried", rank)
-    """
-)
-
-
-def test_collectives_of_a_group_go_through_the_platforms_communicator(tmp_path: Path) -> None:
-    script = tmp_path / "rank.py"
-    script.write_text(_RANK)
-    environment = {name: value for name, value in os.environ.items() if name != "SGLANG_PLATFORM"}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(script), str(rank), str(tmp_path / "store")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**environment, "OMP_NUM_THREADS": "1"},
-        )
-        for rank in range(2)
-    ]
-    for rank, process in enumerate(ranks):
-        out, err = process.communicate(timeout=280)
-        assert process.returncode == 0, err[-3000:]
-        assert f"carried {rank}" in out
+def test_collectives_of_a_group_go_through_the_platforms_communicator(
+    tmp_path: Path, monkeypatch, run_two_ranks
+) -> None:
+    monkeypatch.delenv("SGLANG_PLATFORM", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    ranks = run_two_ranks("carry_collectives.py", str(tmp_path / "store"), timeout=280)
+    for rank, run in enumerate(ranks):
+        assert f"carried {rank}" in run.stdout
