@@ -24,6 +24,8 @@ def test_every_file_is_an_architecture() -> None:
     files = {path.stem for path in Path(tuning.__file__).parent.glob("*.py")} - {"__init__"}
     assert list(ARCHITECTURES) == sorted(files, key=lambda name: (len(name), name))
     assert FALLBACK in ARCHITECTURES
+    promised = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120"}
+    assert promised <= set(ARCHITECTURES), "a record of a supported architecture is gone"
 
 
 def test_the_fallback_asks_for_the_least() -> None:

@@ -24,6 +24,8 @@ def test_every_file_is_an_architecture() -> None:
     files = {path.stem for path in Path(tuning.__file__).parent.glob("*.py")} - {"__init__"}
     assert list(ARCHITECTURES) == sorted(files, key=lambda name: (len(name), name))
     assert FALLBACK in ARCHITECTURES
+    promised = {"gfx90a", "gfx942", "gfx950"}
+    assert promised <= set(ARCHITECTURES), "a record of a supported architecture is gone"
 
 
 def test_the_fallback_asks_for_the_least() -> None:
