@@ -11,7 +11,7 @@ from typing import Any
 from sglang_platform.conformance.host import reference
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
-from sglang_platform.conformance.host.features.record import Launch, RefusedBeforeLaunch
+from sglang_platform.conformance.host.features.launch import EngineLaunch, RefusedBeforeLaunch
 from sglang_platform.conformance.host.session import models_folder
 from sglang_platform.conformance.subject import Subject
 
@@ -24,7 +24,7 @@ _REFUSALS = ("LaunchRefused", "ValueError", "AssertionError", "NotImplementedErr
 class Running:
     """One feature's view of the platform in a running SGLang."""
 
-    def __init__(self, subject: Subject, launch: Launch | None) -> None:
+    def __init__(self, subject: Subject, launch: EngineLaunch | None) -> None:
         self.subject, self.launch = subject, launch
         self.models = models_folder()
         self.arguments: dict[str, Any] = {}
@@ -61,7 +61,7 @@ class Running:
             self._engine.close()
             self._engine = None
 
-    def _prepare(self, launch: Launch) -> None:
+    def _prepare(self, launch: EngineLaunch) -> None:
         arguments = {**_COMMON, **launch.arguments}
         if launch.prepare is not None:
             arguments |= launch.prepare(self.models)
@@ -107,7 +107,7 @@ def words_of_refusal(output: str) -> str | None:
 _current: Running | None = None
 
 
-def running(subject: Subject, launch: Launch | None) -> Running:
+def running(subject: Subject, launch: EngineLaunch | None) -> Running:
     """The view for a feature; the engine of another launch is stopped first: the machine holds one at a time."""
     global _current
     if _current is not None and launch is not None and _current.launch == launch:
