@@ -59,6 +59,14 @@ class _Worker:
         outputs = self.engine.generate(input_ids=[*plain, *constrained], sampling_params=parameters)
         return [output["output_ids"] for output in outputs[: len(plain)]]
 
+    def generate_adapted(
+        self, input_ids: list[list[int]], lora_path: list[str | None], max_new_tokens: int
+    ) -> list[list[int]]:
+        """Greedy tokens, each request with its LoRA adapter or none."""
+        parameters = {"temperature": 0.0, "max_new_tokens": max_new_tokens, "ignore_eos": True}
+        outputs = self.engine.generate(input_ids=input_ids, sampling_params=parameters, lora_path=lora_path)
+        return [output["output_ids"] for output in outputs]
+
     def abort(self, input_ids: list[int], after_tokens: int) -> dict[str, Any]:
         """Start a long request, abort it once it has streamed some tokens, and tell how it ended."""
 

@@ -2,7 +2,7 @@
 
 Names, parameters and defaults follow SGLang 0.5.23 (`sglang.srt.platforms.interface`). Core's own additions,
 which the host adapter carries in by hook: `finalize_server_args`, `stub_modules`, `get_attention_backends`,
-`get_token_bitmask_fn`, and the declarations that the conformance suite reads.
+`get_token_bitmask_fn`, `get_default_lora_backend`, and the declarations that the conformance suite reads.
 """
 
 from __future__ import annotations
@@ -184,6 +184,14 @@ class SRTPlatform(DeviceMixin):
         (`portable/torch/token_bitmask.py`), and on an in-tree platform the host's. Carried in by hook: the host has
         it for its own devices only.
         """
+        return None
+
+    # Adapters
+
+    def get_default_lora_backend(self) -> str | None:
+        """The LoRA backend when the operator names none, by the host's name or one that the platform registers with the
+        host in `init_backend()`. None is the host's default, and where `capabilities.supports_triton` is False
+        `"torch_native"`: the host's default is written in Triton."""
         return None
 
     # Speculative decoding and hybrid models
