@@ -67,6 +67,24 @@ class _Worker:
         outputs = self.engine.generate(input_ids=input_ids, sampling_params=parameters, lora_path=lora_path)
         return [output["output_ids"] for output in outputs]
 
+    def encode(self, input_ids: list[list[int]]) -> list[list[float]]:
+        """The values of an embedding or reward model for each prompt."""
+        from sglang.srt.managers.io_struct import EmbeddingReqInput
+
+        generator = self.engine.tokenizer_manager.generate_request(
+            EmbeddingReqInput(input_ids=input_ids), None
+        )
+        outputs = self.engine.loop.run_until_complete(generator.__anext__())
+        return [_values(output["embedding"]) for output in outputs]
+
+    def generate_with_pictures(
+        self, prompts: list[str], pictures: list[str], max_new_tokens: int
+    ) -> list[list[int]]:
+        """Greedy tokens for each prompt with its picture, given as a file."""
+        parameters = {"temperature": 0.0, "max_new_tokens": max_new_tokens, "ignore_eos": True}
+        outputs = self.engine.generate(prompt=prompts, image_data=pictures, sampling_params=parameters)
+        return [output["output_ids"] for output in outputs]
+
     def abort(self, input_ids: list[int], after_tokens: int) -> dict[str, Any]:
         """Start a long request, abort it once it has streamed some tokens, and tell how it ended."""
 
@@ -116,6 +134,10 @@ class _Worker:
 
     def shutdown(self) -> None:
         self.engine.shutdown()
+
+
+def _values(embedding: Any) -> list[float]:
+    return [float(value) for value in (embedding if isinstance(embedding, list) else [embedding])]
 
 
 def _reply(output: dict[str, Any]) -> dict[str, Any]:
