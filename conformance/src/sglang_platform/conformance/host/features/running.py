@@ -56,6 +56,17 @@ class Running:
         """What transformers gives for them in float32."""
         return reference.greedy(self.checkpoint, prompts, new_tokens)
 
+    def hosts_own_parts(self) -> dict[str, int]:
+        """Work that SGLang's own parts did in the schedulers where the platform brings its own: calls by part."""
+        if self._engine is None:
+            return {}
+        counts, brought = self._engine.counters(), self.subject.parts
+        asked = {
+            "host.attention.calls": brought.attention_factory() is not None,
+            "host.kv_pool.stores": bool(self.subject.declares.kv_kinds),
+        }
+        return {name: counts.get(name, 0) for name, own in asked.items() if own and counts.get(name, 0)}
+
     def close(self) -> None:
         if self._engine is not None:
             self._engine.close()
