@@ -29,6 +29,8 @@ OURS = {
     "extra_public_names",
     "finalize_server_args",
     "get_attention_backends",
+    "get_default_lora_backend",
+    "get_token_bitmask_fn",
     "kernels",
     "stub_modules",
     "supported_kv_dtypes",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SRTPlatform"]
 
-_INDUCTOR_DEVICES = ("cpu", "cuda", "mps", "xpu")
+_INDUCTOR_DEVICES = ("cpu", "cuda", "mps", "mtia", "tpu", "xpu")
 """Of torch 2.13 (`torch/_inductor/codegen/common.py`, `init_backend_registration`)."""
 
 
