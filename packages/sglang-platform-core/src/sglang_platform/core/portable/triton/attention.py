@@ -19,8 +19,8 @@ from sglang_platform.core.attention.backend import AttentionBackend
 from sglang_platform.core.counters import counter
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.rows import FP8_DTYPES
-from sglang_platform.core.portable.triton.architecture import LaunchShapes
 from sglang_platform.core.portable.triton.attention_shapes import one_element
+from sglang_platform.core.portable.triton.launch import ShapesOf
 from sglang_platform.core.portable.triton.top_slots import top_slots
 
 __all__ = ["AttentionKernels", "TritonAttentionBackend"]
@@ -52,7 +52,7 @@ class AttentionKernels:
     decode: Callable[..., torch.Tensor]
     extend: Callable[..., torch.Tensor]
     index_logits: Callable[..., torch.Tensor]
-    shapes_of: Callable[[torch.device], LaunchShapes]
+    shapes_of: ShapesOf
 
 
 class TritonAttentionBackend(AttentionBackend):
