@@ -64,9 +64,8 @@ def _options(shared: dict[str, Any], **own: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class RocmArchitecture(KernelRecord):
-    """e4m3: which of the two e4m3 formats a cache is given here. Absorbed MLA over an 8-bit cache may have a decode
-    shape of its own: widened rows and the codes of the next ones do not both fit the registers."""
+    """A record of this package. Absorbed MLA over an 8-bit cache may have a decode shape of its own: widened rows and
+    the codes of the next ones do not both fit the registers."""
 
     backend: str = "hip"
     warp: int = 64
-    e4m3: str

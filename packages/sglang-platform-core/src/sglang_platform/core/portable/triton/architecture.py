@@ -125,7 +125,7 @@ class Architectures(Mapping[str, A_co], Generic[A_co]):
         self._package, self.fallback, self._on_cpu, self._measure = package, fallback, on_cpu, measure
         self._records: dict[str, A_co] = {}
         self._devices: dict[int, A_co] = {}
-        self._warned: set[str] = set()
+        self._told: set[str] = set()
 
     def _read(self) -> dict[str, A_co]:
         if not self._records:
@@ -152,15 +152,18 @@ class Architectures(Mapping[str, A_co], Generic[A_co]):
         return len(self._read())
 
     def serving(self, name: str) -> A_co:
-        """The record that serves architecture `name`: its own, one that stands in for it, or the fallback, which is
-        told once."""
+        """The record that serves architecture `name`: its own, one that stands in for it, or the fallback. Either of
+        the last two is told once."""
         if name in self:
             return self[name]
+        told = name in self._told
+        self._told.add(name)
         for record in self.values():
             if name in record.stands_in_for:
+                if not told:
+                    _log.info("architecture %s is served by the record of %s", name, record.name)
                 return record
-        if name not in self._warned:
-            self._warned.add(name)
+        if not told:
             _log.warning(
                 "no record for architecture %s in %s (%s): its kernels are launched as on %s, untuned and untested",
                 name,

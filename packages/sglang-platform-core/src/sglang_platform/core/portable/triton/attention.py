@@ -9,7 +9,7 @@ keeps them, and the number of splits depends on the batch and the table's width,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -118,12 +118,18 @@ class TritonAttentionBackend(AttentionBackend):
         layer: Any,
         forward_batch: Any,
         save_kv_cache: bool = True,
-        **kwargs: Any,
+        *,
+        sinks: torch.Tensor | None = None,
+        q_rope: torch.Tensor | None = None,
+        k_rope: torch.Tensor | None = None,
+        topk_indices: torch.Tensor | None = None,
+        **unknown: Any,
     ) -> torch.Tensor:
-        query = _joined(q, kwargs.get("q_rope"), layer.tp_q_head_num, layer.qk_head_dim)
-        self._store(k, v, layer, forward_batch, save_kv_cache, kwargs)
-        if kwargs.get("topk_indices") is not None:
-            return self._forward_sparse(query, layer, kwargs["topk_indices"])
+        self._refuse(unknown)
+        query = _joined(q, q_rope, layer.tp_q_head_num, layer.qk_head_dim)
+        self._store(k, k_rope, v, layer, forward_batch, save_kv_cache)
+        if topk_indices is not None:
+            return self._forward_sparse(query, layer, topk_indices, sinks)
         keys, values = self._buffers(layer)
         out = query.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
         self.kernels.decode(
@@ -136,7 +142,7 @@ class TritonAttentionBackend(AttentionBackend):
             out,
             packed=self._packed,
             max_len=self._step.longest,
-            **self._options(layer, kwargs),
+            **self._options(layer, sinks),
         )
         _decodes.add()
         return out.view(out.shape[0], -1)
@@ -149,12 +155,18 @@ class TritonAttentionBackend(AttentionBackend):
         layer: Any,
         forward_batch: Any,
         save_kv_cache: bool = True,
-        **kwargs: Any,
+        *,
+        sinks: torch.Tensor | None = None,
+        q_rope: torch.Tensor | None = None,
+        k_rope: torch.Tensor | None = None,
+        topk_indices: torch.Tensor | None = None,
+        **unknown: Any,
     ) -> torch.Tensor:
-        query = _joined(q, kwargs.get("q_rope"), layer.tp_q_head_num, layer.qk_head_dim)
-        self._store(k, v, layer, forward_batch, save_kv_cache, kwargs)
-        if kwargs.get("topk_indices") is not None:
-            return self._forward_sparse(query, layer, kwargs["topk_indices"])
+        self._refuse(unknown)
+        query = _joined(q, q_rope, layer.tp_q_head_num, layer.qk_head_dim)
+        self._store(k, k_rope, v, layer, forward_batch, save_kv_cache)
+        if topk_indices is not None:
+            return self._forward_sparse(query, layer, topk_indices, sinks)
         if self._packed is not None and not self._beside(layer):
             raise PlatformError(
                 "the packed cache of sparse MLA is read by selected tokens only",
@@ -195,7 +207,7 @@ class TritonAttentionBackend(AttentionBackend):
             max_new=step.max_new,
             any_prefix=any_prefix,
             causal=_is_causal(layer),
-            **self._options(layer, kwargs),
+            **self._options(layer, sinks),
         )
         _extends.add()
         return out.view(out.shape[0], -1)
@@ -239,13 +251,14 @@ class TritonAttentionBackend(AttentionBackend):
         within = torch.arange(tokens, device=new.device) - self._step.query_start[owner]
         return forward_batch.req_pool_indices[owner], forward_batch.extend_prefix_lens[owner] + within + 1
 
-    def _forward_sparse(self, query: torch.Tensor, layer: Any, slots: torch.Tensor) -> torch.Tensor:
+    def _forward_sparse(
+        self, query: torch.Tensor, layer: Any, slots: torch.Tensor, sinks: torch.Tensor | None
+    ) -> torch.Tensor:
         """`slots` int32 [T, topk]: what each row of `query` attends to, -1 behind the last."""
         keys, values = self._buffers(layer)
         out = query.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
         rows = torch.arange(slots.shape[0], device=slots.device)
-        options = self._options(layer, {})
-        options["window"] = -1
+        options = {**self._options(layer, sinks), "window": -1}
         self.kernels.decode(
             query, keys, values, slots, rows, (slots >= 0).sum(1), out, packed=self._packed, **options
         )
@@ -253,6 +266,16 @@ class TritonAttentionBackend(AttentionBackend):
         return out.view(out.shape[0], -1)
 
     # Parts of a pass
+
+    def _refuse(self, unknown: Mapping[str, Any]) -> None:
+        """What a model asks for beyond the arguments named in `forward_decode` changes its numbers: never left out."""
+        asked = [name for name, value in unknown.items() if value is not None and value is not False]
+        if asked:
+            raise PlatformError(
+                f"{type(self).__name__} does not know what {', '.join(asked)} of this model's attention means",
+                why="its numbers would be others without",
+                fix="choose another --attention-backend",
+            )
 
     def _beside(self, layer: Any) -> bool:
         """Whether a layer's keys are of another form than the latent rows of the cache."""
@@ -280,7 +303,7 @@ class TritonAttentionBackend(AttentionBackend):
             return keys, keys[..., : layer.v_head_dim]
         return pool.get_key_buffer(layer.layer_id), pool.get_value_buffer(layer.layer_id)
 
-    def _options(self, layer: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _options(self, layer: Any, sinks: torch.Tensor | None) -> dict[str, Any]:
         window = layer.sliding_window_size
         scaled = (
             self.token_to_kv_pool.dtype in FP8_DTYPES and self._packed is None and not self._beside(layer)
@@ -289,7 +312,7 @@ class TritonAttentionBackend(AttentionBackend):
             "scale": layer.scaling,
             "logit_cap": layer.logit_cap or 0.0,
             "window": -1 if window is None else int(window),
-            "sinks": kwargs.get("sinks"),
+            "sinks": sinks,
             "k_scale": _scale(layer.k_scale) if scaled else None,
             # The latent part of a key is its value, and has its scale.
             "v_scale": (_scale(layer.k_scale if self._latent else layer.v_scale)) if scaled else None,
@@ -298,11 +321,11 @@ class TritonAttentionBackend(AttentionBackend):
     def _store(
         self,
         k: torch.Tensor | None,
+        k_rope: torch.Tensor | None,
         v: torch.Tensor | None,
         layer: Any,
         forward_batch: Any,
         save_kv_cache: bool,
-        kwargs: dict[str, Any],
     ) -> None:
         if layer.is_cross_attention:
             raise NotImplementedError(
@@ -312,7 +335,7 @@ class TritonAttentionBackend(AttentionBackend):
             return
         pool, loc = self.token_to_kv_pool, forward_batch.out_cache_loc
         if self._latent:
-            rows = _joined(k, kwargs.get("k_rope"), 1, layer.qk_head_dim)
+            rows = _joined(k, k_rope, 1, layer.qk_head_dim)
             if pool.dtype in FP8_DTYPES and layer.k_scale is not None and self._packed is None:
                 rows = rows / layer.k_scale
             pool.set_kv_buffer(layer, loc, rows, rows[..., : layer.v_head_dim])

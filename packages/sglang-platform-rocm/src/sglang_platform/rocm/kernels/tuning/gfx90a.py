@@ -21,7 +21,6 @@ RECORD = RocmArchitecture(
     processors=104,
     shared=64 * 1024,
     converts_fp8=(),
-    e4m3="e4m3fn",
     shapes=LaunchShapes(
         reduce=Launch(2048, 8),
         elementwise=Launch(4096, 4),

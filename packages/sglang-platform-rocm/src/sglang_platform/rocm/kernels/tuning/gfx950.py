@@ -18,7 +18,6 @@ RECORD = RocmArchitecture(
     processors=256,
     shared=160 * 1024,
     converts_fp8=("e4m3fn", "e5m2"),
-    e4m3="e4m3fn",
     shapes=LaunchShapes(
         reduce=Launch(2048, 8),
         elementwise=Launch(4096, 4),
