@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sglang_platform.core.portable.triton.attention import AttentionKernels, TritonAttentionBackend
+from sglang_platform.core.portable.triton.attention import TritonAttentionBackend
+from sglang_platform.core.portable.triton.attention_kernels import AttentionKernels
 from sglang_platform.cuda.kernels.decode import paged_decode
 from sglang_platform.cuda.kernels.dsa_index import index_logits
 from sglang_platform.cuda.kernels.extend import paged_extend

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sglang_platform.core.portable.triton.attention import AttentionKernels, TritonAttentionBackend
+from sglang_platform.core.portable.triton.attention import TritonAttentionBackend
+from sglang_platform.core.portable.triton.attention_kernels import AttentionKernels
 from sglang_platform.rocm.kernels.decode import paged_decode
 from sglang_platform.rocm.kernels.dsa_index import index_logits
 from sglang_platform.rocm.kernels.extend import paged_extend

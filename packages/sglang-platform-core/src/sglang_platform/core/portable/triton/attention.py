@@ -9,8 +9,7 @@ keeps them, and the number of splits depends on the batch and the table's width,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -19,40 +18,17 @@ from sglang_platform.core.attention.backend import AttentionBackend
 from sglang_platform.core.counters import counter
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.rows import FP8_DTYPES
+from sglang_platform.core.portable.triton.attention_kernels import AttentionKernels
+from sglang_platform.core.portable.triton.attention_layer import is_causal, joined, kv_scale
 from sglang_platform.core.portable.triton.attention_shapes import one_element
-from sglang_platform.core.portable.triton.launch import ShapesOf
+from sglang_platform.core.portable.triton.attention_step import TritonAttentionStep
 from sglang_platform.core.portable.triton.top_slots import top_slots
 
-__all__ = ["AttentionKernels", "TritonAttentionBackend"]
+__all__ = ["TritonAttentionBackend"]
 
 _decodes = counter("triton.attention.decodes")
 _extends = counter("triton.attention.extends")
 _sparse = counter("triton.attention.sparse")
-
-
-@dataclass
-class _Step:
-    """What all layers of a step share. `longest`: the most tokens of a request, None where a graph fixes the grid."""
-
-    longest: int | None = None
-    query_start: torch.Tensor | None = None
-    prefix_lens: torch.Tensor | None = None
-    max_new: int = 0
-    any_prefix: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttentionKernels:
-    """The launch wrappers of a package, with the arguments that these of the packages have: one new token per request
-    over the cache, several of them, and the indexer's logits of sparse attention.
-
-    shapes_of: the launch shapes of the portable kernels on a device.
-    """
-
-    decode: Callable[..., torch.Tensor]
-    extend: Callable[..., torch.Tensor]
-    index_logits: Callable[..., torch.Tensor]
-    shapes_of: ShapesOf
 
 
 class TritonAttentionBackend(AttentionBackend):
@@ -72,7 +48,7 @@ class TritonAttentionBackend(AttentionBackend):
             )
         self._packed = pool.dtype if getattr(pool, "dsa_kv_cache_store_fp8", False) else None
         self._latent = hasattr(pool, "kv_lora_rank")
-        self._step = _Step()
+        self._step = TritonAttentionStep()
         # Made here, where nothing is being captured: a tensor made during capture belongs to that graph.
         one_element(torch.empty(0, device=self.device), torch.empty(0), None)
 
@@ -82,31 +58,7 @@ class TritonAttentionBackend(AttentionBackend):
         """Nothing to allocate: the kernels read the runner's static inputs."""
 
     def init_forward_metadata_out_graph(self, forward_batch: Any, in_capture: bool = False) -> None:
-        mode = forward_batch.forward_mode
-        if mode.is_decode() or mode.is_idle():
-            lengths = forward_batch.seq_lens_cpu
-            known = not in_capture and lengths is not None and len(lengths) > 0
-            self._step = _Step(longest=int(max(lengths)) if known else None)
-            return
-        if any(getattr(mode, name, bool)() for name in ("is_target_verify", "is_draft_extend")):
-            raise PlatformError(
-                f"{type(self).__name__} has no attention for {mode}",
-                why="verifying a tree of draft tokens needs a mask of its own",
-                fix="start without speculative decoding, or choose another --attention-backend",
-            )
-        new = forward_batch.extend_seq_lens
-        start = torch.zeros(new.shape[0] + 1, dtype=torch.int32, device=new.device)
-        torch.cumsum(new, 0, out=start[1:])
-        news, prefixes = forward_batch.extend_seq_lens_cpu, forward_batch.extend_prefix_lens_cpu
-        self._step = _Step(
-            query_start=start,
-            prefix_lens=forward_batch.extend_prefix_lens,
-            # Without the lengths on the CPU: bounds, rather than a wait for the device.
-            max_new=int(max(news, default=0))
-            if news is not None
-            else int(forward_batch.out_cache_loc.shape[0]),
-            any_prefix=any(prefixes) if prefixes is not None else True,
-        )
+        self._step = TritonAttentionStep.of(forward_batch, in_capture, type(self).__name__)
 
     # The two passes
 
@@ -126,7 +78,7 @@ class TritonAttentionBackend(AttentionBackend):
         **unknown: Any,
     ) -> torch.Tensor:
         self._refuse(unknown)
-        query = _joined(q, q_rope, layer.tp_q_head_num, layer.qk_head_dim)
+        query = joined(q, q_rope, layer.tp_q_head_num, layer.qk_head_dim)
         self._store(k, k_rope, v, layer, forward_batch, save_kv_cache)
         if topk_indices is not None:
             return self._forward_sparse(query, layer, topk_indices, sinks)
@@ -163,7 +115,7 @@ class TritonAttentionBackend(AttentionBackend):
         **unknown: Any,
     ) -> torch.Tensor:
         self._refuse(unknown)
-        query = _joined(q, q_rope, layer.tp_q_head_num, layer.qk_head_dim)
+        query = joined(q, q_rope, layer.tp_q_head_num, layer.qk_head_dim)
         self._store(k, k_rope, v, layer, forward_batch, save_kv_cache)
         if topk_indices is not None:
             return self._forward_sparse(query, layer, topk_indices, sinks)
@@ -206,7 +158,7 @@ class TritonAttentionBackend(AttentionBackend):
             out,
             max_new=step.max_new,
             any_prefix=any_prefix,
-            causal=_is_causal(layer),
+            causal=is_causal(layer),
             **self._options(layer, sinks),
         )
         _extends.add()
@@ -223,7 +175,7 @@ class TritonAttentionBackend(AttentionBackend):
         pool. The answer is the `topk_indices` of `forward`.
         """
         pool = self.token_to_kv_pool
-        rows, lengths = self._rows_and_lengths(forward_batch)
+        rows, lengths = self._step.rows_and_lengths(forward_batch)
         width = self._step.longest or self.req_to_token_pool.req_to_token.shape[1]
         logits = self.kernels.index_logits(
             q_index,
@@ -237,19 +189,6 @@ class TritonAttentionBackend(AttentionBackend):
         )
         launch = self.kernels.shapes_of(logits.device).select
         return top_slots(logits, self.req_to_token_pool.req_to_token, rows, lengths, topk=topk, launch=launch)
-
-    def _rows_and_lengths(self, forward_batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each new token its request's row, and how many tokens it may see."""
-        if forward_batch.forward_mode.is_decode():
-            return forward_batch.req_pool_indices, forward_batch.seq_lens
-        tokens = forward_batch.out_cache_loc.shape[0]
-        new = forward_batch.extend_seq_lens.long()
-        owner = torch.repeat_interleave(
-            torch.arange(new.shape[0], device=new.device), new, output_size=tokens
-        )
-        assert self._step.query_start is not None
-        within = torch.arange(tokens, device=new.device) - self._step.query_start[owner]
-        return forward_batch.req_pool_indices[owner], forward_batch.extend_prefix_lens[owner] + within + 1
 
     def _forward_sparse(
         self, query: torch.Tensor, layer: Any, slots: torch.Tensor, sinks: torch.Tensor | None
@@ -313,9 +252,9 @@ class TritonAttentionBackend(AttentionBackend):
             "logit_cap": layer.logit_cap or 0.0,
             "window": -1 if window is None else int(window),
             "sinks": sinks,
-            "k_scale": _scale(layer.k_scale) if scaled else None,
+            "k_scale": kv_scale(layer.k_scale) if scaled else None,
             # The latent part of a key is its value, and has its scale.
-            "v_scale": (_scale(layer.k_scale if self._latent else layer.v_scale)) if scaled else None,
+            "v_scale": (kv_scale(layer.k_scale if self._latent else layer.v_scale)) if scaled else None,
         }
 
     def _store(
@@ -335,7 +274,7 @@ class TritonAttentionBackend(AttentionBackend):
             return
         pool, loc = self.token_to_kv_pool, forward_batch.out_cache_loc
         if self._latent:
-            rows = _joined(k, k_rope, 1, layer.qk_head_dim)
+            rows = joined(k, k_rope, 1, layer.qk_head_dim)
             if pool.dtype in FP8_DTYPES and layer.k_scale is not None and self._packed is None:
                 rows = rows / layer.k_scale
             pool.set_kv_buffer(layer, loc, rows, rows[..., : layer.v_head_dim])
@@ -352,26 +291,3 @@ class TritonAttentionBackend(AttentionBackend):
     def support_triton(self) -> bool:
         """The host's Triton kernels run on these devices."""
         return True
-
-
-def _joined(x: torch.Tensor, rope: torch.Tensor | None, heads: int, dim: int) -> torch.Tensor:
-    """[T, heads, dim], from one tensor or from the two parts that a host may hand over."""
-    if rope is None:
-        return x.reshape(-1, heads, dim)
-    rotated = rope.reshape(x.shape[0], heads, -1)
-    return torch.cat((x.reshape(x.shape[0], heads, dim - rotated.shape[-1]), rotated), dim=-1)
-
-
-def _scale(scale: Any) -> torch.Tensor | None:
-    """A layer's scale as the kernels take it, None for none. A number needs a tensor, which capture could not make."""
-    if scale is None or (isinstance(scale, torch.Tensor) and scale.dtype == torch.float32):
-        return scale
-    raise PlatformError(
-        f"a KV scale of type {type(scale).__name__} cannot be used",
-        why="kernels read scales on the device, as float32 tensors of one element",
-    )
-
-
-def _is_causal(layer: Any) -> bool:
-    # The host's AttentionType: "encoder_only" and "decoder_bidirectional" see all tokens of their request.
-    return getattr(layer.attn_type, "value", layer.attn_type) not in ("encoder_only", "decoder_bidirectional")
