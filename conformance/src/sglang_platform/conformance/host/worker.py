@@ -41,6 +41,24 @@ class _Worker:
             replies.append({**_reply(output), "text": output["text"], "seconds": time.perf_counter() - start})
         return replies
 
+    def generate_constrained(
+        self, input_ids: list[list[int]], max_new_tokens: int, **constraint: Any
+    ) -> list[dict[str, Any]]:
+        """Greedy answers that end where the grammar ends, with their text."""
+        parameters = {"temperature": 0.0, "max_new_tokens": max_new_tokens, **constraint}
+        outputs = self.engine.generate(input_ids=input_ids, sampling_params=parameters)
+        return [{**_reply(output), "text": output["text"]} for output in outputs]
+
+    def generate_mixed(
+        self, plain: list[list[int]], constrained: list[list[int]], max_new_tokens: int, **constraint: Any
+    ) -> list[list[int]]:
+        """Constrained requests and plain ones in one batch; the tokens of the plain ones."""
+        common = {"temperature": 0.0, "max_new_tokens": max_new_tokens}
+        parameters = [{**common, "ignore_eos": True} for _ in plain]
+        parameters += [{**common, **constraint} for _ in constrained]
+        outputs = self.engine.generate(input_ids=[*plain, *constrained], sampling_params=parameters)
+        return [output["output_ids"] for output in outputs[: len(plain)]]
+
     def abort(self, input_ids: list[int], after_tokens: int) -> dict[str, Any]:
         """Start a long request, abort it once it has streamed some tokens, and tell how it ended."""
 

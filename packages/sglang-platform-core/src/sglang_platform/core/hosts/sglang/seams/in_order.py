@@ -14,6 +14,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     communicator,
     device_type,
     distributed_backend,
+    grammar,
     group_device,
     host_pools,
     in_tree_backend,
@@ -58,6 +59,7 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     triton_support.register_hooks(platform, host)
     post_load_model.register_hooks(platform, host)
     rotary_embedding.register_hooks(platform, host)
+    grammar.register_hooks(platform, host)
     device_type.register_hooks(platform, host)
     distributed_backend.register_hooks(platform, host)
     in_tree_backend.register_hooks(platform, host)

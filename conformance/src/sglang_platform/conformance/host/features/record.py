@@ -1,0 +1,123 @@
+"""What a feature of SGLang is to the suite: how the engine is started for it, and what proves that it is served.
+
+    LAUNCH = Launch("adapters", {"enable_lora": True, "lora_paths": ...})
+
+    @feature(launch=LAUNCH, group="LoRA", title="two adapters in one batch", fix="...")
+    def lora_two_adapters(run: Running) -> None:
+        \"\"\"Requests of two adapters and of none, in one batch, give what each adapter's merged weights give.\"\"\"
+        expect(run.ask(prompts, 16, lora_path=...) == ..., "...")
+
+Each record becomes the check `features.<function name>` and a row of `docs/features.md`. A feature ends in one of three
+ways on any platform: served, refused before launch (RefusedBeforeLaunch, raised for it where the launch is refused in
+words), or answered with an error that leaves the engine serving. A dead engine or a wrong token is a failure.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sglang_platform.conformance.check import NotRun
+
+if TYPE_CHECKING:
+    from sglang_platform.conformance.host.features.running import Running
+
+__all__ = ["Feature", "Launch", "RefusedBeforeLaunch", "all_features", "feature"]
+
+
+class RefusedBeforeLaunch(NotRun):
+    """The launch was refused in words, before a worker ran: no failure, and no service."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(f"refused before launch: {words}")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How one engine is started. Features with the same launch share the engine."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Keywords of `sglang.Engine`, beside those that every engine of the suite has."""
+
+    architecture: str = "llama"
+    """Of `host.checkpoints`, built as it stands; with `prepare` the model may be another."""
+
+    prepare: Callable[[Any], Mapping[str, Any]] | None = None
+    """Makes what the launch needs on the disk. Called with the folder of the models; answers more arguments."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    graphs: bool = True
+    """Whether decode graphs are on where the platform captures them."""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Launch) and other.name == self.name
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One feature; made by the decorator `feature`."""
+
+    name: str
+    group: str
+    title: str
+    launch: Launch | None
+    """None: the function starts what it needs, several processes for example."""
+
+    since: str
+    """The first release of SGLang that has the feature."""
+
+    fix: str
+    seconds: float
+    function: Callable[[Running], None]
+
+    @property
+    def proves(self) -> str:
+        return " ".join((self.function.__doc__ or "").split())
+
+
+_registry: dict[str, Feature] = {}
+
+
+def feature(
+    *,
+    group: str,
+    title: str,
+    launch: Launch | None,
+    fix: str,
+    since: str = "0.5.11",
+    seconds: float = 400,
+) -> Callable[[Callable[[Running], None]], Callable[[Running], None]]:
+    """Register `fn(run)` as the proof of a feature; its docstring says what it proves.
+
+    group, title: the row of the page, as an operator looks for it. seconds: the limit, the engine's start included.
+    """
+
+    def register(function: Callable[[Running], None]) -> Callable[[Running], None]:
+        name = function.__name__
+        if not function.__doc__:
+            raise ValueError(f"the feature {name} has no docstring: it must say what it proves")
+        known = _registry.get(name)
+        if known is not None and known.function.__module__ != function.__module__:
+            raise ValueError(f"two features are named {name}")
+        _registry[name] = Feature(name, group, title, launch, since, fix, seconds, function)
+        return function
+
+    return register
+
+
+def all_features() -> list[Feature]:
+    """Every feature, those that share an engine one after the other."""
+    package = importlib.import_module(__package__)
+    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda found: found.name):
+        importlib.import_module(f"{__package__}.{module.name}")
+    order = {
+        launch: place for place, launch in enumerate(dict.fromkeys(f.launch for f in _registry.values()))
+    }
+    return sorted(_registry.values(), key=lambda one: order[one.launch])
