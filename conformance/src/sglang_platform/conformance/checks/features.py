@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from sglang_platform.conformance.check import CheckFailed, NotRun, check
 from sglang_platform.conformance.host.engine import EngineFailed, RequestRefused
-from sglang_platform.conformance.host.features.record import Feature, all_features
+from sglang_platform.conformance.host.features.record import FeatureRecord, all_features
 from sglang_platform.conformance.host.features.running import running
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import engine
@@ -18,7 +18,7 @@ from sglang_platform.conformance.subject import Subject
 __all__: list[str] = []
 
 
-def _check(feature: Feature) -> Callable[[Subject], None]:
+def _check(feature: FeatureRecord) -> Callable[[Subject], None]:
     def proof(subject: Subject) -> None:
         installed = importlib.metadata.version("sglang")
         if Version(installed) < Version(feature.since):
@@ -31,6 +31,9 @@ def _check(feature: Feature) -> Callable[[Subject], None]:
         except EngineFailed as failed:
             run.close()  # the next feature of this launch gets an engine that lives
             raise CheckFailed(f"it kills the engine: {failed}") from None
+        theirs = run.hosts_own_parts()
+        if theirs:
+            raise CheckFailed(f"SGLang's own parts served it beside the platform's: {theirs}")
 
     proof.__name__, proof.__doc__ = feature.name, feature.function.__doc__
     return proof

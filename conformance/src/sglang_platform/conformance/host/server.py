@@ -18,18 +18,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-import psutil
-
 from sglang_platform.conformance.host.engine import EngineFailed
 from sglang_platform.core import counters
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 
-__all__ = ["Answer", "ServerProcess", "free_port"]
+__all__ = ["ServerAnswer", "ServerProcess", "free_port"]
 
 _LAST_LINES = 40
 
 
-class Answer(NamedTuple):
+class ServerAnswer(NamedTuple):
     """What the server answered; status 0 where it closed the connection without one."""
 
     status: int
@@ -101,13 +99,13 @@ class ServerProcess:
         """Whether the server's process still runs."""
         return self.process.poll() is None
 
-    def post(self, path: str, body: Any = None, *, timeout: float = 120) -> Answer:
+    def post(self, path: str, body: Any = None, *, timeout: float = 120) -> ServerAnswer:
         """POST; `body` is sent as JSON, bytes as they are."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         return self._open(urllib.request.Request(self.url + path, data, headers, method="POST"), timeout)
 
-    def get(self, path: str, *, timeout: float = 30) -> Answer:
+    def get(self, path: str, *, timeout: float = 30) -> ServerAnswer:
         """GET."""
         return self._open(urllib.request.Request(self.url + path), timeout)
 
@@ -147,16 +145,12 @@ class ServerProcess:
 
     def close(self) -> None:
         """Stop the server and every process that it started."""
-        children = _children(self.process.pid)
         if self.alive:
             self.process.send_signal(signal.SIGTERM)
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(20)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-        for child in psutil.wait_procs(children, timeout=5)[1]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                child.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # it leads its group, and its children stay in it
         self.process.wait(10)
         self._folder.cleanup()
 
@@ -168,14 +162,14 @@ class ServerProcess:
     ) -> None:
         self.close()
 
-    def _open(self, request: urllib.request.Request, timeout: float) -> Answer:
+    def _open(self, request: urllib.request.Request, timeout: float) -> ServerAnswer:
         try:
             with urllib.request.urlopen(request, timeout=timeout) as response:
-                return Answer(response.status, response.read().decode(errors="replace"))
+                return ServerAnswer(response.status, response.read().decode(errors="replace"))
         except urllib.error.HTTPError as error:
-            return Answer(error.code, error.read().decode(errors="replace"))
+            return ServerAnswer(error.code, error.read().decode(errors="replace"))
         except OSError as error:
-            return Answer(0, f"{type(error).__name__}: {error}")
+            return ServerAnswer(0, f"{type(error).__name__}: {error}")
 
 
 def free_port() -> int:
@@ -183,13 +177,6 @@ def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
-
-
-def _children(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
 
 
 def _command_line(options: Mapping[str, Any]) -> Iterator[str]:

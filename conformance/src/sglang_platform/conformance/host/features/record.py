@@ -1,6 +1,6 @@
 """What a feature of SGLang is to the suite: how the engine is started for it, and what proves that it is served.
 
-    LAUNCH = Launch("adapters", {"enable_lora": True, "lora_paths": ...})
+    LAUNCH = EngineLaunch("adapters", {"enable_lora": True, "lora_paths": ...})
 
     @feature(launch=LAUNCH, group="LoRA", title="two adapters in one batch", fix="...")
     def lora_two_adapters(run: Running) -> None:
@@ -16,58 +16,23 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from sglang_platform.conformance.check import NotRun
+from sglang_platform.conformance.host.features.launch import EngineLaunch, RefusedBeforeLaunch
+from sglang_platform.conformance.host.features.running import Running
 
-if TYPE_CHECKING:
-    from sglang_platform.conformance.host.features.running import Running
-
-__all__ = ["Feature", "Launch", "RefusedBeforeLaunch", "all_features", "feature"]
-
-
-class RefusedBeforeLaunch(NotRun):
-    """The launch was refused in words, before a worker ran: no failure, and no service."""
-
-    def __init__(self, words: str) -> None:
-        super().__init__(f"refused before launch: {words}")
+__all__ = ["EngineLaunch", "FeatureRecord", "RefusedBeforeLaunch", "all_features", "feature"]
 
 
 @dataclass(frozen=True)
-class Launch:
-    """How one engine is started. Features with the same launch share the engine."""
-
-    name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Keywords of `sglang.Engine`, beside those that every engine of the suite has."""
-
-    architecture: str = "llama"
-    """Of `host.checkpoints`, built as it stands; with `prepare` the model may be another."""
-
-    prepare: Callable[[Any], Mapping[str, Any]] | None = None
-    """Makes what the launch needs on the disk. Called with the folder of the models; answers more arguments."""
-
-    environment: Mapping[str, str] = field(default_factory=dict)
-    graphs: bool = True
-    """Whether decode graphs are on where the platform captures them."""
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Launch) and other.name == self.name
-
-
-@dataclass(frozen=True)
-class Feature:
+class FeatureRecord:
     """One feature; made by the decorator `feature`."""
 
     name: str
     group: str
     title: str
-    launch: Launch | None
+    launch: EngineLaunch | None
     """None: the function starts what it needs, several processes for example."""
 
     since: str
@@ -82,14 +47,14 @@ class Feature:
         return " ".join((self.function.__doc__ or "").split())
 
 
-_registry: dict[str, Feature] = {}
+_registry: dict[str, FeatureRecord] = {}
 
 
 def feature(
     *,
     group: str,
     title: str,
-    launch: Launch | None,
+    launch: EngineLaunch | None,
     fix: str,
     since: str = "0.5.11",
     seconds: float = 400,
@@ -106,13 +71,13 @@ def feature(
         known = _registry.get(name)
         if known is not None and known.function.__module__ != function.__module__:
             raise ValueError(f"two features are named {name}")
-        _registry[name] = Feature(name, group, title, launch, since, fix, seconds, function)
+        _registry[name] = FeatureRecord(name, group, title, launch, since, fix, seconds, function)
         return function
 
     return register
 
 
-def all_features() -> list[Feature]:
+def all_features() -> list[FeatureRecord]:
     """Every feature, those that share an engine one after the other."""
     package = importlib.import_module(__package__)
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda found: found.name):

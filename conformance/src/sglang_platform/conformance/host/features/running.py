@@ -11,7 +11,7 @@ from typing import Any
 from sglang_platform.conformance.host import reference
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
-from sglang_platform.conformance.host.features.record import Launch, RefusedBeforeLaunch
+from sglang_platform.conformance.host.features.launch import EngineLaunch, RefusedBeforeLaunch
 from sglang_platform.conformance.host.session import models_folder
 from sglang_platform.conformance.subject import Subject
 
@@ -24,7 +24,7 @@ _REFUSALS = ("LaunchRefused", "ValueError", "AssertionError", "NotImplementedErr
 class Running:
     """One feature's view of the platform in a running SGLang."""
 
-    def __init__(self, subject: Subject, launch: Launch | None) -> None:
+    def __init__(self, subject: Subject, launch: EngineLaunch | None) -> None:
         self.subject, self.launch = subject, launch
         self.models = models_folder()
         self.arguments: dict[str, Any] = {}
@@ -32,7 +32,9 @@ class Running:
 
     @property
     def checkpoint(self) -> Path:
-        """The model's folder."""
+        """The model's folder, made at the first use."""
+        if not self.arguments and self.launch is not None:
+            self._prepare(self.launch)
         return Path(self.arguments["model_path"])
 
     @property
@@ -43,7 +45,8 @@ class Running:
         """
         if self._engine is None:
             assert self.launch is not None, "this feature starts its processes itself"
-            self._prepare(self.launch)
+            if not self.arguments:
+                self._prepare(self.launch)
             self._engine = start(self.subject, self.arguments, dict(self.launch.environment))
         return self._engine
 
@@ -56,12 +59,23 @@ class Running:
         """What transformers gives for them in float32."""
         return reference.greedy(self.checkpoint, prompts, new_tokens)
 
+    def hosts_own_parts(self) -> dict[str, int]:
+        """Work that SGLang's own parts did in the schedulers where the platform brings its own: calls by part."""
+        if self._engine is None:
+            return {}
+        counts, brought = self._engine.counters(), self.subject.parts
+        asked = {
+            "host.attention.calls": brought.attention_factory() is not None,
+            "host.kv_pool.stores": bool(self.subject.declares.kv_kinds),
+        }
+        return {name: counts.get(name, 0) for name, own in asked.items() if own and counts.get(name, 0)}
+
     def close(self) -> None:
         if self._engine is not None:
             self._engine.close()
             self._engine = None
 
-    def _prepare(self, launch: Launch) -> None:
+    def _prepare(self, launch: EngineLaunch) -> None:
         arguments = {**_COMMON, **launch.arguments}
         if launch.prepare is not None:
             arguments |= launch.prepare(self.models)
@@ -107,7 +121,7 @@ def words_of_refusal(output: str) -> str | None:
 _current: Running | None = None
 
 
-def running(subject: Subject, launch: Launch | None) -> Running:
+def running(subject: Subject, launch: EngineLaunch | None) -> Running:
     """The view for a feature; the engine of another launch is stopped first: the machine holds one at a time."""
     global _current
     if _current is not None and launch is not None and _current.launch == launch:

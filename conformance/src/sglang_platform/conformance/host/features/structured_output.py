@@ -8,7 +8,7 @@ from typing import Any
 
 from sglang_platform.conformance.check import expect
 from sglang_platform.conformance.host import reference
-from sglang_platform.conformance.host.features.record import Launch, feature
+from sglang_platform.conformance.host.features.record import EngineLaunch, feature
 from sglang_platform.conformance.host.features.running import Running
 
 __all__: list[str] = []
@@ -21,9 +21,9 @@ _FIX = (
 _COMPACT = {"constrained_json_disable_any_whitespace": True}
 """A model of random weights would fill its tokens with white space."""
 
-_XGRAMMAR = Launch("grammar_xgrammar", {"grammar_backend": "xgrammar", **_COMPACT})
-_LLGUIDANCE = Launch("grammar_llguidance", {"grammar_backend": "llguidance", **_COMPACT})
-_OUTLINES = Launch("grammar_outlines", {"grammar_backend": "outlines", **_COMPACT})
+_XGRAMMAR = EngineLaunch("grammar_xgrammar", {"grammar_backend": "xgrammar", **_COMPACT})
+_LLGUIDANCE = EngineLaunch("grammar_llguidance", {"grammar_backend": "llguidance", **_COMPACT})
+_OUTLINES = EngineLaunch("grammar_outlines", {"grammar_backend": "outlines", **_COMPACT})
 
 _SCHEMA = json.dumps(
     {
@@ -70,7 +70,7 @@ def _is_json(text: str) -> bool:
     return isinstance(found, dict) and set(found) == {"age", "on"} and isinstance(found["on"], bool)
 
 
-def _register(launch: Launch, backend: str, kinds: dict[str, tuple[str, dict[str, str], Any]]) -> None:
+def _register(launch: EngineLaunch, backend: str, kinds: dict[str, tuple[str, dict[str, str], Any]]) -> None:
     for name, (title, constraint, fits) in kinds.items():
 
         def proof(run: Running, constraint: dict[str, str] = constraint, fits: Any = fits) -> None:

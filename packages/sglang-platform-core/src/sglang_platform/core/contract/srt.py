@@ -2,7 +2,7 @@
 
 Names, parameters and defaults follow SGLang 0.5.23 (`sglang.srt.platforms.interface`). Core's own additions,
 which the host adapter carries in by hook: `finalize_server_args`, `stub_modules`, `get_attention_backends`,
-`get_token_bitmask_fn`, and the declarations that the conformance suite reads.
+`get_token_bitmask_fn`, `get_default_lora_backend`, and the declarations that the conformance suite reads.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = ["SRTPlatform"]
+
+_INDUCTOR_DEVICES = ("cpu", "cuda", "mps", "xpu")
+"""Of torch 2.13 (`torch/_inductor/codegen/common.py`, `init_backend_registration`)."""
 
 
 class SRTPlatform(DeviceMixin):
@@ -148,9 +151,13 @@ class SRTPlatform(DeviceMixin):
         return None
 
     def get_compile_backend(self, mode: str | None = None) -> str:
-        """The `torch.compile` backend; `mode` is the host's hint on what it compiles, e.g.
-        `"npugraph_ex"`."""
-        return "inductor"
+        """The `torch.compile` backend; `mode` is the host's hint on what it compiles, e.g. `"npugraph_ex"`.
+
+        The host compiles small functions of its sampler: one request with a repetition penalty calls for it. So the
+        default is `"inductor"` for the device types that torch's inductor generates code for, and `"eager"` for any
+        other, where inductor would end the server.
+        """
+        return "inductor" if self.device_type in _INDUCTOR_DEVICES else "eager"
 
     def get_dispatch_key_name(self) -> str:
         """Which `forward_<key>` of the host's multi-platform operators runs on an out-of-tree platform.
@@ -184,6 +191,14 @@ class SRTPlatform(DeviceMixin):
         (`portable/torch/token_bitmask.py`), and on an in-tree platform the host's. Carried in by hook: the host has
         it for its own devices only.
         """
+        return None
+
+    # Adapters
+
+    def get_default_lora_backend(self) -> str | None:
+        """The LoRA backend when the operator names none, by the host's name or one that the platform registers with the
+        host in `init_backend()`. None is the host's default, and where `capabilities.supports_triton` is False
+        `"torch_native"`: the host's default is written in Triton."""
         return None
 
     # Speculative decoding and hybrid models

@@ -12,6 +12,7 @@ from typing import Any
 from sglang_platform.core.hosts.sglang.rebase import is_rebased
 from sglang_platform.core.hosts.sglang.seams import (
     communicator,
+    device_name,
     device_type,
     distributed_backend,
     grammar,
@@ -21,6 +22,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     in_tree_backend,
     kv_pools,
     lifecycle_events,
+    lora,
     model_registry,
     piecewise,
     pin_memory,
@@ -62,6 +64,8 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     post_load_model.register_hooks(platform, host)
     rotary_embedding.register_hooks(platform, host)
     grammar.register_hooks(platform, host)
+    device_name.register_hooks(platform, host)
+    lora.register_hooks(platform, host)
     device_type.register_hooks(platform, host)
     distributed_backend.register_hooks(platform, host)
     in_tree_backend.register_hooks(platform, host)
