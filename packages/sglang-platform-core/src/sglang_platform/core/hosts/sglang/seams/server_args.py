@@ -9,6 +9,8 @@ from typing import Any
 from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.checked import load
+from sglang_platform.core.hosts.sglang.srt.argument_check import check_arguments
+from sglang_platform.core.hosts.sglang.srt.served_model import resolved
 from sglang_platform.core.hosts.sglang.versions import facts
 
 __all__ = ["asked_for", "choose_attention_backend", "register_hooks"]
@@ -55,6 +57,8 @@ def register_hooks(platform: Any) -> None:
         else:
             with _writable(server_args):
                 platform.finalize_server_args(server_args)
+        asked = [(field, asked_for(server_args, field)) for field in _ATTENTION]
+        check_arguments(resolved(server_args), platform, [(field, name) for field, name in asked if name])
 
     HookRegistry.register(target, finalize, HookType.AFTER)
 
