@@ -128,6 +128,17 @@ class HostFacts:
     translates_slots: bool = fact(True, before={"0.5.22": False})
     """Whether a static batch must be bound to the runner's slot translator."""
 
+    knows_hyper_connections: bool = fact(True, before={"0.5.12": False})
+    """Whether a model config has `hc_hidden_size`, the width of hidden states that carry the residual streams."""
+
+    hands_over_indices: bool = fact(True, before={"0.5.14": False})
+    """Whether a model runner says how many attention indices a pipeline stage is handed (`get_pp_proxy_topk_size`)."""
+
+    hands_over_blocks: bool = fact(True, before={"0.5.17": False})
+    """Whether it says so of residual blocks (`get_pp_proxy_residual_num_blocks`)."""
+
+    blocks_handed_over_as: str = fact("attn_res_bank", before={"0.5.22": "residual"})
+
     metadata_halves: bool = fact(True, before={"0.5.13": False})
     """Whether attention metadata is prepared in an outer and an inner half of a graph."""
 
@@ -210,6 +221,9 @@ class HostFacts:
     """The server argument that says whether prefill is served in pieces."""
 
     # Processes
+
+    has_all_to_all: bool = fact(True, before={"0.5.13": False})
+    """Whether a group has `all_to_all_single`; the other collectives have been there since the first release."""
 
     loads_plugins_in: frozenset[str] = fact(
         frozenset({"launcher", "scheduler", "detokenizer", "data-parallel controller"}),
