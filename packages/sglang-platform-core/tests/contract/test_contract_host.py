@@ -28,6 +28,7 @@ OURS = {
     "attention_features",
     "extra_public_names",
     "finalize_server_args",
+    "get_host_memory_cls",
     "get_attention_backends",
     "kernels",
     "stub_modules",

@@ -98,6 +98,38 @@ class HostFacts:
     stray_pool_keywords: frozenset[str] = fact(frozenset(), before={"0.5.22": frozenset({"index_head_dim"})})
     """Keywords that the host hands a platform's MLA pool though its own class takes none of that name."""
 
+    host_pools: tuple[str, ...] = fact(
+        (
+            f"{_POOLS}.pool_host.mha:MHATokenToKVPoolHost",
+            f"{_POOLS}.pool_host.mla:MLATokenToKVPoolHost",
+            f"{_POOLS}.pool_host.dsa:DSAIndexerPoolHost",
+        ),
+        before={
+            "0.5.19": (
+                f"{_POOLS}.pool_host.mha:MHATokenToKVPoolHost",
+                f"{_POOLS}.pool_host.mla:MLATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:DSAIndexerPoolHost",
+            ),
+            "0.5.16": (
+                f"{_POOLS}.memory_pool_host:MHATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:MLATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:DSAIndexerPoolHost",
+            ),
+            "0.5.13": (
+                f"{_POOLS}.memory_pool_host:MHATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:MLATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:NSAIndexerPoolHost",
+            ),
+        },
+    )
+    """The pools in host memory of the hierarchical cache, per kind of KV pool."""
+
+    host_allocations: str = fact(
+        f"{_POOLS}.pool_host.common:ALLOC_MEMORY_FUNCS",
+        before={"0.5.14": f"{_POOLS}.memory_pool_host:ALLOC_MEMORY_FUNCS"},
+    )
+    """The functions with which such a pool allocates, by device type."""
+
     # Graphs and attention
 
     graph_calls: tuple[str, str] = fact(

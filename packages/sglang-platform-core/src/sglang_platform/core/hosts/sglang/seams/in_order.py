@@ -15,6 +15,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     device_type,
     distributed_backend,
     group_device,
+    hierarchical_cache,
     host_pools,
     in_tree_backend,
     kv_pools,
@@ -65,3 +66,4 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     if platform.is_out_of_tree() and host.asks_piecewise_backend and platform.capabilities.piecewise_graph:
         piecewise.register_hooks(platform)
     group_device.register_hooks(platform, host)
+    hierarchical_cache.register_hooks(platform, host)
