@@ -28,6 +28,7 @@ OURS = {
     "attention_features",
     "extra_public_names",
     "finalize_server_args",
+    "get_host_memory_cls",
     "get_attention_backends",
     "get_default_lora_backend",
     "get_token_bitmask_fn",

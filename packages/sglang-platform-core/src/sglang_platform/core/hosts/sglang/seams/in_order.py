@@ -17,6 +17,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     distributed_backend,
     grammar,
     group_device,
+    hierarchical_cache,
     host_pools,
     http_errors,
     in_tree_backend,
@@ -75,3 +76,4 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     group_device.register_hooks(platform, host)
     requests.register_hooks(platform, host)
     http_errors.register_hooks(platform, host)
+    hierarchical_cache.register_hooks(platform, host)
