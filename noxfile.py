@@ -262,6 +262,26 @@ def conformance_host(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def features(session: nox.Session) -> None:
+    """Each feature of SGLang in a running engine on the example, release by release; writes `docs/features.md`.
+
+    Arguments are versions, by default 0.5.15, 0.5.20 and the newest. Half an hour on two cores.
+    """
+    python = host(session)
+    wheels = matrix_wheels(session, python)
+    folder = ROOT / "reports" / "features"
+    for version in session.posargs or ["0.5.15", "0.5.20", SGLANG]:
+        inside = matrix_environment(session, version, wheels)
+        session.run(
+            inside, "-m", "sglang_platform.conformance", "--platform", "example_oot", "--host", "sglang",
+            "--level", "features", "--report", str(folder / f"example_oot-{version}"),
+            external=True, success_codes=[0, 1], env={"SGLANG_PLATFORM_TEST_MODELS": str(ROOT / "models")},
+        )  # fmt: skip
+    command = ["-m", "sglang_platform.conformance", "features", "--output", "docs/features.md"]
+    run(session, python, *command, str(folder))
+
+
+@nox.session(venv_backend="none")
 def mutants(session: nox.Session) -> None:
     """Broken platforms, each killed by the check meant for it; writes `docs/mutants.md`. `-- memory` runs one level."""
     python = host(session)

@@ -55,6 +55,8 @@ def fact(newest: Any, *, before: Mapping[str, Any] | None = None) -> Any:
 _POOLS = "sglang.srt.mem_cache"
 _COMPILATION = "sglang.srt.compilation"
 _RUNNER = "sglang.srt.model_executor"
+_XGRAMMAR = "sglang.srt.constrained.xgrammar_backend"
+_LLGUIDANCE = "sglang.srt.constrained.llguidance_backend:GuidanceGrammar.apply_vocab_mask"
 
 _STORE_AND_MOVE = frozenset({"_store_kv_layer", "_move_kv_cache_impl"})
 _AND_INDEX_KEYS = _STORE_AND_MOVE | {"_create_index_key_cache"}
@@ -244,6 +246,17 @@ class HostFacts:
 
     stamps_draft_backends: bool = fact(True, before={"0.5.18": False})
     """Whether the makers of a draft model's backends answer with a name beside the backend."""
+
+    # Sampling
+
+    applies_grammar_mask: tuple[str, ...] = fact((f"{_XGRAMMAR}:XGrammarGrammar.apply_vocab_mask",))
+    """The methods that put a grammar's mask on logits: `(self, logits, vocab_mask)`."""
+
+    applies_grammar_mask_statically: tuple[str, ...] = fact(
+        (f"{_XGRAMMAR}:XGrammarGrammarBackend.apply_vocab_mask", _LLGUIDANCE),
+        before={"0.5.12": (_LLGUIDANCE,)},
+    )
+    """The same as static methods: `(logits, vocab_mask)`."""
 
     # Processes
 

@@ -12,13 +12,16 @@ from typing import Any
 from sglang_platform.core.hosts.sglang.rebase import is_rebased
 from sglang_platform.core.hosts.sglang.seams import (
     communicator,
+    device_name,
     device_type,
     distributed_backend,
+    grammar,
     group_device,
     host_pools,
     in_tree_backend,
     kv_pools,
     lifecycle_events,
+    lora,
     model_registry,
     piecewise,
     pin_memory,
@@ -61,6 +64,9 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     triton_support.register_hooks(platform, host)
     post_load_model.register_hooks(platform, host)
     rotary_embedding.register_hooks(platform, host)
+    grammar.register_hooks(platform, host)
+    device_name.register_hooks(platform, host)
+    lora.register_hooks(platform, host)
     device_type.register_hooks(platform, host)
     distributed_backend.register_hooks(platform, host)
     in_tree_backend.register_hooks(platform, host)
