@@ -35,6 +35,9 @@ from sglang_platform.core.hosts.sglang.seams import (
     requests,
     rotary_embedding,
     server_args,
+    speculative_drafts,
+    speculative_kernels,
+    speculative_launch,
     triton_support,
 )
 from sglang_platform.core.hosts.sglang.srt import served_model
@@ -77,3 +80,8 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     requests.register_hooks(platform, host)
     http_errors.register_hooks(platform, host)
     hierarchical_cache.register_hooks(platform, host)
+    if platform.is_out_of_tree():
+        speculative_launch.register_hooks(platform, host)
+        if host.speculative_kernels:
+            speculative_drafts.register_hooks(platform, host)
+            speculative_kernels.register_hooks(platform, host)
