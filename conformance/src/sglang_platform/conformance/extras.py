@@ -9,7 +9,7 @@ from sglang_platform.core.errors import PlatformError
 __all__ = ["EXTRAS", "MissingExtra", "missing", "require"]
 
 EXTRAS = {
-    "sglang": ("sglang", "tokenizers", "transformers"),
+    "sglang": ("sglang", "safetensors", "tokenizers", "transformers"),
     "kernels": ("triton",),
     "diffusion": ("diffusers", "PIL"),
 }

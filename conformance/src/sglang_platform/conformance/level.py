@@ -18,6 +18,13 @@ class Level(enum.IntEnum):
     PROCESSES = 6
     HOST = 7
     DISTRIBUTED = 8
+    FEATURES = 9
+    KITS = 10
+
+    @property
+    def on_request(self) -> bool:
+        """Whether it runs only where it is named: it starts many engines, and takes many minutes."""
+        return self in (Level.FEATURES, Level.KITS)
 
     @property
     def label(self) -> str:
@@ -49,4 +56,6 @@ _PROVES = {
     Level.PROCESSES: "every process of the host gets the same platform and hooks",
     Level.HOST: "SGLang serves a model on it, with the platform's own parts",
     Level.DISTRIBUTED: "collectives between ranks give the right answer",
+    Level.FEATURES: "each feature of SGLang is served, or refused before launch in words",
+    Level.KITS: "SGLang's own tests pass on it as they do on SGLang's own devices",
 }

@@ -65,11 +65,12 @@ class Selection:
         for name in self.checks:
             if name not in known:
                 raise UnknownCheck(unknown_check(name, known))
-        return [
-            one
-            for one in known.values()
-            if (not self.checks or one.id in self.checks) and (not self.levels or one.level in self.levels)
-        ]
+        return [one for one in known.values() if self._is_chosen(one)]
+
+    def _is_chosen(self, check: Check) -> bool:
+        if self.checks and check.id not in self.checks:
+            return False
+        return check.level in self.levels if self.levels else bool(self.checks) or not check.level.on_request
 
     def rerun(self, check: Check) -> str:
         """The command that runs this check alone, the same way."""

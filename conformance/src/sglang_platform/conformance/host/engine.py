@@ -17,7 +17,7 @@ from typing import Any
 from sglang_platform.core import counters
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 
-__all__ = ["EngineFailed", "EngineProcess"]
+__all__ = ["EngineFailed", "EngineProcess", "RequestRefused"]
 
 _LAST_LINES = 40
 _GAUGES_SECONDS = 30.0
@@ -25,6 +25,10 @@ _GAUGES_SECONDS = 30.0
 
 class EngineFailed(RuntimeError):
     """The engine did not start, died, or refused a request; the message ends with its last lines of output."""
+
+
+class RequestRefused(EngineFailed):
+    """The engine answered with an error, and lives."""
 
 
 class EngineProcess:
@@ -67,6 +71,11 @@ class EngineProcess:
         self._reader.start()
         self._send({**_DEFAULTS, **arguments})
         self._receive("start")
+
+    @property
+    def pid(self) -> int:
+        """The process whose children are the engine's."""
+        return self._process.pid
 
     def call(self, name: str, **arguments: Any) -> Any:
         """Ask the engine; raises EngineFailed with its words when it cannot answer."""
@@ -133,7 +142,7 @@ class EngineProcess:
             raise self._failed(f"died during {name!r}")
         answer = json.loads(line)
         if "error" in answer:
-            raise self._failed(f"refused {name!r}: {answer['error']}")
+            raise RequestRefused(f"SGLang refused {name!r}: {answer['error']}")
         return answer["result"]
 
     def _failed(self, what: str) -> EngineFailed:

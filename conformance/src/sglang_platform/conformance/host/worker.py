@@ -41,6 +41,32 @@ class _Worker:
             replies.append({**_reply(output), "text": output["text"], "seconds": time.perf_counter() - start})
         return replies
 
+    def generate_constrained(
+        self, input_ids: list[list[int]], max_new_tokens: int, **constraint: Any
+    ) -> list[dict[str, Any]]:
+        """Greedy answers that end where the grammar ends, with their text."""
+        parameters = {"temperature": 0.0, "max_new_tokens": max_new_tokens, **constraint}
+        outputs = self.engine.generate(input_ids=input_ids, sampling_params=parameters)
+        return [{**_reply(output), "text": output["text"]} for output in outputs]
+
+    def generate_mixed(
+        self, plain: list[list[int]], constrained: list[list[int]], max_new_tokens: int, **constraint: Any
+    ) -> list[list[int]]:
+        """Constrained requests and plain ones in one batch; the tokens of the plain ones."""
+        common = {"temperature": 0.0, "max_new_tokens": max_new_tokens}
+        parameters = [{**common, "ignore_eos": True} for _ in plain]
+        parameters += [{**common, **constraint} for _ in constrained]
+        outputs = self.engine.generate(input_ids=[*plain, *constrained], sampling_params=parameters)
+        return [output["output_ids"] for output in outputs[: len(plain)]]
+
+    def generate_adapted(
+        self, input_ids: list[list[int]], lora_path: list[str | None], max_new_tokens: int
+    ) -> list[list[int]]:
+        """Greedy tokens, each request with its LoRA adapter or none."""
+        parameters = {"temperature": 0.0, "max_new_tokens": max_new_tokens, "ignore_eos": True}
+        outputs = self.engine.generate(input_ids=input_ids, sampling_params=parameters, lora_path=lora_path)
+        return [output["output_ids"] for output in outputs]
+
     def abort(self, input_ids: list[int], after_tokens: int) -> dict[str, Any]:
         """Start a long request, abort it once it has streamed some tokens, and tell how it ended."""
 
@@ -83,6 +109,14 @@ class _Worker:
         if not success:
             raise RuntimeError(message)
         return str(message)
+
+    def release_memory(self, tags: list[str] | None = None) -> None:
+        """Give device memory back; the host's tags are `kv_cache`, `weights`, `cuda_graph`, None for all."""
+        self.engine.release_memory_occupation(tags=tags)
+
+    def resume_memory(self, tags: list[str] | None = None) -> None:
+        """Take it again."""
+        self.engine.resume_memory_occupation(tags=tags)
 
     def server_args(self, names: list[str]) -> dict[str, Any]:
         info = self.engine.get_server_info()

@@ -2,7 +2,8 @@
 
 Names, parameters and defaults follow SGLang 0.5.23 (`sglang.srt.platforms.interface`). Core's own additions,
 which the host adapter carries in by hook: `finalize_server_args`, `stub_modules`, `get_attention_backends`,
-`get_host_memory_cls`, and the declarations that the conformance suite reads.
+`get_token_bitmask_fn`, `get_default_lora_backend`, `get_host_memory_cls`, `get_memory_saver_cls`,
+`get_transfer_engine_cls`, and the declarations that the conformance suite reads.
 """
 
 from __future__ import annotations
@@ -126,6 +127,18 @@ class SRTPlatform(DeviceMixin):
         `is_pin_memory_available()`, plain copies on the current stream."""
         return None
 
+    def get_memory_saver_cls(self) -> type | None:
+        """How device memory is given back while the engine stands by (`--enable-memory-saver`), a
+        `core.memory.MemorySaver`. None is core's own, which empties the storage of every tensor and allocates it again:
+        at another address, so graphs are captured anew."""
+        return None
+
+    def get_transfer_engine_cls(self) -> type | None:
+        """What carries keys and values from an engine that prefills to one that decodes, a
+        `core.distributed.transfer_engine.TransferEngine`. None is core's own, which copies to the host and sends over
+        TCP."""
+        return None
+
     # Graphs and compilation
 
     def get_graph_runner_cls(self) -> type | None:
@@ -179,6 +192,26 @@ class SRTPlatform(DeviceMixin):
         import torch
 
         return torch.device("cpu")
+
+    # Sampling
+
+    def get_token_bitmask_fn(self) -> Callable[[torch.Tensor, torch.Tensor], None] | None:
+        """The function that applies a grammar's mask to logits in place, as `fn(logits, bitmask)`.
+
+        logits: [B, V] of a floating type, on the device. bitmask: int32 [B, ceil(V / 32)] beside them; bit `i % 32` of
+        word `i // 32` is 1 where token `i` is allowed, and the others become -inf. None is core's own, in plain torch
+        (`portable/torch/token_bitmask.py`), and on an in-tree platform the host's. Carried in by hook: the host has
+        it for its own devices only.
+        """
+        return None
+
+    # Adapters
+
+    def get_default_lora_backend(self) -> str | None:
+        """The LoRA backend when the operator names none, by the host's name or one that the platform registers with the
+        host in `init_backend()`. None is the host's default, and where `capabilities.supports_triton` is False
+        `"torch_native"`: the host's default is written in Triton."""
+        return None
 
     # Speculative decoding and hybrid models
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sglang_platform.core.memory.allocator import TokenToKVPoolAllocator
     from sglang_platform.core.memory.dsa import DSATokenToKVPool
     from sglang_platform.core.memory.host_memory import HostMemory
+    from sglang_platform.core.memory.memory_saver import MemorySaver
     from sglang_platform.core.memory.mha import MHATokenToKVPool
     from sglang_platform.core.memory.mla import MLATokenToKVPool
     from sglang_platform.core.memory.paged import PagedTokenToKVPoolAllocator
@@ -33,6 +34,7 @@ __all__ = [
     "HostMemory",
     "MHATokenToKVPool",
     "MLATokenToKVPool",
+    "MemorySaver",
     "PagedTokenToKVPoolAllocator",
     "ReqToTokenPool",
     "TokenToKVPoolAllocator",
@@ -42,6 +44,7 @@ _HOME = {
     "DSATokenToKVPool": "dsa",
     "HostMemory": "host_memory",
     "MHATokenToKVPool": "mha",
+    "MemorySaver": "memory_saver",
     "MLATokenToKVPool": "mla",
     "PagedTokenToKVPoolAllocator": "paged",
     "ReqToTokenPool": "req_to_token",

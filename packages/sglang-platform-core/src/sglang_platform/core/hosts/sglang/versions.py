@@ -55,6 +55,8 @@ def fact(newest: Any, *, before: Mapping[str, Any] | None = None) -> Any:
 _POOLS = "sglang.srt.mem_cache"
 _COMPILATION = "sglang.srt.compilation"
 _RUNNER = "sglang.srt.model_executor"
+_XGRAMMAR = "sglang.srt.constrained.xgrammar_backend"
+_LLGUIDANCE = "sglang.srt.constrained.llguidance_backend:GuidanceGrammar.apply_vocab_mask"
 
 _STORE_AND_MOVE = frozenset({"_store_kv_layer", "_move_kv_cache_impl"})
 _AND_INDEX_KEYS = _STORE_AND_MOVE | {"_create_index_key_cache"}
@@ -136,6 +138,9 @@ class HostFacts:
         ("can_run_graph", "execute"), before={"0.5.14": ("can_run", "replay")}
     )
     """The methods of a decode graph runner that the host calls: the question and the replay."""
+
+    decode_runner: str = fact("decode_cuda_graph_runner", before={"0.5.14": "graph_runner"})
+    """The attribute of a model runner that holds the decode graph runner."""
 
     eager_runner: str | None = fact(f"{_RUNNER}.runner.eager_runner:EagerRunner", before={"0.5.14": None})
 
@@ -251,6 +256,25 @@ class HostFacts:
 
     pieces_argument: str = fact("cuda_graph_config", before={"0.5.14": "disable_piecewise_cuda_graph"})
     """The server argument that says whether prefill is served in pieces."""
+
+    # Sampling
+
+    applies_grammar_mask: tuple[str, ...] = fact((f"{_XGRAMMAR}:XGrammarGrammar.apply_vocab_mask",))
+    """The methods that put a grammar's mask on logits: `(self, logits, vocab_mask)`."""
+
+    applies_grammar_mask_statically: tuple[str, ...] = fact(
+        (f"{_XGRAMMAR}:XGrammarGrammarBackend.apply_vocab_mask", _LLGUIDANCE),
+        before={"0.5.12": (_LLGUIDANCE,)},
+    )
+    """The same as static methods: `(logits, vocab_mask)`."""
+
+    # Prefill and decode apart
+
+    prefill_events: tuple[str, ...] = fact(
+        ("maybe_send_cached_prefix_chunk", "send_kv_chunk"),
+        before={"0.5.23": ("maybe_send_cached_prefix_chunk",), "0.5.16": ()},
+    )
+    """Methods of `disaggregation.prefill:SchedulerDisaggregationPrefillMixin` that make an event of `torch.cuda`."""
 
     # Processes
 

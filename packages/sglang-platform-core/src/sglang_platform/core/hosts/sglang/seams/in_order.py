@@ -12,14 +12,19 @@ from typing import Any
 from sglang_platform.core.hosts.sglang.rebase import is_rebased
 from sglang_platform.core.hosts.sglang.seams import (
     communicator,
+    device_name,
     device_type,
+    disaggregation,
     distributed_backend,
+    grammar,
     group_device,
     hierarchical_cache,
     host_pools,
     in_tree_backend,
     kv_pools,
     lifecycle_events,
+    lora,
+    memory_saver,
     model_registry,
     piecewise,
     pin_memory,
@@ -31,6 +36,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     rotary_embedding,
     server_args,
     triton_support,
+    worker_memory,
 )
 from sglang_platform.core.hosts.sglang.srt import served_model
 from sglang_platform.core.hosts.sglang.versions import HostFacts
@@ -59,6 +65,9 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     triton_support.register_hooks(platform, host)
     post_load_model.register_hooks(platform, host)
     rotary_embedding.register_hooks(platform, host)
+    grammar.register_hooks(platform, host)
+    device_name.register_hooks(platform, host)
+    lora.register_hooks(platform, host)
     device_type.register_hooks(platform, host)
     distributed_backend.register_hooks(platform, host)
     in_tree_backend.register_hooks(platform, host)
@@ -67,3 +76,6 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
         piecewise.register_hooks(platform)
     group_device.register_hooks(platform, host)
     hierarchical_cache.register_hooks(platform, host)
+    worker_memory.register_hooks(platform)
+    memory_saver.register_hooks(platform, host)
+    disaggregation.register_hooks(platform, host)

@@ -12,7 +12,7 @@ from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.discovery.kind import SRT
 from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.hosts.sglang.platform_class import OneObject, rebase_for
-from sglang_platform.core.hosts.sglang.seams import piecewise
+from sglang_platform.core.hosts.sglang.seams import lora, piecewise
 from sglang_platform.core.hosts.sglang.seams.fused_ops import register_fused_ops
 from sglang_platform.core.hosts.sglang.seams.kv_pools import registered_pool_cls
 from sglang_platform.core.hosts.sglang.seams.server_args import choose_attention_backend
@@ -111,6 +111,7 @@ class _HostFacing:
     def apply_server_args_defaults(self, server_args: Any) -> None:
         if self.is_out_of_tree():  # type: ignore[attr-defined]
             piecewise.only_on_request(server_args)
+            lora.choose_backend(server_args, self)
         super().apply_server_args_defaults(server_args)  # type: ignore[misc]
         if self.get_attention_backends():  # type: ignore[attr-defined]
             try:

@@ -1,0 +1,120 @@
+"""What the proof of a feature is given: the running engine of its launch, and what transformers answers."""
+
+from __future__ import annotations
+
+import atexit
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sglang_platform.conformance.host import reference
+from sglang_platform.conformance.host.checkpoints import make_checkpoint
+from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
+from sglang_platform.conformance.host.features.launch import EngineLaunch, RefusedBeforeLaunch
+from sglang_platform.conformance.host.session import models_folder
+from sglang_platform.conformance.subject import Subject
+
+__all__ = ["Running", "running", "start", "words_of_refusal"]
+
+_COMMON: dict[str, Any] = {"page_size": 16, "max_total_tokens": 8192, "chunked_prefill_size": 256}
+_REFUSALS = ("LaunchRefused", "ValueError", "AssertionError", "NotImplementedError", "RuntimeError")
+
+
+class Running:
+    """One feature's view of the platform in a running SGLang."""
+
+    def __init__(self, subject: Subject, launch: EngineLaunch | None) -> None:
+        self.subject, self.launch = subject, launch
+        self.models = models_folder()
+        self.arguments: dict[str, Any] = {}
+        self._engine: EngineProcess | None = None
+
+    @property
+    def checkpoint(self) -> Path:
+        """The model's folder."""
+        return Path(self.arguments["model_path"])
+
+    @property
+    def engine(self) -> EngineProcess:
+        """The engine of the launch, started at the first use.
+
+        Raises RefusedBeforeLaunch where it is refused in words, EngineFailed where it dies.
+        """
+        if self._engine is None:
+            assert self.launch is not None, "this feature starts its processes itself"
+            self._prepare(self.launch)
+            self._engine = start(self.subject, self.arguments, dict(self.launch.environment))
+        return self._engine
+
+    def ask(self, prompts: Sequence[list[int]], new_tokens: int = 24, **sampling: Any) -> list[list[int]]:
+        """The tokens that the engine gives, all prompts at once; `sampling` is SGLang's sampling parameters."""
+        replies = self.engine.call("generate", input_ids=list(prompts), max_new_tokens=new_tokens, **sampling)
+        return [reply["output_ids"] for reply in replies]
+
+    def expected(self, prompts: Sequence[list[int]], new_tokens: int = 24) -> list[list[int]]:
+        """What transformers gives for them in float32."""
+        return reference.greedy(self.checkpoint, prompts, new_tokens)
+
+    def close(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def _prepare(self, launch: EngineLaunch) -> None:
+        arguments = {**_COMMON, **launch.arguments}
+        if launch.prepare is not None:
+            arguments |= launch.prepare(self.models)
+        if "model_path" not in arguments:
+            arguments["model_path"] = str(
+                make_checkpoint(self.models / launch.architecture, launch.architecture)
+            )
+        graphs = launch.graphs and bool(self.subject.platform.capabilities.graph_capture)
+        arguments.setdefault("disable_cuda_graph", not graphs)
+        self.arguments = arguments
+
+
+def start(
+    subject: Subject, arguments: dict[str, Any], environment: dict[str, str] | None = None
+) -> EngineProcess:
+    """An engine on the platform. Raises RefusedBeforeLaunch or EngineFailed."""
+    device = subject.parts.device_argument
+    wanted = {**arguments, "device": device}
+    if device == "cpu":
+        # There SGLang asks for a graph runner only under this flag, and sizes the buckets by the other.
+        wanted |= {"enable_torch_compile": not arguments["disable_cuda_graph"], "torch_compile_max_bs": 4}
+    try:
+        return EngineProcess(subject.name, wanted, environment=environment)
+    except EngineFailed as failed:
+        words = words_of_refusal(str(failed))
+        if words is None:
+            raise
+        raise RefusedBeforeLaunch(words) from failed
+
+
+def words_of_refusal(output: str) -> str | None:
+    """The refusal in an engine's last lines; None where it died of something else.
+
+    A refusal is the last exception of the launcher, raised before it started a worker.
+    """
+    if re.search(r"(TP|DP|PP|EP)\d|Scheduler hit an exception|Received sigquit", output):
+        found = re.findall(r"LaunchRefused: (.+)", output)
+        return found[-1] if found else None
+    last = [line for line in output.splitlines() if re.match(rf"(\w+\.)*({'|'.join(_REFUSALS)}): ", line)]
+    return last[-1].partition(": ")[2] if last else None
+
+
+_current: Running | None = None
+
+
+def running(subject: Subject, launch: EngineLaunch | None) -> Running:
+    """The view for a feature; the engine of another launch is stopped first: the machine holds one at a time."""
+    global _current
+    if _current is not None and launch is not None and _current.launch == launch:
+        return _current
+    if _current is not None:
+        _current.close()
+    else:
+        atexit.register(lambda: _current.close() if _current is not None else None)
+    _current = Running(subject, launch)
+    return _current

@@ -1,0 +1,69 @@
+"""LoRA: the backend that multiplies adapters, where the host's default cannot run.
+
+SGLang's default and most of its backends are Triton kernels; `torch_native` runs on any device. That one copies what it
+prepares for a batch from pinned memory, which some devices do not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from sglang_platform.core.errors import LaunchRefused
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hosts.sglang.seams.server_args import asked_for
+from sglang_platform.core.hosts.sglang.versions import HostFacts
+
+__all__ = ["choose_backend", "register_hooks"]
+
+_TRITON = ("csgmv", "triton", "triton_v2")
+_PORTABLE = "torch_native"
+
+
+def choose_backend(server_args: Any, platform: Any) -> None:
+    """Make the platform's LoRA backend the one to use unless the operator named another.
+
+    Raises LaunchRefused where the operator named one of Triton's for a device without Triton.
+    """
+    if platform.capabilities.supports_triton and platform.get_default_lora_backend() is None:
+        return
+    default = platform.get_default_lora_backend() or _PORTABLE
+    asked = asked_for(server_args, "lora_backend")
+    if asked in (None, _TRITON[0]):
+        # Where the host keeps no raw input, its default and the operator's choice of it look alike.
+        server_args.lora_backend = default
+    elif asked in _TRITON and not platform.capabilities.supports_triton:
+        raise LaunchRefused(
+            f"--lora-backend {asked} cannot run on the platform {platform.device_name!r}",
+            plugin=getattr(platform, "_plugin_origin", None),
+            why="its kernels are written in Triton, and capabilities.supports_triton is False",
+            fix=f"leave out --lora-backend, and {default!r} serves",
+        )
+
+
+def register_hooks(platform: Any, host: HostFacts) -> None:
+    """Keep `torch_native` from pinning memory on a device that cannot copy from it."""
+    if not platform.is_out_of_tree() or platform.is_pin_memory_available():
+        return
+
+    def prepare(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        with _WithoutPinning():
+            return original(*args, **kwargs)
+
+    target = "sglang.srt.lora.backend.torch_backend:TorchNativeLoRABackend.prepare_lora_batch"
+    HookRegistry.register(target, prepare, HookType.AROUND)
+
+
+class _WithoutPinning(TorchFunctionMode):  # type: ignore[misc]
+    """Inside, tensors are made and stay in pageable memory."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if func is torch.Tensor.pin_memory:
+            return args[0]
+        kept = {name: value for name, value in (kwargs or {}).items() if name != "pin_memory"}
+        return func(*args, **kept)
