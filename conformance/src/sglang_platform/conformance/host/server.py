@@ -128,6 +128,11 @@ class ServerProcess:
                     total[name] = total.get(name, 0) + count
         return total
 
+    def memory(self) -> float:
+        """Resident memory of the server's processes, summed, in MiB."""
+        processes = [psutil.Process(self.process.pid), *_children(self.process.pid)]
+        return sum(float(one.memory_info().rss) for one in processes) / 2**20
+
     def output(self) -> str:
         """All that the server's processes printed so far."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""

@@ -67,6 +67,65 @@ class _Worker:
         outputs = self.engine.generate(input_ids=input_ids, sampling_params=parameters, lora_path=lora_path)
         return [output["output_ids"] for output in outputs]
 
+    def encode(self, input_ids: list[list[int]]) -> list[list[float]]:
+        """The values of an embedding or reward model for each prompt."""
+        from sglang.srt.managers.io_struct import EmbeddingReqInput
+
+        generator = self.engine.tokenizer_manager.generate_request(
+            EmbeddingReqInput(input_ids=input_ids), None
+        )
+        outputs = self.engine.loop.run_until_complete(generator.__anext__())
+        return [_values(output["embedding"]) for output in outputs]
+
+    def generate_with_pictures(
+        self, prompts: list[str], pictures: list[str], max_new_tokens: int
+    ) -> list[list[int]]:
+        """Greedy tokens for each prompt with its picture, given as a file."""
+        parameters = {"temperature": 0.0, "max_new_tokens": max_new_tokens, "ignore_eos": True}
+        outputs = self.engine.generate(prompt=prompts, image_data=pictures, sampling_params=parameters)
+        return [output["output_ids"] for output in outputs]
+
+    def generate_each(
+        self, input_ids: list[list[int]], sampling: list[dict[str, Any]], max_new_tokens: int
+    ) -> list[list[int]]:
+        """Greedy tokens in one batch, each request with parameters of its own beside the common ones."""
+        common = {"temperature": 0.0, "max_new_tokens": max_new_tokens, "ignore_eos": True}
+        outputs = self.engine.generate(
+            input_ids=input_ids, sampling_params=[{**common, **own} for own in sampling]
+        )
+        return [output["output_ids"] for output in outputs]
+
+    def generate_logprobs(
+        self, input_ids: list[list[int]], max_new_tokens: int, top: int
+    ) -> list[dict[str, Any]]:
+        """Greedy tokens with the log probabilities of prompt and answer (None for the first token), and the `top`
+        likeliest tokens of each step of the answer."""
+        parameters = {"temperature": 0.0, "max_new_tokens": max_new_tokens, "ignore_eos": True}
+        outputs = self.engine.generate(
+            input_ids=input_ids,
+            sampling_params=parameters,
+            return_logprob=True,
+            logprob_start_len=0,
+            top_logprobs_num=top,
+        )
+        return [
+            {
+                "output_ids": output["output_ids"],
+                "prompt": [one[0] for one in output["meta_info"]["input_token_logprobs"]],
+                "answer": [one[0] for one in output["meta_info"]["output_token_logprobs"]],
+                "top": [[one[1] for one in step] for step in output["meta_info"]["output_top_logprobs"]],
+            }
+            for output in outputs
+        ]
+
+    def hidden_states(self, input_ids: list[int]) -> list[list[float]]:
+        """The hidden states of the prompt's tokens."""
+        parameters = {"temperature": 0.0, "max_new_tokens": 1}
+        output = self.engine.generate(
+            input_ids=input_ids, sampling_params=parameters, return_hidden_states=True
+        )
+        return output["meta_info"]["hidden_states"][0]  # type: ignore[no-any-return]
+
     def abort(self, input_ids: list[int], after_tokens: int) -> dict[str, Any]:
         """Start a long request, abort it once it has streamed some tokens, and tell how it ended."""
 
@@ -124,6 +183,10 @@ class _Worker:
 
     def shutdown(self) -> None:
         self.engine.shutdown()
+
+
+def _values(embedding: Any) -> list[float]:
+    return [float(value) for value in (embedding if isinstance(embedding, list) else [embedding])]
 
 
 def _reply(output: dict[str, Any]) -> dict[str, Any]:

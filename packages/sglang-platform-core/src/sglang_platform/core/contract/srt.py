@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SRTPlatform"]
 
+_INDUCTOR_DEVICES = ("cpu", "cuda", "mps", "mtia", "tpu", "xpu")
+"""Of torch 2.13 (`torch/_inductor/codegen/common.py`, `init_backend_registration`)."""
+
 
 class SRTPlatform(DeviceMixin):
     """A platform as the LLM runtime sees it. Subclass it together with a device mixin, in either order.
@@ -167,9 +170,13 @@ class SRTPlatform(DeviceMixin):
         return None
 
     def get_compile_backend(self, mode: str | None = None) -> str:
-        """The `torch.compile` backend; `mode` is the host's hint on what it compiles, e.g.
-        `"npugraph_ex"`."""
-        return "inductor"
+        """The `torch.compile` backend; `mode` is the host's hint on what it compiles, e.g. `"npugraph_ex"`.
+
+        The host compiles small functions of its sampler: one request with a repetition penalty calls for it. So the
+        default is `"inductor"` for the device types that torch's inductor generates code for, and `"eager"` for any
+        other, where inductor would end the server.
+        """
+        return "inductor" if self.device_type in _INDUCTOR_DEVICES else "eager"
 
     def get_dispatch_key_name(self) -> str:
         """Which `forward_<key>` of the host's multi-platform operators runs on an out-of-tree platform.

@@ -219,6 +219,11 @@ class HostFacts:
     )
     """The function under which assignments to such a record are made. Only asked where `keeps_raw_arguments`."""
 
+    # Requests
+
+    typed_requests: bool = fact(True, before={"0.5.15": False})
+    """Whether the fields of a request declare the types that a worker reads, or would read without pickle."""
+
     # What the host asks a platform for; where it does not, a hook of ours carries the answer in, or it is reported.
 
     imports_everywhere: frozenset[str] = fact(

@@ -20,6 +20,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     group_device,
     hierarchical_cache,
     host_pools,
+    http_errors,
     in_tree_backend,
     kv_pools,
     lifecycle_events,
@@ -33,6 +34,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     quant_wrappers,
     quantization_config,
     request_coordinators,
+    requests,
     rotary_embedding,
     server_args,
     triton_support,
@@ -75,6 +77,8 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     if platform.is_out_of_tree() and host.asks_piecewise_backend and platform.capabilities.piecewise_graph:
         piecewise.register_hooks(platform)
     group_device.register_hooks(platform, host)
+    requests.register_hooks(platform, host)
+    http_errors.register_hooks(platform, host)
     hierarchical_cache.register_hooks(platform, host)
     worker_memory.register_hooks(platform)
     memory_saver.register_hooks(platform, host)

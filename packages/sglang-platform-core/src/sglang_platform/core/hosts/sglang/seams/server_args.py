@@ -9,6 +9,8 @@ from typing import Any
 from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.checked import load
+from sglang_platform.core.hosts.sglang.srt.argument_check import check_arguments
+from sglang_platform.core.hosts.sglang.srt.served_model import resolved
 from sglang_platform.core.hosts.sglang.versions import facts
 
 __all__ = ["asked_for", "choose_attention_backend", "register_hooks", "register_rule"]
@@ -51,6 +53,13 @@ def register_hooks(platform: Any) -> None:
 
     register_rule(platform, finalize)
 
+    def check(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
+        if not _resolves_nothing(server_args):
+            asked = [(field, asked_for(server_args, field)) for field in _ATTENTION]
+            check_arguments(resolved(server_args), platform, [(field, name) for field, name in asked if name])
+
+    HookRegistry.register(target, check, HookType.AFTER)
+
 
 def register_rule(platform: Any, rule: Callable[[Any], None]) -> None:
     """Call `rule(server_args)` when the host has settled every argument, in the process that settles them.
@@ -60,8 +69,8 @@ def register_rule(platform: Any, rule: Callable[[Any], None]) -> None:
     """
 
     def apply(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
-        if str(getattr(server_args, "model_path", "")).lower() in ("none", "dummy"):
-            return  # the host resolves nothing for these
+        if _resolves_nothing(server_args):
+            return
         if facts().keeps_raw_arguments:
             declare = load(facts().declares_arguments)
             declare(server_args, f"platform:{platform.device_name}", rule)
@@ -70,6 +79,11 @@ def register_rule(platform: Any, rule: Callable[[Any], None]) -> None:
                 rule(server_args)
 
     HookRegistry.register(facts().finished_arguments, apply, HookType.AFTER)
+
+
+def _resolves_nothing(server_args: Any) -> bool:
+    """Whether the record has no model: the host then leaves every argument as it was given."""
+    return str(getattr(server_args, "model_path", "")).lower() in ("none", "dummy")
 
 
 def _check_device(server_args: Any, platform: Any) -> None:
