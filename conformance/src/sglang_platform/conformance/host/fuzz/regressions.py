@@ -211,7 +211,7 @@ CASES: tuple[HostileRequest, ...] = (
             ("no_stop_trim", {}),
             ("custom_params", 7),
             ("custom_params", "a"),
-                        ("no_such_parameter", 1),
+            ("no_such_parameter", 1),
             ("beam_width", "a"),
             ("beam_width", -1),
             ("is_normalized", True),

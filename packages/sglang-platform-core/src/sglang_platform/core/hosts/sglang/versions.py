@@ -281,6 +281,12 @@ class HostFacts:
     )
     """Methods of `disaggregation.prefill:SchedulerDisaggregationPrefillMixin` that make an event of `torch.cuda`."""
 
+    copy_of_local_rows: str = fact(
+        "sglang.srt.layers.dp_attention:memcpy",
+        before={"0.5.20": "sglang.srt.layers.dp_attention:memcpy_triton"},
+    )
+    """The copy between a rank's rows and those of all ranks, in data-parallel attention."""
+
     # Processes
 
     has_all_to_all: bool = fact(True, before={"0.5.13": False})

@@ -16,6 +16,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     device_type,
     disaggregation,
     distributed_backend,
+    dp_attention,
     grammar,
     group_device,
     hierarchical_cache,
@@ -33,6 +34,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     processes,
     quant_wrappers,
     quantization_config,
+    ranks,
     request_coordinators,
     requests,
     rotary_embedding,
@@ -83,3 +85,5 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     worker_memory.register_hooks(platform)
     memory_saver.register_hooks(platform, host)
     disaggregation.register_hooks(platform, host)
+    dp_attention.register_hooks(platform, host)
+    ranks.register_hooks(platform, host)
