@@ -211,7 +211,7 @@ CASES: tuple[HostileRequest, ...] = (
             ("no_stop_trim", {}),
             ("custom_params", 7),
             ("custom_params", "a"),
-                        ("no_such_parameter", 1),
+            ("no_such_parameter", 1),
             ("beam_width", "a"),
             ("beam_width", -1),
             ("is_normalized", True),
@@ -434,6 +434,13 @@ CASES: tuple[HostileRequest, ...] = (
     HostileRequest("open a session of text", "/open_session", {"capacity_of_str_len": "a"}),
     HostileRequest(
         "close a session that does not exist", "/close_session", {"session_id": "no-such"}, refused=False
+    ),
+    HostileRequest("a record of experts that is not kept", "/start_expert_distribution_record", {}),
+    HostileRequest("a dump of experts that is not kept", "/dump_expert_distribution_record", {}),
+    HostileRequest(
+        "weights in a format that there is not",
+        "/update_weights_from_disk",
+        {"model_path": "x", "load_format": "x"},
     ),
     HostileRequest("weights from nowhere", "/update_weights_from_disk", {"model_path": "/no/such/path"}),
     HostileRequest(

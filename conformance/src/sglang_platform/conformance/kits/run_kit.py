@@ -1,0 +1,148 @@
+"""The process in which one kit runs: `python -m ...run_kit NAME URL MODEL SERVER_PID`; a JSON object a line for a test.
+
+The kits are run as they are. Around them: a data set that would be downloaded is replaced by prompts of our own, the
+radix tree's default size by one for a small device, and each test has a time limit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+import types
+import unittest
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sglang_platform.conformance.kits.table import KITS, Kit
+
+_replies = os.fdopen(os.dup(1), "w")
+
+
+class _OutOfTime(BaseException):
+    """The time limit of a test; no `except Exception` of a kit swallows it."""
+
+
+class _Process:
+    """What kits ask of the server's process: whether it ended."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return 1
+        return None
+
+
+def _prompts(count: int, length: int, vocabulary: int = 30000) -> list[list[int]]:
+    drawn = random.Random(0)
+    return [[drawn.randint(10, vocabulary) for _ in range(length)] for _ in range(count)]
+
+
+def _without_downloads() -> None:
+    with contextlib.suppress(ImportError):
+        kl: Any = importlib.import_module("sglang.test.kl_test_utils")
+        kl.get_input_ids = lambda *args, num_samples=None, **kwargs: _prompts(num_samples or 4, 128)
+    with contextlib.suppress(ImportError):
+        hits: Any = importlib.import_module("sglang.test.kits.cache_hit_kit")
+        row = types.SimpleNamespace
+        hits.sample_random_requests = lambda input_len, output_len, num_prompts, **kwargs: [
+            row(prompt=ids, prompt_len=input_len, output_len=output_len)
+            for ids in _prompts(num_prompts, input_len)
+        ]
+    with contextlib.suppress(ImportError):
+        tree: Any = importlib.import_module("sglang.test.kits.radix_cache_server_kit")
+        tree.gen_radix_tree.__defaults__ = (60, 48)
+
+
+@contextlib.contextmanager
+def _limit(seconds: float) -> Iterator[None]:
+    def end(signum: int, frame: Any) -> None:
+        raise _OutOfTime(f"not done within {seconds:.0f} s")
+
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _tests(kit: Kit, url: str, model: str, pid: int) -> Iterator[tuple[str, Callable[[], Any]]]:
+    module = importlib.import_module(f"sglang.test.kits.{kit.module}")
+    if kit.function is not None:
+        function = getattr(module, kit.function)
+        arguments = {"base_url": url, **kit.attributes}
+        if "model_path" in function.__code__.co_varnames[: function.__code__.co_argcount]:
+            arguments["model_path"] = model
+        yield kit.function, lambda: function(**arguments)
+        return
+    import openai
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    given = {
+        "base_url": url,
+        "model": model,
+        "api_key": "none",
+        "client": openai.Client(api_key="none", base_url=f"{url}/v1"),
+        "tokenizer": tokenizer,
+        "input_ids": _prompts(8, 256),
+        "process": _Process(pid),
+        "run_decode": lambda self, params: _decode(url, params),
+        **kit.attributes,
+    }
+    for name in kit.classes:
+        cls = type(name, (getattr(module, name), unittest.TestCase), dict(given))
+        for test in unittest.TestLoader().getTestCaseNames(cls):
+            yield test, getattr(cls(test), test)
+
+
+def _decode(url: str, params: dict[str, Any]) -> None:
+    import requests
+
+    text = "The capital of France is"
+    sampling = {"temperature": 0, "max_new_tokens": 64, **params}
+    answer = requests.post(f"{url}/generate", json={"text": text, "sampling_params": sampling}, timeout=60)
+    assert answer.status_code == 200, answer.text
+
+
+def _run(kit: Kit, name: str, test: Callable[[], Any]) -> dict[str, Any]:
+    if name in kit.left_out:
+        return {"test": name, "outcome": "left out", "words": kit.left_out[name]}
+    started = time.monotonic()
+    try:
+        with _limit(kit.seconds):
+            test()
+        outcome, words = "passed", ""
+    except unittest.SkipTest as skipped:
+        outcome, words = "skipped", str(skipped)
+    except (Exception, _OutOfTime) as error:  # noqa: BLE001 - whatever a kit raises is its verdict
+        outcome, words = "failed", f"{type(error).__name__}: {error}"[:600]
+    return {"test": name, "outcome": outcome, "words": words, "seconds": round(time.monotonic() - started, 1)}
+
+
+def main(name: str, url: str, model: str, pid: str) -> None:
+    kit = next(one for one in KITS if one.name == name)
+    os.dup2(2, 1)  # the kits print
+    random.seed(0)
+    try:
+        _without_downloads()
+        tests = list(_tests(kit, url, model, int(pid)))
+    except (ImportError, AttributeError) as missing:
+        tests, words = [], f"{type(missing).__name__}: {missing}"
+        print(json.dumps({"test": "", "outcome": "missing", "words": words}), file=_replies, flush=True)
+    for test, run in tests:
+        print(json.dumps(_run(kit, test, run)), file=_replies, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
