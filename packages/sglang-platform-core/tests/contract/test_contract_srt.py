@@ -22,18 +22,18 @@ class Platform(SRTPlatform):
     pass
 
 
-@pytest.mark.parametrize(("name", "arguments"), FACTORIES)
 @pytest.mark.parametrize(
     ("device_type", "backend"), [("cpu", "inductor"), ("cuda", "inductor"), ("a_new_device", "eager")]
 )
 def test_what_is_compiled_runs_on_a_device_that_inductor_does_not_know(
     device_type: str, backend: str
 ) -> None:
-    platform = SRTPlatform()
+    platform = Platform()
     platform.device_type = device_type
     assert platform.get_compile_backend() == backend
 
 
+@pytest.mark.parametrize(("name", "arguments"), FACTORIES)
 def test_a_factory_has_no_opinion_by_default(name, arguments):
     assert getattr(Platform(), name)(**arguments) is None
 

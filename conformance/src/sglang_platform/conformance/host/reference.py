@@ -117,8 +117,9 @@ def greedy_with_penalty(
     presence_penalty: float = 0.0,
     repetition_penalty: float = 1.0,
 ) -> list[int]:
-    """Greedy tokens under the penalties as OpenAI defines the first two, and Keskar et al. (2019) the third; all of them
-    over the answer alone, as SGLang counts."""
+    """Greedy tokens under the penalties as OpenAI defines the first two, and Keskar et al. (2019) the third.
+
+    All count the answer's tokens alone, as SGLang does."""
     answer: list[int] = []
     for _ in range(new_tokens):
         logits = _logits(checkpoint, prompt + answer)[-1].clone()

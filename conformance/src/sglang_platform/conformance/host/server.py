@@ -129,13 +129,13 @@ class ServerProcess:
         return total
 
     def memory(self) -> float:
-        """Resident memory of the server's processes, summed, in MiB; 0 where the system has no `/proc`."""
+        """Resident memory of the server's processes, summed, in MiB: all of its process group (Linux)."""
         pages = 0
-        for process in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):  # it ended meanwhile
-                group = (process / "stat").read_text().rpartition(")")[2].split()[2]
-                if int(group) == self.process.pid:
-                    pages += int((process / "statm").read_text().split()[1])
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # a process may end while it is read
+                group = int((folder / "stat").read_text().rpartition(")")[2].split()[2])
+                if group == self.process.pid:
+                    pages += int((folder / "statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
     def output(self) -> str:

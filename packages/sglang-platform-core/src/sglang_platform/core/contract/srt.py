@@ -2,7 +2,8 @@
 
 Names, parameters and defaults follow SGLang 0.5.23 (`sglang.srt.platforms.interface`). Core's own additions,
 which the host adapter carries in by hook: `finalize_server_args`, `stub_modules`, `get_attention_backends`,
-`get_token_bitmask_fn`, `get_default_lora_backend`, and the declarations that the conformance suite reads.
+`get_token_bitmask_fn`, `get_default_lora_backend`, `get_host_memory_cls`, and the declarations that the conformance
+suite reads.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SRTPlatform"]
 
-_INDUCTOR_DEVICES = ("cpu", "cuda", "mps", "xpu")
+_INDUCTOR_DEVICES = ("cpu", "cuda", "mps", "mtia", "tpu", "xpu")
 """Of torch 2.13 (`torch/_inductor/codegen/common.py`, `init_backend_registration`)."""
 
 
@@ -121,6 +122,12 @@ class SRTPlatform(DeviceMixin):
 
     def get_paged_allocator_cls(self) -> type | None:
         """The allocator the host uses when `page_size` is above 1. None is the host's own."""
+        return None
+
+    def get_host_memory_cls(self) -> type | None:
+        """How memory of the host is had and copied for this device, a `core.memory.HostMemory`: for the hierarchical
+        cache, which keeps evicted keys and values there. None is core's own: torch's page-locked memory where
+        `is_pin_memory_available()`, plain copies on the current stream."""
         return None
 
     # Graphs and compilation

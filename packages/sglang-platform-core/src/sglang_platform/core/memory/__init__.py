@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sglang_platform.core.memory.allocator import TokenToKVPoolAllocator
     from sglang_platform.core.memory.dsa import DSATokenToKVPool
+    from sglang_platform.core.memory.host_memory import HostMemory
     from sglang_platform.core.memory.mha import MHATokenToKVPool
     from sglang_platform.core.memory.mla import MLATokenToKVPool
     from sglang_platform.core.memory.paged import PagedTokenToKVPoolAllocator
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DSATokenToKVPool",
+    "HostMemory",
     "MHATokenToKVPool",
     "MLATokenToKVPool",
     "PagedTokenToKVPoolAllocator",
@@ -38,6 +40,7 @@ __all__ = [
 
 _HOME = {
     "DSATokenToKVPool": "dsa",
+    "HostMemory": "host_memory",
     "MHATokenToKVPool": "mha",
     "MLATokenToKVPool": "mla",
     "PagedTokenToKVPoolAllocator": "paged",

@@ -18,6 +18,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     distributed_backend,
     grammar,
     group_device,
+    hierarchical_cache,
     host_pools,
     http_errors,
     in_tree_backend,
@@ -35,6 +36,9 @@ from sglang_platform.core.hosts.sglang.seams import (
     requests,
     rotary_embedding,
     server_args,
+    speculative_drafts,
+    speculative_kernels,
+    speculative_launch,
     triton_support,
 )
 from sglang_platform.core.hosts.sglang.srt import served_model
@@ -77,3 +81,9 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     requests.register_hooks(platform, host)
     control_requests.register_hooks(platform, host)
     http_errors.register_hooks(platform, host)
+    hierarchical_cache.register_hooks(platform, host)
+    if platform.is_out_of_tree():
+        speculative_launch.register_hooks(platform, host)
+        if host.speculative_kernels:
+            speculative_drafts.register_hooks(platform, host)
+            speculative_kernels.register_hooks(platform, host)
