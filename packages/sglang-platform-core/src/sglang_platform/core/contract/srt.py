@@ -125,7 +125,7 @@ class SRTPlatform(DeviceMixin):
         return None
 
     def get_host_memory_cls(self) -> type | None:
-        """How memory of the host is had and copied for this device, a `core.memory.HostMemory`: for the hierarchical
+        """How memory of the host is had and copied for this device, a `HostMemory`: for the hierarchical
         cache, which keeps evicted keys and values there. None is core's own: torch's page-locked memory where
         `is_pin_memory_available()`, plain copies on the current stream."""
         return None
