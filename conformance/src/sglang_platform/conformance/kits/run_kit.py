@@ -1,4 +1,4 @@
-"""The process in which one kit runs: `python -m ...run_kit NAME URL MODEL SERVER_PID`; a JSON object a line for a test.
+"""The process in which kits run: `python -m ...run_kit URL MODEL SERVER_PID NAME...`; a JSON object a line for a test.
 
 The kits are run as they are. Around them: a data set that would be downloaded is replaced by prompts of our own, the
 radix tree's default size by one for a small device, and each test has a time limit.
@@ -16,6 +16,7 @@ import sys
 import time
 import types
 import unittest
+import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -76,7 +77,7 @@ def _limit(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _tests(kit: Kit, url: str, model: str, pid: int) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _tests(kit: Kit, url: str, model: str, server: _Process) -> Iterator[tuple[str, Callable[[], Any]]]:
     module = importlib.import_module(f"sglang.test.kits.{kit.module}")
     if kit.function is not None:
         function = getattr(module, kit.function)
@@ -96,7 +97,7 @@ def _tests(kit: Kit, url: str, model: str, pid: int) -> Iterator[tuple[str, Call
         "client": openai.Client(api_key="none", base_url=f"{url}/v1"),
         "tokenizer": tokenizer,
         "input_ids": _prompts(8, 256),
-        "process": _Process(pid),
+        "process": server,
         "run_decode": lambda self, params: _decode(url, params),
         **kit.attributes,
     }
@@ -107,12 +108,15 @@ def _tests(kit: Kit, url: str, model: str, pid: int) -> Iterator[tuple[str, Call
 
 
 def _decode(url: str, params: dict[str, Any]) -> None:
-    import requests
-
-    text = "The capital of France is"
     sampling = {"temperature": 0, "max_new_tokens": 64, **params}
-    answer = requests.post(f"{url}/generate", json={"text": text, "sampling_params": sampling}, timeout=60)
-    assert answer.status_code == 200, answer.text
+    _post(url, "/generate", {"text": "The capital of France is", "sampling_params": sampling})
+
+
+def _post(url: str, path: str, body: dict[str, Any]) -> None:
+    request = urllib.request.Request(
+        url + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    urllib.request.urlopen(request, timeout=60).close()
 
 
 def _run(kit: Kit, name: str, test: Callable[[], Any]) -> dict[str, Any]:
@@ -130,18 +134,31 @@ def _run(kit: Kit, name: str, test: Callable[[], Any]) -> dict[str, Any]:
     return {"test": name, "outcome": outcome, "words": words, "seconds": round(time.monotonic() - started, 1)}
 
 
-def main(name: str, url: str, model: str, pid: str) -> None:
-    kit = next(one for one in KITS if one.name == name)
+def main(url: str, model: str, pid: str, *names: str) -> None:
     os.dup2(2, 1)  # the kits print
-    random.seed(0)
-    try:
-        _without_downloads()
-        tests = list(_tests(kit, url, model, int(pid)))
-    except (ImportError, AttributeError) as missing:
-        tests, words = [], f"{type(missing).__name__}: {missing}"
-        print(json.dumps({"test": "", "outcome": "missing", "words": words}), file=_replies, flush=True)
-    for test, run in tests:
-        print(json.dumps(_run(kit, test, run)), file=_replies, flush=True)
+    server = _Process(int(pid))
+    _without_downloads()
+    for kit in KITS:
+        if kit.name not in names:
+            continue
+        random.seed(0)
+        try:
+            tests = list(_tests(kit, url, model, server))
+        except (ImportError, AttributeError) as missing:
+            words = f"{type(missing).__name__}: {missing}"
+            _reply(kit, {"test": "", "outcome": "missing", "words": words})
+            continue
+        for test, run in tests:
+            _reply(kit, _run(kit, test, run))
+        if kit.module == "pause_generation_kit":
+            _post(url, "/continue_generation", {})  # a test that failed may have left it paused
+        if server.poll() is not None:
+            _reply(kit, {"test": "the server afterwards", "outcome": "failed", "words": "it ended"})
+            return
+
+
+def _reply(kit: Kit, body: dict[str, Any]) -> None:
+    print(json.dumps({"kit": kit.name, **body}), file=_replies, flush=True)
 
 
 if __name__ == "__main__":

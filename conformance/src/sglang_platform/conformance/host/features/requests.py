@@ -6,7 +6,7 @@ from sglang_platform.conformance.check import expect
 from sglang_platform.conformance.host import reference
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import RequestRefused
-from sglang_platform.conformance.host.features.record import Launch, feature
+from sglang_platform.conformance.host.features.record import EngineLaunch, feature
 from sglang_platform.conformance.host.features.running import Running
 from sglang_platform.conformance.host.fuzz.campaign import Campaign
 from sglang_platform.conformance.host.fuzz.regressions import CASES
@@ -70,7 +70,7 @@ def hostile_requests(run: Running) -> None:
 @feature(
     group=_GROUP,
     title="malformed requests to an Engine",
-    launch=Launch("requests"),
+    launch=EngineLaunch("requests", {"enable_return_hidden_states": True}),
     fix=_FIX,
 )
 def hostile_requests_to_an_engine(run: Running) -> None:
