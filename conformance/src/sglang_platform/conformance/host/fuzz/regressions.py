@@ -435,6 +435,13 @@ CASES: tuple[HostileRequest, ...] = (
     HostileRequest(
         "close a session that does not exist", "/close_session", {"session_id": "no-such"}, refused=False
     ),
+    HostileRequest("a record of experts that is not kept", "/start_expert_distribution_record", {}),
+    HostileRequest("a dump of experts that is not kept", "/dump_expert_distribution_record", {}),
+    HostileRequest(
+        "weights in a format that there is not",
+        "/update_weights_from_disk",
+        {"model_path": "x", "load_format": "x"},
+    ),
     HostileRequest("weights from nowhere", "/update_weights_from_disk", {"model_path": "/no/such/path"}),
     HostileRequest(
         "a parameter that does not exist", "/get_weights_by_name", {"name": "no-such"}, refused=False

@@ -12,6 +12,7 @@ from typing import Any
 from sglang_platform.core.hosts.sglang.rebase import is_rebased
 from sglang_platform.core.hosts.sglang.seams import (
     communicator,
+    control_requests,
     device_name,
     device_type,
     disaggregation,
@@ -83,6 +84,7 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
         piecewise.register_hooks(platform)
     group_device.register_hooks(platform, host)
     requests.register_hooks(platform, host)
+    control_requests.register_hooks(platform, host)
     http_errors.register_hooks(platform, host)
     hierarchical_cache.register_hooks(platform, host)
     worker_memory.register_hooks(platform)
