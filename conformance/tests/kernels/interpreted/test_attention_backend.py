@@ -15,9 +15,9 @@ import torch
 
 from sglang_platform.conformance.kernels.case import compare
 from sglang_platform.conformance.kernels.checks.attention_oracle import Rule, attention
+from sglang_platform.core import DSATokenToKVPool, MHATokenToKVPool, MLATokenToKVPool, ReqToTokenPool
 from sglang_platform.core.attention.batch import AttentionLayer, ForwardBatch, ForwardMode
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.memory import DSATokenToKVPool, MHATokenToKVPool, MLATokenToKVPool, ReqToTokenPool
 
 PACKAGE = f"sglang_platform.{os.environ['KERNELS_OF']}"
 _BACKEND = importlib.import_module(f"{PACKAGE}.attention.backend")

@@ -196,6 +196,7 @@ def _reply(output: dict[str, Any]) -> dict[str, Any]:
         "prompt_tokens": meta["prompt_tokens"],
         "cached_tokens": meta.get("cached_tokens", 0),
         "finish_reason": meta["finish_reason"],
+        "verified_steps": meta.get("spec_verify_ct"),
     }
 
 

@@ -55,8 +55,8 @@ class ExampleOOTGraphRunner(GraphRunner):
         captured = self.captured[bucket]
         self.inputs.clear()
         # One token for all rows: padded rows share slot 0, so their keys must agree. It differs from the capture's 0.
-        self.inputs.input_ids[:bucket].fill_(self._vocabulary() // 2 + 1)
-        self.inputs.positions[:bucket].fill_(3)
+        self.inputs.input_ids.fill_(self._vocabulary() // 2 + 1)
+        self.inputs.positions.fill_(3)
         self._prepare(captured.forward_batch, in_capture=True)
         # The model may work in place on what an earlier pipeline stage hands over, so it is filled for each run.
         self.clear_states()

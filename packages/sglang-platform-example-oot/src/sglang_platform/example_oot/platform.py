@@ -75,6 +75,9 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
     def get_piecewise_backend_cls(self) -> type | None:
         return ExampleOOTPiecewiseBackend
 
+    def supports_speculative_algorithm(self, algorithm: str) -> bool:
+        return algorithm in ("NGRAM", "STANDALONE", "EAGLE")
+
     def get_group_coordinator_device(self, local_rank: int) -> Any:
         return self.get_device(local_rank)
 

@@ -125,15 +125,15 @@ class SRTPlatform(DeviceMixin):
         return None
 
     def get_host_memory_cls(self) -> type | None:
-        """How memory of the host is had and copied for this device, a `core.memory.HostMemory`: for the hierarchical
+        """How memory of the host is had and copied for this device, a `HostMemory`: for the hierarchical
         cache, which keeps evicted keys and values there. None is core's own: torch's page-locked memory where
         `is_pin_memory_available()`, plain copies on the current stream."""
         return None
 
     def get_memory_saver_cls(self) -> type | None:
         """How device memory is given back while the engine stands by (`--enable-memory-saver`), a
-        `core.memory.MemorySaver`. None is core's own, which empties the storage of every tensor and allocates it again:
-        at another address, so graphs are captured anew."""
+        `core.memory.memory_saver.MemorySaver`. None is core's own, which empties the storage of every tensor and
+        allocates it again: at another address, so graphs are captured anew."""
         return None
 
     def get_transfer_engine_cls(self) -> type | None:

@@ -61,6 +61,25 @@ _LLGUIDANCE = "sglang.srt.constrained.llguidance_backend:GuidanceGrammar.apply_v
 _STORE_AND_MOVE = frozenset({"_store_kv_layer", "_move_kv_cache_impl"})
 _AND_INDEX_KEYS = _STORE_AND_MOVE | {"_create_index_key_cache"}
 
+_SPECULATIVE = "sglang.kernels.ops.speculative"
+_SPECULATIVE_KERNELS = frozenset(
+    {
+        f"{_SPECULATIVE}.spec_tree:build_tree_kernel_efficient_func",
+        f"{_SPECULATIVE}.spec_tree:verify_tree_greedy_func",
+        f"{_SPECULATIVE}.reconstruct_tree:reconstruct_indices_from_tree_mask_func",
+        f"{_SPECULATIVE}.cache_locs:assign_draft_cache_locs_contiguous_func",
+        f"{_SPECULATIVE}.cache_locs:assign_extend_cache_locs_uniform_func",
+        f"{_SPECULATIVE}.cache_locs:assign_extend_cache_locs_func",
+        f"{_SPECULATIVE}.cache_locs:fill_front_out_cache_loc_func",
+        f"{_SPECULATIVE}.eagle:fill_accept_out_cache_loc_func",
+        f"{_SPECULATIVE}.eagle:fill_bonus_tokens_func",
+        f"{_SPECULATIVE}.gather_spec_extras:gather_spec_extras",
+        "sglang.srt.mem_cache.allocation:assign_req_to_token_pool_func",
+        "sglang.srt.mem_cache.allocation:get_last_loc",
+        "sglang.srt.speculative.spec_utils:_select_top_k_tokens_later",
+    }
+)
+
 
 @dataclass(frozen=True)
 class HostFacts:
@@ -261,6 +280,23 @@ class HostFacts:
 
     pieces_argument: str = fact("cuda_graph_config", before={"0.5.14": "disable_piecewise_cuda_graph"})
     """The server argument that says whether prefill is served in pieces."""
+
+    # Speculative decoding
+
+    settles_speculation: str = fact(
+        "sglang.srt.arg_groups.speculative_hook:handle_speculative_decoding",
+        before={"0.5.13": "sglang.srt.server_args:ServerArgs._handle_speculative_decoding"},
+    )
+    """The function that checks the algorithm and its arguments."""
+
+    speculative_kernels: frozenset[str] = fact(_SPECULATIVE_KERNELS, before={"0.5.23": frozenset()})
+    """The functions that start a kernel of the host's; empty: they cannot be replaced."""
+
+    speculative_sampling: str = fact("sglang.srt.speculative.eagle_utils:eagle_sample")
+    """The function that verifies, in whose module the sampling kernels have their names."""
+
+    stamps_draft_backends: bool = fact(True, before={"0.5.18": False})
+    """Whether the makers of a draft model's backends answer with a name beside the backend."""
 
     # Sampling
 

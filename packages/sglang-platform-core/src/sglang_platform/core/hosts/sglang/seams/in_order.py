@@ -39,6 +39,9 @@ from sglang_platform.core.hosts.sglang.seams import (
     requests,
     rotary_embedding,
     server_args,
+    speculative_drafts,
+    speculative_kernels,
+    speculative_launch,
     triton_support,
     worker_memory,
 )
@@ -87,3 +90,8 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     disaggregation.register_hooks(platform, host)
     dp_attention.register_hooks(platform, host)
     only_on_cuda.register_hooks(platform, host)
+    if platform.is_out_of_tree():
+        speculative_launch.register_hooks(platform, host)
+        if host.speculative_kernels:
+            speculative_drafts.register_hooks(platform, host)
+            speculative_kernels.register_hooks(platform, host)

@@ -26,6 +26,8 @@ class HostDecodeBatches:
     stage: Any
     captured: dict[int, Any]
     max_bs: int
+    drafts: int
+    _captures: Any
 
     def _batch_sizes(self) -> list[int]:
         # Row 0 of the request pool is reserved, so no batch is larger than the pool.
@@ -65,7 +67,7 @@ class HostDecodeBatches:
         return torch.zeros((self.max_bs, *width), dtype=dtype, device=self.device)
 
     def _static_batch(self, bucket: int) -> Any:
-        from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
+        from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
 
         inputs, runner = self.inputs, self.model_runner
         of_this_host: dict[str, Any] = {}
@@ -75,21 +77,25 @@ class HostDecodeBatches:
                 "token_to_kv_pool": runner.token_to_kv_pool,
                 "attn_backend": runner.attn_backend,
             }
+        tokens, mode = (
+            bucket * inputs.tokens,
+            ForwardMode.TARGET_VERIFY if self.drafts else ForwardMode.DECODE,
+        )
         batch = ForwardBatch(
-            forward_mode=ForwardMode.DECODE,
+            forward_mode=mode,
             batch_size=bucket,
-            input_ids=inputs.input_ids[:bucket],
+            input_ids=inputs.input_ids[:tokens],
             req_pool_indices=inputs.req_pool_indices[:bucket],
             seq_lens=inputs.seq_lens[:bucket],
-            out_cache_loc=inputs.out_cache_loc[:bucket],
+            out_cache_loc=inputs.out_cache_loc[:tokens],
             seq_lens_sum=bucket * inputs.seq_len_fill_value,
             return_logprob=False,
-            positions=inputs.positions[:bucket],
-            mrope_positions=inputs.mrope_positions[:, :bucket],
+            positions=inputs.positions[:tokens],
+            mrope_positions=inputs.mrope_positions[:, :tokens],
             spec_algorithm=runner.spec_algorithm,
-            spec_info=None,
-            capture_hidden_mode=CaptureHiddenMode.NULL,
-            global_forward_mode=ForwardMode.DECODE,
+            spec_info=inputs.drafts(bucket) if self.drafts else None,
+            capture_hidden_mode=self._hidden_mode(),
+            global_forward_mode=mode,
             **of_this_host,
         )
         if facts().translates_slots:
@@ -125,13 +131,30 @@ class HostDecodeBatches:
             return forward_context(context, forward_batch=forward_batch)  # type: ignore[no-any-return]
         return forward_context(context)  # type: ignore[no-any-return]
 
-    def can_run_graph(self, forward_batch: Any) -> bool:
-        """A plain decode batch that fits: no hidden states, embeddings or adapters asked for."""
+    def _drafts(self) -> tuple[int, bool]:
+        runner = self.model_runner
+        if runner.spec_algorithm is None or runner.spec_algorithm.is_none():
+            return 0, False
+        if not facts().speculative_kernels:
+            return 0, False
+        chain = not runner.spec_algorithm.is_ngram() and runner.server_args.speculative_eagle_topk == 1
+        return int(runner.server_args.speculative_num_draft_tokens), not chain
+
+    def _hidden_mode(self) -> Any:
+        """A draft model that continues the target's hidden states needs all of them."""
         from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode
 
+        algorithm = self.model_runner.spec_algorithm
+        if not self.drafts or algorithm.is_ngram() or algorithm.is_standalone():
+            return CaptureHiddenMode.NULL
+        return CaptureHiddenMode.FULL
+
+    def can_run_graph(self, forward_batch: Any) -> bool:
+        """A batch of the captured mode that fits: no other hidden states, embeddings or adapters asked for."""
         return bool(
-            forward_batch.batch_size <= self.max_bs
-            and forward_batch.capture_hidden_mode in (None, CaptureHiddenMode.NULL)
+            self._captures(forward_batch.forward_mode)
+            and forward_batch.batch_size <= self.max_bs
+            and forward_batch.capture_hidden_mode in (None, self._hidden_mode())
             and forward_batch.input_embeds is None
             and forward_batch.encoder_lens is None
             and not any(forward_batch.lora_ids or ())
@@ -143,7 +166,11 @@ class HostDecodeBatches:
             return output[:n]
         from sglang.srt.layers.logits_processor import LogitsProcessorOutput
 
-        return LogitsProcessorOutput(next_token_logits=output.next_token_logits[:n])
+        hidden = output.hidden_states
+        return LogitsProcessorOutput(
+            next_token_logits=output.next_token_logits[:n],
+            hidden_states=None if hidden is None else hidden[:n],
+        )
 
 
 class NoDecodeGraphs:

@@ -53,6 +53,8 @@ def rebase_attention_backend(cls: Any, origin: PluginOrigin | None) -> type:
     # The host leaves these to each backend; core's answer serves every backend that reads only static inputs.
     bridge.pop("get_cuda_graph_seq_len_fill_value", None)
     bridge.pop("support_triton", None)
+    # The host hands drafts to `forward_extend`, which is not told how they see each other.
+    bridge.pop("forward", None)
     outer = None
     if not facts().metadata_halves:
         bridge.pop("init_forward_metadata", None)  # the host's only raises; core's calls the two halves

@@ -1,0 +1,152 @@
+"""Steps of speculative decoding, told as the decode and extend steps that every backend computes.
+
+A batch that verifies a chain of draft tokens is an extend by them. Where drafts form a tree, each node is a decode row
+of its own, with its own line of slots: the request's prefix, then its ancestors and itself. A draft model's step is a
+decode of its beams, each over the prefix and the slots that were set aside for the beam.
+
+Fields are SGLang 0.5.23's: `spec_info.custom_mask`, `spec_info.draft_token_num`, `spec_info.topk`.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["DraftStep", "TokenTable", "draft_step", "tree_mask", "verify_step"]
+
+
+class TokenTable(NamedTuple):
+    """Stands where a backend looks for its `ReqToTokenPool`."""
+
+    req_to_token: torch.Tensor
+
+
+class DraftStep(NamedTuple):
+    """A batch to be computed in place of another; `table` where its rows are not the request pool's."""
+
+    batch: Any
+    extends: bool
+    table: TokenTable | None = None
+
+
+def verify_step(forward_batch: Any, req_to_token: torch.Tensor) -> DraftStep:
+    """The step that verifies the drafts of a batch: `seq_lens` is the prefix, `draft_token_num` drafts follow it."""
+    drafts = int(forward_batch.spec_info.draft_token_num)
+    mask = tree_mask(forward_batch)
+    if mask is None:
+        return DraftStep(_chain(forward_batch, drafts), extends=True)
+    return _tree(forward_batch, mask, req_to_token)
+
+
+def tree_mask(forward_batch: Any) -> torch.Tensor | None:
+    """Who sees whom among the drafts, bool [B, n, n]; None where they are a chain.
+
+    The host's mask has n * n cells per request, or n * (prefix + n) with the prefix in front of each row.
+    """
+    import torch
+
+    spec_info = forward_batch.spec_info
+    cells = spec_info.custom_mask
+    if cells is None or getattr(spec_info, "topk", None) == 1:
+        return None
+    n, batch = int(spec_info.draft_token_num), forward_batch.batch_size
+    if cells.numel() == batch * n * n:
+        return cells.view(batch, n, n).bool()
+    prefix = forward_batch.seq_lens.long()
+    width = prefix + n
+    first = (width.cumsum(0) - width) * n
+    nodes = torch.arange(n, device=cells.device)
+    row = first[:, None] + nodes * width[:, None] + prefix[:, None]
+    return cells[row[:, :, None] + nodes].bool()
+
+
+def draft_step(forward_batch: Any, req_to_token: torch.Tensor, step: int, topk: int, steps: int) -> DraftStep:
+    """DraftStep `step` (from 0) of a draft model, with `topk` beams per request of `steps` set-aside slots each.
+
+    `seq_lens` is the length before the draft; beam t of a request writes its token of step i to the slot at position
+    `seq_lens + t * steps + i`.
+    """
+    import torch
+
+    batch = _as_decode(forward_batch)
+    lengths = forward_batch.seq_lens.long()
+    if topk == 1:
+        _set_lengths(batch, lengths + step + 1)
+        return DraftStep(batch, extends=False)
+    beams = torch.arange(topk, device=lengths.device)
+    seen = torch.arange(step + 1, device=lengths.device)
+    behind = lengths[:, None, None] + (beams[:, None] * steps + seen)
+    rows = forward_batch.req_pool_indices.long()
+    own = req_to_token[rows[:, None, None], behind]
+    sees = torch.ones(*own.shape, dtype=torch.bool, device=lengths.device)
+    table = _table(forward_batch, req_to_token, own, sees, steps)
+    return _rows(batch, table, (lengths + step + 1).repeat_interleave(topk))
+
+
+def _chain(forward_batch: Any, drafts: int) -> Any:
+    """The drafts as new tokens behind a cached prefix."""
+    import torch
+
+    batch = copy.copy(forward_batch)
+    prefix = forward_batch.seq_lens
+    batch.forward_mode = type(forward_batch.forward_mode).EXTEND
+    batch.extend_prefix_lens = prefix.to(torch.int32)
+    batch.extend_seq_lens = torch.full_like(batch.extend_prefix_lens, drafts)
+    batch.extend_seq_lens_cpu = [drafts] * forward_batch.batch_size
+    known = forward_batch.seq_lens_cpu
+    batch.extend_prefix_lens_cpu = None if known is None else known.tolist()
+    _set_lengths(batch, prefix + drafts)
+    batch.seq_lens_cpu = None if known is None else known + drafts
+    return batch
+
+
+def _tree(forward_batch: Any, mask: torch.Tensor, req_to_token: torch.Tensor) -> DraftStep:
+    batch, n = mask.shape[:2]
+    own = forward_batch.out_cache_loc.view(batch, 1, n).expand(batch, n, n)
+    table = _table(forward_batch, req_to_token, own, mask, n)
+    lengths = forward_batch.seq_lens.long()[:, None] + mask.sum(-1)
+    return _rows(_as_decode(forward_batch), table, lengths.flatten())
+
+
+def _table(
+    forward_batch: Any, req_to_token: torch.Tensor, own: torch.Tensor, sees: torch.Tensor, room: int
+) -> TokenTable:
+    """A line of slots per row: the request's prefix, then those of `own` [B, rows, n] that the row sees."""
+    import torch
+
+    prefix = forward_batch.seq_lens.long()
+    known = forward_batch.seq_lens_cpu
+    # In a graph the lengths are not known to Python, and the shape must not follow them.
+    width = req_to_token.shape[1] if known is None else min(int(known.max()) + room, req_to_token.shape[1])
+    batch, rows, _ = own.shape
+    lines = req_to_token[forward_batch.req_pool_indices.long(), :width]
+    lines = torch.cat((lines, lines.new_zeros(batch, 1)), 1)[:, None].repeat(1, rows, 1)
+    place = prefix[:, None, None] + sees.long().cumsum(-1) - 1
+    place = torch.where(sees & (place < width), place, torch.full_like(place, width))
+    lines.scatter_(2, place, own.to(lines.dtype))
+    return TokenTable(lines.view(batch * rows, width + 1))
+
+
+def _rows(batch: Any, table: TokenTable, lengths: torch.Tensor) -> DraftStep:
+    import torch
+
+    count = lengths.shape[0]
+    batch.batch_size = count
+    batch.req_pool_indices = torch.arange(count, device=lengths.device)
+    _set_lengths(batch, lengths)
+    return DraftStep(batch, extends=False, table=table)
+
+
+def _as_decode(forward_batch: Any) -> Any:
+    batch = copy.copy(forward_batch)
+    batch.forward_mode = type(forward_batch.forward_mode).DECODE
+    return batch
+
+
+def _set_lengths(batch: Any, lengths: torch.Tensor) -> None:
+    batch.seq_lens = lengths
+    batch.seq_lens_cpu = None
+    batch.seq_lens_sum = None
