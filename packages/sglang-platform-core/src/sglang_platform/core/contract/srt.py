@@ -132,8 +132,8 @@ class SRTPlatform(DeviceMixin):
 
     def get_memory_saver_cls(self) -> type | None:
         """How device memory is given back while the engine stands by (`--enable-memory-saver`), a
-        `core.memory.MemorySaver`. None is core's own, which empties the storage of every tensor and allocates it again:
-        at another address, so graphs are captured anew."""
+        `core.memory.memory_saver.MemorySaver`. None is core's own, which empties the storage of every tensor and
+        allocates it again: at another address, so graphs are captured anew."""
         return None
 
     def get_transfer_engine_cls(self) -> type | None:

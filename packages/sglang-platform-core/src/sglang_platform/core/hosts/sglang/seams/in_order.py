@@ -29,13 +29,13 @@ from sglang_platform.core.hosts.sglang.seams import (
     lora,
     memory_saver,
     model_registry,
+    only_on_cuda,
     piecewise,
     pin_memory,
     post_load_model,
     processes,
     quant_wrappers,
     quantization_config,
-    ranks,
     request_coordinators,
     requests,
     rotary_embedding,
@@ -91,7 +91,7 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     memory_saver.register_hooks(platform, host)
     disaggregation.register_hooks(platform, host)
     dp_attention.register_hooks(platform, host)
-    ranks.register_hooks(platform, host)
+    only_on_cuda.register_hooks(platform, host)
     if platform.is_out_of_tree():
         speculative_launch.register_hooks(platform, host)
         if host.speculative_kernels:

@@ -1,15 +1,13 @@
-"""Rows of one rank among those of all, as SGLang's kernel copies them; and devices counted before a launch."""
+"""Rows of one rank among those of all, as SGLang's kernel copies them."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from sglang_platform.core.hosts.sglang.seams.dp_attention import copy_rows
-from sglang_platform.core.hosts.sglang.seams.ranks import devices_needed
 
 
 @pytest.mark.parametrize("on_device", [False, True], ids=["numbers", "tensors"])
@@ -34,27 +32,3 @@ def test_rows_go_to_their_place_and_back(
     target = mine.clone()
     copy_rows(target, all_of_them, *given, True)
     assert torch.equal(target, expected)
-
-
-@pytest.mark.parametrize(
-    ("more", "devices"),
-    [
-        ({}, 1),
-        ({"tp_size": 2, "pp_size": 2}, 4),
-        ({"tp_size": 2, "dp_size": 2}, 4),
-        ({"tp_size": 2, "dp_size": 2, "enable_dp_attention": True}, 2),
-        ({"tp_size": 4, "nnodes": 2}, 2),
-        ({"tp_size": 2, "base_gpu_id": 1, "gpu_id_step": 2}, 4),
-    ],
-)
-def test_devices_of_a_launch(more: dict[str, Any], devices: int) -> None:
-    arguments = {
-        "tp_size": 1,
-        "pp_size": 1,
-        "dp_size": 1,
-        "enable_dp_attention": False,
-        "nnodes": 1,
-        "base_gpu_id": 0,
-        "gpu_id_step": 1,
-    }
-    assert devices_needed(SimpleNamespace(**{**arguments, **more})) == devices
