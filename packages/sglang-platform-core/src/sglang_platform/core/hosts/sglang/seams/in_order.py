@@ -15,7 +15,9 @@ from sglang_platform.core.hosts.sglang.seams import (
     control_requests,
     device_name,
     device_type,
+    disaggregation,
     distributed_backend,
+    dp_attention,
     grammar,
     group_device,
     hierarchical_cache,
@@ -25,6 +27,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     kv_pools,
     lifecycle_events,
     lora,
+    memory_saver,
     model_registry,
     piecewise,
     pin_memory,
@@ -32,6 +35,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     processes,
     quant_wrappers,
     quantization_config,
+    ranks,
     request_coordinators,
     requests,
     rotary_embedding,
@@ -40,6 +44,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     speculative_kernels,
     speculative_launch,
     triton_support,
+    worker_memory,
 )
 from sglang_platform.core.hosts.sglang.srt import served_model
 from sglang_platform.core.hosts.sglang.versions import HostFacts
@@ -82,6 +87,11 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     control_requests.register_hooks(platform, host)
     http_errors.register_hooks(platform, host)
     hierarchical_cache.register_hooks(platform, host)
+    worker_memory.register_hooks(platform)
+    memory_saver.register_hooks(platform, host)
+    disaggregation.register_hooks(platform, host)
+    dp_attention.register_hooks(platform, host)
+    ranks.register_hooks(platform, host)
     if platform.is_out_of_tree():
         speculative_launch.register_hooks(platform, host)
         if host.speculative_kernels:

@@ -1,0 +1,60 @@
+"""Rows of one rank among those of all, as SGLang's kernel copies them; and devices counted before a launch."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from sglang_platform.core.hosts.sglang.seams.dp_attention import copy_rows
+from sglang_platform.core.hosts.sglang.seams.ranks import devices_needed
+
+
+@pytest.mark.parametrize("on_device", [False, True], ids=["numbers", "tensors"])
+@pytest.mark.parametrize("shape", [(3,), (3, 2), ()], ids=str)
+@pytest.mark.parametrize(
+    ("local", "whole", "offset", "count"),
+    [(4, 10, 0, 4), (4, 10, 3, 4), (4, 10, 6, 4), (5, 10, 3, 2), (4, 10, 8, 4), (4, 10, 3, 0), (1, 1, 0, 1)],
+)
+def test_rows_go_to_their_place_and_back(
+    local: int, whole: int, offset: int, count: int, shape: tuple[int, ...], on_device: bool
+) -> None:
+    given: list[Any] = [torch.tensor(offset), torch.tensor(count)] if on_device else [offset, count]
+    mine, all_of_them = torch.randn(local, *shape), torch.randn(whole, *shape)
+    moved = min(count, local, whole - offset)
+    expected = all_of_them.clone()
+    expected[offset : offset + moved] = mine[:moved]
+    target = all_of_them.clone()
+    copy_rows(target, mine, *given, False)
+    assert torch.equal(target, expected)
+    expected = mine.clone()
+    expected[:moved] = all_of_them[offset : offset + moved]
+    target = mine.clone()
+    copy_rows(target, all_of_them, *given, True)
+    assert torch.equal(target, expected)
+
+
+@pytest.mark.parametrize(
+    ("more", "devices"),
+    [
+        ({}, 1),
+        ({"tp_size": 2, "pp_size": 2}, 4),
+        ({"tp_size": 2, "dp_size": 2}, 4),
+        ({"tp_size": 2, "dp_size": 2, "enable_dp_attention": True}, 2),
+        ({"tp_size": 4, "nnodes": 2}, 2),
+        ({"tp_size": 2, "base_gpu_id": 1, "gpu_id_step": 2}, 4),
+    ],
+)
+def test_devices_of_a_launch(more: dict[str, Any], devices: int) -> None:
+    arguments = {
+        "tp_size": 1,
+        "pp_size": 1,
+        "dp_size": 1,
+        "enable_dp_attention": False,
+        "nnodes": 1,
+        "base_gpu_id": 0,
+        "gpu_id_step": 1,
+    }
+    assert devices_needed(SimpleNamespace(**{**arguments, **more})) == devices
