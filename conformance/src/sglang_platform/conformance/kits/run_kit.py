@@ -86,10 +86,12 @@ def _tests(kit: Kit, url: str, model: str, server: _Process) -> Iterator[tuple[s
             arguments["model_path"] = model
         yield kit.function, lambda: function(**arguments)
         return
-    import openai
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model)
+    openai = importlib.import_module(
+        "sglang.test.kits.json_constrained_kit"
+    ).openai  # SGLang's own requirement
     given = {
         "base_url": url,
         "model": model,

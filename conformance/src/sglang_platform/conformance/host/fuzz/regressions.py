@@ -346,6 +346,15 @@ CASES: tuple[HostileRequest, ...] = (
     ),
     HostileRequest("token_indices_to_pool", "/generate", _native(token_indices_to_pool=[99]), refused=False),
     HostileRequest(
+        "token_indices_to_pool of a batch, too few for n",
+        "/generate",
+        {
+            "input_ids": [[1, 2]],
+            "token_indices_to_pool": [[1]],
+            "sampling_params": {"n": 2, "max_new_tokens": 2},
+        },
+    ),
+    HostileRequest(
         "multi_item_delimiter_indices", "/generate", _native(multi_item_delimiter_indices=[99]), refused=False
     ),
     HostileRequest("an adapter that is not loaded", "/generate", _native(lora_path="no-such"), refused=False),
