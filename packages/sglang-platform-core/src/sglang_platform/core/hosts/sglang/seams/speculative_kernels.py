@@ -57,7 +57,9 @@ def build_tree_kernel_efficient_func(
         tree_mask[: batch * n * n] = mask.flatten()
         return
     if tree_mask_mode != _FULL_MASK:
-        raise NotImplementedError(f"a tree mask of mode {tree_mask_mode!r}: only full and per-draft masks are built")
+        raise NotImplementedError(
+            f"a tree mask of mode {tree_mask_mode!r}: only full and per-draft masks are built"
+        )
     prefix = seq_lens.long()
     width = prefix + n
     nodes = torch.arange(n, device=mask.device)
@@ -128,7 +130,9 @@ def assign_extend_cache_locs_uniform_func(
     **translation: Any,
 ) -> torch.Tensor:
     if translation.get("full_v2p") is not None:
-        raise NotImplementedError("slots of a unified memory pool: speculative decoding translates none of them here")
+        raise NotImplementedError(
+            "slots of a unified memory pool: speculative decoding translates none of them here"
+        )
     if positions_out is not None:
         columns = torch.arange(draft_token_num, device=start_offset.device)
         positions_out.copy_(start_offset.long()[:, None] + columns)

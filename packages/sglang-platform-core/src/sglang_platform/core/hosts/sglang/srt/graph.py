@@ -48,7 +48,10 @@ class HostDecodeBatches:
                 "token_to_kv_pool": runner.token_to_kv_pool,
                 "attn_backend": runner.attn_backend,
             }
-        tokens, mode = bucket * inputs.tokens, ForwardMode.TARGET_VERIFY if self.drafts else ForwardMode.DECODE
+        tokens, mode = (
+            bucket * inputs.tokens,
+            ForwardMode.TARGET_VERIFY if self.drafts else ForwardMode.DECODE,
+        )
         batch = ForwardBatch(
             forward_mode=mode,
             batch_size=bucket,

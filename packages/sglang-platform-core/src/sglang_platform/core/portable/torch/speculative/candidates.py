@@ -6,7 +6,9 @@ import torch
 
 __all__ = ["Beams", "next_beams"]
 
-Beams = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor, tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
+Beams = tuple[
+    torch.Tensor, torch.Tensor | None, torch.Tensor, tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+]
 
 
 def next_beams(

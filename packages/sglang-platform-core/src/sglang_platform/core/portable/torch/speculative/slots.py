@@ -14,13 +14,15 @@ __all__ = ["pack_accepted", "pack_front", "read_slots", "read_uniform_slots", "w
 def read_slots(
     table: torch.Tensor, rows: torch.Tensor, starts: torch.Tensor, ends: torch.Tensor, out: torch.Tensor
 ) -> None:
-    """Write the slots of positions `starts[i]` to `ends[i]` of each request, one request after the other, into `out`."""
+    """Write the slots of positions `starts[i]` to `ends[i]` of each request, one after the other, into `out`."""
     request, position, valid = _places(starts, ends, out.numel())
     slots = table[rows[request].long(), position.clamp(max=table.shape[1] - 1)]
     out.copy_(torch.where(valid, slots.to(out.dtype), out.flatten()).view_as(out))
 
 
-def read_uniform_slots(table: torch.Tensor, rows: torch.Tensor, starts: torch.Tensor, count: int) -> torch.Tensor:
+def read_uniform_slots(
+    table: torch.Tensor, rows: torch.Tensor, starts: torch.Tensor, count: int
+) -> torch.Tensor:
     """The slots of `count` positions from `starts[i]` on, int64 [B * count]."""
     positions = starts.long()[:, None] + torch.arange(count, device=starts.device)
     return table[rows.long()[:, None], positions].long().flatten()

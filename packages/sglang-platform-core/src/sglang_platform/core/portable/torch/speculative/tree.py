@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["TreeLinks", "ancestors_of", "build_tree", "links_of", "parents_in_mask", "parents_of_scores", "read_tree"]
+__all__ = [
+    "TreeLinks",
+    "ancestors_of",
+    "build_tree",
+    "links_of",
+    "parents_in_mask",
+    "parents_of_scores",
+    "read_tree",
+]
 
 TreeLinks = tuple[torch.Tensor, torch.Tensor]
 """For each node the first of its children and the next node under the same parent, int64 [B, n] each; -1: none."""
@@ -65,7 +73,9 @@ def links_of(parents: torch.Tensor) -> TreeLinks:
     none = torch.full_like(nodes, n)
     child = parents[:, None, :] == nodes[None, :, None]
     first_child = torch.where(child, nodes, none).amin(-1)
-    siblings = (parents[:, None, :] == parents[:, :, None]) & (nodes > nodes[:, None]) & (parents >= 0)[:, :, None]
+    siblings = (
+        (parents[:, None, :] == parents[:, :, None]) & (nodes > nodes[:, None]) & (parents >= 0)[:, :, None]
+    )
     next_sibling = torch.where(siblings, nodes, none).amin(-1)
     return _or_none(first_child, n), _or_none(next_sibling, n)
 

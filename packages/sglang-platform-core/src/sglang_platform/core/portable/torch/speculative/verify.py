@@ -2,8 +2,8 @@
 
 Greedy: along the tree, a child is accepted while it is the target's most likely token. Sampled: a token is drawn from
 the target's distribution at every node, and a child is accepted while it is the token drawn at its parent. Each node on
-the accepted path used a draw of its own, so the text is distributed as the target model's (SpecInfer's "naive" sampling;
-Leviathan et al., 2023, call the result lossless).
+the accepted path used a draw of its own, so the text is distributed as the target model's (SpecInfer's "naive"
+sampling; Leviathan et al., 2023, call the result lossless).
 """
 
 from __future__ import annotations
@@ -55,7 +55,12 @@ def draw(probabilities: torch.Tensor, coins: torch.Tensor) -> torch.Tensor:
     threshold = coins.float()[..., None] * cumulative[..., -1:]
     tokens = (cumulative <= threshold).sum(-1)
     # Rounding may carry a coin past the last token that is possible.
-    last = (probabilities > 0).long().mul(torch.arange(probabilities.shape[-1], device=probabilities.device)).amax(-1)
+    last = (
+        (probabilities > 0)
+        .long()
+        .mul(torch.arange(probabilities.shape[-1], device=probabilities.device))
+        .amax(-1)
+    )
     return torch.minimum(tokens, last)
 
 
