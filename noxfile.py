@@ -197,6 +197,13 @@ def host_matrix(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def fuzz_requests(session: nox.Session) -> None:
+    """Thousands of requests, right and hostile, against one server on the example device; minutes."""
+    command = ("-m", "sglang_platform.conformance.host.fuzz", "example_oot", *session.posargs)
+    run(session, host(session), *command, SGLANG_PLATFORM_TEST_MODELS="models")
+
+
+@nox.session(venv_backend="none")
 def piecewise(session: nox.Session) -> None:
     """Prefill in compiled pieces, in releases that serve so. Arguments are versions, by default 0.5.20."""
     wheels = matrix_wheels(session, host(session))

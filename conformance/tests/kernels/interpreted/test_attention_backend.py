@@ -15,9 +15,9 @@ import torch
 
 from sglang_platform.conformance.kernels.case import compare
 from sglang_platform.conformance.kernels.checks.attention_oracle import Rule, attention
+from sglang_platform.core import DSATokenToKVPool, MHATokenToKVPool, MLATokenToKVPool, ReqToTokenPool
 from sglang_platform.core.attention.batch import AttentionLayer, ForwardBatch, ForwardMode
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.memory import DSATokenToKVPool, MHATokenToKVPool, MLATokenToKVPool, ReqToTokenPool
 
 PACKAGE = f"sglang_platform.{os.environ['KERNELS_OF']}"
 _BACKEND = importlib.import_module(f"{PACKAGE}.attention.backend")
@@ -197,7 +197,7 @@ def test_a_graphs_grid_does_not_depend_on_lengths(monkeypatch: pytest.MonkeyPatc
             launches.append(grid)
             return real[grid]
 
-    monkeypatch.setattr(decode, "decode_kernel", Recorded())
+    monkeypatch.setitem(decode.paged_decode.keywords, "decode_kernel", Recorded())
     model = runner(MHATokenToKVPool(4096, PAGE, BF16, 1, 32, 1, "cpu", False), 1, context=2048)
     backend = Backend(model)
     at = layer(2, 1, 32, 32)
@@ -219,3 +219,16 @@ def test_what_is_not_served_is_refused() -> None:
     pool.full_to_swa_index_mapping = torch.zeros(1)
     with pytest.raises(PlatformError, match="disable-hybrid-swa-memory"):
         Backend(runner(pool, 1))
+
+
+def test_an_argument_that_no_kernel_takes_is_refused_by_name() -> None:
+    pool = MHATokenToKVPool(64, PAGE, BF16, 1, 32, 1, "cpu", False)
+    model = runner(pool, 1)
+    backend, at = Backend(model), layer(2, 1, 32, 32)
+    one = batch(model, ForwardMode.DECODE, [3], [1])
+    backend.init_forward_metadata(one)
+    q, k, v = randn(1, 2, 32, seed=1), randn(1, 1, 32, seed=2), randn(1, 1, 32, seed=3)
+    arguments = (q.flatten(1), k.flatten(1), v.flatten(1), at, one)
+    with pytest.raises(PlatformError, match="does not know what rel_bias"):
+        backend.forward(*arguments, rel_bias=q)
+    backend.forward(*arguments, rel_bias=None, return_lse=False)

@@ -117,12 +117,13 @@ def greedy_with_penalty(
     presence_penalty: float = 0.0,
     repetition_penalty: float = 1.0,
 ) -> list[int]:
-    """Greedy tokens under the penalties as OpenAI defines the first two, over the answer, and Keskar et al. (2019) the
-    third, over prompt and answer."""
+    """Greedy tokens under the penalties as OpenAI defines the first two, and Keskar et al. (2019) the third.
+
+    All count the answer's tokens alone, as SGLang does."""
     answer: list[int] = []
     for _ in range(new_tokens):
         logits = _logits(checkpoint, prompt + answer)[-1].clone()
-        for token in set(prompt) | set(answer):
+        for token in set(answer):
             logits[token] *= 1 / repetition_penalty if logits[token] > 0 else repetition_penalty
         for token in set(answer):
             logits[token] -= answer.count(token) * frequency_penalty + presence_penalty

@@ -32,7 +32,9 @@ class Running:
 
     @property
     def checkpoint(self) -> Path:
-        """The model's folder."""
+        """The model's folder, made at the first use."""
+        if not self.arguments and self.launch is not None:
+            self._prepare(self.launch)
         return Path(self.arguments["model_path"])
 
     @property
@@ -43,7 +45,8 @@ class Running:
         """
         if self._engine is None:
             assert self.launch is not None, "this feature starts its processes itself"
-            self._prepare(self.launch)
+            if not self.arguments:
+                self._prepare(self.launch)
             self._engine = start(self.subject, self.arguments, dict(self.launch.environment))
         return self._engine
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sglang_platform.core.attention.speculative import (
     DraftPlace,
-    Step,
+    DraftStep,
     TokenTable,
     draft_extend_step,
     draft_step,
@@ -46,7 +46,7 @@ class AttentionBackend:
         self.req_to_token_pool = model_runner.req_to_token_pool
         self.device = model_runner.device
         self._window_slots: tuple[weakref.ref[Any], torch.Tensor] | None = None
-        self._told: tuple[weakref.ref[Any], int, Step] | None = None
+        self._prepared_step: tuple[weakref.ref[Any], int, DraftStep] | None = None
 
     drafts: DraftPlace | None = None
     """Of the backend of one step of a draft model. Set by who builds it."""
@@ -200,12 +200,12 @@ class AttentionBackend:
         step = self._prepared(layer, forward_batch)
         return self._run(step, q, k, v, layer, save_kv_cache=save_kv_cache, **kwargs)
 
-    def _prepared(self, layer: Any, forward_batch: Any) -> Step:
+    def _prepared(self, layer: Any, forward_batch: Any) -> DraftStep:
         """The step of this forward, made for its first layer: a captured graph must make it anew in each replay.
 
         Its metadata is prepared here as well, the outer half too, on the device and without its lengths on the host.
         """
-        kept = self._told
+        kept = self._prepared_step
         if kept is not None and kept[0]() is forward_batch and layer.layer_id > kept[1]:
             step = kept[2]
         else:
@@ -219,10 +219,10 @@ class AttentionBackend:
             else:
                 step = draft_extend_step(forward_batch)
             self.init_forward_metadata(step.batch)
-        self._told = (weakref.ref(forward_batch), layer.layer_id, step)
+        self._prepared_step = (weakref.ref(forward_batch), layer.layer_id, step)
         return step
 
-    def _run(self, step: Step, q: Any, k: Any, v: Any, layer: Any, **kwargs: Any) -> torch.Tensor:
+    def _run(self, step: DraftStep, q: Any, k: Any, v: Any, layer: Any, **kwargs: Any) -> torch.Tensor:
         run = self.forward_extend if step.extends else self.forward_decode
         with self._reading(step.table):
             return run(q, k, v, layer, step.batch, **kwargs)

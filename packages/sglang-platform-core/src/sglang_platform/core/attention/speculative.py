@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DraftPlace", "Step", "TokenTable", "draft_extend_step", "draft_step", "tree_mask", "verify_step"]
+__all__ = [
+    "DraftPlace",
+    "DraftStep",
+    "TokenTable",
+    "draft_extend_step",
+    "draft_step",
+    "tree_mask",
+    "verify_step",
+]
 
 
 class TokenTable(NamedTuple):
@@ -37,7 +45,7 @@ class DraftPlace(NamedTuple):
     captured: bool = False
 
 
-class Step(NamedTuple):
+class DraftStep(NamedTuple):
     """A batch to be computed in place of another; `table` where its rows are not the request pool's."""
 
     batch: Any
@@ -45,12 +53,12 @@ class Step(NamedTuple):
     table: TokenTable | None = None
 
 
-def verify_step(forward_batch: Any, req_to_token: torch.Tensor) -> Step:
+def verify_step(forward_batch: Any, req_to_token: torch.Tensor) -> DraftStep:
     """The step that verifies the drafts of a batch: `seq_lens` is the prefix, `draft_token_num` drafts follow it."""
     drafts = int(forward_batch.spec_info.draft_token_num)
     mask = tree_mask(forward_batch)
     if mask is None:
-        return Step(_chain(forward_batch, drafts), extends=True)
+        return DraftStep(_chain(forward_batch, drafts), extends=True)
     return _tree(forward_batch, mask, req_to_token)
 
 
@@ -76,7 +84,7 @@ def tree_mask(forward_batch: Any) -> torch.Tensor | None:
     return cells[row[:, :, None] + nodes].bool()
 
 
-def draft_step(forward_batch: Any, req_to_token: torch.Tensor, place: DraftPlace) -> Step:
+def draft_step(forward_batch: Any, req_to_token: torch.Tensor, place: DraftPlace) -> DraftStep:
     """A draft model's step as a decode of its beams.
 
     `seq_lens` is the length before the draft; beam t of a request writes its token of step i to the slot at position
@@ -88,7 +96,7 @@ def draft_step(forward_batch: Any, req_to_token: torch.Tensor, place: DraftPlace
     lengths = forward_batch.seq_lens.long()
     if place.topk == 1:
         _set_lengths(batch, lengths + place.step + 1)
-        return Step(batch, extends=False)
+        return DraftStep(batch, extends=False)
     beams = torch.arange(place.topk, device=lengths.device)
     seen = torch.arange(place.step + 1, device=lengths.device)
     behind = lengths[:, None, None] + (beams[:, None] * place.steps + seen)
@@ -100,7 +108,7 @@ def draft_step(forward_batch: Any, req_to_token: torch.Tensor, place: DraftPlace
     return _rows(batch, table, (lengths + place.step + 1).repeat_interleave(place.topk))
 
 
-def draft_extend_step(forward_batch: Any) -> Step:
+def draft_extend_step(forward_batch: Any) -> DraftStep:
     """The step that gives a draft model the tokens that were verified: `seq_lens` is the length with them.
 
     In the rows that pad a graph's batch the new tokens are more than the length, and in a graph the prefix is not told.
@@ -110,7 +118,7 @@ def draft_extend_step(forward_batch: Any) -> Step:
     batch.forward_mode = type(forward_batch.forward_mode).EXTEND
     batch.extend_prefix_lens = (forward_batch.seq_lens - new).clamp(min=0).to(new.dtype)
     _set_lengths(batch, batch.extend_prefix_lens + new)
-    return Step(batch, extends=True)
+    return DraftStep(batch, extends=True)
 
 
 def _chain(forward_batch: Any, drafts: int) -> Any:
@@ -130,7 +138,7 @@ def _chain(forward_batch: Any, drafts: int) -> Any:
     return batch
 
 
-def _tree(forward_batch: Any, mask: torch.Tensor, req_to_token: torch.Tensor) -> Step:
+def _tree(forward_batch: Any, mask: torch.Tensor, req_to_token: torch.Tensor) -> DraftStep:
     batch, n = mask.shape[:2]
     own = forward_batch.out_cache_loc.view(batch, 1, n).expand(batch, n, n)
     table = _table(forward_batch, req_to_token, own, mask, forward_batch.seq_lens_cpu)
@@ -159,14 +167,14 @@ def _table(
     return TokenTable(lines.view(batch * rows, width + 1))
 
 
-def _rows(batch: Any, table: TokenTable, lengths: torch.Tensor) -> Step:
+def _rows(batch: Any, table: TokenTable, lengths: torch.Tensor) -> DraftStep:
     import torch
 
     count = lengths.shape[0]
     batch.batch_size = count
     batch.req_pool_indices = torch.arange(count, device=lengths.device)
     _set_lengths(batch, lengths)
-    return Step(batch, extends=False, table=table)
+    return DraftStep(batch, extends=False, table=table)
 
 
 def _as_decode(forward_batch: Any) -> Any:

@@ -2,7 +2,8 @@
 
 Names, parameters and defaults follow SGLang 0.5.23 (`sglang.srt.platforms.interface`). Core's own additions,
 which the host adapter carries in by hook: `finalize_server_args`, `stub_modules`, `get_attention_backends`,
-`get_token_bitmask_fn`, `get_default_lora_backend`, and the declarations that the conformance suite reads.
+`get_token_bitmask_fn`, `get_default_lora_backend`, `get_host_memory_cls`, and the declarations that the conformance
+suite reads.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = ["SRTPlatform"]
+
+_INDUCTOR_DEVICES = ("cpu", "cuda", "mps", "mtia", "tpu", "xpu")
+"""Of torch 2.13 (`torch/_inductor/codegen/common.py`, `init_backend_registration`)."""
 
 
 class SRTPlatform(DeviceMixin):
@@ -120,6 +124,12 @@ class SRTPlatform(DeviceMixin):
         """The allocator the host uses when `page_size` is above 1. None is the host's own."""
         return None
 
+    def get_host_memory_cls(self) -> type | None:
+        """How memory of the host is had and copied for this device, a `HostMemory`: for the hierarchical
+        cache, which keeps evicted keys and values there. None is core's own: torch's page-locked memory where
+        `is_pin_memory_available()`, plain copies on the current stream."""
+        return None
+
     # Graphs and compilation
 
     def get_graph_runner_cls(self) -> type | None:
@@ -149,9 +159,13 @@ class SRTPlatform(DeviceMixin):
         return None
 
     def get_compile_backend(self, mode: str | None = None) -> str:
-        """The `torch.compile` backend; `mode` is the host's hint on what it compiles, e.g.
-        `"npugraph_ex"`."""
-        return "inductor"
+        """The `torch.compile` backend; `mode` is the host's hint on what it compiles, e.g. `"npugraph_ex"`.
+
+        The host compiles small functions of its sampler: one request with a repetition penalty calls for it. So the
+        default is `"inductor"` for the device types that torch's inductor generates code for, and `"eager"` for any
+        other, where inductor would end the server.
+        """
+        return "inductor" if self.device_type in _INDUCTOR_DEVICES else "eager"
 
     def get_dispatch_key_name(self) -> str:
         """Which `forward_<key>` of the host's multi-platform operators runs on an out-of-tree platform.

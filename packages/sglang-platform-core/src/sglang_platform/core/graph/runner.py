@@ -9,17 +9,23 @@ read and write only the reserved slot 0.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sglang_platform.core.attention.batch import ForwardBatch, ForwardMode
 from sglang_platform.core.attention.speculative import tree_mask
+from sglang_platform.core.counters import counter
+from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.graph.stage import StageInputs
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = ["CapturedBatch", "DecodeInputs", "Drafts", "Graph", "GraphRunner"]
+
+
+_without = counter("graph.without_graph")
 
 
 class Graph(Protocol):
@@ -137,6 +143,7 @@ class GraphRunner:
         backend.init_cuda_graph_state(self.max_bs, self.max_bs * tokens)
         fill = backend.get_cuda_graph_seq_len_fill_value()
         self.inputs = DecodeInputs(self.max_bs, fill, self.device, tokens=tokens, trees=trees)
+        self.stage = StageInputs(self._stage_buffers())
         self.captured: dict[int, CapturedBatch] = {}
         self.capture()
 
@@ -171,14 +178,41 @@ class GraphRunner:
         """The host's announcement of a batch that it is going to execute. `execute` loads it."""
 
     def execute(self, forward_batch: Any, pp_proxy_tensors: Any = None) -> Any:
-        """Replay the smallest bucket that holds the batch and return the first B rows of its output."""
+        """Replay the smallest bucket that holds the batch and return the first B rows of its output.
+
+        `pp_proxy_tensors` is what the pipeline stage before handed over: its `tensors`, by name, are [B, ...]. Where
+        they are not those of the capture, the step runs without its graph. The answer of a stage that is not the
+        last is what it hands on; it stays valid until the next step.
+        """
         n = forward_batch.batch_size
         self.bs = self.capture_bs[bisect.bisect_left(self.capture_bs, n)]
         captured = self.captured[self.bs]
+        received = {} if pp_proxy_tensors is None else pp_proxy_tensors.tensors
         self.inputs.load(forward_batch, self.bs)
+        if not self.stage.fits(received):
+            return self._without_graph(forward_batch, received, captured.forward_batch)
+        self.stage.load(received, self.bs)
         self._prepare(captured.forward_batch, in_capture=False)
         captured.graph.replay()
         return self._take(captured.output, n * self.inputs.tokens)
+
+    def _without_graph(self, forward_batch: Any, received: Mapping[str, Any], static_batch: Any) -> Any:
+        """One step by the model itself, on the static inputs and buffers made for what was received."""
+        if not received:
+            raise PlatformError(
+                f"{type(self).__name__}: a decode step of a later pipeline stage came without its tensors",
+                why=f"the capture reads {sorted(self.stage.buffers)}, which the stage before hands over",
+                fix="pass pp_proxy_tensors to execute(), or serve without graphs (--disable-cuda-graph)",
+            )
+        _without.add()
+        captured_for, self.stage = self.stage, StageInputs.like(received, self.bs)
+        try:
+            self.stage.load(received, self.bs)
+            self._prepare(static_batch, in_capture=False)
+            rows = forward_batch.batch_size * self.inputs.tokens
+            return self._take(self._run_model(static_batch), rows)
+        finally:
+            self.stage = captured_for
 
     def clear_states(self) -> None:
         """Zero what recurrent layers keep for all requests, as it is before the first: each run of such a model
@@ -200,6 +234,10 @@ class GraphRunner:
         """The buckets to capture."""
         return list(self.model_runner.graph_batch_sizes)
 
+    def _stage_buffers(self) -> Mapping[str, torch.Tensor]:
+        """Buffers of `max_bs` rows for what an earlier pipeline stage hands over; none on a first or only stage."""
+        return {}
+
     def _drafts(self) -> tuple[int, bool]:
         """How many draft tokens each request of a captured batch verifies, 0 where it decodes; whether they may form
         a tree."""
@@ -220,10 +258,12 @@ class GraphRunner:
         )
 
     def _run_model(self, forward_batch: Any) -> Any:
-        """The model's forward on a static batch, metadata recorded with it."""
+        """The model's forward on a static batch and the static inputs of its stage, metadata recorded with it."""
         self.model_runner.attn_backend.init_forward_metadata_in_graph(forward_batch)
+        handed_over = self.stage.rows(forward_batch.batch_size)
+        more = {"pp_proxy_tensors": handed_over} if handed_over else {}
         return self.model_runner.model.forward(
-            forward_batch.input_ids, forward_batch.positions, forward_batch
+            forward_batch.input_ids, forward_batch.positions, forward_batch, **more
         )
 
     def _take(self, output: Any, n: int) -> Any:

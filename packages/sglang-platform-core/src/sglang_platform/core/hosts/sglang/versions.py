@@ -119,6 +119,38 @@ class HostFacts:
     stray_pool_keywords: frozenset[str] = fact(frozenset(), before={"0.5.22": frozenset({"index_head_dim"})})
     """Keywords that the host hands a platform's MLA pool though its own class takes none of that name."""
 
+    host_pools: tuple[str, ...] = fact(
+        (
+            f"{_POOLS}.pool_host.mha:MHATokenToKVPoolHost",
+            f"{_POOLS}.pool_host.mla:MLATokenToKVPoolHost",
+            f"{_POOLS}.pool_host.dsa:DSAIndexerPoolHost",
+        ),
+        before={
+            "0.5.19": (
+                f"{_POOLS}.pool_host.mha:MHATokenToKVPoolHost",
+                f"{_POOLS}.pool_host.mla:MLATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:DSAIndexerPoolHost",
+            ),
+            "0.5.16": (
+                f"{_POOLS}.memory_pool_host:MHATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:MLATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:DSAIndexerPoolHost",
+            ),
+            "0.5.13": (
+                f"{_POOLS}.memory_pool_host:MHATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:MLATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:NSAIndexerPoolHost",
+            ),
+        },
+    )
+    """The pools in host memory of the hierarchical cache, per kind of KV pool."""
+
+    host_allocations: str = fact(
+        f"{_POOLS}.pool_host.common:ALLOC_MEMORY_FUNCS",
+        before={"0.5.14": f"{_POOLS}.memory_pool_host:ALLOC_MEMORY_FUNCS"},
+    )
+    """The functions with which such a pool allocates, by device type."""
+
     # Graphs and attention
 
     graph_calls: tuple[str, str] = fact(
@@ -148,6 +180,17 @@ class HostFacts:
 
     translates_slots: bool = fact(True, before={"0.5.22": False})
     """Whether a static batch must be bound to the runner's slot translator."""
+
+    knows_hyper_connections: bool = fact(True, before={"0.5.12": False})
+    """Whether a model config has `hc_hidden_size`, the width of hidden states that carry the residual streams."""
+
+    hands_over_indices: bool = fact(True, before={"0.5.14": False})
+    """Whether a model runner says how many attention indices a pipeline stage is handed (`get_pp_proxy_topk_size`)."""
+
+    hands_over_blocks: bool = fact(True, before={"0.5.17": False})
+    """Whether it says so of residual blocks (`get_pp_proxy_residual_num_blocks`)."""
+
+    blocks_handed_over_as: str = fact("attn_res_bank", before={"0.5.22": "residual"})
 
     metadata_halves: bool = fact(True, before={"0.5.13": False})
     """Whether attention metadata is prepared in an outer and an inner half of a graph."""
@@ -191,6 +234,11 @@ class HostFacts:
         before={"0.5.20": "sglang.srt.arg_groups.overrides:declare_direct_writes"},
     )
     """The function under which assignments to such a record are made. Only asked where `keeps_raw_arguments`."""
+
+    # Requests
+
+    typed_requests: bool = fact(True, before={"0.5.15": False})
+    """Whether the fields of a request declare the types that a worker reads, or would read without pickle."""
 
     # What the host asks a platform for; where it does not, a hook of ours carries the answer in, or it is reported.
 
@@ -259,6 +307,9 @@ class HostFacts:
     """The same as static methods: `(logits, vocab_mask)`."""
 
     # Processes
+
+    has_all_to_all: bool = fact(True, before={"0.5.13": False})
+    """Whether a group has `all_to_all_single`; the other collectives have been there since the first release."""
 
     loads_plugins_in: frozenset[str] = fact(
         frozenset({"launcher", "scheduler", "detokenizer", "data-parallel controller"}),

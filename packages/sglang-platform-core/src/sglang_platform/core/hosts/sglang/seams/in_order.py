@@ -17,7 +17,9 @@ from sglang_platform.core.hosts.sglang.seams import (
     distributed_backend,
     grammar,
     group_device,
+    hierarchical_cache,
     host_pools,
+    http_errors,
     in_tree_backend,
     kv_pools,
     lifecycle_events,
@@ -30,6 +32,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     quant_wrappers,
     quantization_config,
     request_coordinators,
+    requests,
     rotary_embedding,
     server_args,
     speculative_drafts,
@@ -76,6 +79,9 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     group_device.register_hooks(platform, host)
     if host.speculative_kernels:
         speculative_drafts.register_hooks(platform, host)
+    requests.register_hooks(platform, host)
+    http_errors.register_hooks(platform, host)
+    hierarchical_cache.register_hooks(platform, host)
     if platform.is_out_of_tree():
         speculative_launch.register_hooks(platform, host)
         if host.speculative_kernels:

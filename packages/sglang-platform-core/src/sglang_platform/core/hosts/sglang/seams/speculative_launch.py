@@ -1,4 +1,4 @@
-"""Speculative decoding at the launch: refused unless the platform declares the algorithm, admitted where it does.
+"""Speculative decoding at the launch: refused where the platform does not declare the algorithm, else admitted.
 
 Of the algorithms, the host asks an out-of-tree platform for some only, from 0.5.21 on; n-gram drafts it admits by the
 name of the device.

@@ -21,7 +21,9 @@ class HostDecodeBatches:
     """What `GraphRunner` leaves to the host. Mixed in by re-basing; `self` is a `GraphRunner`."""
 
     model_runner: Any
+    device: Any
     inputs: Any
+    stage: Any
     captured: dict[int, Any]
     max_bs: int
     drafts: int
@@ -36,6 +38,33 @@ class HostDecodeBatches:
         function, attributes = facts().graph_sizes
         kept_in = self.model_runner if function is None else load(function)()
         return list(operator.attrgetter(attributes)(kept_in))
+
+    def _stage_buffers(self) -> dict[str, Any]:
+        """What the stage before hands over, as the host's own runner expects it (`runner_utils/buffers.py`)."""
+        runner = self.model_runner
+        if runner.pp_group.is_first_rank or not runner.support_pp:
+            return {}
+        config = runner.model_config
+        # Hyper-connections carry the residual inside the hidden states, which are wider then.
+        wide = config.hc_hidden_size if facts().knows_hyper_connections else None
+        widths = {"hidden_states": (wide or config.hidden_size,)}
+        if not wide:
+            widths["residual"] = (config.hidden_size,)
+        indices = runner.get_pp_proxy_topk_size() if facts().hands_over_indices else None
+        made = {name: self._rows(width, config.dtype) for name, width in widths.items()}
+        if indices is not None:
+            made["topk_indices"] = self._rows((indices,), "int32")
+        blocks = runner.get_pp_proxy_residual_num_blocks() if facts().hands_over_blocks else None
+        if blocks is not None:
+            del made["residual"]
+            made[facts().blocks_handed_over_as] = self._rows((blocks, config.hidden_size), config.dtype)
+        return made
+
+    def _rows(self, width: tuple[int, ...], dtype: Any) -> Any:
+        import torch
+
+        dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+        return torch.zeros((self.max_bs, *width), dtype=dtype, device=self.device)
 
     def _static_batch(self, bucket: int) -> Any:
         from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
@@ -79,7 +108,18 @@ class HostDecodeBatches:
         runner = self.model_runner
         with torch.no_grad(), self._forward_context(forward_batch):
             runner.attn_backend.init_forward_metadata_in_graph(forward_batch)
-            return runner.model.forward(forward_batch.input_ids, forward_batch.positions, forward_batch)
+            more = self._handed_over(forward_batch.batch_size)
+            return runner.model.forward(
+                forward_batch.input_ids, forward_batch.positions, forward_batch, **more
+            )
+
+    def _handed_over(self, n: int) -> dict[str, Any]:
+        tensors = self.stage.rows(n)
+        if not tensors:
+            return {}
+        from sglang.srt.model_executor.forward_batch_info import PPProxyTensors
+
+        return {"pp_proxy_tensors": PPProxyTensors(tensors)}
 
     def _forward_context(self, forward_batch: Any) -> AbstractContextManager[Any]:
         if not facts().forward_context:
@@ -122,6 +162,8 @@ class HostDecodeBatches:
         )
 
     def _take(self, output: Any, n: int) -> Any:
+        if not self.model_runner.pp_group.is_last_rank:
+            return output[:n]
         from sglang.srt.layers.logits_processor import LogitsProcessorOutput
 
         hidden = output.hidden_states

@@ -14,7 +14,7 @@ __all__ = ["pack_accepted", "pack_front", "read_slots", "read_uniform_slots", "w
 def read_slots(
     table: torch.Tensor, rows: torch.Tensor, starts: torch.Tensor, ends: torch.Tensor, out: torch.Tensor
 ) -> None:
-    """Write the slots of positions `starts[i]` to `ends[i]` of each request, one after the other, into `out`."""
+    """Write into `out` the slots of positions `starts[i]` to `ends[i]` of each request, one request after the other."""
     request, position, valid = _places(starts, ends, out.numel())
     slots = table[rows[request].long(), position.clamp(max=table.shape[1] - 1)]
     out.copy_(torch.where(valid, slots.to(out.dtype), out.flatten()).view_as(out))
