@@ -18,8 +18,9 @@ from functools import cache
 from importlib.util import find_spec
 
 from sglang_platform.conformance.check import NotRun
+from sglang_platform.conformance.subject import Subject
 
-__all__ = ["Outcome", "compared", "table"]
+__all__ = ["KitOutcome", "compared", "table"]
 
 _PROGRAM = "sglang_platform.conformance.kits.attention_run"
 _KIT = "sglang.test.kits.attention_unittest"
@@ -27,7 +28,7 @@ _LIMIT = 600
 
 
 @dataclass(frozen=True)
-class Outcome:
+class KitOutcome:
     """One case of the kit on the platform, and on SGLang's own CPU device."""
 
     method: str
@@ -48,14 +49,14 @@ class Outcome:
 
 
 @cache
-def compared(platform: str, device: str, backend: str) -> tuple[Outcome, ...]:
+def compared(platform: str, device: str, backend: str) -> tuple[KitOutcome, ...]:
     """Every case. Raises NotRun where this SGLang has no such kit, RuntimeError where a process of the kit died."""
     if find_spec("sglang") is None or find_spec("sglang.test.kits") is None or find_spec(_KIT) is None:
         raise NotRun("this SGLang has no attention kit; 0.5.15 and later do")
     in_tree = {one["name"]: one for one in _run({}, "cpu", "torch_native")}
     ours = _run({"SGLANG_PLATFORM": platform}, device, backend)
     return tuple(
-        Outcome(
+        KitOutcome(
             one["method"],
             one["mode"],
             one["name"],
@@ -68,7 +69,7 @@ def compared(platform: str, device: str, backend: str) -> tuple[Outcome, ...]:
     )
 
 
-def table(outcomes: Iterable[Outcome]) -> str:
+def table(outcomes: Iterable[KitOutcome]) -> str:
     """Passed of all cases, by method and mode, in Markdown; below it what is not applicable, with its reason."""
     known = list(outcomes)
     modes = list(dict.fromkeys(one.mode for one in known))
@@ -108,8 +109,6 @@ def _run(environment: dict[str, str], device: str, backend: str) -> list[dict[st
 
 
 def _main(platform: str) -> None:
-    from sglang_platform.conformance.subject import Subject
-
     os.environ["SGLANG_PLATFORM"] = platform
     subject = Subject(platform)
     device = subject.parts.device_argument

@@ -5,6 +5,8 @@
 The kit is used as it is. What it takes for granted of CUDA is put in its place: the device and its random state.
 """
 
+# Imports inside functions: what stands in for a missing library must be there before SGLang is imported.
+
 from __future__ import annotations
 
 import json
