@@ -11,10 +11,9 @@ from import_graph import OURS, Graph, circles, modules_below, our_graph, read_gr
 from rooms import BESIDE_CORE, CORE_ROOMS, PUBLIC_NAMES, wrong_arrows
 
 RUN_IN_A_HOST = {
-    "sglang_platform.conformance.kits.run_kit": "the process in which SGLang's own kits run",
     "sglang_platform.core.hosts.sglang": "the adapter",
     "sglang_platform.conformance.host": "processes of the engine that the suite starts",
-    "sglang_platform.conformance.kits": "SGLang's own tests, run in processes of its own",
+    "sglang_platform.conformance.kits": "processes of SGLang's own test kits",
     "sglang_platform.conformance.versions": "what the matrix runs in each release's own environment",
     "sglang_platform.conformance.parts.sglang": "the parts as SGLang builds them",
     "sglang_platform.conformance.reference.on_sglang": "a platform on SGLang's own classes, without core",

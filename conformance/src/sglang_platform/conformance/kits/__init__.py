@@ -1,1 +1,1 @@
-"""SGLang's own tests, as they are in its wheel, run on the platform."""
+"""SGLang's own test kits, run unmodified with the platform's device in place of theirs."""

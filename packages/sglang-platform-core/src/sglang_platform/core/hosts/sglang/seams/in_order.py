@@ -83,6 +83,8 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     if platform.is_out_of_tree() and host.asks_piecewise_backend and platform.capabilities.piecewise_graph:
         piecewise.register_hooks(platform)
     group_device.register_hooks(platform, host)
+    if host.speculative_kernels:
+        speculative_drafts.register_hooks(platform, host)
     requests.register_hooks(platform, host)
     control_requests.register_hooks(platform, host)
     http_errors.register_hooks(platform, host)
@@ -95,5 +97,4 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     if platform.is_out_of_tree():
         speculative_launch.register_hooks(platform, host)
         if host.speculative_kernels:
-            speculative_drafts.register_hooks(platform, host)
             speculative_kernels.register_hooks(platform, host)
