@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from sglang_platform.core import GraphRunner, counter
+from sglang_platform.core.graph.full import FullGraphBackend
 from sglang_platform.core.graph.piecewise import PiecewiseBackend
 from sglang_platform.core.graph.runner import Graph
 from sglang_platform.example_oot.graph import GraphCaptureError
@@ -80,6 +81,16 @@ def _tensors_of(output: Any) -> list[torch.Tensor]:
         return [output]
     handed_on = getattr(output, "tensors", None)
     return [output.next_token_logits] if handed_on is None else list(handed_on.values())
+
+
+class ExampleOOTFullGraphBackend(FullGraphBackend):
+    """Graphs of a draft model. Their outputs are read while others replay, so each keeps its own memory."""
+
+    def record(self, run: Callable[[], Any]) -> tuple[Graph, Any]:
+        graph = new_graph(self.runner.model_runner.device)
+        output = graph.capture(run)
+        _captures.add()
+        return graph, output
 
 
 class ExampleOOTPiecewiseBackend(PiecewiseBackend):

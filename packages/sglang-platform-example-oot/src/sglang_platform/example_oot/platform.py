@@ -14,7 +14,11 @@ from sglang_platform.example_oot import host_functions, kernels, kv_pools, ops
 from sglang_platform.example_oot.allocator import ExampleOOTPagedAllocator
 from sglang_platform.example_oot.attention import ExampleOOTAttentionBackend
 from sglang_platform.example_oot.device import ExampleOOTDeviceMixin
-from sglang_platform.example_oot.graph_runner import ExampleOOTGraphRunner, ExampleOOTPiecewiseBackend
+from sglang_platform.example_oot.graph_runner import (
+    ExampleOOTFullGraphBackend,
+    ExampleOOTGraphRunner,
+    ExampleOOTPiecewiseBackend,
+)
 from sglang_platform.example_oot.quantization import config_class
 from sglang_platform.example_oot.torch_device import machine
 
@@ -71,6 +75,9 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
 
     def get_graph_runner_cls(self) -> type | None:
         return ExampleOOTGraphRunner
+
+    def get_full_graph_backend_cls(self) -> type | None:
+        return ExampleOOTFullGraphBackend
 
     def get_piecewise_backend_cls(self) -> type | None:
         return ExampleOOTPiecewiseBackend

@@ -12,7 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sglang_platform.core.attention.speculative import DraftStep, TokenTable, draft_step, verify_step
+from sglang_platform.core.attention.speculative import (
+    DraftPlace,
+    DraftStep,
+    TokenTable,
+    draft_extend_step,
+    draft_step,
+    verify_step,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -41,8 +48,8 @@ class AttentionBackend:
         self._window_slots: tuple[weakref.ref[Any], torch.Tensor] | None = None
         self._prepared_step: tuple[weakref.ref[Any], int, DraftStep] | None = None
 
-    drafts: tuple[int, int, int] | None = None
-    """Of the backend of one step of a draft model: which step, beams per request, steps. Set by who builds it."""
+    drafts: DraftPlace | None = None
+    """Of the backend of one step of a draft model. Set by who builds it."""
 
     def slot_map(self, layer: Any, forward_batch: Any) -> torch.Tensor | None:
         """Where a layer's tokens lie in its buffers, by their slot in `req_to_token`, int64 [slots]; None: there.
@@ -113,8 +120,10 @@ class AttentionBackend:
             return q.new_empty(q.shape[0], layer.tp_q_head_num * layer.v_head_dim)
         if mode.is_target_verify():
             run = self.forward_verify
-        elif not mode.is_decode():
+        elif mode.is_extend():
             run = self.forward_extend
+        elif not mode.is_decode():
+            run = self.forward_draft_extend
         else:
             run = self.forward_decode if self.drafts is None else self.forward_draft
         return run(q, k, v, layer, forward_batch, save_kv_cache=save_kv_cache, **kwargs)
@@ -177,17 +186,39 @@ class AttentionBackend:
         step = self._prepared(layer, forward_batch)
         return self._run(step, q, k, v, layer, save_kv_cache=save_kv_cache, **kwargs)
 
+    def forward_draft_extend(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor | None,
+        v: torch.Tensor | None,
+        layer: Any,
+        forward_batch: Any,
+        save_kv_cache: bool = True,
+        **kwargs: Any,
+    ) -> torch.Tensor:
+        """The verified tokens of each request, for a draft model's cache. Default: `forward_extend`."""
+        step = self._prepared(layer, forward_batch)
+        return self._run(step, q, k, v, layer, save_kv_cache=save_kv_cache, **kwargs)
+
     def _prepared(self, layer: Any, forward_batch: Any) -> DraftStep:
-        """The step of this forward, made for its first layer: a captured graph must make it anew in each replay."""
+        """The step of this forward, made for its first layer: a captured graph must make it anew in each replay.
+
+        Its metadata is prepared here as well, the outer half too, on the device and without its lengths on the host.
+        """
         kept = self._prepared_step
         if kept is not None and kept[0]() is forward_batch and layer.layer_id > kept[1]:
             step = kept[2]
         else:
             table = self.req_to_token_pool.req_to_token
-            if self.drafts is None:
+            mode = forward_batch.forward_mode
+            if mode.is_target_verify():
                 step = verify_step(forward_batch, table)
+            elif mode.is_decode():
+                assert self.drafts is not None
+                step = draft_step(forward_batch, table, self.drafts)
             else:
-                step = draft_step(forward_batch, table, *self.drafts)
+                step = draft_extend_step(forward_batch)
+            self.init_forward_metadata(step.batch)
         self._prepared_step = (weakref.ref(forward_batch), layer.layer_id, step)
         return step
 

@@ -1,6 +1,7 @@
 """Steps of speculative decoding, told as the decode and extend steps that every backend computes.
 
-A batch that verifies a chain of draft tokens is an extend by them. Where drafts form a tree, each node is a decode row
+A batch that verifies a chain of draft tokens is an extend by them, and so is one that brings a draft model's cache up
+to date. Where drafts form a tree, each node is a decode row
 of its own, with its own line of slots: the request's prefix, then its ancestors and itself. A draft model's step is a
 decode of its beams, each over the prefix and the slots that were set aside for the beam.
 
@@ -15,13 +16,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DraftStep", "TokenTable", "draft_step", "tree_mask", "verify_step"]
+__all__ = [
+    "DraftPlace",
+    "DraftStep",
+    "TokenTable",
+    "draft_extend_step",
+    "draft_step",
+    "tree_mask",
+    "verify_step",
+]
 
 
 class TokenTable(NamedTuple):
     """Stands where a backend looks for its `ReqToTokenPool`."""
 
     req_to_token: torch.Tensor
+
+
+class DraftPlace(NamedTuple):
+    """Which of a draft model's steps a backend serves: step `step` (from 0) of `steps`, with `topk` beams per request.
+
+    captured: whether the forwards are recorded into a graph, whose shapes must not follow the lengths of a batch.
+    """
+
+    step: int
+    topk: int
+    steps: int
+    captured: bool = False
 
 
 class DraftStep(NamedTuple):
@@ -63,8 +84,8 @@ def tree_mask(forward_batch: Any) -> torch.Tensor | None:
     return cells[row[:, :, None] + nodes].bool()
 
 
-def draft_step(forward_batch: Any, req_to_token: torch.Tensor, step: int, topk: int, steps: int) -> DraftStep:
-    """DraftStep `step` (from 0) of a draft model, with `topk` beams per request of `steps` set-aside slots each.
+def draft_step(forward_batch: Any, req_to_token: torch.Tensor, place: DraftPlace) -> DraftStep:
+    """A draft model's step as a decode of its beams.
 
     `seq_lens` is the length before the draft; beam t of a request writes its token of step i to the slot at position
     `seq_lens + t * steps + i`.
@@ -73,17 +94,31 @@ def draft_step(forward_batch: Any, req_to_token: torch.Tensor, step: int, topk: 
 
     batch = _as_decode(forward_batch)
     lengths = forward_batch.seq_lens.long()
-    if topk == 1:
-        _set_lengths(batch, lengths + step + 1)
+    if place.topk == 1:
+        _set_lengths(batch, lengths + place.step + 1)
         return DraftStep(batch, extends=False)
-    beams = torch.arange(topk, device=lengths.device)
-    seen = torch.arange(step + 1, device=lengths.device)
-    behind = lengths[:, None, None] + (beams[:, None] * steps + seen)
+    beams = torch.arange(place.topk, device=lengths.device)
+    seen = torch.arange(place.step + 1, device=lengths.device)
+    behind = lengths[:, None, None] + (beams[:, None] * place.steps + seen)
     rows = forward_batch.req_pool_indices.long()
     own = req_to_token[rows[:, None, None], behind]
     sees = torch.ones(*own.shape, dtype=torch.bool, device=lengths.device)
-    table = _table(forward_batch, req_to_token, own, sees, steps)
-    return _rows(batch, table, (lengths + step + 1).repeat_interleave(topk))
+    known = None if place.captured else forward_batch.seq_lens_cpu
+    table = _table(forward_batch, req_to_token, own, sees, known)
+    return _rows(batch, table, (lengths + place.step + 1).repeat_interleave(place.topk))
+
+
+def draft_extend_step(forward_batch: Any) -> DraftStep:
+    """The step that gives a draft model the tokens that were verified: `seq_lens` is the length with them.
+
+    In the rows that pad a graph's batch the new tokens are more than the length, and in a graph the prefix is not told.
+    """
+    batch = copy.copy(forward_batch)
+    new = forward_batch.extend_seq_lens
+    batch.forward_mode = type(forward_batch.forward_mode).EXTEND
+    batch.extend_prefix_lens = (forward_batch.seq_lens - new).clamp(min=0).to(new.dtype)
+    _set_lengths(batch, batch.extend_prefix_lens + new)
+    return DraftStep(batch, extends=True)
 
 
 def _chain(forward_batch: Any, drafts: int) -> Any:
@@ -106,21 +141,23 @@ def _chain(forward_batch: Any, drafts: int) -> Any:
 def _tree(forward_batch: Any, mask: torch.Tensor, req_to_token: torch.Tensor) -> DraftStep:
     batch, n = mask.shape[:2]
     own = forward_batch.out_cache_loc.view(batch, 1, n).expand(batch, n, n)
-    table = _table(forward_batch, req_to_token, own, mask, n)
+    table = _table(forward_batch, req_to_token, own, mask, forward_batch.seq_lens_cpu)
     lengths = forward_batch.seq_lens.long()[:, None] + mask.sum(-1)
     return _rows(_as_decode(forward_batch), table, lengths.flatten())
 
 
 def _table(
-    forward_batch: Any, req_to_token: torch.Tensor, own: torch.Tensor, sees: torch.Tensor, room: int
+    forward_batch: Any, req_to_token: torch.Tensor, own: torch.Tensor, sees: torch.Tensor, known: Any
 ) -> TokenTable:
-    """A line of slots per row: the request's prefix, then those of `own` [B, rows, n] that the row sees."""
+    """A line of slots per row: the request's prefix, then those of `own` [B, rows, n] that the row sees.
+
+    `known`: the lengths on the host. Where they are not, a line is as long as the request pool's.
+    """
     import torch
 
-    prefix = forward_batch.seq_lens.long()
-    known = forward_batch.seq_lens_cpu
-    # In a graph the lengths are not known to Python, and the shape must not follow them.
-    width = req_to_token.shape[1] if known is None else min(int(known.max()) + room, req_to_token.shape[1])
+    prefix, width = forward_batch.seq_lens.long(), req_to_token.shape[1]
+    if known is not None:
+        width = min(int(known.max()) + own.shape[2], width)
     batch, rows, _ = own.shape
     lines = req_to_token[forward_batch.req_pool_indices.long(), :width]
     lines = torch.cat((lines, lines.new_zeros(batch, 1)), 1)[:, None].repeat(1, rows, 1)

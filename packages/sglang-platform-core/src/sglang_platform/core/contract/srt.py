@@ -155,8 +155,9 @@ class SRTPlatform(DeviceMixin):
         return None
 
     def get_full_graph_backend_cls(self) -> type | None:
-        """The backend with which the host's own decode runner captures whole graphs (host 0.5.21 and
-        later)."""
+        """The backend with which graph runners of the host's own capture whole graphs: `FullGraphBackend`.
+
+        They are those of a draft model; the target's is `get_graph_runner_cls()` (host 0.5.21 and later)."""
         return None
 
     def get_piecewise_backend_cls(self) -> type | None:
@@ -246,7 +247,8 @@ class SRTPlatform(DeviceMixin):
     def get_speculative_graph_runner_cls(self, algorithm: str, phase: str) -> type | None:
         """The runner that captures the draft model; `phase` is `"draft_decode"` or `"draft_extend"`.
 
-        None runs that phase without a graph. Asked only where `capabilities.graph_capture` is True.
+        None: the host's own runner, with the graphs of `get_full_graph_backend_cls()`; without a graph where that is
+        None too. Asked only where `capabilities.graph_capture` is True.
         """
         return None
 

@@ -30,13 +30,15 @@ class TritonAttentionStep:
             lengths = forward_batch.seq_lens_cpu
             known = not in_capture and lengths is not None and len(lengths) > 0
             return cls(longest=int(max(lengths)) if known else None)
-        if any(getattr(mode, name, bool)() for name in ("is_target_verify", "is_draft_extend")):
+        if mode.is_target_verify():
+            return cls()  # told as an extend or a decode, and worked out as such, when the first layer runs
+        new = forward_batch.extend_seq_lens
+        if new is None:
             raise PlatformError(
                 f"{backend} has no attention for {mode}",
-                why="verifying a tree of draft tokens needs a mask of its own",
+                why="the batch does not say how many new tokens each request has",
                 fix="start without speculative decoding, or choose another --attention-backend",
             )
-        new = forward_batch.extend_seq_lens
         start = torch.zeros(new.shape[0] + 1, dtype=torch.int32, device=new.device)
         torch.cumsum(new, 0, out=start[1:])
         news, prefixes = forward_batch.extend_seq_lens_cpu, forward_batch.extend_prefix_lens_cpu

@@ -12,6 +12,7 @@ from typing import Any
 from sglang_platform.core.hosts.sglang.rebase import is_rebased
 from sglang_platform.core.hosts.sglang.seams import (
     communicator,
+    control_requests,
     device_name,
     device_type,
     disaggregation,
@@ -82,7 +83,10 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     if platform.is_out_of_tree() and host.asks_piecewise_backend and platform.capabilities.piecewise_graph:
         piecewise.register_hooks(platform)
     group_device.register_hooks(platform, host)
+    if host.speculative_kernels:
+        speculative_drafts.register_hooks(platform, host)
     requests.register_hooks(platform, host)
+    control_requests.register_hooks(platform, host)
     http_errors.register_hooks(platform, host)
     hierarchical_cache.register_hooks(platform, host)
     worker_memory.register_hooks(platform)
@@ -93,5 +97,4 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     if platform.is_out_of_tree():
         speculative_launch.register_hooks(platform, host)
         if host.speculative_kernels:
-            speculative_drafts.register_hooks(platform, host)
             speculative_kernels.register_hooks(platform, host)

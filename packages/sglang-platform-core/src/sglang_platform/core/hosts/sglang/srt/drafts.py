@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from sglang_platform.core.attention.speculative import DraftPlace
 from sglang_platform.core.errors import HostError
 from sglang_platform.core.hosts.sglang.checked import load
 
-__all__ = ["DraftSteps", "backend_of"]
+__all__ = ["DraftSteps", "backend_of", "host_graph_runner"]
 
 _BACKENDS = "sglang.srt.layers.attention.attention_registry:ATTENTION_BACKENDS"
+
+_GRAPH_RUNNERS = {
+    "draft_decode": "sglang.srt.speculative.eagle_draft_cuda_graph_runner:EAGLEDraftCudaGraphRunner",
+    "draft_extend": "sglang.srt.speculative.eagle_draft_extend_cuda_graph_runner:EAGLEDraftExtendCudaGraphRunner",
+}
 
 
 def backend_of(name: str, model_runner: Any) -> Any:
     """A new attention backend of a registered name, for a model runner."""
     return load(_BACKENDS)[name](model_runner)
+
+
+def host_graph_runner(phase: str) -> type:
+    """The host's own graph runner of a draft model's phase; its graphs are those of `get_full_graph_backend_cls()`."""
+    runner: type = load(_GRAPH_RUNNERS[phase])
+    return runner
 
 
 class DraftSteps:
@@ -36,7 +48,7 @@ class DraftSteps:
                     fix="write it on sglang_platform.core's AttentionBackend, or draft one step "
                     "(--speculative-num-steps 1)",
                 )
-            backend.drafts = (step, topk, steps)
+            backend.drafts = DraftPlace(step, topk, steps)
 
     @property
     def needs_cpu_seq_lens(self) -> bool:
@@ -45,9 +57,15 @@ class DraftSteps:
 
     def init_forward_metadata(self, forward_batch: Any) -> None:
         """Each step prepares itself in its first layer, when it knows its batch."""
+        self._place(captured=False)
 
     def init_forward_metadata_out_graph(self, forward_batch: Any, in_capture: bool = False) -> None:
-        """As `init_forward_metadata`."""
+        """As `init_forward_metadata`, for a batch in static buffers."""
+        self._place(captured=True)
+
+    def _place(self, *, captured: bool) -> None:
+        for backend in self.attn_backends:
+            backend.drafts = backend.drafts._replace(captured=captured)
 
     def init_forward_metadata_in_graph(self, forward_batch: Any) -> None:
         """As `init_forward_metadata`."""

@@ -17,7 +17,7 @@ from sglang_platform.core.hosts.sglang.seams import lora, piecewise
 from sglang_platform.core.hosts.sglang.seams.fused_ops import register_fused_ops
 from sglang_platform.core.hosts.sglang.seams.kv_pools import registered_pool_cls
 from sglang_platform.core.hosts.sglang.seams.server_args import choose_attention_backend
-from sglang_platform.core.hosts.sglang.srt import parts, pools, stubs
+from sglang_platform.core.hosts.sglang.srt import drafts, parts, pools, stubs
 from sglang_platform.core.hosts.sglang.srt.graph import NoDecodeGraphs
 from sglang_platform.core.hosts.sglang.srt.served_model import served_model
 from sglang_platform.core.hosts.sglang.versions import facts
@@ -102,6 +102,16 @@ class _HostFacing:
             return parts.rebase_graph_runner(cls, self._plugin_origin)
         self._must_answer("get_graph_runner_cls()", "graph_capture")
         return None
+
+    def get_full_graph_backend_cls(self) -> type | None:
+        cls = super().get_full_graph_backend_cls()  # type: ignore[misc]
+        return None if cls is None else parts.rebase_full_graph_backend(cls, self._plugin_origin)
+
+    def get_speculative_graph_runner_cls(self, algorithm: str, phase: str) -> type | None:
+        cls: type | None = super().get_speculative_graph_runner_cls(algorithm=algorithm, phase=phase)  # type: ignore[misc]
+        if cls is not None or self.get_full_graph_backend_cls() is None:
+            return cls
+        return drafts.host_graph_runner(phase)
 
     def get_piecewise_backend_cls(self) -> type | None:
         cls = super().get_piecewise_backend_cls()  # type: ignore[misc]
