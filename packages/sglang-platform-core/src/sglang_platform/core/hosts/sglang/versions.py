@@ -317,6 +317,9 @@ class HostFacts:
     )
     """Methods of `disaggregation.prefill:SchedulerDisaggregationPrefillMixin` that make an event of `torch.cuda`."""
 
+    counts_attention_ranks: bool = fact(True, before={"0.5.22": False})
+    """Whether `attn_dp_size` says how many ranks attend to requests of their own, not `enable_dp_attention`."""
+
     copy_of_local_rows: str = fact(
         "sglang.srt.layers.dp_attention:memcpy",
         before={"0.5.20": "sglang.srt.layers.dp_attention:memcpy_triton"},

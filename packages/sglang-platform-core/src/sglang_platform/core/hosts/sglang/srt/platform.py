@@ -92,8 +92,7 @@ class _HostFacing:
     def get_graph_runner_cls(self) -> type | None:
         cls = super().get_graph_runner_cls()  # type: ignore[misc]
         if cls is not None:
-            arguments = served_model().server_args
-            if arguments is not None and arguments.enable_dp_attention:
+            if _attends_in_parallel(served_model().server_args):
                 _logger.warning(
                     "data-parallel attention on %s: decode steps run without graphs; the ranks agree on the size of a "
                     "step only when it comes",
@@ -153,6 +152,15 @@ class _HostFacing:
 
         for name, factory in self.get_attention_backends().items():  # type: ignore[attr-defined]
             register_attention_backend(name)(_host_factory(factory, self._plugin_origin))
+
+
+def _attends_in_parallel(arguments: Any) -> bool:
+    """Whether this worker's model has data-parallel attention. No arguments: no model is built."""
+    if arguments is None:
+        return False
+    if facts().counts_attention_ranks and arguments.attn_dp_size > 1:
+        return True
+    return bool(arguments.enable_dp_attention)
 
 
 @functools.cache
