@@ -193,6 +193,7 @@ def test_the_hosts_tokenizer_manager_refuses_bad_requests(monkeypatch: Any, run_
         "bias": "logit_bias has the token 100",
         "kind": "temperature must be",
         "image": "takes no images",
-        "right": "malformed request: AttributeError",
     }
+    right = told.pop("right")  # the host's own rules have no manager to speak of; ours say nothing
+    assert not any(said in right for said in (*words.values(), "must be")), right
     assert {name: said for name, said in told.items() if words[name] not in said} == {}

@@ -19,13 +19,15 @@ from sglang_platform.conformance.subject import Subject
 
 __all__: list[str] = []
 
+_START_SECONDS = 300
+
 
 @cache
 def _results(subject: Subject) -> tuple[KitTest, ...]:
     """Every test of every kit, run once: they share the server."""
     model = make_model(models_folder() / "kits")
     options = {"model_path": str(model), **OPTIONS, "device": subject.parts.device_argument}
-    with ServerProcess(subject.name, options) as server:
+    with ServerProcess(subject.name, options, seconds=_START_SECONDS) as server:
         return tuple(run_kits(server, model))
 
 

@@ -20,6 +20,7 @@ __all__: list[str] = []
 _GROUP = "Requests"
 _FIX = "refuse what no worker could serve before it leaves for one; core does for all that the model says"
 _FUZZED = 300
+_START_SECONDS = 400
 _BAD = {
     "a token id beyond the vocabulary": {"input_ids": [[3, 10**9]]},
     "a negative token id": {"input_ids": [[3, -1]]},
@@ -37,14 +38,14 @@ _BAD = {
     title="malformed and hostile requests over HTTP",
     launch=None,
     fix=_FIX,
-    seconds=600,
+    seconds=900,
 )
 def hostile_requests(run: Running) -> None:
     """Every request that once ended a server, and hundreds drawn at random, are served or get a 4xx; the server lives,
     frees its slots, and answers as before."""
     checkpoint = make_checkpoint(run.models / "llama", "llama")
     options = {**arguments(checkpoint), "device": run.subject.parts.device_argument}
-    with ServerProcess(run.subject.name, options) as server:
+    with ServerProcess(run.subject.name, options, seconds=_START_SECONDS) as server:
         for case in CASES:
             answer = send(server.port, Request(case.path, case.body, case.method))
             words = f"{case.name}: {case.method} {case.path} {str(case.body)[:200]}"
