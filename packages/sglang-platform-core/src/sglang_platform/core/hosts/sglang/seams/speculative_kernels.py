@@ -26,11 +26,17 @@ _CREATE_WORKER = "sglang.srt.speculative.spec_info:SpeculativeAlgorithm.create_w
 _FULL_MASK, _DRAFTS_ONLY = 0, 1
 """The host's `TreeMaskMode`s: each row of a mask begins with the prefix, or does not."""
 
+_ASKED_OF_PLATFORM = ("assign_extend_cache_locs_func", "assign_extend_cache_locs_uniform_func")
+"""The functions in which the host itself calls what `get_speculative_cache_locs_fn()` answers."""
+
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
     """Replace what this release has of the functions below."""
+    own = platform.get_speculative_cache_locs_fn()
     for target in sorted(host.speculative_kernels):
-        HookRegistry.register(target, _REPLACED[target.partition(":")[2]], HookType.REPLACE)
+        name = target.partition(":")[2]
+        if own is None or name not in _ASKED_OF_PLATFORM:
+            HookRegistry.register(target, _REPLACED[name], HookType.REPLACE)
     HookRegistry.register(_CREATE_WORKER, _importing_no_kernels, HookType.AROUND)
     HookRegistry.register(host.speculative_sampling, _with_sampling, HookType.AROUND)
 
