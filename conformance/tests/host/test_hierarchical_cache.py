@@ -74,6 +74,7 @@ def test_a_storage_behind_the_host_memory(models: Path, tmp_path: Path) -> None:
         hicache_write_policy="write_through",
         hicache_storage_backend="file",
         hicache_storage_prefetch_policy="wait_complete",
+        hicache_storage_backend_extra_config='{"prefetch_threshold": 16}',
     )
     environment = {"SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR": str(tmp_path)}
     with EngineProcess("example_oot", arguments, environment=environment) as engine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -174,3 +175,24 @@ def test_right_batches_pass() -> None:
 def test_what_the_host_trips_over_is_the_clients_error(error: type[Exception]) -> None:
     with pytest.raises(ValueError, match=f"malformed request: {error.__name__}"), malformed_as_value_error():
         raise error("here")
+
+
+@pytest.mark.host
+def test_the_hosts_tokenizer_manager_refuses_bad_requests(monkeypatch: Any, run_program: Any) -> None:
+    monkeypatch.setenv("SGLANG_PLATFORM", "example_oot")
+    monkeypatch.setenv("SGLANG_EXAMPLE_OOT_DEVICE", "cpu")
+    done = run_program("refuse_bad_requests.py", timeout=600)
+    told = json.loads(done.stdout.splitlines()[-1])
+    words = {
+        "token": "token id 100",
+        "negative": "token id -1",
+        "n": "n must be",
+        "mapping": "sampling_params must be",
+        "lists": "malformed request: IndexError",
+        "logprobs": "top_logprobs_num is 101",
+        "bias": "logit_bias has the token 100",
+        "kind": "temperature must be",
+        "image": "takes no images",
+        "right": "malformed request: AttributeError",
+    }
+    assert {name: said for name, said in told.items() if words[name] not in said} == {}

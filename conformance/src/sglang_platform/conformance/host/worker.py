@@ -169,6 +169,14 @@ class _Worker:
             raise RuntimeError(message)
         return str(message)
 
+    def release_memory(self, tags: list[str] | None = None) -> None:
+        """Give device memory back; the host's tags are `kv_cache`, `weights`, `cuda_graph`, None for all."""
+        self.engine.release_memory_occupation(tags=tags)
+
+    def resume_memory(self, tags: list[str] | None = None) -> None:
+        """Take it again."""
+        self.engine.resume_memory_occupation(tags=tags)
+
     def server_args(self, names: list[str]) -> dict[str, Any]:
         info = self.engine.get_server_info()
         return {name: info.get(name) for name in names}

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sglang_platform.core.memory.allocator import TokenToKVPoolAllocator
     from sglang_platform.core.memory.dsa import DSATokenToKVPool
     from sglang_platform.core.memory.host_memory import HostMemory
+    from sglang_platform.core.memory.memory_saver import MemorySaver
     from sglang_platform.core.memory.mha import MHATokenToKVPool
     from sglang_platform.core.memory.mla import MLATokenToKVPool
     from sglang_platform.core.memory.paged import PagedTokenToKVPoolAllocator
@@ -53,6 +54,7 @@ _HOME = {
     "HookRegistry": "hooks.registry",
     "HookType": "hooks.registry",
     "HostMemory": "memory.host_memory",
+    "MemorySaver": "memory.memory_saver",
     "MHATokenToKVPool": "memory.mha",
     "MLATokenToKVPool": "memory.mla",
     "MMPlatform": "contract.mm",
@@ -94,6 +96,7 @@ __all__ = [
     "MHATokenToKVPool",
     "MLATokenToKVPool",
     "MMPlatform",
+    "MemorySaver",
     "PagedTokenToKVPoolAllocator",
     "PlatformCapabilities",
     "PlatformEnum",

@@ -13,6 +13,8 @@ from sglang_platform.conformance.host.fuzz.server import arguments
 from sglang_platform.conformance.host.server import ServerProcess
 from sglang_platform.conformance.host.session import models_folder
 
+_START_SECONDS = 900  # on a machine that may be busy
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -22,7 +24,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help="where the table is written as well")
     options = parser.parse_args()
     checkpoint = make_checkpoint(models_folder() / "llama", "llama")
-    with ServerProcess(options.platform, arguments(checkpoint)) as server:
+    with ServerProcess(options.platform, arguments(checkpoint), seconds=_START_SECONDS) as server:
         outcome = Campaign(server, options.requests, options.seed).run()
         if outcome.dead:
             print(server.failed("ended"), *map(repr, outcome.last), sep="\n")

@@ -346,6 +346,15 @@ CASES: tuple[HostileRequest, ...] = (
     ),
     HostileRequest("token_indices_to_pool", "/generate", _native(token_indices_to_pool=[99]), refused=False),
     HostileRequest(
+        "token_indices_to_pool of a batch, too few for n",
+        "/generate",
+        {
+            "input_ids": [[1, 2]],
+            "token_indices_to_pool": [[1]],
+            "sampling_params": {"n": 2, "max_new_tokens": 2},
+        },
+    ),
+    HostileRequest(
         "multi_item_delimiter_indices", "/generate", _native(multi_item_delimiter_indices=[99]), refused=False
     ),
     HostileRequest("an adapter that is not loaded", "/generate", _native(lora_path="no-such"), refused=False),
@@ -434,6 +443,13 @@ CASES: tuple[HostileRequest, ...] = (
     HostileRequest("open a session of text", "/open_session", {"capacity_of_str_len": "a"}),
     HostileRequest(
         "close a session that does not exist", "/close_session", {"session_id": "no-such"}, refused=False
+    ),
+    HostileRequest("a record of experts that is not kept", "/start_expert_distribution_record", {}),
+    HostileRequest("a dump of experts that is not kept", "/dump_expert_distribution_record", {}),
+    HostileRequest(
+        "weights in a format that there is not",
+        "/update_weights_from_disk",
+        {"model_path": "x", "load_format": "x"},
     ),
     HostileRequest("weights from nowhere", "/update_weights_from_disk", {"model_path": "/no/such/path"}),
     HostileRequest(

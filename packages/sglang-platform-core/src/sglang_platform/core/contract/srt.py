@@ -2,8 +2,8 @@
 
 Names, parameters and defaults follow SGLang 0.5.23 (`sglang.srt.platforms.interface`). Core's own additions,
 which the host adapter carries in by hook: `finalize_server_args`, `stub_modules`, `get_attention_backends`,
-`get_token_bitmask_fn`, `get_default_lora_backend`, `get_host_memory_cls`, and the declarations that the conformance
-suite reads.
+`get_token_bitmask_fn`, `get_default_lora_backend`, `get_host_memory_cls`, `get_memory_saver_cls`,
+`get_transfer_engine_cls`, and the declarations that the conformance suite reads.
 """
 
 from __future__ import annotations
@@ -128,6 +128,18 @@ class SRTPlatform(DeviceMixin):
         """How memory of the host is had and copied for this device, a `HostMemory`: for the hierarchical
         cache, which keeps evicted keys and values there. None is core's own: torch's page-locked memory where
         `is_pin_memory_available()`, plain copies on the current stream."""
+        return None
+
+    def get_memory_saver_cls(self) -> type | None:
+        """How device memory is given back while the engine stands by (`--enable-memory-saver`), a
+        `core.memory.memory_saver.MemorySaver`. None is core's own, which empties the storage of every tensor and
+        allocates it again: at another address, so graphs are captured anew."""
+        return None
+
+    def get_transfer_engine_cls(self) -> type | None:
+        """What carries keys and values from an engine that prefills to one that decodes, a
+        `core.distributed.transfer_engine.TransferEngine`. None is core's own, which copies to the host and sends over
+        TCP."""
         return None
 
     # Graphs and compilation

@@ -158,6 +158,9 @@ class HostFacts:
     )
     """The methods of a decode graph runner that the host calls: the question and the replay."""
 
+    decode_runner: str = fact("decode_cuda_graph_runner", before={"0.5.14": "graph_runner"})
+    """The attribute of a model runner that holds the decode graph runner."""
+
     eager_runner: str | None = fact(f"{_RUNNER}.runner.eager_runner:EagerRunner", before={"0.5.14": None})
 
     graph_sizes: tuple[str | None, str] = fact(
@@ -305,6 +308,20 @@ class HostFacts:
         before={"0.5.12": (_LLGUIDANCE,)},
     )
     """The same as static methods: `(logits, vocab_mask)`."""
+
+    # Prefill and decode apart
+
+    prefill_events: tuple[str, ...] = fact(
+        ("maybe_send_cached_prefix_chunk", "send_kv_chunk"),
+        before={"0.5.23": ("maybe_send_cached_prefix_chunk",), "0.5.16": ()},
+    )
+    """Methods of `disaggregation.prefill:SchedulerDisaggregationPrefillMixin` that make an event of `torch.cuda`."""
+
+    copy_of_local_rows: str = fact(
+        "sglang.srt.layers.dp_attention:memcpy",
+        before={"0.5.20": "sglang.srt.layers.dp_attention:memcpy_triton"},
+    )
+    """The copy between a rank's rows and those of all ranks, in data-parallel attention."""
 
     # Processes
 

@@ -32,6 +32,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         HookRegistry.register(
             f"{_REQUESTS}:{kind}.normalize_batch_and_arguments", _take_apart, HookType.AROUND
         )
+    HookRegistry.register(f"{_MANAGER}._init_req_state", _begin, HookType.AROUND)
     HookRegistry.register(f"{_MANAGER}._validate_one_request", _validate, HookType.AROUND)
     make_up = _make_up_readable if host.typed_requests else _make_up
     HookRegistry.register(f"{_MANAGER}._create_tokenized_object", make_up, HookType.AROUND)
@@ -42,6 +43,11 @@ def _take_apart(original: Any, request: Any) -> None:
         check_batch(request)
         original(request)
         check_taken_apart(request)
+
+
+def _begin(original: Any, manager: Any, *args: Any, **kwargs: Any) -> Any:
+    with malformed_as_value_error():
+        return original(manager, *args, **kwargs)
 
 
 def _validate(original: Any, manager: Any, request: Any, token_ids: Any) -> None:

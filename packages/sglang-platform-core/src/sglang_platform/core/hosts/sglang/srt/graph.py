@@ -14,7 +14,7 @@ from sglang_platform.core.hosts.sglang.checked import load
 from sglang_platform.core.hosts.sglang.versions import facts
 from sglang_platform.core.registries.events import query_any
 
-__all__ = ["HostDecodeBatches", "host_calls"]
+__all__ = ["HostDecodeBatches", "NoDecodeGraphs", "host_calls"]
 
 
 class HostDecodeBatches:
@@ -171,6 +171,25 @@ class HostDecodeBatches:
             next_token_logits=output.next_token_logits[:n],
             hidden_states=None if hidden is None else hidden[:n],
         )
+
+
+class NoDecodeGraphs:
+    """The answer to the host where decode steps cannot be captured: it asks at each step, and runs the model."""
+
+    bs = 0
+    capture_bs: tuple[int, ...] = ()
+
+    def __init__(self, model_runner: Any) -> None:
+        self.model_runner = model_runner
+
+    def can_run_graph(self, forward_batch: Any) -> bool:
+        """Never."""
+        return False
+
+    can_run = can_run_graph
+
+    def capture(self) -> None:
+        """Nothing is captured, before or after a weight update."""
 
 
 @functools.cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -17,9 +18,13 @@ from sglang_platform.core.hosts.sglang.seams.fused_ops import register_fused_ops
 from sglang_platform.core.hosts.sglang.seams.kv_pools import registered_pool_cls
 from sglang_platform.core.hosts.sglang.seams.server_args import choose_attention_backend
 from sglang_platform.core.hosts.sglang.srt import drafts, parts, pools, stubs
+from sglang_platform.core.hosts.sglang.srt.graph import NoDecodeGraphs
+from sglang_platform.core.hosts.sglang.srt.served_model import served_model
 from sglang_platform.core.hosts.sglang.versions import facts
 
 __all__ = ["rebase_platform"]
+
+_logger = logging.getLogger(__name__)
 
 
 def rebase_platform(cls: type, origin: PluginOrigin) -> type:
@@ -87,6 +92,14 @@ class _HostFacing:
     def get_graph_runner_cls(self) -> type | None:
         cls = super().get_graph_runner_cls()  # type: ignore[misc]
         if cls is not None:
+            arguments = served_model().server_args
+            if arguments is not None and arguments.enable_dp_attention:
+                _logger.warning(
+                    "data-parallel attention on %s: decode steps run without graphs; the ranks agree on the size of a "
+                    "step only when it comes",
+                    self,
+                )
+                return NoDecodeGraphs
             return parts.rebase_graph_runner(cls, self._plugin_origin)
         self._must_answer("get_graph_runner_cls()", "graph_capture")
         return None
