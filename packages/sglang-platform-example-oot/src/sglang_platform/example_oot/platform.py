@@ -46,6 +46,7 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
         "chunked_prefill",
         "mixed_batch",
         "fp8_kv",
+        "draft_tree",
     )
 
     def apply_server_args_defaults(self, server_args: Any) -> None:

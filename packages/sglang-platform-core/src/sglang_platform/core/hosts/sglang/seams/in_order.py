@@ -43,6 +43,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     speculative_drafts,
     speculative_kernels,
     speculative_launch,
+    speculative_sampling,
     triton_support,
     worker_memory,
 )
@@ -98,3 +99,4 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
         speculative_launch.register_hooks(platform, host)
         if host.speculative_kernels:
             speculative_kernels.register_hooks(platform, host)
+            speculative_sampling.register_hooks(platform, host)

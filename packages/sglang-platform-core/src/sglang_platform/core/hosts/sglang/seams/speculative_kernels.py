@@ -6,7 +6,6 @@ On an out-of-tree platform that declares an algorithm these functions are replac
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -26,13 +25,18 @@ _CREATE_WORKER = "sglang.srt.speculative.spec_info:SpeculativeAlgorithm.create_w
 _FULL_MASK, _DRAFTS_ONLY = 0, 1
 """The host's `TreeMaskMode`s: each row of a mask begins with the prefix, or does not."""
 
+_ASKED_OF_PLATFORM = ("assign_extend_cache_locs_func", "assign_extend_cache_locs_uniform_func")
+"""The functions in which the host itself calls what `get_speculative_cache_locs_fn()` answers."""
+
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
     """Replace what this release has of the functions below."""
+    own = platform.get_speculative_cache_locs_fn()
     for target in sorted(host.speculative_kernels):
-        HookRegistry.register(target, _REPLACED[target.partition(":")[2]], HookType.REPLACE)
+        name = target.partition(":")[2]
+        if own is None or name not in _ASKED_OF_PLATFORM:
+            HookRegistry.register(target, _REPLACED[name], HookType.REPLACE)
     HookRegistry.register(_CREATE_WORKER, _importing_no_kernels, HookType.AROUND)
-    HookRegistry.register(host.speculative_sampling, _with_sampling, HookType.AROUND)
 
 
 def build_tree_kernel_efficient_func(
@@ -226,31 +230,6 @@ def _write_links(
     next_sibling.copy_(links[1])
 
 
-def tree_speculative_sampling_target_only(
-    predicts: torch.Tensor,
-    accept_index: torch.Tensor,
-    accept_token_num: torch.Tensor,
-    candidates: torch.Tensor,
-    retrive_index: torch.Tensor,
-    retrive_next_token: torch.Tensor,
-    retrive_next_sibling: torch.Tensor,
-    uniform_samples: torch.Tensor,
-    uniform_samples_for_final_sampling: torch.Tensor,
-    target_probs: torch.Tensor,
-    draft_probs: torch.Tensor,
-    threshold_single: float = 1.0,
-    threshold_acc: float = 1.0,
-    deterministic: bool = True,
-) -> None:
-    if threshold_single != 1.0 or threshold_acc != 1.0:
-        raise NotImplementedError(
-            "speculative_accept_threshold_single and _acc other than 1: this device verifies without loss only"
-        )
-    chosen = verify.draw(target_probs, uniform_samples)
-    links = retrive_next_token, retrive_next_sibling
-    verify.accept(predicts, accept_index, accept_token_num, candidates, links, chosen)
-
-
 def _importing_no_kernels(original: Any, *args: Any, **kwargs: Any) -> Any:
     """The n-gram worker's modules import a function of sgl_kernel by name on a device that the host does not know. It
     is one of those replaced here, so a name is enough, and only while they are imported."""
@@ -264,22 +243,6 @@ def _importing_no_kernels(original: Any, *args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
     finally:
         del sys.modules["sgl_kernel"], sys.modules["sgl_kernel.speculative"]
-
-
-_SAMPLING: dict[str, Callable[..., Any]] = {
-    "tree_speculative_sampling_target_only": tree_speculative_sampling_target_only,
-    "top_k_renorm_prob": verify.keep_top_k,
-    "top_p_renorm_prob": verify.keep_top_p,
-}
-
-
-def _with_sampling(original: Any, *args: Any, **kwargs: Any) -> Any:
-    """The host's names for these are None on a device that it does not know, and then cannot be hooked."""
-    module = importlib.import_module(original.__module__)
-    for name, function in _SAMPLING.items():
-        if getattr(module, name) is None:
-            setattr(module, name, function)
-    return original(*args, **kwargs)
 
 
 _REPLACED: dict[str, Callable[..., Any]] = {
