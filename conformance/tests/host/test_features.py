@@ -58,6 +58,7 @@ def test_a_feature_must_say_what_it_proves() -> None:
         ),
         ("Traceback ...\nValueError: NGRAM needs a GPU", "NGRAM needs a GPU"),
         ("[2026 TP0] Scheduler hit an exception: ...\nRuntimeError: Unsupported device: x", None),
+        ("Traceback ...\nRuntimeError: Rank 0 scheduler died during initialization (exit code: 1)", None),
         ("the process was killed", None),
     ],
 )

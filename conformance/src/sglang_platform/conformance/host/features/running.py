@@ -111,7 +111,7 @@ def words_of_refusal(output: str) -> str | None:
 
     A refusal is the last exception of the launcher, raised before it started a worker.
     """
-    if re.search(r"(TP|DP|PP|EP)\d|Scheduler hit an exception|Received sigquit", output):
+    if re.search(r"(TP|DP|PP|EP)\d|Scheduler hit an exception|Received sigquit|scheduler died", output):
         found = re.findall(r"LaunchRefused: (.+)", output)
         return found[-1] if found else None
     last = [line for line in output.splitlines() if re.match(rf"(\w+\.)*({'|'.join(_REFUSALS)}): ", line)]
