@@ -118,7 +118,7 @@ HYBRIDS: dict[str, dict[str, Any]] = {
         "mamba_n_heads": 8,
         "mamba_d_head": 64,
         "mamba_d_state": 32,
-        "mamba_n_groups": 2,
+        "mamba_n_groups": 1,
         "mamba_d_conv": 4,
         "mamba_expand": 2,
         "mamba_chunk_size": 64,
@@ -169,6 +169,8 @@ def make_checkpoint(folder: Path, architecture: str = "llama", *, seed: int = 0,
             if name.endswith("bias"):  # zero by default, which would leave the biases unchecked
                 parameter.normal_(0.0, config.initializer_range)
     folder.mkdir(parents=True, exist_ok=True)
+    for answers_of_another in folder.glob("reference-*.json"):
+        answers_of_another.unlink()
     model.save_pretrained(folder)
     make_tokenizer().save_pretrained(folder)
     (folder / "chat_template.jinja").write_text(CHAT_TEMPLATE)

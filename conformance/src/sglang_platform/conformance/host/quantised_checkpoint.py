@@ -168,7 +168,8 @@ def make_quantised(models: Path, name: str, architecture: str = "llama") -> tupl
         short |= {f"{module}.{part}": tensor for part, tensor in tensors.items()}
     for folder, weights in ((quantised, short), (plain, whole)):
         ignored = shutil.ignore_patterns("reference-*", "complete.json", "*.safetensors*")
-        shutil.copytree(checkpoint, folder, dirs_exist_ok=True, ignore=ignored)
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(checkpoint, folder, ignore=ignored)
         contiguous = {key: tensor.contiguous() for key, tensor in weights.items()}
         save_file(contiguous, folder / "model.safetensors", metadata={"format": "pt"})
     config = json.loads((quantised / "config.json").read_text())
