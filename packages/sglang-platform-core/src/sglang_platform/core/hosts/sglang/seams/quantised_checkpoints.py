@@ -20,7 +20,6 @@ from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.versions import HostFacts
 from sglang_platform.core.portable.torch.stored_weights import (
     CannotRead,
-    StoredWeights,
     check_names,
     dequantised,
     stored_weights,
@@ -34,7 +33,12 @@ _CONFIG = "sglang.srt.configs.model_config:ModelConfig._verify_quantization"
 _WEIGHTS = "sglang.srt.model_loader.loader:DefaultModelLoader._get_weights_iterator"
 _QUANTISED = {"I8": torch.int8, "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2}
 """What safetensors calls the types that must not pass for weights."""
-_STORED = "_sglang_platform_stored_weights"
+
+_DESCRIBED = "_sglang_platform_quantised"
+"""The attribute of the host's model config that tells the loader of the format. It crosses processes: plain data."""
+
+_known: dict[str, dict[str, Any]] = {}
+"""By model path: the host may build a second config on the settings from which the first has taken the format."""
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
@@ -43,11 +47,12 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         return
 
     def verify(original: Callable[[Any], None], config: Any) -> None:
-        described = config._parse_quant_hf_config()
+        described = config._parse_quant_hf_config() or _known.get(config.model_path)
         if described is None or _served_by(platform, config.quantization or described.get("quant_method")):
             original(config)
             return
-        vars(config)[_STORED] = _read(platform, described, Path(config.model_path))
+        _check(platform, described, Path(config.model_path))
+        vars(config)[_DESCRIBED] = _known[config.model_path] = dict(described)
         _logger.warning(
             "platform %s has no kernels for weights of the method %r: they are read back as %s, and the model takes "
             "the memory that it takes unquantised",
@@ -72,11 +77,10 @@ def _served_by(platform: Any, method: Any) -> bool:
     )
 
 
-def _read(platform: Any, described: Any, folder: Path) -> StoredWeights:
+def _check(platform: Any, described: Any, folder: Path) -> None:
+    """Raise LaunchRefused for a format without a reader, and for weights that it would not explain."""
     try:
-        stored = stored_weights(described)
-        check_names(_tensors(folder), stored)
-        return stored
+        check_names(_tensors(folder), stored_weights(described))
     except CannotRead as error:
         runs = ", ".join(platform.supported_quantization) or "no method"
         raise LaunchRefused(
@@ -107,5 +111,7 @@ def _read_back(
     **kwargs: Any,
 ) -> Iterator[tuple[str, torch.Tensor]]:
     weights = original(loader, source, *args, **kwargs)
-    stored = getattr(source.model_config, _STORED, None)
-    return weights if stored is None else dequantised(weights, stored, source.model_config.dtype)
+    described = vars(source.model_config).get(_DESCRIBED) if source.model_config is not None else None
+    if described is None:
+        return weights
+    return dequantised(weights, stored_weights(described), source.model_config.dtype)
