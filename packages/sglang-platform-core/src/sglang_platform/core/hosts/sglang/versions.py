@@ -242,6 +242,16 @@ class HostFacts:
     )
     """Packages of the Triton kernels, and the module of those that take a gated delta net's projections apart."""
 
+    gates_shared_experts: str | None = fact(
+        f"{_KERNELS}.elementwise.elementwise:fused_gate_sigmoid_mul_add",
+        before={
+            "0.5.17": f"{_KERNELS}.layernorm.elementwise:fused_gate_sigmoid_mul_add",
+            "0.5.16": "sglang.srt.layers.elementwise:fused_gate_sigmoid_mul_add",
+            "0.5.14": None,
+        },
+    )
+    """The Triton kernel that adds the gated output of shared experts."""
+
     decides_on_snapshots: str | None = fact(
         "sglang.srt.arg_groups.overrides:supports_mamba_cache_extra_buffer", before={"0.5.15": None}
     )

@@ -33,6 +33,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     request_coordinators,
     rotary_embedding,
     server_args,
+    shared_experts,
     state_kernels,
     triton_support,
 )
@@ -67,6 +68,7 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     device_name.register_hooks(platform, host)
     lora.register_hooks(platform, host)
     state_kernels.register_hooks(platform, host)
+    shared_experts.register_hooks(platform, host)
     device_type.register_hooks(platform, host)
     distributed_backend.register_hooks(platform, host)
     in_tree_backend.register_hooks(platform, host)
