@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
+Finished = subprocess.CompletedProcess[str]
+RunProgram = Callable[..., Finished]
+RunRanks = Callable[..., list[Finished]]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -18,3 +25,40 @@ def pytest_runtest_setup() -> None:
     random.seed(0)
     if "torch" in sys.modules:  # imported later, it begins with a seed of its own, always the same
         sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture
+def run_program(request: pytest.FixtureRequest) -> RunProgram:
+    """Run a file of `programs/`, beside the test, in a process of its own: ``run_program("name.py", *arguments)``.
+
+    It has this process's environment and folder, so that `monkeypatch` prepares them, and shows no warnings. A program
+    that fails fails the test, unless `may_fail`; so does one that takes longer than `timeout` seconds.
+    """
+    programs = request.path.parent / "programs"
+
+    def run(name: str, *arguments: str, may_fail: bool = False, timeout: float = 60) -> Finished:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", str(programs / name), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+        )
+        assert may_fail or done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
+def run_two_ranks(run_program: RunProgram) -> RunRanks:
+    """Run a program twice at once, as ranks 0 and 1: ``run_two_ranks("name.py", *arguments)``; the rank comes first."""
+
+    def run(name: str, *arguments: str, timeout: float = 60) -> list[Finished]:
+        def one(rank: int) -> Finished:
+            return run_program(name, str(rank), *arguments, timeout=timeout)
+
+        with ThreadPoolExecutor(2) as pool:
+            return list(pool.map(one, range(2)))
+
+    return run

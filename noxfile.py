@@ -197,6 +197,13 @@ def host_matrix(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def fuzz_requests(session: nox.Session) -> None:
+    """Thousands of requests, right and hostile, against one server on the example device; minutes."""
+    command = ("-m", "sglang_platform.conformance.host.fuzz", "example_oot", *session.posargs)
+    run(session, host(session), *command, SGLANG_PLATFORM_TEST_MODELS="models")
+
+
+@nox.session(venv_backend="none")
 def piecewise(session: nox.Session) -> None:
     """Prefill in compiled pieces, in releases that serve so. Arguments are versions, by default 0.5.20."""
     wheels = matrix_wheels(session, host(session))
@@ -259,6 +266,26 @@ def conformance_host(session: nox.Session) -> None:
     """The suite on the example in processes of SGLang, and in a running engine."""
     arguments = ("--platform", "example_oot", "--host", "sglang", "--report", "reports/example_oot_sglang")
     check_platform(session, *arguments)
+
+
+@nox.session(venv_backend="none")
+def features(session: nox.Session) -> None:
+    """Each feature of SGLang in a running engine on the example, release by release; writes `docs/features.md`.
+
+    Arguments are versions, by default 0.5.15, 0.5.20 and the newest. Half an hour on two cores.
+    """
+    python = host(session)
+    wheels = matrix_wheels(session, python)
+    folder = ROOT / "reports" / "features"
+    for version in session.posargs or ["0.5.15", "0.5.20", SGLANG]:
+        inside = matrix_environment(session, version, wheels)
+        session.run(
+            inside, "-m", "sglang_platform.conformance", "--platform", "example_oot", "--host", "sglang",
+            "--level", "features", "--report", str(folder / f"example_oot-{version}"),
+            external=True, success_codes=[0, 1], env={"SGLANG_PLATFORM_TEST_MODELS": str(ROOT / "models")},
+        )  # fmt: skip
+    command = ["-m", "sglang_platform.conformance", "features", "--output", "docs/features.md"]
+    run(session, python, *command, str(folder))
 
 
 @nox.session(venv_backend="none")

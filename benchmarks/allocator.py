@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.core.memory import PagedTokenToKVPoolAllocator, TokenToKVPoolAllocator
+from sglang_platform.core import PagedTokenToKVPoolAllocator, TokenToKVPoolAllocator
 
 REPEATS = 25
 

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from gpu_rows import Built, Row, filled
-from gpu_rows.package import kernel, native_fp8, part
+from gpu_rows.package import architectures, kernel, native_fp8, part
 from sglang_platform.core.memory.paged import PagedTokenToKVPoolAllocator
+from sglang_platform.core.portable.triton import kv_move
 from sglang_platform.core.portable.triton.buffer_table import BufferTable, Rows
 
 __all__ = ["rows"]
@@ -76,14 +77,14 @@ def _move(n: int, device: torch.device) -> Built:
     buffers = [filled((32768, 1024), _BF16, device) for _ in range(64)]
     places = torch.randperm(32768, device=device)
     target, source = places[:n], places[n : 2 * n]
-    move = kernel("kv_move:move")
+    shapes = architectures().shapes(device)
     table = BufferTable([Rows(buffer) for buffer in buffers])
 
     def with_torch() -> None:
         for buffer in buffers:
             buffer[target] = buffer[source]
 
-    built = Built({OURS: lambda: move(table, target, source)}, 2 * n * 64 * 1024 * 2)
+    built = Built({OURS: lambda: kv_move.move(table, target, source, shapes=shapes)}, 2 * n * 64 * 1024 * 2)
     built.add("torch", lambda: with_torch)
     return built
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gpu_rows import Built, Row, filled
-from gpu_rows.package import kernel, native_fp8
+from gpu_rows.package import architectures, kernel, native_fp8
 from sglang_platform.core.ops import reference
 from sglang_platform.core.portable.triton import activation, norm, rotary
 
@@ -36,7 +36,7 @@ def rows() -> Iterator[Row]:
 
 
 def _shapes(device: torch.device) -> Any:
-    return kernel("launch_shapes:shapes_of")(device)
+    return architectures().shapes(device)
 
 
 def _rms_norm(n: int, device: torch.device) -> Built:

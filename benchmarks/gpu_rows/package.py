@@ -50,7 +50,5 @@ def architectures() -> Any:
 
 def native_fp8() -> torch.dtype:
     """The 8-bit type of a cache on the architecture at hand."""
-    # Records without the field are of a vendor with one format, the OCP's.
-    e4m3 = getattr(architectures().of(torch.device("cpu")), "e4m3", "e4m3fn")
-    found: torch.dtype = getattr(torch, f"float8_{e4m3}")
+    found: torch.dtype = getattr(torch, architectures().of(torch.device("cpu")).e4m3)
     return found

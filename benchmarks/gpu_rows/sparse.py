@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from gpu_rows import Built, Row, filled
-from gpu_rows.package import kernel, native_fp8
+from gpu_rows.package import architectures, kernel, native_fp8
 from sglang_platform.core.portable.triton.top_slots import top_slots
 
 OURS = "sglang_platform"
@@ -48,7 +48,7 @@ def _index(device: torch.device, batch: int, context: int) -> Built:
 def _select(device: torch.device, batch: int, context: int) -> Built:
     table, request, lengths = _table(device, batch, context)
     logits = filled((batch, context), torch.float32, device)
-    launch = kernel("launch_shapes:shapes_of")(device).select
+    launch = architectures().shapes(device).select
 
     def ours() -> None:
         top_slots(logits, table, request, lengths, topk=_TOPK, launch=launch)

@@ -34,7 +34,7 @@ WAYS = {
         "CudaAttentionBackend._store",
         "CudaMHAPool.set_kv_buffer",
         "CudaMHAPool._store",
-        "sglang_platform.cuda.kernels.kv_store.store_pair",
+        "sglang_platform.core.portable.triton.wrappers.kv_store.store_pair",
         "sglang_platform.cuda.kernels.kv_store.store_pair_kernel",
     ),
 }

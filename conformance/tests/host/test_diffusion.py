@@ -15,26 +15,8 @@ from sglang_platform.conformance.host.distribution import path_with, write_distr
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
-_WRONG_SCALE = """
-from sglang_platform.core import mm_platform_plugin
-from sglang_platform.example_oot.diffusion.attention import ExampleOOTDiffusionAttention
-from sglang_platform.example_oot.diffusion.platform import ExampleOOTDiffusionPlatform
-
-
-@mm_platform_plugin
-def activate():
-    return "wrong_scale:Platform"
-
-
-class Attention(ExampleOOTDiffusionAttention):
-    def forward(self, query, key, value, attn_metadata):
-        return super().forward(query * 2, key, value, attn_metadata)
-
-
-class Platform(ExampleOOTDiffusionPlatform):
-    def get_attn_backend_cls_str(self, selected_backend, head_size, dtype):
-        return "wrong_scale.Attention"
-"""
+_WRONG_SCALE = Path(__file__).parent / "programs" / "wrong_scale.py"
+"""A platform whose diffusion attention scales scores twice."""
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +80,7 @@ def test_both_runtimes_are_on_one_device(example: Picture) -> None:
 def test_a_wrong_softmax_scale_is_another_picture(
     pipeline: Path, pictures: Path, in_tree: Picture, tmp_path: Path
 ) -> None:
-    (tmp_path / "wrong_scale.py").write_text(_WRONG_SCALE)
+    (tmp_path / "wrong_scale.py").write_text(_WRONG_SCALE.read_text())
     entry_point = "wrong_scale = wrong_scale:activate"
     write_distribution(tmp_path, "wrong-scale", {"sglang.multimodal_gen.platforms": entry_point})
     picture = generate(

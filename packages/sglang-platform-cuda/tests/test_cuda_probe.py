@@ -1,5 +1,4 @@
 import os
-import subprocess
 import sys
 
 import pytest
@@ -136,26 +135,9 @@ def test_no_nvml_binding_decides_nothing(tmp_path, monkeypatch):
     assert probe.compute_capabilities() == []
 
 
-ACTIVATE = """
-import sys
-from sglang_platform.core import PlatformUnavailable
-from sglang_platform.cuda import activate
-try:
-    print(activate())
-except PlatformUnavailable as answer:
-    print(answer.reason)
-print([name for name in ("torch", "numpy", "triton", "sglang") if name in sys.modules])
-"""
-
-
-def test_activating_imports_nothing_heavy_and_answers_here():
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("SGLANG_")}
-    done = subprocess.run([sys.executable, "-c", ACTIVATE], capture_output=True, text=True, env=environment)
-    answer, heavy = done.stdout.splitlines()
-    assert heavy == "[]", done.stderr
-    reason = subprocess.run(
-        [sys.executable, "-c", "from sglang_platform.cuda.probe import why_unavailable as w; print(w())"],
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
+def test_activating_imports_nothing_heavy_and_answers_here(run_program, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("SGLANG_")]:
+        monkeypatch.delenv(name)
+    answer, reason, heavy = run_program("activate_cuda.py").stdout.splitlines()
+    assert heavy == "[]"
     assert answer == ("sglang_platform.cuda.platform:CudaSRTPlatform" if reason == "None" else reason)

@@ -9,7 +9,7 @@ from sglang_platform.core.errors import PlatformError
 __all__ = ["EXTRAS", "MissingExtra", "missing", "require"]
 
 EXTRAS = {
-    "sglang": ("sglang", "safetensors", "tokenizers", "transformers"),
+    "sglang": ("sglang", "openai", "safetensors", "tokenizers", "transformers"),
     "kernels": ("triton",),
     "diffusion": ("diffusers", "PIL"),
 }

@@ -15,9 +15,10 @@ import torch
 
 from sglang_platform.conformance.kernels.case import compare
 from sglang_platform.conformance.kernels.checks.attention_oracle import Rule, attention
+from sglang_platform.core import DSATokenToKVPool, MHATokenToKVPool, MLATokenToKVPool, ReqToTokenPool
 from sglang_platform.core.attention.batch import AttentionLayer, ForwardBatch, ForwardMode
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.memory import DSATokenToKVPool, MHATokenToKVPool, MLATokenToKVPool, ReqToTokenPool
+from sglang_platform.core.graph.runner import Drafts
 
 PACKAGE = f"sglang_platform.{os.environ['KERNELS_OF']}"
 _BACKEND = importlib.import_module(f"{PACKAGE}.attention.backend")
@@ -197,7 +198,7 @@ def test_a_graphs_grid_does_not_depend_on_lengths(monkeypatch: pytest.MonkeyPatc
             launches.append(grid)
             return real[grid]
 
-    monkeypatch.setattr(decode, "decode_kernel", Recorded())
+    monkeypatch.setitem(decode.paged_decode.keywords, "decode_kernel", Recorded())
     model = runner(MHATokenToKVPool(4096, PAGE, BF16, 1, 32, 1, "cpu", False), 1, context=2048)
     backend = Backend(model)
     at = layer(2, 1, 32, 32)
@@ -219,3 +220,44 @@ def test_what_is_not_served_is_refused() -> None:
     pool.full_to_swa_index_mapping = torch.zeros(1)
     with pytest.raises(PlatformError, match="disable-hybrid-swa-memory"):
         Backend(runner(pool, 1))
+
+
+def test_an_argument_that_no_kernel_takes_is_refused_by_name() -> None:
+    pool = MHATokenToKVPool(64, PAGE, BF16, 1, 32, 1, "cpu", False)
+    model = runner(pool, 1)
+    backend, at = Backend(model), layer(2, 1, 32, 32)
+    one = batch(model, ForwardMode.DECODE, [3], [1])
+    backend.init_forward_metadata(one)
+    q, k, v = randn(1, 2, 32, seed=1), randn(1, 1, 32, seed=2), randn(1, 1, 32, seed=3)
+    arguments = (q.flatten(1), k.flatten(1), v.flatten(1), at, one)
+    with pytest.raises(PlatformError, match="does not know what rel_bias"):
+        backend.forward(*arguments, rel_bias=q)
+    backend.forward(*arguments, rel_bias=None, return_lse=False)
+
+
+def test_a_tree_of_drafts_gives_what_each_of_its_branches_gives() -> None:
+    """Node 0 has the children 1 and 2: each of them sees the prefix, node 0 and itself."""
+    at = layer(4, 2, 64, 64)
+    q, k, v = randn(9, 4, 64, seed=1), randn(9, 2, 64, seed=2), randn(9, 2, 64, seed=3)
+    mask = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 0, 1]], dtype=torch.bool)
+
+    def prefilled() -> tuple[Any, Any]:
+        model = runner(MHATokenToKVPool(64, PAGE, BF16, 2, 64, 1, "cpu", False), 1)
+        backend = Backend(model)
+        step(backend, model, ForwardMode.EXTEND, [0], [6], q[:6], k[:6], v[:6], at)
+        return backend, model
+
+    for drafts in (Drafts(3, mask.flatten()), Drafts(3, topk=1)):
+        backend, model = prefilled()
+        one = batch(model, ForwardMode.TARGET_VERIFY, [6], [3])
+        one.seq_lens = one.seq_lens_cpu = torch.tensor([6])
+        one.extend_seq_lens = one.extend_prefix_lens = None
+        one.spec_info = drafts
+        backend.init_forward_metadata(one)
+        got = backend.forward(q[6:].flatten(1), k[6:].flatten(1), v[6:].flatten(1), at, one)
+        for branch in ([6, 7], [6, 8]) if drafts.custom_mask is not None else ([6, 7, 8],):
+            backend, model = prefilled()
+            wanted = step(
+                backend, model, ForwardMode.EXTEND, [6], [len(branch)], q[branch], k[branch], v[branch], at
+            )
+            torch.testing.assert_close(got[[row - 6 for row in branch]], wanted, atol=2e-2, rtol=2e-2)

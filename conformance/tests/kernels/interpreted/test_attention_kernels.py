@@ -20,11 +20,13 @@ from sglang_platform.conformance.kernels.checks import index_logits as index_che
 from sglang_platform.conformance.kernels.checks import sparse_decode as sparse_check
 from sglang_platform.conformance.kernels.checks import top_slots as top_check
 from sglang_platform.conformance.kernels.checks.attention_oracle import Rule
-from sglang_platform.conformance.kernels.mutants import Mutant, load
+from sglang_platform.conformance.kernels.mutants import Mutant, mutated
 from sglang_platform.conformance.kernels.tested import drawing_from
+from sglang_platform.core.portable.triton.top_slots import top_slots
 
 CPU = torch.device("cpu")
 HERE = f"sglang_platform.{os.environ['KERNELS_OF']}.kernels"
+WRAPPERS = "sglang_platform.core.portable.triton.wrappers"
 decode, extend = (importlib.import_module(f"{HERE}.{name}") for name in ("decode", "extend"))
 DECLARED = {one.name: one for one in importlib.import_module(f"{HERE}.declared").KERNELS}
 FAMILIES: dict[str, tuple[Any, Any, str]] = {
@@ -65,7 +67,7 @@ DECODE_MUTANTS = (
     Mutant("no value scale", f"{HERE}.decode", "acc *= tl.load(v_scale_ptr)", "acc *= 1.0"),
     Mutant(
         "scales swapped",
-        f"{HERE}.decode",
+        f"{WRAPPERS}.decode",
         "*one_element(q, k_scale, v_scale)",
         "*one_element(q, v_scale, k_scale)",
     ),
@@ -83,10 +85,10 @@ DECODE_MUTANTS = (
     ),
     Mutant("window one short", f"{HERE}.decode", "length - 1 - window", "length - window"),
     Mutant("window one long", f"{HERE}.decode", "length - 1 - window", "length - 2 - window"),
-    Mutant("no soft cap", f"{HERE}.decode", "CAPPED=logit_cap > 0", "CAPPED=False"),
+    Mutant("no soft cap", f"{WRAPPERS}.decode", "CAPPED=logit_cap > 0", "CAPPED=False"),
     Mutant("natural instead of binary logarithm", f"{HERE}.decode", "tl.log2(total)", "tl.log(total)"),
     Mutant("old sum not rescaled", f"{HERE}.decode", "acc * r[:, None], input", "acc, input"),
-    Mutant("rest of the head left out", f"{HERE}.decode", "REST=rest", "REST=0"),
+    Mutant("rest of the head left out", f"{WRAPPERS}.decode", "REST=rest", "REST=0"),
     Mutant(
         "values of dead tokens loaded",
         f"{HERE}.decode",
@@ -155,7 +157,7 @@ EXTEND_MUTANTS = (
         "scale *= tl.load(k_scale_ptr)\n            cached_scale = scale",
     ),
     Mutant("the slot after", f"{HERE}.extend", "table_row + key, mask", "table_row + key + 1, mask"),
-    Mutant("sink left out", f"{HERE}.extend", "SINKS=sinks is not None", "SINKS=False"),
+    Mutant("sink left out", f"{WRAPPERS}.extend", "SINKS=sinks is not None", "SINKS=False"),
     Mutant("old sum not rescaled", f"{HERE}.extend", "acc * r[:, None], input", "acc, input"),
     Mutant(
         "rows of the next request stored",
@@ -186,21 +188,18 @@ def first_fault(check: Any, entry: Any, mutant: Mutant) -> str | None:
 
 
 @pytest.mark.parametrize("mutant", DECODE_MUTANTS, ids=lambda m: m.name.replace(" ", "-"))
-def test_a_defect_in_decode_is_seen(mutant: Mutant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    changed = load(mutant, tmp_path)
-    entry = getattr(changed, "paged_decode", None)
-    if entry is None:
-        monkeypatch.setattr(decode, "merge_splits", changed.merge_splits)
-        entry = decode.paged_decode
+def test_a_defect_in_decode_is_seen(mutant: Mutant, tmp_path: Path) -> None:
+    entry = mutated(decode.paged_decode, mutant, tmp_path)
     assert first_fault(decode_check, entry, mutant) is not None
 
 
 @pytest.mark.parametrize("mutant", EXTEND_MUTANTS, ids=lambda m: m.name.replace(" ", "-"))
 def test_a_defect_in_extend_is_seen(mutant: Mutant, tmp_path: Path) -> None:
-    assert first_fault(extend_check, load(mutant, tmp_path).paged_extend, mutant) is not None
+    assert first_fault(extend_check, mutated(extend.paged_extend, mutant, tmp_path), mutant) is not None
 
 
-INDEX, TOP = f"{HERE}.dsa_index", "sglang_platform.core.portable.triton.top_slots"
+index = importlib.import_module(f"{HERE}.dsa_index")
+INDEX, TOP = index.__name__, top_slots.__module__
 SPARSE_MUTANTS = (
     Mutant("no key scale", INDEX, "0) * scale", "0)"),
     Mutant("negative products kept", INDEX, "tl.maximum(products, 0.0)", "products"),
@@ -214,21 +213,17 @@ SPARSE_MUTANTS = (
     Mutant("negative numbers in the wrong order", TOP, "bits < 0, ~bits", "bits < 0, bits"),
     Mutant("positions instead of slots", TOP, "tl.store(out + rank, slot", "tl.store(out + rank, position"),
     Mutant("the last byte left out", TOP, "tl.static_range(4)", "tl.static_range(3)"),
-    Mutant("rest of the head left out", f"{HERE}.decode", "REST=rest", "REST=0"),
+    Mutant("rest of the head left out", f"{WRAPPERS}.decode", "REST=rest", "REST=0"),
     Mutant("the slot after", f"{HERE}.decode", "table_row + token, mask", "table_row + token + 1, mask"),
 )
-SPARSE = {
-    INDEX: (index_check, "index_logits"),
-    TOP: (top_check, "top_slots"),
-    f"{HERE}.decode": (sparse_check, "paged_decode"),
-}
+SPARSE = {INDEX: (index_check, index.index_logits), TOP: (top_check, top_slots)}
 
 
 @pytest.mark.parametrize("mutant", SPARSE_MUTANTS, ids=lambda m: m.name.replace(" ", "-"))
 def test_a_defect_in_sparse_attention_is_seen(mutant: Mutant, tmp_path: Path) -> None:
-    check, entry = SPARSE[mutant.module]
+    check, entry = SPARSE.get(mutant.module, (sparse_check, decode.paged_decode))
     with drawing_from(DECLARED["sparse decode"]):
-        cases = list(check.cases(getattr(load(mutant, tmp_path), entry), CPU, seed=2))
+        cases = list(check.cases(mutated(entry, mutant, tmp_path), CPU, seed=2))
     for case in cases:
         try:
             if not all(outcome.good for outcome in case.run()):

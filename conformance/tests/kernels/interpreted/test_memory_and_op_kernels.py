@@ -15,7 +15,7 @@ import torch
 from sglang_platform.conformance.kernels.interpreter.run import check_of
 from sglang_platform.conformance.kernels.interpreter.watch import AccessError
 from sglang_platform.conformance.kernels.load import named
-from sglang_platform.conformance.kernels.mutants import Mutant, load
+from sglang_platform.conformance.kernels.mutants import Mutant, load, mutated
 from sglang_platform.conformance.kernels.tested import drawing_from
 from sglang_platform.core.contract.kernels import KernelDeclaration
 
@@ -38,11 +38,11 @@ def test_a_kernel_gives_what_it_must(declared: KernelDeclaration) -> None:
             assert outcome.good, f"{case.name}: {outcome}"
 
 
-SHARED = ("index_key_store", "page_slots", "norm", "activation", "rotary")
+SHARED = ("index_key_store", "kv_move", "page_slots", "norm", "activation", "rotary")
 
 
 def of(family: str, name: str, module: str, old: str, new: str, count: int = 1) -> Any:
-    place = f"{PORTABLE}.{module}" if module in SHARED else f"{HERE}.{module}"
+    place = f"{PORTABLE}.{module}" if module in SHARED or "." in module else f"{HERE}.{module}"
     return pytest.param(family, Mutant(name, place, old, new, count), id=f"{family}: {name}")
 
 
@@ -61,7 +61,7 @@ MUTANTS = [
         "tl.program_id(0).to(tl.int64) // 2 * BLOCK_N",
     ),
     of("kv_store", "the keys' scale for the values", "kv_store", "b_ptr, b_out_ptr, b_scale,", "b_ptr, b_out_ptr, a_scale,"),
-    of("kv_store", "heads taken as adjacent", "kv_store", "A_FLAT=_flat(a)", "A_FLAT=True"),
+    of("kv_store", "heads taken as adjacent", "wrappers.kv_store", "A_FLAT=_flat(a)", "A_FLAT=True"),
     of("kv_move", "pages of the target read", "kv_move", "(source // PER_PAGE)", "(target // PER_PAGE)"),
     of("kv_move", "the row after", "kv_move", "source * (between // WORD)", "(source + 1) * (between // WORD)"),
     of("kv_move", "the last row left out", "kv_move", "live = which < n", "live = which < n - 1"),
@@ -69,7 +69,7 @@ MUTANTS = [
     of("kv_move", "columns beyond the row", "kv_move", "column < row // WORD", "column <= row // WORD"),
     of("dsa_packed_store", "the scale after", "dsa_store", "RANK // 4 + tile", "RANK // 4 + tile + 1"),
     of("dsa_packed_store", "no scale for zeros", "dsa_store", "tl.where(scale == 0.0, 1.0, scale)", "scale"),
-    of("dsa_packed_store", "another largest value", "dsa_store", "torch.finfo(dtype).max", "torch.finfo(dtype).max / 2"),
+    of("dsa_packed_store", "another largest value", "wrappers.dsa_store", "torch.finfo(dtype).max", "torch.finfo(dtype).max / 2"),
     of("dsa_packed_store", "the rotated part shifted", "dsa_store", "(RANK + 4 * TILES) // 2", "(RANK + 2 * TILES) // 2"),
     of("dsa_index_store", "scales among the keys", "index_key_store", "PER_PAGE * HEAD_DIM // 4", "PER_PAGE * HEAD_DIM // 8"),
     of("dsa_index_store", "the token after", "index_key_store", "within * HEAD_DIM", "(within + 1) * HEAD_DIM"),
@@ -98,7 +98,7 @@ MUTANTS = [
     of("rotary_embedding", "a key head too many", "rotary", "head < KEY_HEADS", "head <= KEY_HEADS"),
     of("quantise_per_token", "the group after", "quantise", "(group % PER_ROW) * WIDTH", "((group + 1) % PER_ROW) * WIDTH"),
     of("quantise_per_token", "padding in the maximum", "quantise", "other=0.0", "other=1e9"),
-    of("quantise_per_token", "another largest value", "quantise", "LARGEST=torch.finfo(dtype).max", "LARGEST=256.0"),
+    of("quantise_per_token", "another largest value", "wrappers.quantise", "LARGEST=torch.finfo(dtype).max", "LARGEST=256.0"),
 ]  # fmt: skip
 
 ROCM = HERE.startswith("sglang_platform.rocm")
@@ -119,8 +119,7 @@ FP8_MUTANTS = [
 @pytest.mark.parametrize(("family", "mutant"), MUTANTS)
 def test_a_defect_is_caught(family: str, mutant: Mutant, tmp_path: Path) -> None:
     declared = BY_NAME[family]
-    changed = load(mutant, tmp_path)
-    entry = getattr(changed, declared.entry.partition(":")[2])
+    entry = mutated(named(declared.entry), mutant, tmp_path)
     assert caught(declared, entry), "every case passed with the defect"
 
 

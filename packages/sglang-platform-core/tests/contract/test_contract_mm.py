@@ -1,8 +1,6 @@
 # Overrides take the contract's parameters, whether they use them or not.
 
 import enum
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -134,29 +132,9 @@ def test_free_memory_is_in_gib(monkeypatch):
     assert platform.get_available_gpu_memory() == 4.0
 
 
-RANK = """
-import sys, torch, torch.distributed as dist
-from sglang_platform.core.contract import MMPlatform
-class Platform(MMPlatform):
-    def get_device(self, device_id=0): return torch.device("cpu")
-    def get_available_memory(self, device_id=0): return (7 - 3 * dist.get_rank()) << 30, 8 << 30
-dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=int(sys.argv[2]), world_size=2)
-platform = Platform()
-print(platform.get_available_gpu_memory(), platform.get_available_gpu_memory(distributed=True),
-      platform.get_available_gpu_memory(distributed=True, cpu_group=dist.new_group()))
-"""
-
-
-def test_free_memory_over_a_group_is_the_least_of_its_ranks(tmp_path):
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANK, str(tmp_path / "store"), str(rank)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    assert [rank.communicate(timeout=120)[0].split() for rank in ranks] == [
+def test_free_memory_over_a_group_is_the_least_of_its_ranks(run_two_ranks, tmp_path):
+    ranks = run_two_ranks("ask_for_free_memory.py", str(tmp_path / "store"), timeout=120)
+    assert [rank.stdout.split() for rank in ranks] == [
         ["7.0", "4.0", "4.0"],
         ["4.0", "4.0", "4.0"],
     ]

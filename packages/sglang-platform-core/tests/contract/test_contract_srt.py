@@ -22,6 +22,17 @@ class Platform(SRTPlatform):
     pass
 
 
+@pytest.mark.parametrize(
+    ("device_type", "backend"), [("cpu", "inductor"), ("cuda", "inductor"), ("a_new_device", "eager")]
+)
+def test_what_is_compiled_runs_on_a_device_that_inductor_does_not_know(
+    device_type: str, backend: str
+) -> None:
+    platform = Platform()
+    platform.device_type = device_type
+    assert platform.get_compile_backend() == backend
+
+
 @pytest.mark.parametrize(("name", "arguments"), FACTORIES)
 def test_a_factory_has_no_opinion_by_default(name, arguments):
     assert getattr(Platform(), name)(**arguments) is None
@@ -41,7 +52,7 @@ def test_defaults_are_conservative():
     platform = Platform()
     assert platform.capabilities == PlatformCapabilities()
     assert platform.supported_quantization == []
-    assert platform.get_compile_backend() == platform.get_compile_backend("npugraph_ex") == "inductor"
+    assert platform.get_compile_backend() == platform.get_compile_backend("npugraph_ex")
     assert platform.get_dispatch_key_name() == "native"
     assert dict(platform.get_attention_backends()) == {}
     assert dict(platform.stub_modules()) == {}

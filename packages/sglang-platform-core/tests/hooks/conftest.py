@@ -5,15 +5,18 @@ from __future__ import annotations
 import importlib
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
-from sglang_platform.core.hooks.registry import HookRegistry
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `onion_model`, which the tests share
+
+MODULES = Path(__file__).parent / "modules"
 
 
 class Host:
@@ -31,6 +34,10 @@ class Host:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(textwrap.dedent(source))
         importlib.invalidate_caches()
+
+    def bring(self, name: str) -> None:
+        """A module of the folder `modules/` beside these tests."""
+        self.write(**{name: (MODULES / f"{name}.py").read_text()})
 
     def load(self, name: str) -> ModuleType:
         return importlib.import_module(name)
@@ -58,3 +65,19 @@ def no_hooks_left() -> Iterator[None]:
     HookRegistry.reset()
     yield
     HookRegistry.reset()
+
+
+@pytest.fixture(params=[False, True], ids=["lazy", "late"])
+def kinds(host: Host, request: pytest.FixtureRequest) -> Callable[..., ModuleType]:
+    """Apply hooks lazily or late: `kinds(...)` returns the module with the hooks in force."""
+    host.bring("kinds")
+    if request.param:
+        host.load("kinds")
+
+    def hooked(*hooks: tuple[str, Any, HookType]) -> ModuleType:
+        for target, hook, type_ in hooks:
+            HookRegistry.register(f"kinds:{target}", hook, type_)
+        HookRegistry.apply_hooks()
+        return host.load("kinds")
+
+    return hooked

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import pickle
@@ -10,83 +9,7 @@ import pickle
 import pytest
 
 from sglang_platform.core.errors import HookError, HookSignatureError
-from sglang_platform.core.hooks.registry import RETURN_NONE, HookRegistry, HookType
-
-KINDS = """
-import functools, abc
-
-def function(x, y=2):
-    "What it does."
-    return x + y
-function.tag = "kept"
-
-@functools.lru_cache(maxsize=None)
-def cached(x):
-    return x + 2
-
-class Parent:
-    def inherited(self, x, y=2): return x + y
-    @classmethod
-    def inherited_class(cls, x, y=2): return cls.__name__, x + y
-    @staticmethod
-    def inherited_static(x, y=2): return x + y
-    @property
-    def inherited_property(self): return 3
-
-class Class(Parent):
-    def method(self, x, y=2): return x + y
-    @classmethod
-    def class_method(cls, x, y=2): return cls.__name__, x + y
-    @staticmethod
-    def static_method(x, y=2): return x + y
-    @property
-    def prop(self):
-        "A property."
-        return getattr(self, "_prop", 3)
-    @prop.setter
-    def prop(self, value): self._prop = value
-    @functools.cached_property
-    def cached_prop(self): return 3
-    part = functools.partialmethod(method, y=2)
-    borrowed = len
-    def __init__(self): self.made = True
-    def __call__(self, x, y=2): return x + y
-    @abc.abstractmethod
-    def abstract(self): ...
-
-async def coroutine(x, y=2):
-    return x + y
-
-def generator(n):
-    got = []
-    for i in range(n):
-        got.append((yield i))
-    return got
-
-async def async_generator(n):
-    got = []
-    for i in range(n):
-        got.append((yield i))
-    yield got
-
-CONSTANT = 3
-"""
-
-
-@pytest.fixture(params=[False, True], ids=["lazy", "late"])
-def kinds(host, request):
-    """Apply hooks lazily or late: `kinds(...)` returns the module with the hooks in force."""
-    host.write(kinds=KINDS)
-    if request.param:
-        host.load("kinds")
-
-    def hooked(*hooks):
-        for target, hook, type_ in hooks:
-            HookRegistry.register(f"kinds:{target}", hook, type_)
-        HookRegistry.apply_hooks()
-        return host.load("kinds")
-
-    return hooked
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
 
 
 def around(original, *args, **kwargs):
@@ -155,7 +78,7 @@ def test_methods_of_every_kind(kinds, name, named):
 
 @pytest.mark.parametrize("name", ["inherited", "inherited_class", "inherited_static", "inherited_property"])
 def test_a_hook_on_an_inherited_attribute_leaves_the_parent_alone(host, name):
-    host.write(kinds=KINDS)
+    host.bring("kinds")
     module = host.load("kinds")
     raw = vars(module.Parent)[name]
     calls = []
@@ -172,7 +95,7 @@ def test_a_hook_on_an_inherited_attribute_leaves_the_parent_alone(host, name):
 
 
 def test_a_hooked_inherited_method_sees_later_hooks_on_its_parent(host):
-    host.write(kinds=KINDS)
+    host.bring("kinds")
     module = host.load("kinds")
     HookRegistry.apply_hooks()
     HookRegistry.register("kinds:Class.inherited", lambda result, *a, **k: result + 1)
@@ -222,145 +145,8 @@ def test_abstract_methods_stay_abstract(kinds):
     assert module.Class.abstract.__isabstractmethod__
 
 
-def test_coroutine_function_awaits_its_hooks_and_after_sees_the_result(kinds):
-    seen = []
-
-    async def before(x, y=2):
-        await asyncio.sleep(0)
-        return (x * 10,), {"y": y}
-
-    def after(result, *args, **kwargs):
-        seen.append(result)
-        return result + 1
-
-    async def async_after(result, *args, **kwargs):
-        await asyncio.sleep(0)
-        return result * 2
-
-    async def async_around(original, *args, **kwargs):
-        return await original(*args, **kwargs) + 1000
-
-    module = kinds(
-        ("coroutine", before, HookType.BEFORE),
-        ("coroutine", after, HookType.AFTER),
-        ("coroutine", async_after, HookType.AFTER),
-        ("coroutine", around, HookType.AROUND),
-        ("coroutine", async_around, HookType.AROUND),
-    )
-    assert inspect.iscoroutinefunction(module.coroutine)
-    assert asyncio.run(module.coroutine(1)) == 26 + 1000
-    assert seen == [12]
-
-
-def test_coroutine_function_replaced_by_a_plain_one(kinds):
-    module = kinds(("coroutine", lambda x, y=2: x * y, HookType.REPLACE))
-    assert inspect.iscoroutinefunction(module.coroutine)
-    assert asyncio.run(module.coroutine(5, y=4)) == 20
-
-
-def test_the_original_of_an_async_around_is_async_whatever_lies_within(kinds):
-    kinds_seen = []
-
-    async def outer(original, *args, **kwargs):
-        kinds_seen.append(inspect.iscoroutinefunction(original))
-        return await original(*args, **kwargs)
-
-    module = kinds(
-        ("coroutine", lambda original, *a, **k: 42, HookType.AROUND),
-        ("coroutine", outer, HookType.AROUND),
-    )
-    assert asyncio.run(module.coroutine(1)) == 42
-    assert kinds_seen == [True]
-
-
-def drain(generator, *sent):
-    items, values = [], iter(sent)
-    try:
-        items.append(next(generator))
-        while True:
-            items.append(generator.send(next(values, None)))
-    except StopIteration as stop:
-        return items, stop.value
-
-
-def test_generator_function_forwards_everything(kinds):
-    def after(result, n):
-        assert inspect.isgenerator(result)
-
-    module = kinds(
-        ("generator", lambda n: ((n + 1,), {}), HookType.BEFORE),
-        ("generator", after, HookType.AFTER),
-        ("generator", around, HookType.AROUND),
-    )
-    assert inspect.isgeneratorfunction(module.generator)
-    assert drain(module.generator(2), "a", "b") == ([0, 1, 2], ["a", "b", None])
-    running = module.generator(1)
-    next(running)
-    with pytest.raises(KeyError):
-        running.throw(KeyError("in"))
-
-
-def test_after_may_put_another_iterator_in_a_generators_place(kinds):
-    module = kinds(("generator", lambda result, n: (i * 10 for i in result), HookType.AFTER))
-    assert list(module.generator(3)) == [0, 10, 20]
-    HookRegistry.register("kinds:generator", lambda result, n: RETURN_NONE)
-    assert list(module.generator(3)) == []
-
-
-def test_async_generator_function_forwards_everything(kinds):
-    closed = []
-
-    async def scenario(module):
-        stream = module.async_generator(2)
-        items = [await stream.__anext__(), await stream.asend("a"), await stream.asend("b")]
-        with pytest.raises(StopAsyncIteration):
-            await stream.__anext__()
-        stream = module.async_generator(2)
-        await stream.__anext__()
-        with pytest.raises(KeyError):
-            await stream.athrow(KeyError("in"))
-        stream = module.async_generator(2)
-        await stream.__anext__()
-        await stream.aclose()
-        return items
-
-    async def watch(original, n):
-        try:
-            async for item in original(n):
-                yield item
-        except GeneratorExit:
-            closed.append(n)
-            raise
-
-    async def before(n):
-        await asyncio.sleep(0)
-        return (n,), {}
-
-    module = kinds(("async_generator", before, HookType.BEFORE), ("async_generator", around, HookType.AROUND))
-    assert inspect.isasyncgenfunction(module.async_generator)
-    assert asyncio.run(scenario(module)) == [0, 1, ["a", "b"]]
-    HookRegistry.register("kinds:async_generator", watch, HookType.AROUND)
-
-    async def stop_early():
-        stream = module.async_generator(3)
-        await stream.__anext__()
-        await stream.aclose()
-
-    asyncio.run(stop_early())
-    assert closed == [3]
-
-
-@pytest.mark.parametrize("type_", list(HookType))
-@pytest.mark.parametrize("target", ["function", "generator", "Class.method"])
-def test_async_hooks_on_other_kinds_are_refused(kinds, type_, target):
-    async def hook(*args, **kwargs): ...
-
-    with pytest.raises(HookSignatureError, match="async"):
-        kinds((target, hook, type_))
-
-
 def test_what_cannot_be_called_cannot_be_hooked(host):
-    host.write(kinds=KINDS)
+    host.bring("kinds")
     host.load("kinds")
     HookRegistry.register("kinds:CONSTANT", around, HookType.AROUND)
     with pytest.raises(HookError, match="'CONSTANT' is of type int, which cannot be called"):

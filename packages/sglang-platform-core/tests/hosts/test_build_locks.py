@@ -34,12 +34,8 @@ def test_old_locks_of_both_kinds_go_and_nothing_else(tmp_path: Path) -> None:
 def test_the_lock_of_a_live_process_is_left_alone_and_goes_when_it_was_killed(tmp_path: Path) -> None:
     path = tmp_path / "ext" / "lock"
     path.parent.mkdir()
-    # As torch's FileBaton takes it.
-    code = (
-        f"import os, time; os.open({str(path)!r}, os.O_CREAT | os.O_EXCL)\n"
-        "print('held', flush=True); time.sleep(600)"
-    )
-    owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    program = Path(__file__).parent / "programs" / "hold_a_build_lock.py"
+    owner = subprocess.Popen([sys.executable, str(program), str(path)], stdout=subprocess.PIPE, text=True)
     try:
         assert owner.stdout is not None
         assert owner.stdout.readline() == "held\n"

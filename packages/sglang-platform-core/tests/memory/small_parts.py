@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from sglang_platform.core.memory import (
+from sglang_platform.core import (
     MHATokenToKVPool,
     PagedTokenToKVPoolAllocator,
     TokenToKVPoolAllocator,

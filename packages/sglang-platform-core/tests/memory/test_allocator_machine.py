@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from sglang_platform.core.memory import PagedTokenToKVPoolAllocator, TokenToKVPoolAllocator
+from sglang_platform.core import PagedTokenToKVPoolAllocator, TokenToKVPoolAllocator
 
 PAGES = 12
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from small_parts import both, either_path, ints, paged, token
 
+from sglang_platform.core import PagedTokenToKVPoolAllocator, TokenToKVPoolAllocator
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.memory import PagedTokenToKVPoolAllocator, TokenToKVPoolAllocator
 from sglang_platform.core.memory.page_arithmetic import decode_slots_on_device, extend_slots_on_device
 
 

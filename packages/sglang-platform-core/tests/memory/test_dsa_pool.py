@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_parts import contents, ints, layer, values
 
+from sglang_platform.core import DSATokenToKVPool
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.memory import DSATokenToKVPool
 
 
 def dsa(packed: bool = False, **changes: Any) -> DSATokenToKVPool:

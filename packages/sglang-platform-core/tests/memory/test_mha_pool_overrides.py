@@ -8,8 +8,8 @@ import pytest
 import torch
 from small_parts import DTYPES, layer, mha, values
 
+from sglang_platform.core import MHATokenToKVPool
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.memory import MHATokenToKVPool
 
 
 class TestOverrides:

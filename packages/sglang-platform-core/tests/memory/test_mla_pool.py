@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_parts import contents, ints, layer, values
 
+from sglang_platform.core import MLATokenToKVPool
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.memory import MLATokenToKVPool
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2]
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from sglang_platform.core.memory import (
+from sglang_platform.core import (
     DSATokenToKVPool,
     MHATokenToKVPool,
     MLATokenToKVPool,

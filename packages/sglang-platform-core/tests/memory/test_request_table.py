@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from sglang_platform.core import ReqToTokenPool
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.memory import ReqToTokenPool
 
 
 class Record:

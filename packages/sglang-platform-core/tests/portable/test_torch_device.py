@@ -38,18 +38,8 @@ def clean(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_importing_and_instantiating_touch_neither_torch_nor_a_device():
-    code = (
-        "import sys\nfrom sglang_platform.core.portable.torch.device import TorchDeviceMixin as Mixin\n"
-        "from sglang_platform.core.contract import SRTPlatform\n"
-        "platform = type('P', (SRTPlatform, Mixin), {'device_type': 'cuda'})()\n"
-        "platform.is_pin_memory_available(), platform.get_torch_distributed_backend_str(), repr(platform)\n"
-        "print('torch' in sys.modules)\n"
-        "platform.get_device(1), platform.empty_cache(), platform.synchronize()\n"
-        "platform.seed_everything(3), platform.get_torch_profiler_activity()\n"
-        "import torch; print(torch.cuda.is_initialized())\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+def test_importing_and_instantiating_touch_neither_torch_nor_a_device(run_program):
+    done = run_program("use_the_device_mixin.py")
     assert done.stdout.split() == ["False", "False"]
 
 

@@ -167,7 +167,9 @@ def test_graph_replay_is_eager_decoding_and_matches_dense_attention(rows: list[i
 def test_a_batch_over_the_largest_bucket_is_left_to_eager() -> None:
     serving = Serving()
     runner = ExampleOOTGraphRunner(serving.model_runner)
-    assert not runner.can_run_graph(SimpleNamespace(batch_size=5))
+    assert not runner.can_run_graph(SimpleNamespace(batch_size=5, forward_mode=ForwardMode.DECODE))
+    assert runner.can_run_graph(SimpleNamespace(batch_size=4, forward_mode=ForwardMode.DECODE))
+    assert not runner.can_run_graph(SimpleNamespace(batch_size=1, forward_mode=ForwardMode.TARGET_VERIFY))
 
 
 def test_a_model_that_depends_on_values_is_refused_with_the_way_out() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sglang_platform.example_oot.graph import GraphCaptureError, TapeGraph
 
-Step = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+DraftStep = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def _norm_in_place(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -31,7 +31,7 @@ def _top_two(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(x).scatter_(1, indices, values / values.sum(-1, keepdim=True))
 
 
-STEPS: list[Step] = [
+STEPS: list[DraftStep] = [
     lambda x, w: torch.nn.functional.linear(x, w),
     lambda x, w: torch.cat([torch.nn.functional.silu(a := x.chunk(2, -1)[0]), a], -1),
     lambda x, w: x.view(-1, 2, x.shape[1] // 2).transpose(1, 2).reshape(x.shape),
@@ -46,7 +46,9 @@ STEPS: list[Step] = [
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(STEPS), min_size=1, max_size=8), st.integers(1, 5), st.integers(0, 2**31))
-def test_a_replay_on_new_inputs_is_bit_for_bit_the_function(steps: list[Step], rows: int, seed: int) -> None:
+def test_a_replay_on_new_inputs_is_bit_for_bit_the_function(
+    steps: list[DraftStep], rows: int, seed: int
+) -> None:
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(rows, 8, generator=generator)
     w = torch.randn(8, 8, generator=generator)

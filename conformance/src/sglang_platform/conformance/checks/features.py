@@ -31,6 +31,9 @@ def _check(feature: FeatureRecord) -> Callable[[Subject], None]:
         except EngineFailed as failed:
             run.close()  # the next feature of this launch gets an engine that lives
             raise CheckFailed(f"it kills the engine: {failed}") from None
+        theirs = run.hosts_own_parts()
+        if theirs:
+            raise CheckFailed(f"SGLang's own parts served it beside the platform's: {theirs}")
 
     proof.__name__, proof.__doc__ = feature.name, feature.function.__doc__
     return proof

@@ -2,6 +2,7 @@
 
 run      the checks on a platform: what the command does without a subcommand
 listing  `conformance list`     comparing  `conformance compare`     table  `conformance table`
+features `conformance features`
 progress what is shown while checks run     summary  what is shown at the end
 
 Every `sglang-platform` command imports these modules. What a command needs is therefore imported when it runs: together
@@ -15,13 +16,13 @@ import typer
 from sglang_platform.conformance.cli.comparing import compare
 from sglang_platform.conformance.cli.listing import list_checks
 from sglang_platform.conformance.cli.run import run
-from sglang_platform.conformance.cli.table import table
+from sglang_platform.conformance.cli.table import features, table
 
 __all__ = ["app"]
 
 app = typer.Typer(
     name="conformance",
-    help="Check a platform plugin: packaging, contract, memory, kernels, graphs, processes, SGLang, distributed.",
+    help="Check a platform plugin: packaging, contract, memory, kernels, graphs, processes, SGLang, ranks, features.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -29,3 +30,4 @@ app.callback(invoke_without_command=True)(run)
 app.command("list")(list_checks)
 app.command("compare")(compare)
 app.command("table")(table)
+app.command("features")(features)

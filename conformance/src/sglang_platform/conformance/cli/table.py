@@ -1,31 +1,46 @@
-"""`sglang-platform conformance table REPORT...`: the page of supported hardware, from reports."""
+"""`sglang-platform conformance table REPORT...` and `features`: the pages that are made from reports."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sglang_platform.core.errors import PlatformError
 
-__all__ = ["table"]
+__all__ = ["features", "table"]
 
 # Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
 
 
-def table(
-    reports: Annotated[list[Path], typer.Argument(help="report.json files, or folders that hold them.")],
-    output: Annotated[
-        Path | None, typer.Option(help="Where to write; default: standard output.", show_default=False)
-    ] = None,
-) -> None:
+_Reports = Annotated[list[Path], typer.Argument(help="report.json files, or folders that hold them.")]
+_Output = Annotated[
+    Path | None, typer.Option(help="Where to write; default: standard output.", show_default=False)
+]
+
+
+def table(reports: _Reports, output: _Output = None) -> None:
     """A Markdown table: platforms, devices, what each level proved, on which versions."""
-    from sglang_platform.conformance.report.files import find_reports, read_report
     from sglang_platform.conformance.report.support_table import support_table
 
+    _write(support_table, reports, output)
+
+
+def features(reports: _Reports, output: _Output = None) -> None:
+    """A Markdown table: features of SGLang, platforms and releases, from reports of the level `features`."""
+    from sglang_platform.conformance.host.features.record import all_features
+    from sglang_platform.conformance.report.features_page import features_page
+
+    _write(lambda found: features_page(found, all_features()), reports, output)
+
+
+def _write(page: Callable[[list[dict[str, Any]]], str], reports: list[Path], output: Path | None) -> None:
+    from sglang_platform.conformance.report.files import find_reports, read_report
+
     try:
-        text = support_table([read_report(path) for path in find_reports(reports)])
+        text = page([read_report(path) for path in find_reports(reports)])
     except PlatformError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None

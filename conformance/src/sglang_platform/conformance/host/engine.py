@@ -72,6 +72,11 @@ class EngineProcess:
         self._send({**_DEFAULTS, **arguments})
         self._receive("start")
 
+    @property
+    def pid(self) -> int:
+        """The process whose children are the engine's."""
+        return self._process.pid
+
     def call(self, name: str, **arguments: Any) -> Any:
         """Ask the engine; raises EngineFailed with its words when it cannot answer."""
         self._send({"call": name, "arguments": arguments})

@@ -12,7 +12,17 @@ from typing import Any
 
 from sglang_platform.conformance.host.checkpoints import VOCABULARY
 
-__all__ = ["TOLERANCES", "gaps", "greedy", "prompts"]
+__all__ = [
+    "TOLERANCES",
+    "gaps",
+    "greedy",
+    "greedy_with_penalty",
+    "hidden_states",
+    "likeliest",
+    "logprobs",
+    "prompts",
+    "ranks",
+]
 
 TOLERANCES = {"bfloat16": 0.25, "float16": 0.05}
 """By how many standard deviations of its step's logits a token chosen in a short type may lie below the largest."""
@@ -69,6 +79,63 @@ def gaps(checkpoint: Path, prompt: list[int], output: list[int]) -> list[float]:
     chosen = logits.gather(1, torch.tensor(output)[:, None])[:, 0]
     found: list[float] = ((logits.max(dim=1).values - chosen) / logits.std(dim=1)).tolist()
     return found
+
+
+def ranks(checkpoint: Path, prompt: list[int], output: list[int]) -> list[int]:
+    """For each token of `output`: how many tokens of its step have a larger logit."""
+    logits = _logits(checkpoint, prompt + output)[len(prompt) - 1 : -1]
+    return [int((row > row[token]).sum()) for row, token in zip(logits, output, strict=True)]
+
+
+def logprobs(checkpoint: Path, tokens: list[int]) -> list[float]:
+    """The log probability of each token but the first, given those before it."""
+    import torch
+
+    found = torch.log_softmax(_logits(checkpoint, tokens)[:-1], dim=1)
+    return [float(row[token]) for row, token in zip(found, tokens[1:], strict=True)]
+
+
+def likeliest(checkpoint: Path, tokens: list[int], count: int) -> list[list[int]]:
+    """For each token but the last: the tokens that are likeliest after it, the likeliest first."""
+    return _logits(checkpoint, tokens)[:-1].topk(count, dim=1).indices.tolist()  # type: ignore[no-any-return]
+
+
+def hidden_states(checkpoint: Path, tokens: list[int]) -> list[list[float]]:
+    """The hidden states after the final norm, one row per token."""
+    import torch
+
+    with torch.no_grad():
+        return _model(checkpoint).model(torch.tensor([tokens])).last_hidden_state[0].tolist()  # type: ignore[no-any-return]
+
+
+def greedy_with_penalty(
+    checkpoint: Path,
+    prompt: list[int],
+    new_tokens: int,
+    *,
+    frequency_penalty: float = 0.0,
+    presence_penalty: float = 0.0,
+    repetition_penalty: float = 1.0,
+) -> list[int]:
+    """Greedy tokens under the penalties as OpenAI defines the first two, and Keskar et al. (2019) the third.
+
+    All count the answer's tokens alone, as SGLang does."""
+    answer: list[int] = []
+    for _ in range(new_tokens):
+        logits = _logits(checkpoint, prompt + answer)[-1].clone()
+        for token in set(answer):
+            logits[token] *= 1 / repetition_penalty if logits[token] > 0 else repetition_penalty
+        for token in set(answer):
+            logits[token] -= answer.count(token) * frequency_penalty + presence_penalty
+        answer.append(int(logits.argmax()))
+    return answer
+
+
+def _logits(checkpoint: Path, tokens: list[int]) -> Any:
+    import torch
+
+    with torch.no_grad():
+        return _model(checkpoint)(torch.tensor([tokens])).logits[0]
 
 
 @lru_cache(maxsize=1)

@@ -128,6 +128,16 @@ class ServerProcess:
                     total[name] = total.get(name, 0) + count
         return total
 
+    def memory(self) -> float:
+        """Resident memory of the server's processes, summed, in MiB: all of its process group (Linux)."""
+        pages = 0
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # a process may end while it is read
+                group = int((folder / "stat").read_text().rpartition(")")[2].split()[2])
+                if group == self.process.pid:
+                    pages += int((folder / "statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
     def output(self) -> str:
         """All that the server's processes printed so far."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""

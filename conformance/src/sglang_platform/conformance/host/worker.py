@@ -85,6 +85,47 @@ class _Worker:
         outputs = self.engine.generate(prompt=prompts, image_data=pictures, sampling_params=parameters)
         return [output["output_ids"] for output in outputs]
 
+    def generate_each(
+        self, input_ids: list[list[int]], sampling: list[dict[str, Any]], max_new_tokens: int
+    ) -> list[list[int]]:
+        """Greedy tokens in one batch, each request with parameters of its own beside the common ones."""
+        common = {"temperature": 0.0, "max_new_tokens": max_new_tokens, "ignore_eos": True}
+        outputs = self.engine.generate(
+            input_ids=input_ids, sampling_params=[{**common, **own} for own in sampling]
+        )
+        return [output["output_ids"] for output in outputs]
+
+    def generate_logprobs(
+        self, input_ids: list[list[int]], max_new_tokens: int, top: int
+    ) -> list[dict[str, Any]]:
+        """Greedy tokens with the log probabilities of prompt and answer (None for the first token), and the `top`
+        likeliest tokens of each step of the answer."""
+        parameters = {"temperature": 0.0, "max_new_tokens": max_new_tokens, "ignore_eos": True}
+        outputs = self.engine.generate(
+            input_ids=input_ids,
+            sampling_params=parameters,
+            return_logprob=True,
+            logprob_start_len=0,
+            top_logprobs_num=top,
+        )
+        return [
+            {
+                "output_ids": output["output_ids"],
+                "prompt": [one[0] for one in output["meta_info"]["input_token_logprobs"]],
+                "answer": [one[0] for one in output["meta_info"]["output_token_logprobs"]],
+                "top": [[one[1] for one in step] for step in output["meta_info"]["output_top_logprobs"]],
+            }
+            for output in outputs
+        ]
+
+    def hidden_states(self, input_ids: list[int]) -> list[list[float]]:
+        """The hidden states of the prompt's tokens."""
+        parameters = {"temperature": 0.0, "max_new_tokens": 1}
+        output = self.engine.generate(
+            input_ids=input_ids, sampling_params=parameters, return_hidden_states=True
+        )
+        return output["meta_info"]["hidden_states"][0]  # type: ignore[no-any-return]
+
     def abort(self, input_ids: list[int], after_tokens: int) -> dict[str, Any]:
         """Start a long request, abort it once it has streamed some tokens, and tell how it ended."""
 
@@ -128,6 +169,14 @@ class _Worker:
             raise RuntimeError(message)
         return str(message)
 
+    def release_memory(self, tags: list[str] | None = None) -> None:
+        """Give device memory back; the host's tags are `kv_cache`, `weights`, `cuda_graph`, None for all."""
+        self.engine.release_memory_occupation(tags=tags)
+
+    def resume_memory(self, tags: list[str] | None = None) -> None:
+        """Take it again."""
+        self.engine.resume_memory_occupation(tags=tags)
+
     def server_args(self, names: list[str]) -> dict[str, Any]:
         info = self.engine.get_server_info()
         return {name: info.get(name) for name in names}
@@ -147,6 +196,7 @@ def _reply(output: dict[str, Any]) -> dict[str, Any]:
         "prompt_tokens": meta["prompt_tokens"],
         "cached_tokens": meta.get("cached_tokens", 0),
         "finish_reason": meta["finish_reason"],
+        "verified_steps": meta.get("spec_verify_ct"),
     }
 
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-__all__ = ["Mutant", "load"]
+__all__ = ["Mutant", "load", "mutated"]
 
 
 @dataclass(frozen=True)
@@ -48,3 +51,17 @@ def load(mutant: Mutant, folder: Path) -> ModuleType:
     sys.modules[name] = module
     changed.loader.exec_module(module)
     return module
+
+
+def mutated(entry: Callable[..., Any], mutant: Mutant, folder: Path) -> Callable[..., Any]:
+    """A launch wrapper with the defect: in the module that it stands in, or, where it is a `partial`, in the function
+    below or in the module of a kernel that is handed in under its own name."""
+    changed = load(mutant, folder)
+    if not isinstance(entry, partial):
+        wrapper: Callable[..., Any] = getattr(changed, entry.__name__)
+        return wrapper
+    function = entry.func
+    if function.__module__ == mutant.module:
+        function = getattr(changed, function.__name__)
+    kernels = {name: getattr(changed, name) for name in entry.keywords if hasattr(changed, name)}
+    return partial(function, **{**entry.keywords, **kernels})

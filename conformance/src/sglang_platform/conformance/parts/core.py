@@ -9,8 +9,8 @@ from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any
 
+from sglang_platform import core
 from sglang_platform.conformance.parts.base import Parts, on_device
-from sglang_platform.core import memory
 from sglang_platform.core.attention.batch import AttentionLayer, ForwardBatch, ForwardMode
 from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.discovery import current
@@ -54,7 +54,7 @@ class CoreParts(Parts):
         )
 
     def req_to_token_pool(self, size: int, max_context_len: int) -> Any:
-        return memory.ReqToTokenPool(size, max_context_len, self.device_argument, enable_memory_saver=False)
+        return core.ReqToTokenPool(size, max_context_len, self.device_argument, enable_memory_saver=False)
 
     def allocator(
         self, size: int, page_size: int, *, pool: Any = None, need_sort: bool = False, dtype: Any = None
@@ -64,7 +64,7 @@ class CoreParts(Parts):
         dtype, device = dtype or torch.bfloat16, self.device_argument
         cls: Any = self.platform.get_paged_allocator_cls()
         if page_size == 1:
-            return memory.TokenToKVPoolAllocator(size, dtype, device, pool, need_sort)
+            return core.TokenToKVPoolAllocator(size, dtype, device, pool, need_sort)
         if cls is None:
             raise LookupError(f"{self.plugin.name} brings no paged allocator")
         return cls(size, page_size, dtype, device, pool, need_sort)

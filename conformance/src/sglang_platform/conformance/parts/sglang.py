@@ -17,9 +17,9 @@ from typing import Any
 from sglang_platform.conformance.host.distribution import path_with, write_distribution
 from sglang_platform.conformance.parts.base import Parts, on_device
 from sglang_platform.conformance.plugin import DeviceAbsent
-from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.errors import HostError
+from sglang_platform.core.hosts.sglang.srt.pools import host_pool
 
 __all__ = ["SGLangParts"]
 
@@ -154,9 +154,7 @@ class SGLangParts(Parts):
         return AttentionType.ENCODER_ONLY
 
     def pool_base(self, kind: str) -> type | None:
-        from sglang.srt.mem_cache import memory_pool
-
-        return getattr(memory_pool, KINDS[kind].host_class, None)
+        return host_pool(kind)
 
     def forward_batch(self, mode: str, **fields: Any) -> Any:
         import torch

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from sglang_platform.core.hooks.registry import RETURN_NONE, HookRegistry, HookType, plugin_hook
     from sglang_platform.core.memory.allocator import TokenToKVPoolAllocator
     from sglang_platform.core.memory.dsa import DSATokenToKVPool
+    from sglang_platform.core.memory.host_memory import HostMemory
+    from sglang_platform.core.memory.memory_saver import MemorySaver
     from sglang_platform.core.memory.mha import MHATokenToKVPool
     from sglang_platform.core.memory.mla import MLATokenToKVPool
     from sglang_platform.core.memory.paged import PagedTokenToKVPoolAllocator
@@ -51,6 +53,8 @@ _HOME = {
     "GraphRunner": "graph.runner",
     "HookRegistry": "hooks.registry",
     "HookType": "hooks.registry",
+    "HostMemory": "memory.host_memory",
+    "MemorySaver": "memory.memory_saver",
     "MHATokenToKVPool": "memory.mha",
     "MLATokenToKVPool": "memory.mla",
     "MMPlatform": "contract.mm",
@@ -88,9 +92,11 @@ __all__ = [
     "GraphRunner",
     "HookRegistry",
     "HookType",
+    "HostMemory",
     "MHATokenToKVPool",
     "MLATokenToKVPool",
     "MMPlatform",
+    "MemorySaver",
     "PagedTokenToKVPoolAllocator",
     "PlatformCapabilities",
     "PlatformEnum",

@@ -34,6 +34,7 @@ from sglang_platform.core.discovery.settings import (
 )
 from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginNotFound, PluginOrigin
 from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
+from sglang_platform.core.registries.entries import withdraw
 from sglang_platform.core.spelling import nearest
 
 __all__ = ["LoadedPlugin", "load_plugins", "loaded_plugins", "reset"]
@@ -72,10 +73,10 @@ def load_plugins(already_run: Collection[str] | None = None, *, kind: PlatformKi
     which none is the active one. `already_run` are the names that a host has run in this process already.
 
     Further calls do nothing, also from inside a plugin; where the first one failed, they raise its error again. The
-    hooks of a plugin that failed are withdrawn. Raises PluginNotFound for an unknown name in SGLANG_PLUGINS,
-    DuplicatePlugins, PluginFailed and ContractVersionError (with SGLANG_PLATFORM_ON_ERROR=warn the last two are
-    logged, and the plugin is left out), what `current.choice` raises where a plugin depends on the platform, and
-    HookError where a required hook cannot be applied.
+    hooks of a plugin that failed are withdrawn, and what it registered. Raises PluginNotFound for an unknown name in
+    SGLANG_PLUGINS, DuplicatePlugins, PluginFailed and ContractVersionError (with SGLANG_PLATFORM_ON_ERROR=warn the last
+    two are logged, and the plugin is left out), what `current.choice` raises where a plugin depends on the platform,
+    and HookError where a required hook cannot be applied.
     """
     loaded = _loaded[kind.general_group]
     with loaded.lock:
@@ -129,7 +130,7 @@ def _load(already_run: frozenset[str], kind: PlatformKind) -> None:
 
 
 def _run(record: EntryPointRecord) -> None:
-    """Call one plugin with its origin recorded; on any failure none of its hooks stays."""
+    """Call one plugin with its origin recorded; on any failure none of its hooks and registered parts stays."""
     check_contract_version(record)
     try:
         with plugin_source(record.origin):
@@ -143,6 +144,7 @@ def _run(record: EntryPointRecord) -> None:
                 raise plugin_failed(what, record.origin, error, fix=f"correct {record.value}") from error
     except BaseException:
         HookRegistry.withdraw(record.origin)
+        withdraw(record.origin)
         raise
 
 

@@ -43,6 +43,33 @@ for src in (0, 1):
     x = mine.clone()
     assert torch.equal(here.broadcast(x, src=src), everyone[src])
     assert torch.equal(x, everyone[src])
+out = torch.empty(2, 3, 4)
+here.all_to_all_single(out, mine)
+assert torch.equal(out, torch.stack([t[inside] for t in everyone]))
+for sizes in ([2, 2], [1, 2], [2, 0]):
+    wanted = torch.cat([t[:n] for t, n in zip(everyone, sizes, strict=True)])
+    assert torch.equal(here.all_gatherv(mine[: sizes[inside]], sizes), wanted)
+    into = torch.empty_like(wanted)
+    assert here.all_gatherv(mine[: sizes[inside]], sizes, into) is into
+    assert torch.equal(into, wanted)
+    whole = torch.cat([mine, mine])[: sum(sizes)]
+    total = sum(torch.cat([t, t])[: sum(sizes)] for t in everyone)
+    assert torch.equal(here.reduce_scatterv(whole, sizes=sizes), total.split(sizes)[inside])
+    assert torch.equal(whole, torch.cat([mine, mine])[: sum(sizes)]), "the input is not to change"
+try:
+    here.all_gatherv(mine, [1, 1])
+except ValueError as error:
+    refusal = str(error)
+else:
+    raise AssertionError("more rows than the sizes say must be refused")
+assert "2 rows where the sizes say 1" in refusal
+for there in (None, 1 - inside):  # in a circle of two, the next rank is also the one before
+    if inside == 0:
+        here.send(mine.transpose(0, 1), there)
+        assert torch.equal(here.recv(mine.shape, mine.dtype, there), everyone[1])
+    else:
+        assert torch.equal(here.recv((3, 2, 4), mine.dtype, there), everyone[0].transpose(0, 1))
+        here.send(mine, there)
 try:
     here.broadcast(mine.transpose(0, 1))
 except ValueError:

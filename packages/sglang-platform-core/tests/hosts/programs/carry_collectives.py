@@ -46,6 +46,17 @@ gathered = group.all_gather(torch.full((2, 2), float(rank)), dim=1)
 assert gathered.tolist() == [[0.0, 0.0, 1.0, 1.0]] * 2, gathered
 group.broadcast(torch.ones(1), src=0)  # not the communicator's: the host carries it
 assert calls == ["all_reduce", "all_gather"], calls
+for sizes in (
+    [1, 3],
+    [2, 2],
+):  # the host itself has these for NCCL only: core's are made of torch.distributed
+    mine = torch.full((sizes[rank], 2), float(rank))
+    wanted = torch.cat([torch.full((n, 2), float(r)) for r, n in enumerate(sizes)])
+    for got in group.all_gatherv([mine, mine.double()], sizes=sizes) + group.all_gatherv(mine, sizes=sizes):
+        assert torch.equal(got.float(), wanted), got
+    parts = group.reduce_scatterv(torch.arange(8.0).view(4, 2) * (rank + 1), sizes=sizes)
+    assert torch.equal(parts, (torch.arange(8.0).view(4, 2) * 3).split(sizes)[rank]), parts
+assert calls == ["all_reduce", "all_gather"], calls
 alone = GroupCoordinator([[0], [1]], rank, "gloo", group_name="one", **switches)
 assert alone.all_reduce(torch.ones(1)).item() == 1.0
 assert len(calls) == 2

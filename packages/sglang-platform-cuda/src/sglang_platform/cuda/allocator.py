@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import torch
-
 from sglang_platform.core.portable.triton.allocator import TritonPagedAllocator
-from sglang_platform.core.portable.triton.architecture import Launch
-from sglang_platform.cuda.kernels.launch_shapes import shapes_of
+from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
 
 __all__ = ["CudaPagedAllocator"]
 
@@ -14,5 +11,4 @@ __all__ = ["CudaPagedAllocator"]
 class CudaPagedAllocator(TritonPagedAllocator):
     """Core's free list, with each extend and decode one launch."""
 
-    def _launch(self, device: torch.device) -> Launch:
-        return shapes_of(device).allocate
+    shapes_of = ARCHITECTURES.shapes

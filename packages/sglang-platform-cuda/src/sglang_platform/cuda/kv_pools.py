@@ -7,9 +7,8 @@ import torch
 from sglang_platform.core.portable.triton.pool_kernels import PoolKernels
 from sglang_platform.core.portable.triton.pools import TritonDSAPool, TritonMHAPool, TritonMLAPool
 from sglang_platform.cuda.kernels.dsa_store import store_packed
-from sglang_platform.cuda.kernels.kv_move import MOST_ROWS, move
 from sglang_platform.cuda.kernels.kv_store import store_pair
-from sglang_platform.cuda.kernels.launch_shapes import shapes_of
+from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
 
 __all__ = ["BESIDE_HOST", "POOLS", "STORED", "CudaDSAPool", "CudaMHAPool", "CudaMLAPool"]
 
@@ -26,9 +25,7 @@ STORED = (
 _KERNELS = PoolKernels(
     store_pair=store_pair,
     store_packed=store_packed,
-    move=move,
-    most_rows=MOST_ROWS,
-    shapes_of=shapes_of,
+    shapes_of=ARCHITECTURES.shapes,
 )
 
 

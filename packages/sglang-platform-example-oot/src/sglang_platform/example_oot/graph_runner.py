@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from sglang_platform.core import GraphRunner, counter
+from sglang_platform.core.graph.full import FullGraphBackend
 from sglang_platform.core.graph.piecewise import PiecewiseBackend
 from sglang_platform.core.graph.runner import Graph
 from sglang_platform.example_oot.graph import GraphCaptureError
@@ -55,14 +56,17 @@ class ExampleOOTGraphRunner(GraphRunner):
         captured = self.captured[bucket]
         self.inputs.clear()
         # One token for all rows: padded rows share slot 0, so their keys must agree. It differs from the capture's 0.
-        self.inputs.input_ids[:bucket].fill_(self._vocabulary() // 2 + 1)
-        self.inputs.positions[:bucket].fill_(3)
+        self.inputs.input_ids.fill_(self._vocabulary() // 2 + 1)
+        self.inputs.positions.fill_(3)
         self._prepare(captured.forward_batch, in_capture=True)
+        # The model may work in place on what an earlier pipeline stage hands over, so it is filled for each run.
         self.clear_states()
-        expected = self._logits(self._run_model(captured.forward_batch)).clone()
+        self.stage.fill(-1.0, 1.0)
+        expected = [tensor.clone() for tensor in _tensors_of(self._run_model(captured.forward_batch))]
         self.clear_states()
+        self.stage.fill(-1.0, 1.0)
         captured.graph.replay()
-        if not torch.equal(self._logits(captured.output), expected):
+        if not all(map(torch.equal, _tensors_of(captured.output), expected)):
             raise GraphCaptureError(
                 f"the graph of batch size {bucket} does not reproduce the model on other inputs"
             )
@@ -70,9 +74,23 @@ class ExampleOOTGraphRunner(GraphRunner):
     def _vocabulary(self) -> int:
         return int(self.model_runner.model_config.vocab_size)
 
-    @staticmethod
-    def _logits(output: Any) -> torch.Tensor:
-        return output if isinstance(output, torch.Tensor) else output.next_token_logits  # type: ignore[no-any-return]
+
+def _tensors_of(output: Any) -> list[torch.Tensor]:
+    """The logits; of a pipeline stage that is not the last, what it hands on."""
+    if isinstance(output, torch.Tensor):
+        return [output]
+    handed_on = getattr(output, "tensors", None)
+    return [output.next_token_logits] if handed_on is None else list(handed_on.values())
+
+
+class ExampleOOTFullGraphBackend(FullGraphBackend):
+    """Graphs of a draft model. Their outputs are read while others replay, so each keeps its own memory."""
+
+    def record(self, run: Callable[[], Any]) -> tuple[Graph, Any]:
+        graph = new_graph(self.runner.model_runner.device)
+        output = graph.capture(run)
+        _captures.add()
+        return graph, output
 
 
 class ExampleOOTPiecewiseBackend(PiecewiseBackend):

@@ -14,7 +14,11 @@ from sglang_platform.example_oot import host_functions, kernels, kv_pools, ops
 from sglang_platform.example_oot.allocator import ExampleOOTPagedAllocator
 from sglang_platform.example_oot.attention import ExampleOOTAttentionBackend
 from sglang_platform.example_oot.device import ExampleOOTDeviceMixin
-from sglang_platform.example_oot.graph_runner import ExampleOOTGraphRunner, ExampleOOTPiecewiseBackend
+from sglang_platform.example_oot.graph_runner import (
+    ExampleOOTFullGraphBackend,
+    ExampleOOTGraphRunner,
+    ExampleOOTPiecewiseBackend,
+)
 from sglang_platform.example_oot.quantization import config_class
 from sglang_platform.example_oot.torch_device import machine
 
@@ -42,6 +46,7 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
         "chunked_prefill",
         "mixed_batch",
         "fp8_kv",
+        "draft_tree",
     )
 
     def apply_server_args_defaults(self, server_args: Any) -> None:
@@ -72,8 +77,14 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
     def get_graph_runner_cls(self) -> type | None:
         return ExampleOOTGraphRunner
 
+    def get_full_graph_backend_cls(self) -> type | None:
+        return ExampleOOTFullGraphBackend
+
     def get_piecewise_backend_cls(self) -> type | None:
         return ExampleOOTPiecewiseBackend
+
+    def supports_speculative_algorithm(self, algorithm: str) -> bool:
+        return algorithm in ("NGRAM", "STANDALONE", "EAGLE")
 
     def get_group_coordinator_device(self, local_rank: int) -> Any:
         return self.get_device(local_rank)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from sglang_platform.core.portable.triton import ops
-from sglang_platform.rocm.kernels.launch_shapes import shapes_of
+from sglang_platform.rocm.kernels.tuning import ARCHITECTURES
 
 __all__ = ["register"]
 
 
 def register(dispatch_key: str) -> None:
     """Serve core's fused ops on platforms with this key."""
-    ops.register(dispatch_key, shapes_of)
+    ops.register(dispatch_key, ARCHITECTURES.shapes)

@@ -76,7 +76,6 @@ def reward_model(run: Running) -> None:
 )
 def vision_language_model(run: Running) -> None:
     """Prompts with pictures of different sizes give the tokens of transformers, one by one and together."""
-    run.engine  # noqa: B018 - makes the checkpoint
     pictures = make_pictures(run.checkpoint)
     wanted = [answer(run.checkpoint, picture, _NEW_TOKENS) for picture in pictures]
     for chosen in (*([index] for index in range(len(pictures))), list(range(len(pictures)))):

@@ -32,7 +32,9 @@ class Running:
 
     @property
     def checkpoint(self) -> Path:
-        """The model's folder."""
+        """The model's folder, made at the first use."""
+        if not self.arguments and self.launch is not None:
+            self._prepare(self.launch)
         return Path(self.arguments["model_path"])
 
     @property
@@ -43,7 +45,8 @@ class Running:
         """
         if self._engine is None:
             assert self.launch is not None, "this feature starts its processes itself"
-            self._prepare(self.launch)
+            if not self.arguments:
+                self._prepare(self.launch)
             self._engine = start(self.subject, self.arguments, dict(self.launch.environment))
         return self._engine
 
@@ -55,6 +58,17 @@ class Running:
     def expected(self, prompts: Sequence[list[int]], new_tokens: int = 24) -> list[list[int]]:
         """What transformers gives for them in float32."""
         return reference.greedy(self.checkpoint, prompts, new_tokens)
+
+    def hosts_own_parts(self) -> dict[str, int]:
+        """Work that SGLang's own parts did in the schedulers where the platform brings its own: calls by part."""
+        if self._engine is None:
+            return {}
+        counts, brought = self._engine.counters(), self.subject.parts
+        asked = {
+            "host.attention.calls": brought.attention_factory() is not None,
+            "host.kv_pool.stores": bool(self.subject.declares.kv_kinds),
+        }
+        return {name: counts.get(name, 0) for name, own in asked.items() if own and counts.get(name, 0)}
 
     def close(self) -> None:
         if self._engine is not None:

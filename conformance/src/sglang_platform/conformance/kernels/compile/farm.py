@@ -67,7 +67,7 @@ def compile_one(declared: KernelDeclaration, target: KernelTarget) -> list[Compi
     from sglang_platform.conformance.kernels.served import launches_of
 
     rows: list[CompiledKernel] = []
-    for launch, run in launches_of(declared).items():
+    for launch, run in launches_of(declared, target).items():
         reason = declared.excluded(target.name, launch)
         if reason is not None:
             rows.append(CompiledKernel(declared.name, launch, target.name, excluded=reason))

@@ -14,7 +14,7 @@ import torch
 from sglang_platform.conformance.kernels.load import named
 from sglang_platform.conformance.kernels.served import decode, extend, memory, operators, sparse
 from sglang_platform.conformance.kernels.served.launches import Launches
-from sglang_platform.core.contract.kernels import KernelDeclaration
+from sglang_platform.core.contract.kernels import KernelDeclaration, KernelTarget
 
 __all__ = ["FAMILIES", "FAMILIES_WITH_FP8", "launches_of"]
 
@@ -43,8 +43,8 @@ FAMILIES_WITH_FP8: Mapping[str, Callable[..., Launches]] = {
 """By the family's name in the suite: `(wrapper, eight_bit)`."""
 
 
-def launches_of(declared: KernelDeclaration) -> Launches:
-    """What is launched for `declared`: its own launches, or those of its family.
+def launches_of(declared: KernelDeclaration, target: KernelTarget) -> Launches:
+    """What is launched for `declared` on `target`: its own launches, or those of its family.
 
     Raises ValueError where it names none and its family has none, or its family needs an 8-bit type and it names none.
     """
@@ -59,5 +59,5 @@ def launches_of(declared: KernelDeclaration) -> Launches:
         )
     if not declared.fp8_formats:
         raise ValueError(f"{declared.name}: the launches of {declared.check!r} need one of `fp8_formats`")
-    eight_bit = getattr(torch, declared.fp8_formats[0])
-    return FAMILIES_WITH_FP8[declared.check](named(declared.entry), eight_bit)
+    name = target.e4m3 if target.e4m3 in declared.fp8_formats else declared.fp8_formats[0]
+    return FAMILIES_WITH_FP8[declared.check](named(declared.entry), getattr(torch, name))

@@ -8,7 +8,18 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from sglang_platform.core.attention.speculative import (
+    DraftPlace,
+    DraftStep,
+    TokenTable,
+    draft_extend_step,
+    draft_step,
+    verify_step,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -19,7 +30,9 @@ __all__ = ["AttentionBackend"]
 class AttentionBackend:
     """Computes attention over the paged KV cache, one instance per model runner.
 
-    A device writes `forward_decode` and `forward_extend`, and for graph capture the metadata methods it needs.
+    A device writes `forward_decode` and `forward_extend`, and for graph capture the metadata methods it needs. The
+    steps of speculative decoding are told as these (`attention.speculative`), unless it writes `forward_verify` and
+    `forward_draft` itself.
 
     The host calls, per step: `init_forward_metadata(batch)` once, then `forward(...)` once per layer. Under graph
     capture it calls `init_cuda_graph_state` once, `init_forward_metadata_out_graph(batch, in_capture)` before each
@@ -33,6 +46,10 @@ class AttentionBackend:
         self.req_to_token_pool = model_runner.req_to_token_pool
         self.device = model_runner.device
         self._window_slots: tuple[weakref.ref[Any], torch.Tensor] | None = None
+        self._prepared_step: tuple[weakref.ref[Any], int, DraftStep] | None = None
+
+    drafts: DraftPlace | None = None
+    """Of the backend of one step of a draft model. Set by who builds it."""
 
     def slot_map(self, layer: Any, forward_batch: Any) -> torch.Tensor | None:
         """Where a layer's tokens lie in its buffers, by their slot in `req_to_token`, int64 [slots]; None: there.
@@ -101,7 +118,14 @@ class AttentionBackend:
         mode = forward_batch.forward_mode
         if mode.is_idle():
             return q.new_empty(q.shape[0], layer.tp_q_head_num * layer.v_head_dim)
-        run = self.forward_decode if mode.is_decode() else self.forward_extend
+        if mode.is_target_verify():
+            run = self.forward_verify
+        elif mode.is_extend():
+            run = self.forward_extend
+        elif not mode.is_decode():
+            run = self.forward_draft_extend
+        else:
+            run = self.forward_decode if self.drafts is None else self.forward_draft
         return run(q, k, v, layer, forward_batch, save_kv_cache=save_kv_cache, **kwargs)
 
     def forward_decode(
@@ -129,6 +153,89 @@ class AttentionBackend:
     ) -> torch.Tensor:
         """New tokens of each request against its cached prefix and themselves, causal."""
         raise NotImplementedError(f"{type(self).__name__}.forward_extend() must be implemented by the device")
+
+    def forward_verify(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor | None,
+        v: torch.Tensor | None,
+        layer: Any,
+        forward_batch: Any,
+        save_kv_cache: bool = True,
+        **kwargs: Any,
+    ) -> torch.Tensor:
+        """Draft tokens against their request's prefix and each other, as `spec_info.custom_mask` says.
+
+        The target model of speculative decoding calls it. `seq_lens` [B] is the prefix; T = B * draft_token_num.
+        Default: `forward_extend` for a chain, `forward_decode` with a row for every node for a tree.
+        """
+        step = self._prepared(layer, forward_batch)
+        return self._run(step, q, k, v, layer, save_kv_cache=save_kv_cache, **kwargs)
+
+    def forward_draft(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor | None,
+        v: torch.Tensor | None,
+        layer: Any,
+        forward_batch: Any,
+        save_kv_cache: bool = True,
+        **kwargs: Any,
+    ) -> torch.Tensor:
+        """One token for each beam of a draft model, in the step that `drafts` says. Default: `forward_decode`."""
+        step = self._prepared(layer, forward_batch)
+        return self._run(step, q, k, v, layer, save_kv_cache=save_kv_cache, **kwargs)
+
+    def forward_draft_extend(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor | None,
+        v: torch.Tensor | None,
+        layer: Any,
+        forward_batch: Any,
+        save_kv_cache: bool = True,
+        **kwargs: Any,
+    ) -> torch.Tensor:
+        """The verified tokens of each request, for a draft model's cache. Default: `forward_extend`."""
+        step = self._prepared(layer, forward_batch)
+        return self._run(step, q, k, v, layer, save_kv_cache=save_kv_cache, **kwargs)
+
+    def _prepared(self, layer: Any, forward_batch: Any) -> DraftStep:
+        """The step of this forward, made for its first layer: a captured graph must make it anew in each replay.
+
+        Its metadata is prepared here as well, the outer half too, on the device and without its lengths on the host.
+        """
+        kept = self._prepared_step
+        if kept is not None and kept[0]() is forward_batch and layer.layer_id > kept[1]:
+            step = kept[2]
+        else:
+            table = self.req_to_token_pool.req_to_token
+            mode = forward_batch.forward_mode
+            if mode.is_target_verify():
+                step = verify_step(forward_batch, table)
+            elif mode.is_decode():
+                assert self.drafts is not None
+                step = draft_step(forward_batch, table, self.drafts)
+            else:
+                step = draft_extend_step(forward_batch)
+            self.init_forward_metadata(step.batch)
+        self._prepared_step = (weakref.ref(forward_batch), layer.layer_id, step)
+        return step
+
+    def _run(self, step: DraftStep, q: Any, k: Any, v: Any, layer: Any, **kwargs: Any) -> torch.Tensor:
+        run = self.forward_extend if step.extends else self.forward_decode
+        with self._reading(step.table):
+            return run(q, k, v, layer, step.batch, **kwargs)
+
+    @contextmanager
+    def _reading(self, table: TokenTable | None) -> Iterator[None]:
+        """Where a step's rows are its own, the forward finds them in place of the request pool's."""
+        pool = self.req_to_token_pool
+        self.req_to_token_pool = pool if table is None else table
+        try:
+            yield
+        finally:
+            self.req_to_token_pool = pool
 
     def support_triton(self) -> bool:
         """Whether the host may launch its Triton kernels beside this backend."""

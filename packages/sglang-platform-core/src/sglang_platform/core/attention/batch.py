@@ -15,24 +15,29 @@ if TYPE_CHECKING:
 
 
 class ForwardMode(enum.Enum):
-    """What the batch computes: new prompt tokens (EXTEND), one token per request (DECODE), both (MIXED), nothing."""
+    """What the batch computes: new prompt tokens (EXTEND), one token per request (DECODE), both (MIXED), draft tokens
+    (TARGET_VERIFY), nothing."""
 
     EXTEND = enum.auto()
     DECODE = enum.auto()
     MIXED = enum.auto()
     IDLE = enum.auto()
+    TARGET_VERIFY = enum.auto()
 
     def is_decode(self) -> bool:
         return self is ForwardMode.DECODE
 
     def is_extend(self) -> bool:
-        return self in (ForwardMode.EXTEND, ForwardMode.MIXED)
+        return self in (ForwardMode.EXTEND, ForwardMode.MIXED, ForwardMode.TARGET_VERIFY)
 
     def is_mixed(self) -> bool:
         return self is ForwardMode.MIXED
 
     def is_idle(self) -> bool:
         return self is ForwardMode.IDLE
+
+    def is_target_verify(self) -> bool:
+        return self is ForwardMode.TARGET_VERIFY
 
 
 @dataclass
@@ -66,6 +71,8 @@ class ForwardBatch:
     - `seq_lens` int64 [B]: tokens in the cache after this step, the new ones included; `seq_lens_cpu` the same on
       the host, `seq_lens_sum` their sum.
     - `out_cache_loc` int64 [T]: the slots that the new tokens' K and V go to.
+    - target verify: `seq_lens` is the prefix, and `spec_info` says how many drafts follow it and who sees whom
+      (`core.attention.speculative`).
     - extend only: `extend_prefix_lens`, `extend_seq_lens` int [B]: cached tokens before, and new tokens, per request.
     """
 
@@ -83,4 +90,5 @@ class ForwardBatch:
     extend_prefix_lens_cpu: list[int] | None = None
     extend_seq_lens_cpu: list[int] | None = None
     encoder_lens: torch.Tensor | None = None
+    spec_info: Any = None
     extra: dict[str, Any] = field(default_factory=dict)

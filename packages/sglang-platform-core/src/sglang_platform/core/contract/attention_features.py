@@ -118,6 +118,11 @@ _ROWS = (
         otherwise="the suite lays out no second sequence",
     ),
     AttentionFeature(
+        name="draft_tree",
+        means="draft tokens against the prefix of their request, and each other as `spec_info.custom_mask` says",
+        otherwise="features.ngram_drafts and kits.attention; `AttentionBackend.forward_verify` serves every backend",
+    ),
+    AttentionFeature(
         name="mla",
         means="latent attention in the absorbed form: all query heads share one row, whose first part is the values",
         check="mla_attention",

@@ -8,7 +8,6 @@ one ContractError. Private names are free; older names are served (`contract.bri
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import sys
 from typing import Any
@@ -35,6 +34,7 @@ from sglang_platform.core.contract.signatures import (
 from sglang_platform.core.contract.source import place_of
 from sglang_platform.core.contract.values import value_problem
 from sglang_platform.core.errors import ContractError
+from sglang_platform.core.spelling import nearest
 
 __all__ = ["check_class"]
 
@@ -163,10 +163,8 @@ def _unknown(cls: type, name: str, members: dict[str, Member]) -> str:
             return f"{text} here: it belongs to {other.__name__}, and nothing calls it on {cls.__name__}"
     usable = [n for n in members if not n.startswith("_")]
     older = {row.old: row.new for row in older_names() if row.member in members}
-    near = difflib.get_close_matches(name, [*usable, *older], n=1, cutoff=0.6)
-    if not near:
-        return text
-    return f"{text}, did you mean {older.get(near[0], near[0])}?"
+    meant = nearest(name, [*usable, *older])
+    return text if meant is None else f"{text}, did you mean {older.get(meant, meant)}?"
 
 
 def _unreachable(cls: type, members: dict[str, Member]) -> list[str]:

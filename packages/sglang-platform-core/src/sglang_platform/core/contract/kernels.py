@@ -18,7 +18,8 @@ class KernelTarget:
 
     name: the compiler's name, unique among a platform's targets. backend: Triton's backend that compiles for it. arch:
     how that backend is told the architecture. warp: lanes that run together. shared: bytes of shared memory that one
-    program may use. processors: how many programs' worth of hardware the usual product has.
+    program may use. processors: how many programs' worth of hardware the usual product has. e4m3: which of torch's two
+    e4m3 types a cache is given there.
     """
 
     name: str
@@ -27,6 +28,7 @@ class KernelTarget:
     warp: int
     shared: int
     processors: int
+    e4m3: str = "float8_e4m3fn"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +69,8 @@ class KernelDeclaration:
         suite has for the family that `check` names.
     limits: by the name of each jitted function that the launches reach.
     targets: the architectures it is written for.
-    fp8_formats: the 8-bit float types it stores or reads, by torch's names; checks draw from these, and
-        the suite's launches use the first.
+    fp8_formats: the 8-bit float types it stores or reads, by torch's names; checks draw from these, and the suite's
+        launches for a target use its `e4m3`, or the first where that is not among them.
     exclusions: `"<target>"` or `"<target>/<launch>"`, with the reason why it is not compiled there.
     """
 

@@ -2,8 +2,8 @@
 
 Names, parameters and defaults follow SGLang 0.5.23 (`sglang.srt.platforms.interface`). Core's own additions,
 which the host adapter carries in by hook: `finalize_server_args`, `stub_modules`, `get_attention_backends`,
-`get_token_bitmask_fn`, `get_default_lora_backend`, `get_state_kernels`, and the declarations that the conformance suite
-reads.
+`get_token_bitmask_fn`, `get_default_lora_backend`, `get_state_kernels`, `get_host_memory_cls`, `get_memory_saver_cls`,
+`get_transfer_engine_cls`, and the declarations that the conformance suite reads.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = ["SRTPlatform"]
+
+_INDUCTOR_DEVICES = ("cpu", "cuda", "mps", "mtia", "tpu", "xpu")
+"""Of torch 2.13 (`torch/_inductor/codegen/common.py`, `init_backend_registration`)."""
 
 
 class SRTPlatform(DeviceMixin):
@@ -121,6 +124,24 @@ class SRTPlatform(DeviceMixin):
         """The allocator the host uses when `page_size` is above 1. None is the host's own."""
         return None
 
+    def get_host_memory_cls(self) -> type | None:
+        """How memory of the host is had and copied for this device, a `HostMemory`: for the hierarchical
+        cache, which keeps evicted keys and values there. None is core's own: torch's page-locked memory where
+        `is_pin_memory_available()`, plain copies on the current stream."""
+        return None
+
+    def get_memory_saver_cls(self) -> type | None:
+        """How device memory is given back while the engine stands by (`--enable-memory-saver`), a
+        `core.memory.memory_saver.MemorySaver`. None is core's own, which empties the storage of every tensor and
+        allocates it again: at another address, so graphs are captured anew."""
+        return None
+
+    def get_transfer_engine_cls(self) -> type | None:
+        """What carries keys and values from an engine that prefills to one that decodes, a
+        `core.distributed.transfer_engine.TransferEngine`. None is core's own, which copies to the host and sends over
+        TCP."""
+        return None
+
     # Graphs and compilation
 
     def get_graph_runner_cls(self) -> type | None:
@@ -134,8 +155,9 @@ class SRTPlatform(DeviceMixin):
         return None
 
     def get_full_graph_backend_cls(self) -> type | None:
-        """The backend with which the host's own decode runner captures whole graphs (host 0.5.21 and
-        later)."""
+        """The backend with which graph runners of the host's own capture whole graphs: `FullGraphBackend`.
+
+        They are those of a draft model; the target's is `get_graph_runner_cls()` (host 0.5.21 and later)."""
         return None
 
     def get_piecewise_backend_cls(self) -> type | None:
@@ -149,9 +171,13 @@ class SRTPlatform(DeviceMixin):
         return None
 
     def get_compile_backend(self, mode: str | None = None) -> str:
-        """The `torch.compile` backend; `mode` is the host's hint on what it compiles, e.g.
-        `"npugraph_ex"`."""
-        return "inductor"
+        """The `torch.compile` backend; `mode` is the host's hint on what it compiles, e.g. `"npugraph_ex"`.
+
+        The host compiles small functions of its sampler: one request with a repetition penalty calls for it. So the
+        default is `"inductor"` for the device types that torch's inductor generates code for, and `"eager"` for any
+        other, where inductor would end the server.
+        """
+        return "inductor" if self.device_type in _INDUCTOR_DEVICES else "eager"
 
     def get_dispatch_key_name(self) -> str:
         """Which `forward_<key>` of the host's multi-platform operators runs on an out-of-tree platform.
@@ -233,7 +259,8 @@ class SRTPlatform(DeviceMixin):
     def get_speculative_graph_runner_cls(self, algorithm: str, phase: str) -> type | None:
         """The runner that captures the draft model; `phase` is `"draft_decode"` or `"draft_extend"`.
 
-        None runs that phase without a graph. Asked only where `capabilities.graph_capture` is True.
+        None: the host's own runner, with the graphs of `get_full_graph_backend_cls()`; without a graph where that is
+        None too. Asked only where `capabilities.graph_capture` is True.
         """
         return None
 

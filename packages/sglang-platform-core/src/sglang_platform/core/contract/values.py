@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from sglang_platform.core.contract.attention_features import FEATURES
 from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.contract.types import PlatformEnum
+from sglang_platform.core.spelling import nearest
 
 __all__ = ["value_problem"]
 
@@ -63,8 +63,8 @@ def _word_of(words: Callable[[], Iterable[str]]) -> Callable[[Any], str | None]:
         known = sorted(words())
         if entry in known:
             return None
-        near = difflib.get_close_matches(str(entry), known, n=1)
-        hint = f", did you mean {near[0]!r}?" if near else ""
+        meant = nearest(str(entry), known)
+        hint = f", did you mean {meant!r}?" if meant else ""
         return f"{entry!r}, which is none of {', '.join(known)}{hint}"
 
     return check

@@ -19,8 +19,17 @@ COLLECTIVES = (
     "reduce_scatter_tensor",
     "gather",
     "broadcast",
+    "all_to_all_single",
+    "all_gatherv",
+    "reduce_scatterv",
+    "send",
+    "recv",
 )
-"""The collectives that the host's groups hand to a communicator which has them; the host carries the others itself."""
+"""The collectives that the host's groups hand to a communicator which has them; the host carries the others itself.
+
+They are those that SGLang's layers, models and schedulers call on a group, in its words. What a pipeline stage hands to
+the next goes past a group (`torch.distributed.isend`, `irecv`), through the process group of the device's backend.
+"""
 
 
 class DeviceCommunicator:
@@ -35,6 +44,15 @@ class DeviceCommunicator:
     - `reduce_scatter_tensor(output, input_)`: the sum, of which this rank keeps its share of dimension 0.
     - `gather(input_, dst=0, dim=-1)`: concatenated on rank `dst` of the group, None on the others.
     - `broadcast(input_, src=0)`: rank `src`'s tensor, in place; returns it.
+    - `all_to_all_single(output, input_)`: part i of dimension 0 of `input_` goes to rank i; equal parts.
+    - `all_gatherv(input_, sizes=None, output=None)`: as `all_gather` along dimension 0, with `sizes[r]` rows from rank
+      r; returns `output`, made where it is None.
+    - `reduce_scatterv(input_, output=None, sizes=None)`: the sum, of which rank r keeps `sizes[r]` rows; returns them.
+    - `send(tensor, dst=None)`, `recv(size, dtype, src=None)`: one tensor from rank to rank of the group, by default to
+      the next and from the one before, in a circle; `recv` returns a new tensor of the communicator's device.
+
+    `all_gatherv` and `reduce_scatterv` are made of `torch.distributed` where a communicator has none: the host has them
+    for its own NCCL wrapper only.
     """
 
     disabled: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -70,3 +71,84 @@ class TorchGroupCommunicator(DeviceCommunicator):
         group = self._group(input_)
         dist.broadcast(input_, src=dist.get_global_rank(group, src), group=group)
         return input_
+
+    def all_to_all_single(self, output: torch.Tensor, input_: torch.Tensor) -> None:
+        """Part i of dimension 0 of `input_` goes to rank i of the group; the parts are equal."""
+        dist.all_to_all_single(output, input_.contiguous(), group=self._group(input_))
+
+    def all_gatherv(
+        self, input_: torch.Tensor, sizes: Sequence[int] | None = None, output: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The ranks' rows one after another, `sizes[r]` of them from rank r; all alike where `sizes` is None.
+
+        Raises ValueError where `input_` or `output` has another number of rows than `sizes` says.
+        """
+        group = self._group(input_)
+        ranks, rank = dist.get_world_size(group), dist.get_rank(group)
+        sizes = [input_.shape[0]] * ranks if sizes is None else list(sizes)
+        _expect_rows("all_gatherv", input_, sizes[rank])
+        if output is None:
+            output = input_.new_empty((sum(sizes), *input_.shape[1:]))
+        _expect_rows("all_gatherv", output, sum(sizes))
+        if len(set(sizes)) == 1:
+            self.all_gather_into_tensor(output, input_)
+            return output
+        # Not every backend gathers unequal parts: each rank's rows are padded to the longest.
+        longest = max(sizes)
+        mine = input_.new_zeros((longest, *input_.shape[1:]))
+        mine[: sizes[rank]] = input_
+        gathered = input_.new_empty((ranks * longest, *input_.shape[1:]))
+        self.all_gather_into_tensor(gathered, mine)
+        start = 0
+        for r, size in enumerate(sizes):
+            output[start : start + size] = gathered[r * longest : r * longest + size]
+            start += size
+        return output
+
+    def reduce_scatterv(
+        self, input_: torch.Tensor, output: torch.Tensor | None = None, sizes: Sequence[int] | None = None
+    ) -> torch.Tensor:
+        """The sum over ranks; rank r keeps `sizes[r]` rows of it, equal shares where `sizes` is None.
+
+        Raises ValueError where `input_` or `output` has another number of rows than `sizes` says.
+        """
+        group = self._group(input_)
+        ranks, rank = dist.get_world_size(group), dist.get_rank(group)
+        if sizes is None:
+            sizes = [input_.shape[0] // ranks] * ranks
+        _expect_rows("reduce_scatterv", input_, sum(sizes))
+        if output is None:
+            output = input_.new_empty((sizes[rank], *input_.shape[1:]))
+        _expect_rows("reduce_scatterv", output, sizes[rank])
+        if len(set(sizes)) == 1:
+            self.reduce_scatter_tensor(output, input_)
+            return output
+        summed = self.all_reduce(input_.clone(memory_format=torch.contiguous_format))
+        start = sum(sizes[:rank])
+        output.copy_(summed[start : start + sizes[rank]])
+        return output
+
+    def send(self, tensor: torch.Tensor, dst: int | None = None) -> None:
+        """`tensor` to rank `dst` of the group, by default the next one."""
+        group = self._group(tensor)
+        dist.send(tensor.contiguous(), self._peer(group, dst, 1), group=group)
+
+    def recv(self, size: Sequence[int], dtype: torch.dtype, src: int | None = None) -> torch.Tensor:
+        """A new tensor on the communicator's device (the CPU where it has none) from rank `src`, by default the one
+        before."""
+        tensor = torch.empty(tuple(size), dtype=dtype, device=self.device)
+        group = self._group(tensor)
+        dist.recv(tensor, self._peer(group, src, -1), group=group)
+        return tensor
+
+    @staticmethod
+    def _peer(group: Any, named: int | None, step: int) -> int:
+        if named is None:
+            named = (dist.get_rank(group) + step) % dist.get_world_size(group)
+        peer: int = dist.get_global_rank(group, named)
+        return peer
+
+
+def _expect_rows(what: str, tensor: torch.Tensor, rows: int) -> None:
+    if tensor.shape[0] != rows:
+        raise ValueError(f"{what}() was given {tensor.shape[0]} rows where the sizes say {rows}")

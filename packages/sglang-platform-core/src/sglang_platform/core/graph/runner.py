@@ -9,16 +9,23 @@ read and write only the reserved slot 0.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sglang_platform.core.attention.batch import ForwardBatch, ForwardMode
+from sglang_platform.core.attention.speculative import tree_mask
+from sglang_platform.core.counters import counter
+from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.graph.stage import StageInputs
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CapturedBatch", "DecodeInputs", "Graph", "GraphRunner"]
+__all__ = ["CapturedBatch", "DecodeInputs", "Drafts", "Graph", "GraphRunner"]
+
+
+_without = counter("graph.without_graph")
 
 
 class Graph(Protocol):
@@ -27,44 +34,66 @@ class Graph(Protocol):
     def replay(self) -> None: ...
 
 
-class DecodeInputs:
-    """The static input buffers that all buckets share; a bucket of `n` sees the first `n` rows.
+class Drafts(NamedTuple):
+    """What a batch that verifies draft tokens says of them, in the fields of the host's `spec_info`.
 
-    `input_ids`, `req_pool_indices`, `seq_lens`, `out_cache_loc`, `positions`: int64 [max_bs];
-    `mrope_positions`: int64 [3, max_bs].
+    draft_token_num: tokens per request. custom_mask: bool [B * n * n], who sees whom; None where they are chains.
     """
 
-    def __init__(self, max_bs: int, seq_len_fill_value: int, device: Any) -> None:
+    draft_token_num: int
+    custom_mask: torch.Tensor | None = None
+    topk: int = -1
+
+
+class DecodeInputs:
+    """The static input buffers that all buckets share; a bucket of `b` sees the first `b` rows.
+
+    `req_pool_indices`, `seq_lens`: int64 [max_bs]; `input_ids`, `out_cache_loc`, `positions`: int64 [max_bs * tokens];
+    `mrope_positions`: int64 [3, max_bs * tokens]; `tree`: bool [max_bs, tokens, tokens] where drafts form trees.
+    """
+
+    def __init__(
+        self, max_bs: int, seq_len_fill_value: int, device: Any, *, tokens: int = 1, trees: bool = False
+    ) -> None:
         import torch
 
         def zeros(*shape: int) -> torch.Tensor:
             return torch.zeros(shape, dtype=torch.int64, device=device)
 
         self.seq_len_fill_value = seq_len_fill_value
-        self.input_ids = zeros(max_bs)
+        self.tokens = tokens
+        self.input_ids = zeros(max_bs * tokens)
         self.req_pool_indices = zeros(max_bs)
         self.seq_lens = torch.full((max_bs,), seq_len_fill_value, dtype=torch.int64, device=device)
-        self.out_cache_loc = zeros(max_bs)
-        self.positions = zeros(max_bs)
-        self.mrope_positions = zeros(3, max_bs)
+        self.out_cache_loc = zeros(max_bs * tokens)
+        self.positions = zeros(max_bs * tokens)
+        self.mrope_positions = zeros(3, max_bs * tokens)
+        self._alone = torch.eye(tokens, dtype=torch.bool, device=device) if trees else None
+        self.tree = None if self._alone is None else self._alone.repeat(max_bs, 1, 1)
 
     def load(self, forward_batch: Any, bucket: int) -> None:
         """Copy a live batch of B <= `bucket` rows in and neutralise rows B to `bucket`."""
         n = forward_batch.batch_size
-        self.input_ids[:n].copy_(forward_batch.input_ids)
+        t = n * self.tokens
+        self.input_ids[:t].copy_(forward_batch.input_ids)
         self.req_pool_indices[:n].copy_(forward_batch.req_pool_indices)
         self.seq_lens[:n].copy_(forward_batch.seq_lens)
-        self.out_cache_loc[:n].copy_(forward_batch.out_cache_loc)
-        self.positions[:n].copy_(forward_batch.positions)
+        self.out_cache_loc[:t].copy_(forward_batch.out_cache_loc)
+        self.positions[:t].copy_(forward_batch.positions)
         mrope = getattr(forward_batch, "mrope_positions", None)
         if mrope is not None:
-            self.mrope_positions[:, :n].copy_(mrope)
+            self.mrope_positions[:, :t].copy_(mrope)
+        mask = None if self.tree is None else tree_mask(forward_batch)
+        if self.tree is not None and mask is not None:
+            self.tree[:n].copy_(mask)
         if n < bucket:
-            self.input_ids[n:bucket].zero_()
+            self.input_ids[t : bucket * self.tokens].zero_()
             self.req_pool_indices[n:bucket].zero_()
             self.seq_lens[n:bucket].fill_(self.seq_len_fill_value)
-            self.out_cache_loc[n:bucket].zero_()
-            self.positions[n:bucket].zero_()
+            self.out_cache_loc[t : bucket * self.tokens].zero_()
+            self.positions[t : bucket * self.tokens].zero_()
+            if self.tree is not None:
+                self.tree[n:bucket] = self._alone
 
     def clear(self) -> None:
         """Make every row a padded one."""
@@ -72,6 +101,14 @@ class DecodeInputs:
             buffer.zero_()
         self.mrope_positions.zero_()
         self.seq_lens.fill_(self.seq_len_fill_value)
+        if self.tree is not None:
+            self.tree[:] = self._alone
+
+    def drafts(self, bucket: int) -> Drafts:
+        """What a static batch of this bucket says of its draft tokens."""
+        if self.tree is None:
+            return Drafts(self.tokens, topk=1)
+        return Drafts(self.tokens, self.tree[:bucket].view(-1))
 
 
 class CapturedBatch(NamedTuple):
@@ -83,7 +120,8 @@ class CapturedBatch(NamedTuple):
 
 
 class GraphRunner:
-    """Captures one graph per batch-size bucket and replays it for decode steps.
+    """Captures one graph per batch-size bucket and replays it for decode steps, or for the steps that verify drafts
+    where the host decodes speculatively.
 
     The host builds it once per worker after the weights are loaded, asks `can_run_graph(batch)` for each decode step,
     and calls `execute(batch)` when that says yes. `capture_bs` lists the buckets, `bs` is the bucket last replayed.
@@ -100,8 +138,12 @@ class GraphRunner:
         self.max_bs = self.capture_bs[-1]
         self.bs = 0
         backend = model_runner.attn_backend
-        backend.init_cuda_graph_state(self.max_bs, self.max_bs)
-        self.inputs = DecodeInputs(self.max_bs, backend.get_cuda_graph_seq_len_fill_value(), self.device)
+        self.drafts, trees = self._drafts()
+        tokens = self.drafts or 1
+        backend.init_cuda_graph_state(self.max_bs, self.max_bs * tokens)
+        fill = backend.get_cuda_graph_seq_len_fill_value()
+        self.inputs = DecodeInputs(self.max_bs, fill, self.device, tokens=tokens, trees=trees)
+        self.stage = StageInputs(self._stage_buffers())
         self.captured: dict[int, CapturedBatch] = {}
         self.capture()
 
@@ -129,18 +171,48 @@ class GraphRunner:
             self.captured[bucket] = CapturedBatch(graph, batch, output)
 
     def can_run_graph(self, forward_batch: Any) -> bool:
-        """Whether `execute` can serve this decode batch: it must fit the largest bucket."""
-        return bool(forward_batch.batch_size <= self.max_bs)
+        """Whether `execute` can serve this batch: of the captured mode, and no larger than the largest bucket."""
+        return bool(self._captures(forward_batch.forward_mode) and forward_batch.batch_size <= self.max_bs)
+
+    def load_batch(self, forward_batch: Any, pp_proxy_tensors: Any = None) -> None:
+        """The host's announcement of a batch that it is going to execute. `execute` loads it."""
 
     def execute(self, forward_batch: Any, pp_proxy_tensors: Any = None) -> Any:
-        """Replay the smallest bucket that holds the batch and return the first B rows of its output."""
+        """Replay the smallest bucket that holds the batch and return the first B rows of its output.
+
+        `pp_proxy_tensors` is what the pipeline stage before handed over: its `tensors`, by name, are [B, ...]. Where
+        they are not those of the capture, the step runs without its graph. The answer of a stage that is not the
+        last is what it hands on; it stays valid until the next step.
+        """
         n = forward_batch.batch_size
         self.bs = self.capture_bs[bisect.bisect_left(self.capture_bs, n)]
         captured = self.captured[self.bs]
+        received = {} if pp_proxy_tensors is None else pp_proxy_tensors.tensors
         self.inputs.load(forward_batch, self.bs)
+        if not self.stage.fits(received):
+            return self._without_graph(forward_batch, received, captured.forward_batch)
+        self.stage.load(received, self.bs)
         self._prepare(captured.forward_batch, in_capture=False)
         captured.graph.replay()
-        return self._take(captured.output, n)
+        return self._take(captured.output, n * self.inputs.tokens)
+
+    def _without_graph(self, forward_batch: Any, received: Mapping[str, Any], static_batch: Any) -> Any:
+        """One step by the model itself, on the static inputs and buffers made for what was received."""
+        if not received:
+            raise PlatformError(
+                f"{type(self).__name__}: a decode step of a later pipeline stage came without its tensors",
+                why=f"the capture reads {sorted(self.stage.buffers)}, which the stage before hands over",
+                fix="pass pp_proxy_tensors to execute(), or serve without graphs (--disable-cuda-graph)",
+            )
+        _without.add()
+        captured_for, self.stage = self.stage, StageInputs.like(received, self.bs)
+        try:
+            self.stage.load(received, self.bs)
+            self._prepare(static_batch, in_capture=False)
+            rows = forward_batch.batch_size * self.inputs.tokens
+            return self._take(self._run_model(static_batch), rows)
+        finally:
+            self.stage = captured_for
 
     def clear_states(self) -> None:
         """Zero what recurrent layers keep for all requests, as it is before the first: each run of such a model
@@ -149,6 +221,9 @@ class GraphRunner:
         if pool is not None:
             for state in (*pool.mamba_cache.conv, pool.mamba_cache.temporal):
                 state.zero_()
+
+    def _captures(self, mode: Any) -> bool:
+        return bool(mode.is_target_verify() if self.drafts else mode.is_decode())
 
     def _prepare(self, forward_batch: Any, *, in_capture: bool) -> None:
         self.model_runner.attn_backend.init_forward_metadata_out_graph(forward_batch, in_capture=in_capture)
@@ -159,26 +234,38 @@ class GraphRunner:
         """The buckets to capture."""
         return list(self.model_runner.graph_batch_sizes)
 
+    def _stage_buffers(self) -> Mapping[str, torch.Tensor]:
+        """Buffers of `max_bs` rows for what an earlier pipeline stage hands over; none on a first or only stage."""
+        return {}
+
+    def _drafts(self) -> tuple[int, bool]:
+        """How many draft tokens each request of a captured batch verifies, 0 where it decodes; whether they may form
+        a tree."""
+        return 0, False
+
     def _static_batch(self, bucket: int) -> Any:
-        """A decode batch of `bucket` rows that lives in the static inputs."""
-        inputs = self.inputs
+        """A batch of `bucket` rows that lives in the static inputs."""
+        inputs, t = self.inputs, bucket * self.inputs.tokens
         return ForwardBatch(
-            forward_mode=ForwardMode.DECODE,
+            forward_mode=ForwardMode.TARGET_VERIFY if self.drafts else ForwardMode.DECODE,
             batch_size=bucket,
-            input_ids=inputs.input_ids[:bucket],
-            positions=inputs.positions[:bucket],
+            input_ids=inputs.input_ids[:t],
+            positions=inputs.positions[:t],
             req_pool_indices=inputs.req_pool_indices[:bucket],
             seq_lens=inputs.seq_lens[:bucket],
-            out_cache_loc=inputs.out_cache_loc[:bucket],
+            out_cache_loc=inputs.out_cache_loc[:t],
+            spec_info=inputs.drafts(bucket) if self.drafts else None,
         )
 
     def _run_model(self, forward_batch: Any) -> Any:
-        """The model's forward on a static batch, metadata recorded with it."""
+        """The model's forward on a static batch and the static inputs of its stage, metadata recorded with it."""
         self.model_runner.attn_backend.init_forward_metadata_in_graph(forward_batch)
+        handed_over = self.stage.rows(forward_batch.batch_size)
+        more = {"pp_proxy_tensors": handed_over} if handed_over else {}
         return self.model_runner.model.forward(
-            forward_batch.input_ids, forward_batch.positions, forward_batch
+            forward_batch.input_ids, forward_batch.positions, forward_batch, **more
         )
 
     def _take(self, output: Any, n: int) -> Any:
-        """The first `n` rows of a captured output."""
+        """The first `n` rows of a captured output, a row for each token."""
         return output[:n]

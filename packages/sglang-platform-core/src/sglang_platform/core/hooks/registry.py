@@ -15,7 +15,8 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from sglang_platform.core.errors import HookError, PluginOrigin
 from sglang_platform.core.hooks.patching.engine import HookEngine
@@ -32,8 +33,10 @@ __all__ = [
     "current_source",
     "plugin_hook",
     "plugin_source",
+    "with_source_of_now",
 ]
 
+_P = ParamSpec("_P")
 _Hook = TypeVar("_Hook", bound=Callable[..., Any])
 
 _engine = HookEngine()
@@ -41,7 +44,7 @@ _source: contextvars.ContextVar[PluginOrigin | None] = contextvars.ContextVar("h
 
 
 @contextmanager
-def plugin_source(origin: PluginOrigin) -> Iterator[None]:
+def plugin_source(origin: PluginOrigin | None) -> Iterator[None]:
     """Hooks registered inside belong to this plugin. `load_plugins()` puts it around each plugin's run."""
     token = _source.set(origin)
     try:
@@ -53,6 +56,18 @@ def plugin_source(origin: PluginOrigin) -> Iterator[None]:
 def current_source() -> PluginOrigin | None:
     """The plugin that is being run, by core or by a host's own loader; None outside of both."""
     return _source.get() or plugin_run_by_host()
+
+
+def with_source_of_now(call: Callable[_P, None]) -> Callable[_P, None]:
+    """`call` for later, on behalf of the plugin that is being run now: hooks registered in it are that plugin's."""
+    origin = current_source()
+
+    @wraps(call)
+    def made_later(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        with plugin_source(origin):
+            call(*args, **kwargs)
+
+    return made_later
 
 
 class HookRegistry:

@@ -11,49 +11,5 @@
     page_arithmetic.py  slots of an extend and of a decode step
 
 All of it runs without SGLang, on any torch device. In the host each class is re-based on the host's of the
-same name. Importing this package does not import torch; a name does when it is first touched.
+same name. The classes are public names of `sglang_platform.core`, where they are bound on first use.
 """
-
-from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from sglang_platform.core.memory.allocator import TokenToKVPoolAllocator
-    from sglang_platform.core.memory.dsa import DSATokenToKVPool
-    from sglang_platform.core.memory.mha import MHATokenToKVPool
-    from sglang_platform.core.memory.mla import MLATokenToKVPool
-    from sglang_platform.core.memory.paged import PagedTokenToKVPoolAllocator
-    from sglang_platform.core.memory.req_to_token import ReqToTokenPool
-
-__all__ = [
-    "DSATokenToKVPool",
-    "MHATokenToKVPool",
-    "MLATokenToKVPool",
-    "PagedTokenToKVPoolAllocator",
-    "ReqToTokenPool",
-    "TokenToKVPoolAllocator",
-]
-
-_HOME = {
-    "DSATokenToKVPool": "dsa",
-    "MHATokenToKVPool": "mha",
-    "MLATokenToKVPool": "mla",
-    "PagedTokenToKVPoolAllocator": "paged",
-    "ReqToTokenPool": "req_to_token",
-    "TokenToKVPoolAllocator": "allocator",
-}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})

@@ -7,7 +7,6 @@ platform's own. Each answer is logged once, with its reason.
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import Final
 
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.host import active_host
+from sglang_platform.core.spelling import nearest
 
 __all__ = ["PARTS", "PARTS_VARIABLE", "Choice", "HostAlways", "HostIfImportable", "Own", "PartsRule", "Rule"]
 
@@ -121,10 +121,10 @@ def _asked(part: str) -> str:
 
 
 def _unreadable(setting: str, entry: str, word: str) -> PlatformError:
-    near = difflib.get_close_matches(word, (*PARTS, *_WHO), n=1)
+    meant = nearest(word, (*PARTS, *_WHO))
     return PlatformError(
         f"{PARTS_VARIABLE}={setting} cannot be read at {entry!r}",
         why=f"{word!r} is neither a part ({', '.join(PARTS)}) nor one of {', '.join(_WHO)}",
-        fix=(f"did you mean {near[0]!r}? " if near else "")
+        fix=(f"did you mean {meant!r}? " if meant else "")
         + "write own, host or auto for all parts, or part=own for one, separated by commas",
     )

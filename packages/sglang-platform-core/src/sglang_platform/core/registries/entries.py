@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from sglang_platform.core.errors import PlatformError, PluginOrigin
-from sglang_platform.core.hooks.registry import current_source
+from sglang_platform.core.hooks.registry import current_source, with_source_of_now
 
-__all__ = ["Entries", "Entry", "RegistryError"]
+__all__ = ["Entries", "Entry", "RegistryError", "withdraw"]
 
 T = TypeVar("T")
 
@@ -35,12 +35,14 @@ class Entries(Generic[T]):
     Registering an id again with an equal part does nothing; with another part it is an error that names both plugins.
     """
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, what: str, changed: Callable[[], None] = lambda: None) -> None:
+        """`changed()` is called after each change, before those who wait for the first entry."""
+        self.what, self._changed = what, changed
         self._lock = threading.Lock()
         self._by_id: dict[str, Entry[T]] = {}
         self._ordered: tuple[Entry[T], ...] = ()
         self._waiting: list[Callable[[], None]] = []
+        _all.append(self)
 
     def add(self, id: str, part: T, priority: int = 0) -> None:
         """Raises RegistryError where `id` is no non-empty str, or another part has it."""
@@ -58,18 +60,19 @@ class Entries(Generic[T]):
                     why=f"{held.origin or 'no plugin'} registered {held.part!r} with priority {held.priority} before",
                     fix="give each its own id",
                 )
-            self._by_id[id] = entry
-            self._ordered = tuple(sorted(self._by_id.values(), key=lambda one: (one.priority, one.id)))
+            self._keep({**self._by_id, id: entry})
             waiting, self._waiting = self._waiting, []
+        self._changed()
         for call in waiting:
             call()
 
     def remove(self, id: str) -> bool:
         """Forget the part; False where there is none of that id."""
-        with self._lock:
-            found = self._by_id.pop(id, None)
-            self._ordered = tuple(one for one in self._ordered if one.id != id)
-        return found is not None
+        return self._drop(lambda one: one.id == id)
+
+    def withdraw(self, origin: PluginOrigin) -> bool:
+        """Forget the parts of a plugin; False where it has none."""
+        return self._drop(lambda one: one.origin == origin)
 
     def get(self, id: str) -> Entry[T] | None:
         return self._by_id.get(id)
@@ -78,19 +81,32 @@ class Entries(Generic[T]):
         return tuple(sorted(self._by_id))
 
     def when_first_added(self, call: Callable[[], None]) -> None:
-        """Call `call()` once: now if there is an entry, else when the first one is added."""
+        """Call `call()` once: now if there is an entry, else when the first one is added, on behalf of the plugin that
+        asks and not of the one that brings the entry."""
         with self._lock:
             if not self._by_id:
-                self._waiting.append(call)
+                self._waiting.append(with_source_of_now(call))
                 return
         call()
 
     def clear(self) -> None:
         """Forget all parts, and who waits for the first. For tests."""
         with self._lock:
-            self._by_id.clear()
+            self._keep({})
             self._waiting.clear()
-            self._ordered = ()
+        self._changed()
+
+    def _drop(self, leaves: Callable[[Entry[T]], bool]) -> bool:
+        with self._lock:
+            kept = {id: one for id, one in self._by_id.items() if not leaves(one)}
+            found = len(kept) < len(self._by_id)
+            self._keep(kept)
+        self._changed()
+        return found
+
+    def _keep(self, entries: dict[str, Entry[T]]) -> None:
+        self._by_id = entries
+        self._ordered = tuple(sorted(entries.values(), key=lambda one: (one.priority, one.id)))
 
     def __iter__(self) -> Iterator[Entry[T]]:
         return iter(self._ordered)
@@ -104,3 +120,12 @@ class Entries(Generic[T]):
             {"id": one.id, "priority": one.priority, "plugin": str(one.origin) if one.origin else None}
             for one in self
         ]
+
+
+_all: list[Entries[Any]] = []
+
+
+def withdraw(origin: PluginOrigin) -> None:
+    """Forget what a plugin registered anywhere: one that failed half way."""
+    for entries in _all:
+        entries.withdraw(origin)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sglang_platform.core.hooks.registry import with_source_of_now
 from sglang_platform.core.registries.entries import Entries, RegistryError
 from sglang_platform.core.spelling import nearest
 
@@ -44,7 +45,6 @@ QUERIES = {
 
 _KNOWN = {**EVENTS, **QUERIES}
 
-listeners: Entries[Any] = Entries("lifecycle listener")
 _methods: dict[str, tuple[Callable[..., Any], ...]] = dict.fromkeys(_KNOWN, ())
 _hearers: list[Callable[[str], None]] = []
 
@@ -72,7 +72,6 @@ def register_forward_hook(name: str, obj: Any, priority: int = 100) -> None:
         )
     before = {event for event, methods in _methods.items() if methods}
     listeners.add(name, obj, priority)
-    _collect()
     for event in own:
         if event not in before:
             for hear in tuple(_hearers):
@@ -81,9 +80,7 @@ def register_forward_hook(name: str, obj: Any, priority: int = 100) -> None:
 
 def unregister_forward_hook(name: str) -> bool:
     """Forget the object; False where there is none of that name."""
-    found = listeners.remove(name)
-    _collect()
-    return found
+    return listeners.remove(name)
 
 
 def dispatch(event: str, *args: Any) -> None:
@@ -104,8 +101,9 @@ def query_collect(event: str, *args: Any) -> list[Any]:
 
 
 def when_heard(hear: Callable[[str], None]) -> None:
-    """Call `hear(event)` once for each event that some object implements, now or later. For the host adapter."""
-    _hearers.append(hear)
+    """Call `hear(event)` once for each event that some object implements, now or later, on behalf of the plugin that is
+    being run now. For the host adapter."""
+    _hearers.append(with_source_of_now(hear))
     for event, methods in _methods.items():
         if methods:
             hear(event)
@@ -115,7 +113,6 @@ def reset() -> None:
     """Forget all objects. For tests."""
     listeners.clear()
     _hearers.clear()
-    _collect()
 
 
 def _of(event: str, known: dict[str, str]) -> tuple[Callable[..., Any], ...]:
@@ -134,3 +131,6 @@ def _collect() -> None:
         _methods[event] = tuple(
             getattr(entry.part, event) for entry in listeners if hasattr(entry.part, event)
         )
+
+
+listeners: Entries[Any] = Entries("lifecycle listener", changed=_collect)

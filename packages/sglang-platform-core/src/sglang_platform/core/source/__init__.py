@@ -3,12 +3,13 @@
     search        finding a module as an import would        address       a module and a path of attributes in it
     environment   the modules that this environment has      tree          the modules of a folder or a wheel
     opening       a host or a plugin by name, folder, wheel  module        one module, parsed
-    reading       what a body binds, by statement            scope         what comes of that
+    reading       what a module or a class binds             scope         what comes of that
+    statements    reading a body, statement by statement
     namespaces    names bound by `:=`, globals(), setattr    conditions    what surely runs; guards of imports
     values        literals and constants                     lookup        following a name to its definition
     lazy          names that a `__getattr__` makes           imports       imports with their guards
     answers       exists, does not exist, or unsure          entry_points  where `pkg.mod:attribute` leads
-    signatures    parameters, kinds, differences
+    signatures    parameters, decorators
 
 What the source cannot tell is an answer of its own, `answers.Unsure`, with the reason.
 """

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from sglang_platform.core.source.values import dotted
 
-__all__ = ["TRY", "blocks_that_run", "decided", "guards_imports", "handles_import_errors", "suppresses"]
+__all__ = [
+    "TRY",
+    "TYPE_ALIAS",
+    "Where",
+    "blocks_that_run",
+    "decided",
+    "guards_imports",
+    "handles_import_errors",
+    "suppresses",
+]
 
 TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))
 """``try``, and since Python 3.11 the one with ``except*``, which has the same parts."""
+
+TYPE_ALIAS = getattr(ast, "TypeAlias", ())
+"""``type X = ...``, since Python 3.12."""
 
 _IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 
@@ -64,3 +77,11 @@ def suppresses(node: ast.With | ast.AsyncWith) -> tuple[bool, bool]:
             names = {(dotted(one) or ("",))[-1] for one in call.args}
             return True, bool(names & _IMPORT_ERRORS)
     return False, False
+
+
+class Where(NamedTuple):
+    """How surely a statement runs, and under which guard for imports."""
+
+    surely: bool = True
+    guarded: bool = False
+    fallback: bool = False

@@ -15,7 +15,7 @@ from sglang_platform.core.source.conditions import (
     suppresses,
 )
 from sglang_platform.core.source.module import parse
-from sglang_platform.core.source.reading import imported_module
+from sglang_platform.core.source.scope import imported_module
 
 __all__ = ["FromImport", "Imported", "ImportedNames", "imports_of"]
 

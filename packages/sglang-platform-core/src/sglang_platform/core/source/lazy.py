@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from sglang_platform.core.source.module import Module
-from sglang_platform.core.source.reading import imported_module
+from sglang_platform.core.source.scope import imported_module
 
 __all__ = ["lazy_origin", "may_make"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from sglang_platform.core.source.address import Address, nearest
@@ -12,11 +11,11 @@ from sglang_platform.core.source.answers import Absent, Answer, Definition, Unsu
 from sglang_platform.core.source.lazy import lazy_origin, may_make
 from sglang_platform.core.source.module import Module, Modules
 from sglang_platform.core.source.scope import Base, Binding, ClassScope, Scope
-from sglang_platform.core.source.values import dotted
 
-__all__ = ["Lookup"]
+__all__ = ["ADDS_NOTHING", "Lookup"]
 
-_ADDS_NOTHING = {"object", "abc.ABC", "typing.Generic", "typing.Protocol", "typing_extensions.Protocol"}
+ADDS_NOTHING = {"object", "abc.ABC", "typing.Generic", "typing.Protocol", "typing_extensions.Protocol"}
+"""Base classes that bring no method a class would inherit."""
 
 
 class Holder(NamedTuple):
@@ -100,7 +99,7 @@ class Lookup:
         A fallback counts only where the import that it stands in for cannot be found: a process that serves has the
         first. Even then what the fallback lacks the first may have.
         """
-        if len(address.path) == 1 and all(one.origin is None and _alias(one) is None for one in bindings):
+        if len(address.path) == 1 and all(one.origin is None and one.alias is None for one in bindings):
             return Definition(address, tuple(one.node for one in bindings if one.node is not None))
         preferred = [one for one in bindings if not one.fallback]
         answers = [self._alternative(module, address, one, seen) for one in preferred]
@@ -120,7 +119,7 @@ class Lookup:
         if isinstance(binding.node, ast.ClassDef) and rest_:
             scope = module.class_scope(binding.node)
             return self._in_class(Holder(module, here, scope, module.scope), rest, seen)
-        alias = _alias(binding)
+        alias = binding.alias
         if alias is not None and alias[0] != first:
             answer = self._find(Address(address.module, (*alias, *rest)), seen)
             if isinstance(answer, Definition):
@@ -221,7 +220,7 @@ class Lookup:
         if unsure is not None:
             return unsure
         why = f"{name} has no {first!r}" + (
-            ", only its instances do" if _set_on_instances(scope, first) else ""
+            ", only its instances do" if scope.is_set_on_instances(first) else ""
         )
         near = tuple(f"{name}.{one}" for one in nearest(first, scope.names))
         return Absent(why, near + close, name)
@@ -233,7 +232,7 @@ class Lookup:
         bindings = holder.scope.names[here.path[-1]]
         answers: list[Answer] = []
         for binding in bindings:
-            alias = _alias(binding)
+            alias = binding.alias
             if binding.origin is not None:
                 answers.append(self._imported(here, binding, rest, seen))
             elif rest and isinstance(binding.node, ast.ClassDef):
@@ -260,7 +259,7 @@ class Lookup:
         if base[0] in holder.around.names and holder.around is not module.scope:
             return self._find(Address(module.name, (*holder.name.path[:-1], *base, *path)), seen)
         foreign = self.foreign_name(module, base)
-        if foreign in _ADDS_NOTHING:
+        if foreign in ADDS_NOTHING:
             return Absent("")
         live = self._live(module, base, foreign)
         if live is not None:
@@ -294,39 +293,3 @@ class Lookup:
         if origin is None or self.modules.has(origin[0]):
             return None
         return ".".join((*(part for part in origin if part), *base[1:]))
-
-    def has_foreign_base(self, definition: Definition, seen: frozenset[Address] = frozenset()) -> bool:
-        """Does a class stand on one of another distribution, which may call its methods, or on an unknown one?"""
-        module, scope = self.module_of(definition), self.class_scope(definition)
-        if definition.address in seen or module is None or scope is None:
-            return True
-        for base in scope.bases:
-            if base is None:
-                return True
-            foreign = self.foreign_name(module, base)
-            if foreign is None:
-                found = self.find(Address(module.name, base))
-                if not isinstance(found, Definition) or self.has_foreign_base(
-                    found, seen | {definition.address}
-                ):
-                    return True
-            elif foreign not in _ADDS_NOTHING:
-                return True
-        return False
-
-
-def _alias(binding: Binding) -> tuple[str, ...] | None:
-    """The dotted name that a name is assigned; None where it is something else."""
-    node = binding.node
-    return dotted(node) if isinstance(node, ast.Name | ast.Attribute) else None
-
-
-def _set_on_instances(scope: ClassScope, attribute: str) -> bool:
-    """Does a method assign ``self.attribute``?"""
-
-    def stores() -> Iterator[bool]:
-        for node in ast.walk(scope.node):
-            if isinstance(node, ast.Attribute) and node.attr == attribute:
-                yield isinstance(node.ctx, ast.Store) and dotted(node.value) == ("self",)
-
-    return any(stores())

@@ -154,3 +154,17 @@ def _is_harmless(namespace: ast.Call, parent: ast.AST | None) -> bool:
         case ast.Call(func=ast.Name(id=name)):
             return name in _ONLY_LOOKS or name == "exec"
     return False
+
+
+def expressions(node: ast.stmt) -> Iterator[ast.expr]:
+    """The expressions that a statement itself evaluates, its inner statements left out."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield from (*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults))
+        return
+    for part in ast.iter_child_nodes(node):
+        if isinstance(part, ast.expr):
+            yield part
+        elif isinstance(part, ast.withitem):
+            yield part.context_expr
+        elif isinstance(part, ast.keyword):
+            yield part.value

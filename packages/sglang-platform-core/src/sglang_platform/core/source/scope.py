@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 from sglang_platform.core.source.values import dotted
 
-__all__ = ["Base", "Binding", "ClassScope", "DefinitionNode", "Scope", "Star", "is_accessory"]
+__all__ = [
+    "Base",
+    "Binding",
+    "ClassScope",
+    "DefinitionNode",
+    "Scope",
+    "Star",
+    "imported_module",
+    "is_accessory",
+]
 
 DefinitionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr
 """What a name is bound to: a `def`, a `class`, or the value assigned to it."""
@@ -27,6 +36,11 @@ class Binding(NamedTuple):
     """In a `try` that goes on where an import fails."""
     fallback: bool = False
     """In the handler for that."""
+
+    @property
+    def alias(self) -> tuple[str, ...] | None:
+        """The dotted name that the name is assigned; None where it is something else."""
+        return dotted(self.node) if isinstance(self.node, ast.Name | ast.Attribute) else None
 
 
 class Star(NamedTuple):
@@ -83,6 +97,14 @@ class ClassScope(Scope):
         self.only_adds_dunders = False
         """Open for nothing but a decorator that adds special methods."""
 
+    def is_set_on_instances(self, attribute: str) -> bool:
+        """Does a method assign ``self.attribute``?"""
+        return any(
+            isinstance(node.ctx, ast.Store) and dotted(node.value) == ("self",)
+            for node in ast.walk(self.node)
+            if isinstance(node, ast.Attribute) and node.attr == attribute
+        )
+
 
 def is_accessory(node: DefinitionNode | None) -> bool:
     """The setter of a property or the overload of a function, which nobody calls by its name."""
@@ -90,3 +112,11 @@ def is_accessory(node: DefinitionNode | None) -> bool:
         (dotted(one) or ("",))[-1] in ("setter", "getter", "deleter", "overload")
         for one in node.decorator_list
     )
+
+
+def imported_module(node: ast.ImportFrom, package: str) -> str:
+    """The absolute name of the module that a `from ... import` names, written in `package`."""
+    if not node.level:
+        return node.module or ""
+    above = package.split(".")
+    return ".".join([*above[: len(above) - node.level + 1], *([node.module] if node.module else [])])

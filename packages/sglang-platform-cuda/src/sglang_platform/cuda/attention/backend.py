@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from sglang_platform.core.portable.triton.attention import AttentionKernels, TritonAttentionBackend
+from sglang_platform.core.portable.triton.attention import TritonAttentionBackend
+from sglang_platform.core.portable.triton.attention_kernels import AttentionKernels
 from sglang_platform.cuda.kernels.decode import paged_decode
 from sglang_platform.cuda.kernels.dsa_index import index_logits
 from sglang_platform.cuda.kernels.extend import paged_extend
-from sglang_platform.cuda.kernels.launch_shapes import shapes_of
+from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
 
 __all__ = ["CudaAttentionBackend"]
 
@@ -15,5 +16,5 @@ class CudaAttentionBackend(TritonAttentionBackend):
     """Decode, extend and sparse attention on this package's kernels, which choose their shapes by architecture."""
 
     kernels = AttentionKernels(
-        decode=paged_decode, extend=paged_extend, index_logits=index_logits, shapes_of=shapes_of
+        decode=paged_decode, extend=paged_extend, index_logits=index_logits, shapes_of=ARCHITECTURES.shapes
     )

@@ -18,68 +18,15 @@ compute capability. 8-bit conversions: PTX ISA, cvt.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from sglang_platform.core.portable.triton.architecture import Architecture, ByHead, Launch
+from sglang_platform.core.portable.triton.wrappers.record import KernelRecord
 
-__all__ = ["CudaArchitecture", "CudaDecodeShape", "CudaExtendShape", "CudaIndexShape"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CudaDecodeShape:
-    """Tokens of a block, most query heads of a program, warps, pipeline stages, and the programs per processor that
-    splitting aims at."""
-
-    block_n: int
-    block_h: int
-    warps: int
-    stages: int
-    waves: int = 2
-
-    def options(self) -> dict[str, Any]:
-        """For the compiler."""
-        return {"num_warps": self.warps, "num_stages": self.stages}
+__all__ = ["CudaArchitecture"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CudaExtendShape:
-    """Queries and keys of a block, warps, pipeline stages."""
-
-    block_m: int
-    block_n: int
-    warps: int
-    stages: int
-
-    def options(self) -> dict[str, Any]:
-        """For the compiler."""
-        return {"num_warps": self.warps, "num_stages": self.stages}
-
-
-@dataclass(frozen=True, kw_only=True)
-class CudaIndexShape:
-    """Keys of a block, warps, pipeline stages."""
-
-    block_n: int
-    warps: int
-    stages: int
-
-    def options(self) -> dict[str, Any]:
-        """For the compiler."""
-        return {"num_warps": self.warps, "num_stages": self.stages}
-
-
-@dataclass(frozen=True, kw_only=True)
-class CudaArchitecture(Architecture):
-    """converts_fp8: the 8-bit formats that one instruction makes from float32, rounding to nearest even; others take
-    integer arithmetic. store, move: rows into a KV pool and within one. quantise: `elements` per warp, and the most
-    warps."""
+class CudaArchitecture(KernelRecord):
+    """A record of this package."""
 
     backend: str = "cuda"
     warp: int = 32
-    converts_fp8: tuple[str, ...]
-    store: Launch
-    move: Launch
-    quantise: Launch
-    decode: ByHead[CudaDecodeShape]
-    extend: ByHead[CudaExtendShape]
-    index: CudaIndexShape

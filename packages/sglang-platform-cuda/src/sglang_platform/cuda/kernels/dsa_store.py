@@ -6,14 +6,13 @@ float32, so that the bytes are those of core's torch code.
 
 from __future__ import annotations
 
-import torch
+from functools import partial
+
 import triton
 import triton.language as tl
 
-from sglang_platform.core.memory.packed_fp8 import TILE
-from sglang_platform.core.portable.triton.architecture import Launch
-from sglang_platform.cuda.kernels.fp8 import FP8_FORMATS, converts_fp8, to_fp8_codes
-from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
+from sglang_platform.core.portable.triton.wrappers import dsa_store
+from sglang_platform.cuda.kernels.fp8 import HARDWARE, to_fp8_codes
 
 __all__ = ["store_packed", "store_packed_kernel"]
 
@@ -63,35 +62,5 @@ def store_packed_kernel(
         tl.store(rope_out_ptr + row + place[None, :], rope.to(tl.bfloat16), mask=mask)
 
 
-def store_packed(
-    nope: torch.Tensor,
-    rope: torch.Tensor,
-    out: torch.Tensor,
-    loc: torch.Tensor,
-    *,
-    dtype: torch.dtype,
-    launch: Launch | None = None,
-) -> None:
-    """Pack `nope` [n, 1, rank] and `rope` [n, 1, r] into rows `loc` [n] of `out`, uint8 [slots, 1, row bytes].
-
-    `dtype` is the fp8 type of the values; `rank` is a multiple of 128, `r` even.
-    """
-    n = loc.numel()
-    if n == 0:
-        return
-    launch = launch or ARCHITECTURES.of(loc.device).store
-    nope = nope if nope.stride(-1) == 1 else nope.contiguous()
-    rope = rope if rope.stride(-1) == 1 else rope.contiguous()
-    rank, width = nope.shape[-1], rope.shape[-1]
-    fp8_format = FP8_FORMATS[dtype]
-    block_n = min(max(launch.elements // TILE, 1), triton.next_power_of_2(n))
-    grid = (triton.cdiv(n, block_n), rank // TILE + (1 if width else 0))
-    store_packed_kernel[grid](
-        nope, rope, out, out.view(torch.float32), out.view(torch.bfloat16), loc, n,
-        nope.stride(0), rope.stride(0), out.stride(0),
-        RANK=rank, ROPE=width, ROPE_BLOCK=triton.next_power_of_2(max(width, 1)),
-        LARGEST=torch.finfo(dtype).max, FORMAT=fp8_format,
-        IN_HARDWARE=converts_fp8(nope.device, fp8_format),
-        BLOCK_N=block_n, TILE_WIDTH=TILE,
-        num_warps=launch.num_warps,
-    )  # fmt: skip
+store_packed = partial(dsa_store.store_packed, hardware=HARDWARE, store_packed_kernel=store_packed_kernel)
+"""See `core.portable.triton.wrappers.dsa_store`."""

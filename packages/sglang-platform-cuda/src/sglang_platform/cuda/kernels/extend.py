@@ -17,21 +17,15 @@ before. Source: FlashAttention-2 (Dao, arXiv 2307.08691) for the order of the lo
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 
-import torch
 import triton
 import triton.language as tl
 
-from sglang_platform.core.portable.triton.attention_shapes import (
-    head_parts,
-    one_element,
-    shares_values,
-)
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
-from sglang_platform.cuda.kernels.architecture import CudaArchitecture, CudaExtendShape
-from sglang_platform.cuda.kernels.stored_rows import load_rows, stored_kv
-from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
+from sglang_platform.core.portable.triton.wrappers import extend
+from sglang_platform.cuda.kernels.fp8 import HARDWARE
+from sglang_platform.cuda.kernels.stored_rows import load_rows
 
 __all__ = ["extend_kernel", "paged_extend"]
 
@@ -178,77 +172,5 @@ def extend_kernel(
     tl.store(out_ptr + at, acc.to(out_ptr.dtype.element_ty), mask=live_m[:, None] & (values < DV)[None, :])
 
 
-def paged_extend(
-    q: torch.Tensor,
-    k_new: torch.Tensor | None,
-    v_new: torch.Tensor | None,
-    k_cache: torch.Tensor,
-    v_cache: torch.Tensor,
-    table: torch.Tensor,
-    rows: torch.Tensor,
-    query_start: torch.Tensor,
-    prefix_lens: torch.Tensor,
-    out: torch.Tensor,
-    *,
-    max_new: int,
-    scale: float,
-    any_prefix: bool = True,
-    causal: bool = True,
-    logit_cap: float = 0.0,
-    window: int = -1,
-    sinks: torch.Tensor | None = None,
-    k_scale: torch.Tensor | None = None,
-    v_scale: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Fill `out` [T, Hq, Dv] and return it.
-
-    q [T, Hq, D]: the new tokens of all requests, request by request; k_new [T, Hk, D] and v_new [T, Hk, Dv] their keys
-    and values, or None where the caches hold them already. Caches, `table`, `rows` and the options as in
-    `decode.paged_decode`; k_scale and v_scale apply to cached values only. `query_start` int [B + 1]: where each
-    request's tokens begin, and T. `prefix_lens` int [B]: cached tokens before them. max_new: the most new tokens of a
-    request (known on the CPU, so nothing waits for the device). any_prefix False promises that all prefixes are 0.
-
-    Raises ValueError for shapes and dtypes that do not fit.
-    """
-    tokens, q_heads, dim = q.shape
-    values = out.shape[2]
-    kv_heads = k_cache.shape[1] if k_new is None else k_new.shape[1]
-    if out.shape[:2] != q.shape[:2] or q_heads % kv_heads or (k_new is None) != (v_new is None):
-        raise ValueError(f"paged_extend: q {tuple(q.shape)}, {kv_heads} KV heads, out {tuple(out.shape)}")
-    batch = prefix_lens.shape[0]
-    if tokens == 0 or batch == 0 or max_new == 0:
-        return out
-    record = ARCHITECTURES.of(q.device)
-    stored = stored_kv(k_cache, v_cache)
-    latent = k_new is None and shares_values(k_cache, v_cache, values)
-    main, rest = head_parts(dim, values if latent else None)
-    widens = stored.name != "" and not stored.in_hardware
-    shape = _shape(record, dim, latent, widens, q.dtype)
-    new_k, new_v = (q, q) if k_new is None or v_new is None else (k_new, v_new)
-    if new_k.stride(-1) != 1 or new_v.stride(-1) != 1 or q.stride(-1) != 1 or out.stride(-1) != 1:
-        raise ValueError("paged_extend: the last dimension of q, k_new, v_new and out must be contiguous")
-    extend_kernel[(triton.cdiv(max_new, shape.block_m), q_heads, batch)](
-        q, new_k, new_v, stored.k, stored.v, table, rows, query_start, prefix_lens, out,
-        q if sinks is None else sinks, *one_element(q, k_scale, v_scale), scale, logit_cap, window,
-        q.stride(0), q.stride(1), new_k.stride(0), new_k.stride(1), new_v.stride(0), new_v.stride(1),
-        stored.k.stride(0), stored.k.stride(1), stored.v.stride(0), stored.v.stride(1), table.stride(0),
-        out.stride(0), out.stride(1),
-        GROUP=q_heads // kv_heads, D=dim, DV=values, MAIN=main, REST=rest,
-        VALUES=main if latent else triton.next_power_of_2(values), LATENT=latent,
-        CACHED=any_prefix or k_new is None, NEW=k_new is not None, CAUSAL=causal, WINDOW=window >= 0,
-        FORMAT=stored.name, IN_HARDWARE=stored.in_hardware, SCALED=k_scale is not None or v_scale is not None,
-        CAPPED=logit_cap > 0, SINKS=sinks is not None,
-        BLOCK_M=shape.block_m, BLOCK_N=shape.block_n, **shape.options(),
-    )  # fmt: skip
-    return out
-
-
-def _shape(
-    record: CudaArchitecture, dim: int, latent: bool, widens: bool, dtype: torch.dtype
-) -> CudaExtendShape:
-    """`widens`: 8-bit codes are widened in integer arithmetic, which takes registers from the accumulator."""
-    shape = record.extend.choose(dim, latent)
-    if dtype == torch.float32:
-        # Twice the bytes per element, and no tensor core to feed.
-        return CudaExtendShape(block_m=16, block_n=16, warps=4, stages=1)
-    return replace(shape, block_m=64) if widens and shape.block_m > 64 else shape
+paged_extend = partial(extend.paged_extend, hardware=HARDWARE, extend_kernel=extend_kernel)
+"""See `core.portable.triton.wrappers.extend`."""

@@ -1,11 +1,11 @@
 """float32 to the 8-bit floats of NVIDIA's GPUs, e4m3 and e5m2, and back, inside kernels.
 
 To a code: round to nearest even; what lies beyond the largest value becomes it, with its sign; NaN becomes NaN.
-`IN_HARDWARE` takes the conversion that Ada and later have (`converts_fp8`). On Ampere, which has no 8-bit floats,
-integer arithmetic on the bits of the float32 gives the same codes. A value of magnitude 2^(1 - bias) or more is normal:
-adding half a unit of the last kept place, less one unless that place is odd, carries into the exponent by itself. A
-smaller one is rounded to a multiple of 2^(1 - bias - mantissa) by adding 2^23 such multiples in float32, whose own
-rounding is the one wanted.
+`IN_HARDWARE` takes the conversion that Ada and later have (`converts_fp8` of a record). On Ampere, which has no 8-bit
+floats, integer arithmetic on the bits of the float32 gives the same codes. A value of magnitude 2^(1 - bias) or more is
+normal: adding half a unit of the last kept place, less one unless that place is odd, carries into the exponent by
+itself. A smaller one is rounded to a multiple of 2^(1 - bias - mantissa) by adding 2^23 such multiples in float32,
+whose own rounding is the one wanted.
 
 From a code: e5m2 is the upper half of a float16. The magnitude bits of e4m3, placed at the top of a float16's exponent
 and mantissa, make one that is 2^8 too small; subnormals come out right by themselves, because both formats shift the
@@ -18,16 +18,13 @@ import torch
 import triton
 import triton.language as tl
 
+from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
 from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
 
-__all__ = ["FP8_FORMATS", "converts_fp8", "from_fp8_codes", "to_fp8_codes"]
+__all__ = ["HARDWARE", "from_fp8_codes", "to_fp8_codes"]
 
-FP8_FORMATS = {torch.float8_e4m3fn: "e4m3fn", torch.float8_e5m2: "e5m2"}
-
-
-def converts_fp8(device: torch.device, fp8_format: str) -> bool:
-    """Whether one instruction of the device makes `fp8_format` from float32; "" is no format."""
-    return fp8_format in ARCHITECTURES.of(device).converts_fp8
+HARDWARE = Hardware(ARCHITECTURES, {torch.float8_e4m3fn: "e4m3fn", torch.float8_e5m2: "e5m2"})
+"""The architectures, and the 8-bit formats of their caches."""
 
 
 @triton.jit

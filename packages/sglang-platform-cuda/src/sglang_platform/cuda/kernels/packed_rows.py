@@ -1,6 +1,6 @@
 """Reading the packed fp8 rows of sparse MLA (`core.memory.packed_fp8`), inside kernels.
 
-| latent: MAIN e4m3 codes | MAIN / 128 float32 scales | rotated part: bfloat16 |,   value = code * scale of its tile
+| latent: MAIN 8-bit codes | MAIN / 128 float32 scales | rotated part: bfloat16 |,   value = code * scale of its tile
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ __all__ = ["packed_latent", "packed_rest"]
 
 
 @triton.jit
-def packed_latent(base, row, live, MAIN: tl.constexpr, IN_HARDWARE: tl.constexpr, DTYPE: tl.constexpr):
+def packed_latent(
+    base, row, live, MAIN: tl.constexpr, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, DTYPE: tl.constexpr
+):
     """Rows at byte offsets `row` [N, 1] from the uint8 pointer `base` -> [N, MAIN] of DTYPE; zeros where not `live`."""
     TILES: tl.constexpr = MAIN // 128
     column = tl.arange(0, MAIN)
     codes = tl.load(base + row + column[None, :], mask=live[:, None], other=0)
     scale_base = (base + MAIN).to(tl.pointer_type(tl.float32))
     scales = tl.load(scale_base + row // 4 + tl.arange(0, TILES)[None, :], mask=live[:, None], other=0.0)
-    values = from_fp8_codes(codes, "e4m3fn", IN_HARDWARE, tl.float32)
+    values = from_fp8_codes(codes, FORMAT, IN_HARDWARE, tl.float32)
     tiles = tl.reshape(values, (values.shape[0], TILES, 128)) * scales[:, :, None]
     return tl.reshape(tiles, (values.shape[0], MAIN)).to(DTYPE)
 

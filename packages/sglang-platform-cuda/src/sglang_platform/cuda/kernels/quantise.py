@@ -8,14 +8,13 @@ are bit for bit those of `core.ops.reference.quantise_per_token`.
 
 from __future__ import annotations
 
-import torch
+from functools import partial
+
 import triton
 import triton.language as tl
 
-from sglang_platform.core.portable.triton.architecture import Launch
-from sglang_platform.core.portable.triton.norm import warps
-from sglang_platform.cuda.kernels.fp8 import FP8_FORMATS, converts_fp8, to_fp8_codes
-from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
+from sglang_platform.core.portable.triton.wrappers import quantise
+from sglang_platform.cuda.kernels.fp8 import HARDWARE, to_fp8_codes
 
 __all__ = ["quantise_kernel", "quantise_per_token"]
 
@@ -46,32 +45,5 @@ def quantise_kernel(
     tl.store(scales_ptr + group, scale, mask=live)
 
 
-def quantise_per_token(
-    x: torch.Tensor, dtype: torch.dtype, *, group_size: int | None = None, launch: Launch | None = None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """`x` [.., H] as `dtype` (fp8) [.., H] and float32 scales [.., 1], or [.., H / group_size].
-
-    Raises ValueError where `group_size` does not divide H.
-    """
-    width = group_size or max(x.shape[-1], 1)
-    if x.shape[-1] % width:
-        raise ValueError(f"groups of {width} do not divide a row of {x.shape[-1]} values")
-    rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
-    rows = rows if rows.stride(-1) == 1 else rows.contiguous()
-    per_row = x.shape[-1] // width
-    codes = torch.empty(rows.shape, dtype=torch.uint8, device=x.device)
-    scales = torch.empty((rows.shape[0], per_row), dtype=torch.float32, device=x.device)
-    groups = scales.numel()
-    if groups:
-        launch = launch or ARCHITECTURES.of(x.device).quantise
-        block = triton.next_power_of_2(width)
-        block_n = min(max(launch.elements * 4 // block, 1), triton.next_power_of_2(groups))
-        fp8_format = FP8_FORMATS[dtype]
-        quantise_kernel[(triton.cdiv(groups, block_n),)](
-            rows, codes, scales, groups, rows.stride(0),
-            WIDTH=width, PER_ROW=per_row, LARGEST=torch.finfo(dtype).max,
-            FORMAT=fp8_format, IN_HARDWARE=converts_fp8(x.device, fp8_format),
-            BLOCK_N=block_n, BLOCK=block,
-            num_warps=warps(block * block_n, launch),
-        )  # fmt: skip
-    return codes.view(dtype).view(x.shape), scales.view(*x.shape[:-1], per_row)
+quantise_per_token = partial(quantise.quantise_per_token, hardware=HARDWARE, quantise_kernel=quantise_kernel)
+"""See `core.portable.triton.wrappers.quantise`."""

@@ -1,10 +1,10 @@
-"""Kernels for AMD GPUs, one family per file, and the launch wrappers beside them.
+"""Kernels for AMD GPUs, one family per file, each handed to its launch wrapper in `core.portable.triton.wrappers`.
 
 architecture.py   what is known of an architecture; tuning/ one file for each
 fp8.py fp8_values.py            float32 to the four 8-bit float formats, and back
 stored_rows.py packed_rows.py   rows of a cache as the attention kernels read them
 decode.py merge.py extend.py    attention
 dsa_index.py dsa_store.py       sparse attention
-kv_store.py kv_move.py quantise.py
+kv_store.py quantise.py
 declared.py                     how each is checked without a device
 """

@@ -13,13 +13,14 @@ Source: DeepSeek-V3.2-Exp technical report (2025), lightning indexer.
 
 from __future__ import annotations
 
-import torch
+from functools import partial
+
 import triton
 import triton.language as tl
 
-from sglang_platform.rocm.kernels.fp8 import FP8_FORMATS, converts_fp8
+from sglang_platform.core.portable.triton.wrappers import dsa_index
+from sglang_platform.rocm.kernels.fp8 import HARDWARE
 from sglang_platform.rocm.kernels.fp8_values import from_fp8_codes
-from sglang_platform.rocm.kernels.tuning import ARCHITECTURES
 
 __all__ = ["index_logits", "index_logits_kernel"]
 
@@ -61,34 +62,5 @@ def index_logits_kernel(
     tl.store(out_ptr + token * out_stride + position, logits, mask=live)
 
 
-def index_logits(
-    q: torch.Tensor,
-    weights: torch.Tensor,
-    index_buffer: torch.Tensor,
-    table: torch.Tensor,
-    rows: torch.Tensor,
-    lengths: torch.Tensor,
-    *,
-    page_size: int,
-    width: int,
-    key_dtype: torch.dtype = torch.float8_e4m3fn,
-) -> torch.Tensor:
-    """float32 [T, width]; element [t, s] is undefined for s >= lengths[t].
-
-    q float32, float16 or bfloat16 [T, heads, D], D a power of two; weights float32 [T, heads]; index_buffer uint8
-    [pages, page_size * (D + 4)]; table int32 [rows, C]; rows int [T]; lengths int [T], each at most width.
-    """
-    tokens, heads, dim = q.shape
-    out = torch.empty((tokens, width), dtype=torch.float32, device=q.device)
-    if tokens == 0 or width == 0:
-        return out
-    shape = ARCHITECTURES.of(q.device).index
-    block = shape.block_n if q.dtype != torch.float32 else 16
-    name = FP8_FORMATS[key_dtype]
-    index_logits_kernel[(tokens, triton.cdiv(width, block))](
-        q, weights, index_buffer, index_buffer.view(torch.float32), table, rows, lengths, out,
-        q.stride(0), q.stride(1), weights.stride(0), index_buffer.stride(0), table.stride(0), out.stride(0),
-        HEADS=heads, HEADS_P=max(16, triton.next_power_of_2(heads)), D=dim, PAGE=page_size,
-        IN_HARDWARE=converts_fp8(q.device, name), FORMAT=name, BLOCK_N=block, **shape.options(),
-    )  # fmt: skip
-    return out
+index_logits = partial(dsa_index.index_logits, hardware=HARDWARE, index_logits_kernel=index_logits_kernel)
+"""See `core.portable.triton.wrappers.dsa_index`."""

@@ -1,8 +1,8 @@
 """float32 to the four 8-bit float formats, inside kernels.
 
 Round to nearest even; what lies beyond the largest value becomes it, with its sign; NaN becomes NaN. `IN_HARDWARE`
-takes the architecture's conversion (`converts_fp8`): CDNA3 has the fnuz formats, CDNA4 the OCP ones. Otherwise integer
-arithmetic on the bits of the float32 gives the same codes; CDNA2 has no 8-bit floats at all.
+takes the architecture's conversion (`converts_fp8` of its record): CDNA3 has the fnuz formats, CDNA4 the OCP ones.
+Otherwise integer arithmetic on the bits of the float32 gives the same codes; CDNA2 has no 8-bit floats at all.
 
 A value of magnitude 2^(1 - bias) or more is normal: adding half a unit of the last kept place, less one unless that
 place is odd, carries into the exponent by itself. A smaller one is rounded to a multiple of 2^(1 - bias - mantissa)
@@ -15,21 +15,21 @@ import torch
 import triton
 import triton.language as tl
 
+from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
 from sglang_platform.rocm.kernels.tuning import ARCHITECTURES
 
-__all__ = ["FP8_FORMATS", "converts_fp8", "to_fp8_codes"]
+__all__ = ["HARDWARE", "to_fp8_codes"]
 
-FP8_FORMATS = {
-    torch.float8_e4m3fn: "e4m3fn",
-    torch.float8_e4m3fnuz: "e4m3fnuz",
-    torch.float8_e5m2: "e5m2",
-    torch.float8_e5m2fnuz: "e5m2fnuz",
-}
-
-
-def converts_fp8(device: torch.device, fp8_format: str) -> bool:
-    """Whether one instruction of the device makes `fp8_format` from float32; "" is no format."""
-    return fp8_format in ARCHITECTURES.of(device).converts_fp8
+HARDWARE = Hardware(
+    ARCHITECTURES,
+    {
+        torch.float8_e4m3fn: "e4m3fn",
+        torch.float8_e4m3fnuz: "e4m3fnuz",
+        torch.float8_e5m2: "e5m2",
+        torch.float8_e5m2fnuz: "e5m2fnuz",
+    },
+)
+"""The architectures, and the 8-bit formats of their caches."""
 
 
 @triton.jit

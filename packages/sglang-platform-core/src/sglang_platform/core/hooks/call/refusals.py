@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sglang_platform.core.hooks.call.kinds import Hookable, flavour
-from sglang_platform.core.hooks.call.signatures import misfit
+from sglang_platform.core.hooks.call.signatures import by_position_only, misfit
 from sglang_platform.core.hooks.registration import HookType, Registration
 
-__all__ = ["refusal"]
+__all__ = ["refusal", "taken_by_position_only"]
 
 
 def refusal(target: Hookable, registration: Registration) -> str | None:
@@ -21,6 +21,16 @@ def refusal(target: Hookable, registration: Registration) -> str | None:
     if observes and flavour_of_hook in ("generator", "async generator"):
         return f"a {type_.name} hook that is a generator would never run"
     return misfit(target.function, hook, type_)
+
+
+def taken_by_position_only(
+    target: Hookable, registration: Registration, raw: object, owner: object
+) -> list[str]:
+    """The arguments that this hook on `target` cannot take by name. `raw` in `owner` is the target's attribute."""
+    if target.by_identity:
+        return []
+    bound = isinstance(owner, type) and not isinstance(raw, staticmethod)
+    return by_position_only(target.function, registration.hook, registration.type, bound)
 
 
 def _refusal_by_identity(target: object, registration: Registration) -> str | None:

@@ -8,11 +8,9 @@ from collections.abc import Iterator, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
-from sglang_platform.core.errors import HookError, HookSignatureError
+from sglang_platform.core.errors import HookError
 from sglang_platform.core.hooks.call.compose import Layer, Wrapper
 from sglang_platform.core.hooks.call.kinds import flavour, hookable
-from sglang_platform.core.hooks.call.refusals import refusal
-from sglang_platform.core.hooks.call.signatures import by_position_only
 from sglang_platform.core.hooks.patching.place import Place, attribute, own_names
 from sglang_platform.core.hooks.patching.substitute import Substitute, home_module
 from sglang_platform.core.hooks.references.swaps import Edit, Swap, in_mapping
@@ -76,18 +74,6 @@ class Site:
             home = (getattr(place.raw, "__module__", None), getattr(place.raw, "__qualname__", None))
             return home != (place.owner.__name__, place.name)  # the replacement's own home is another target
         return place.raw is self.installed or place.raw is self.place.raw
-
-    def refusal(self, registration: Registration) -> tuple[type[HookError], str] | None:
-        """The error and the reason why this hook cannot go here; None where it can."""
-        why = refusal(self.hookable, registration)
-        return None if why is None else (HookSignatureError, why)
-
-    def by_position_only(self, registration: Registration) -> list[str]:
-        """The arguments that this hook cannot take by name."""
-        if self.hookable.by_identity:
-            return []
-        bound = isinstance(self.place.owner, type) and not isinstance(self.place.raw, staticmethod)
-        return by_position_only(self.hookable.function, registration.hook, registration.type, bound)
 
     def install(self, accepted: Sequence[Registration]) -> list[Swap]:
         """Put the hooks in force, given in stacking order; returns what else is to be swapped."""

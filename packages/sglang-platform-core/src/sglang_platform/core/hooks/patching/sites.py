@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
-from sglang_platform.core.errors import HookError
+from sglang_platform.core.errors import HookError, HookSignatureError
+from sglang_platform.core.hooks.call.refusals import refusal, taken_by_position_only
 from sglang_platform.core.hooks.patching.failures import fail, log, warn_of_two
 from sglang_platform.core.hooks.patching.place import Deferred, MissingName, Place, locate
 from sglang_platform.core.hooks.patching.site import Site, last_replacement
@@ -123,12 +124,14 @@ class Sites:
         """The hooks of a site that fit it, in stacking order; the others fail."""
         accepted = []
         for one in sorted(self._hooks_on(site), key=stacking):
-            refusal = site.refusal(one)
-            if refusal is not None:
-                fail([one], *refusal, site.where)
+            why = refusal(site.hookable, one)
+            if why is not None:
+                fail([one], HookSignatureError, why, site.where)
                 continue
             accepted.append(one)
-            names = site.by_position_only(one) if one.state != "applied" else []
+            if one.state == "applied":
+                continue
+            names = taken_by_position_only(site.hookable, one, site.place.raw, site.place.owner)
             if names:
                 what = "The %s on %s fails where an argument comes by name: %s"
                 log().warning(what, one.label, site.where, ", ".join(names))

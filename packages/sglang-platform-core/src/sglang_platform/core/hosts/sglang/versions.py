@@ -64,6 +64,25 @@ _ATTENTION = "sglang.srt.layers.attention"
 _STORE_AND_MOVE = frozenset({"_store_kv_layer", "_move_kv_cache_impl"})
 _AND_INDEX_KEYS = _STORE_AND_MOVE | {"_create_index_key_cache"}
 
+_SPECULATIVE = "sglang.kernels.ops.speculative"
+_SPECULATIVE_KERNELS = frozenset(
+    {
+        f"{_SPECULATIVE}.spec_tree:build_tree_kernel_efficient_func",
+        f"{_SPECULATIVE}.spec_tree:verify_tree_greedy_func",
+        f"{_SPECULATIVE}.reconstruct_tree:reconstruct_indices_from_tree_mask_func",
+        f"{_SPECULATIVE}.cache_locs:assign_draft_cache_locs_contiguous_func",
+        f"{_SPECULATIVE}.cache_locs:assign_extend_cache_locs_uniform_func",
+        f"{_SPECULATIVE}.cache_locs:assign_extend_cache_locs_func",
+        f"{_SPECULATIVE}.cache_locs:fill_front_out_cache_loc_func",
+        f"{_SPECULATIVE}.eagle:fill_accept_out_cache_loc_func",
+        f"{_SPECULATIVE}.eagle:fill_bonus_tokens_func",
+        f"{_SPECULATIVE}.gather_spec_extras:gather_spec_extras",
+        "sglang.srt.mem_cache.allocation:assign_req_to_token_pool_func",
+        "sglang.srt.mem_cache.allocation:get_last_loc",
+        "sglang.srt.speculative.spec_utils:_select_top_k_tokens_later",
+    }
+)
+
 
 @dataclass(frozen=True)
 class HostFacts:
@@ -103,12 +122,47 @@ class HostFacts:
     stray_pool_keywords: frozenset[str] = fact(frozenset(), before={"0.5.22": frozenset({"index_head_dim"})})
     """Keywords that the host hands a platform's MLA pool though its own class takes none of that name."""
 
+    host_pools: tuple[str, ...] = fact(
+        (
+            f"{_POOLS}.pool_host.mha:MHATokenToKVPoolHost",
+            f"{_POOLS}.pool_host.mla:MLATokenToKVPoolHost",
+            f"{_POOLS}.pool_host.dsa:DSAIndexerPoolHost",
+        ),
+        before={
+            "0.5.19": (
+                f"{_POOLS}.pool_host.mha:MHATokenToKVPoolHost",
+                f"{_POOLS}.pool_host.mla:MLATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:DSAIndexerPoolHost",
+            ),
+            "0.5.16": (
+                f"{_POOLS}.memory_pool_host:MHATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:MLATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:DSAIndexerPoolHost",
+            ),
+            "0.5.13": (
+                f"{_POOLS}.memory_pool_host:MHATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:MLATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:NSAIndexerPoolHost",
+            ),
+        },
+    )
+    """The pools in host memory of the hierarchical cache, per kind of KV pool."""
+
+    host_allocations: str = fact(
+        f"{_POOLS}.pool_host.common:ALLOC_MEMORY_FUNCS",
+        before={"0.5.14": f"{_POOLS}.memory_pool_host:ALLOC_MEMORY_FUNCS"},
+    )
+    """The functions with which such a pool allocates, by device type."""
+
     # Graphs and attention
 
     graph_calls: tuple[str, str] = fact(
         ("can_run_graph", "execute"), before={"0.5.14": ("can_run", "replay")}
     )
     """The methods of a decode graph runner that the host calls: the question and the replay."""
+
+    decode_runner: str = fact("decode_cuda_graph_runner", before={"0.5.14": "graph_runner"})
+    """The attribute of a model runner that holds the decode graph runner."""
 
     eager_runner: str | None = fact(f"{_RUNNER}.runner.eager_runner:EagerRunner", before={"0.5.14": None})
 
@@ -132,6 +186,17 @@ class HostFacts:
 
     translates_slots: bool = fact(True, before={"0.5.22": False})
     """Whether a static batch must be bound to the runner's slot translator."""
+
+    knows_hyper_connections: bool = fact(True, before={"0.5.12": False})
+    """Whether a model config has `hc_hidden_size`, the width of hidden states that carry the residual streams."""
+
+    hands_over_indices: bool = fact(True, before={"0.5.14": False})
+    """Whether a model runner says how many attention indices a pipeline stage is handed (`get_pp_proxy_topk_size`)."""
+
+    hands_over_blocks: bool = fact(True, before={"0.5.17": False})
+    """Whether it says so of residual blocks (`get_pp_proxy_residual_num_blocks`)."""
+
+    blocks_handed_over_as: str = fact("attn_res_bank", before={"0.5.22": "residual"})
 
     metadata_halves: bool = fact(True, before={"0.5.13": False})
     """Whether attention metadata is prepared in an outer and an inner half of a graph."""
@@ -176,6 +241,11 @@ class HostFacts:
     )
     """The function under which assignments to such a record are made. Only asked where `keeps_raw_arguments`."""
 
+    # Requests
+
+    typed_requests: bool = fact(True, before={"0.5.15": False})
+    """Whether the fields of a request declare the types that a worker reads, or would read without pickle."""
+
     # What the host asks a platform for; where it does not, a hook of ours carries the answer in, or it is reported.
 
     imports_everywhere: frozenset[str] = fact(
@@ -213,6 +283,23 @@ class HostFacts:
 
     pieces_argument: str = fact("cuda_graph_config", before={"0.5.14": "disable_piecewise_cuda_graph"})
     """The server argument that says whether prefill is served in pieces."""
+
+    # Speculative decoding
+
+    settles_speculation: str = fact(
+        "sglang.srt.arg_groups.speculative_hook:handle_speculative_decoding",
+        before={"0.5.13": "sglang.srt.server_args:ServerArgs._handle_speculative_decoding"},
+    )
+    """The function that checks the algorithm and its arguments."""
+
+    speculative_kernels: frozenset[str] = fact(_SPECULATIVE_KERNELS, before={"0.5.23": frozenset()})
+    """The functions that start a kernel of the host's; empty: they cannot be replaced."""
+
+    speculative_sampling: str = fact("sglang.srt.speculative.eagle_utils:eagle_sample")
+    """The function that verifies, in whose module the sampling kernels have their names."""
+
+    stamps_draft_backends: bool = fact(True, before={"0.5.18": False})
+    """Whether the makers of a draft model's backends answer with a name beside the backend."""
 
     # Sampling
 
@@ -257,7 +344,27 @@ class HostFacts:
     )
     """The function that says whether states are snapshot for prefix reuse; the host makes it its default then."""
 
+    # Prefill and decode apart
+
+    prefill_events: tuple[str, ...] = fact(
+        ("maybe_send_cached_prefix_chunk", "send_kv_chunk"),
+        before={"0.5.23": ("maybe_send_cached_prefix_chunk",), "0.5.16": ()},
+    )
+    """Methods of `disaggregation.prefill:SchedulerDisaggregationPrefillMixin` that make an event of `torch.cuda`."""
+
+    counts_attention_ranks: bool = fact(True, before={"0.5.22": False})
+    """Whether `attn_dp_size` says how many ranks attend to requests of their own, not `enable_dp_attention`."""
+
+    copy_of_local_rows: str = fact(
+        "sglang.srt.layers.dp_attention:memcpy",
+        before={"0.5.20": "sglang.srt.layers.dp_attention:memcpy_triton"},
+    )
+    """The copy between a rank's rows and those of all ranks, in data-parallel attention."""
+
     # Processes
+
+    has_all_to_all: bool = fact(True, before={"0.5.13": False})
+    """Whether a group has `all_to_all_single`; the other collectives have been there since the first release."""
 
     loads_plugins_in: frozenset[str] = fact(
         frozenset({"launcher", "scheduler", "detokenizer", "data-parallel controller"}),

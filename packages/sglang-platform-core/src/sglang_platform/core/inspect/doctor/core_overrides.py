@@ -17,7 +17,16 @@ from sglang_platform.core.inspect.doctor.host_source import HostSource
 
 __all__ = ["CARRIED_BY_THE_ADAPTER", "examine_core_class", "refused_class"]
 
-CARRIED_BY_THE_ADAPTER = frozenset({"finalize_server_args", "get_attention_backends", "stub_modules"})
+CARRIED_BY_THE_ADAPTER = frozenset(
+    {
+        "finalize_server_args",
+        "get_attention_backends",
+        "get_host_memory_cls",
+        "get_memory_saver_cls",
+        "get_transfer_engine_cls",
+        "stub_modules",
+    }
+)
 """The contract's methods that no SGLang calls: the host adapter does, at the right moment."""
 
 

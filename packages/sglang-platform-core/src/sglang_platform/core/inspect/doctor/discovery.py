@@ -15,7 +15,7 @@ from sglang_platform.core.discovery.groups import (
     PLATFORM_GROUP,
     RETIRED_GROUPS,
 )
-from sglang_platform.core.discovery.kind import KINDS, PLUGIN_GROUPS, SRT, PlatformKind
+from sglang_platform.core.discovery.kind import KINDS, PLUGIN_GROUPS, SRT, PlatformKind, installed_plugins
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.refusals import refuse_duplicates
 from sglang_platform.core.discovery.settings import PLUGINS_VARIABLE, plugin_filter, stop_on_error
@@ -75,12 +75,8 @@ def _groups() -> Iterator[Finding]:
         )
 
 
-def _plugins() -> list[scan.EntryPointRecord]:
-    return [record for group in PLUGIN_GROUPS for record in scan.records(group)]
-
-
 def _targets() -> Iterator[Finding]:
-    for record in _plugins():
+    for record in installed_plugins():
         problem = target_problem(record.value)
         if problem is not None:
             yield Finding(
@@ -111,7 +107,7 @@ def _duplicates() -> Iterator[Finding]:
 
 
 def _contracts() -> Iterator[Finding]:
-    plugins = _plugins()
+    plugins = list(installed_plugins())
     for record in plugins:
         try:
             check_contract_version(record)
@@ -169,7 +165,7 @@ def _filters() -> Iterator[Finding]:
         return
     general = [record for record in scan.records(GENERAL_GROUP) if record.name != OWN_PLUGIN]
     platforms = scan.records(PLATFORM_GROUP)
-    known = {OWN_PLUGIN, *(record.name for record in _plugins())}
+    known = {OWN_PLUGIN, *(record.name for record in installed_plugins())}
     variable = f"{PLUGINS_VARIABLE}={','.join(names)}"
     for name in names:
         if name not in known:

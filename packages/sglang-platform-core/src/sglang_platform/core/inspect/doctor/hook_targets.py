@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
-from sglang_platform.core.discovery.kind import PLUGIN_GROUPS
+from sglang_platform.core.discovery.kind import installed_plugins
 from sglang_platform.core.errors import ConfigurationError, HookTargetError, PluginOrigin
 from sglang_platform.core.hooks.targets import MissingModule, parse, resolve
 from sglang_platform.core.inspect.doctor.finding import Finding
@@ -39,8 +38,8 @@ def examine_hook_targets(lookup: Lookup) -> Iterator[Finding]:
 def _by_plugin() -> Iterator[tuple[PluginOrigin, PluginHooks]]:
     """The registrations of each plugin's package; one that two plugins share counts for the first."""
     seen: set[str] = set()
-    groups = sorted(PLUGIN_GROUPS, key=lambda group: group.endswith(".platforms"))  # plugins register hooks
-    for record in (record for group in groups for record in scan.records(group)):
+    # General plugins first: it is they who register hooks.
+    for record in sorted(installed_plugins(), key=lambda record: record.group.endswith(".platforms")):
         package = package_of(reference(record.value)[0])
         if package in seen or record.name == OWN_PLUGIN:
             continue

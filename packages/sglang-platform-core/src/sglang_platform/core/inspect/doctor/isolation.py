@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
-from sglang_platform.core.discovery import scan
-from sglang_platform.core.discovery.kind import PLUGIN_GROUPS
+from sglang_platform.core.discovery.kind import installed_plugins
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.inspect.doctor.finding import Finding
 from sglang_platform.core.source.entry_points import reference
@@ -25,7 +24,7 @@ __all__ = ["examine_isolation"]
 def examine_isolation() -> Iterator[Finding]:
     """A warning for each plugin whose metadata is found everywhere and whose module is not."""
     here: dict[EntryPointRecord, tuple[str, ModuleSpec]] = {}
-    for record in (record for group in PLUGIN_GROUPS for record in scan.records(group)):
+    for record in installed_plugins():
         module, _ = reference(record.value)
         spec = find(module)[0] if module else None
         if spec is not None and record.origin.distribution:

@@ -12,6 +12,7 @@ import ast
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from sglang_platform.core.inspect.hook_check.foreign_bases import has_foreign_base
 from sglang_platform.core.inspect.hook_check.text_search import TextSearch
 from sglang_platform.core.inspect.hook_check.uses import MAIN, Use, Uses, uses_in
 from sglang_platform.core.source.address import Address
@@ -63,7 +64,7 @@ class Callers:
     def _of_method(self, module: Module, definition: Definition) -> Bypass | None:
         name, path = definition.address.path[-1], definition.address.path
         owner = self._lookup.find(Address(module.name, path[:-1]))
-        if not isinstance(owner, Definition) or self._lookup.has_foreign_base(owner):
+        if not isinstance(owner, Definition) or has_foreign_base(self._lookup, owner):
             return None  # a base class of another distribution may call it
         unused = self._class_is_unused(module, owner)
         if unused is not None:

@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 
 from sglang_platform.core.hooks.targets import Target, parse
 from sglang_platform.core.inspect.hook_check.callers import Callers
+from sglang_platform.core.inspect.hook_check.difference import difference
 from sglang_platform.core.inspect.hook_check.fit import misfit
 from sglang_platform.core.inspect.hook_check.moved import search
 from sglang_platform.core.inspect.registrations import WantedHook
@@ -27,7 +28,6 @@ from sglang_platform.core.source.address import Address, nearest
 from sglang_platform.core.source.answers import Absent, Definition, Unsure
 from sglang_platform.core.source.environment import Environment
 from sglang_platform.core.source.lookup import Lookup
-from sglang_platform.core.source.signatures import difference
 from sglang_platform.core.source.tree import SourceTree
 
 __all__ = ["CheckedHook", "Verdict", "check"]

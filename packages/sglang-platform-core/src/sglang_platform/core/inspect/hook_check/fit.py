@@ -7,12 +7,11 @@ given to the check that the engine makes when it applies a hook.
 from __future__ import annotations
 
 import ast
-from types import ModuleType
 from typing import Any
 
 from sglang_platform.core.errors import HookError
-from sglang_platform.core.hooks.patching.place import Place
-from sglang_platform.core.hooks.patching.site import Site
+from sglang_platform.core.hooks.call.kinds import hookable
+from sglang_platform.core.hooks.call.refusals import refusal, taken_by_position_only
 from sglang_platform.core.hooks.registration import Registration
 from sglang_platform.core.inspect.registrations import WrittenHook
 from sglang_platform.core.source.answers import Definition
@@ -29,20 +28,21 @@ def misfit(target: Definition, hook: WrittenHook) -> tuple[str | None, list[str]
     if hook.node is None or not isinstance(node, FunctionNode | ast.ClassDef):
         return None, []
     name = target.address.path[-1]
-    module = ModuleType(target.address.module)
-    owner: Any = type("Owner", (), {}) if len(target.address.path) > 1 else module
+    owner: Any = object if len(target.address.path) > 1 else None
     raw = _rebuilt(node)
     wrapper = next((one for one in decorators(node) if one in _WRAPPERS), None)
-    if wrapper is not None and isinstance(owner, type):
+    if wrapper is not None and owner is not None:
         raw = _WRAPPERS[wrapper](raw)
-    key = f"{target.address.module}.{'.'.join(target.address.path)}"
+    found = hookable(raw, owner, name)
+    if isinstance(found, str):
+        return found, []
+    where = str(target.address)
     try:
-        registration = Registration(key, str(target.address), _rebuilt(hook.node), hook.type, None, True, 0)
-        site = Site(Place(owner, name, raw, False), str(target.address))
+        registration = Registration(where, where, _rebuilt(hook.node), hook.type, None, True, 0)
     except HookError as error:
         return error.why or error.what, []
-    refusal = site.refusal(registration)
-    return (refusal[1], []) if refusal is not None else (None, site.by_position_only(registration))
+    why = refusal(found, registration)
+    return (why, []) if why else (None, taken_by_position_only(found, registration, raw, owner))
 
 
 def _rebuilt(node: FunctionNode | ast.ClassDef) -> Any:

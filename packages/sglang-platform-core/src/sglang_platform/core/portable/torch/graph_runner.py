@@ -33,7 +33,6 @@ class TorchGraphRunner(GraphRunner):
 
     _pool: Any = None
     _stream: Any = None
-    _weights: tuple[int, ...] = ()
 
     @property
     def _graphs(self) -> Any:
@@ -56,7 +55,10 @@ class TorchGraphRunner(GraphRunner):
         return graph, output
 
     def capture(self) -> None:
-        """Capture every bucket, largest first; again after weights were replaced, in the same memory pool."""
+        """Capture every bucket, largest first; again in the same memory pool.
+
+        A graph reads weights at the addresses they had at capture: an update in place needs no new capture.
+        """
         if self._stream is None:
             self._stream = self._graphs.Stream()
         # The graphs of an earlier capture give their memory back before the new ones ask for it.
@@ -65,24 +67,6 @@ class TorchGraphRunner(GraphRunner):
         with self._graphs.stream(self._stream):
             super().capture()
         self._graphs.current_stream().wait_stream(self._stream)
-        self._weights = self._places_of_weights()
-
-    def weights_replaced(self) -> bool:
-        """To be called after a weight update: captures again if a parameter or buffer lies elsewhere now.
-
-        A graph reads weights at the addresses they had at capture, so an update in place needs nothing. Returns whether
-        it captured.
-        """
-        if self._places_of_weights() == self._weights:
-            return False
-        self.capture()
-        return True
-
-    def _places_of_weights(self) -> tuple[int, ...]:
-        model = self.model_runner.model
-        if not isinstance(model, torch.nn.Module):
-            return ()
-        return tuple(tensor.data_ptr() for tensor in (*model.parameters(), *model.buffers()))
 
     def execute(self, forward_batch: Any, pp_proxy_tensors: Any = None) -> Any:
         _replays.add()

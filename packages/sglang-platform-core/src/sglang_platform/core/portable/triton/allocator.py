@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 
 from sglang_platform.core.counters import counter
 from sglang_platform.core.memory.paged import PagedTokenToKVPoolAllocator
-from sglang_platform.core.portable.triton.architecture import Launch
-from sglang_platform.core.portable.triton.launch import launches
+from sglang_platform.core.portable.triton.launch import ShapesOf, launches, portable_shapes
 from sglang_platform.core.portable.triton.page_slots import decode_slots, extend_slots
 
 __all__ = ["TritonPagedAllocator"]
@@ -22,9 +23,8 @@ class TritonPagedAllocator(PagedTokenToKVPoolAllocator):
     On the CPU core's torch operations serve.
     """
 
-    def _launch(self, device: torch.device) -> Launch | None:
-        """How the kernels are launched on `device`; a package's allocator answers with its record's `allocate`."""
-        return None
+    shapes_of: ClassVar[ShapesOf] = staticmethod(portable_shapes)
+    """How the kernels are launched on a device; a package's allocator names its records."""
 
     def _extend_kernel(
         self,
@@ -37,7 +37,7 @@ class TritonPagedAllocator(PagedTokenToKVPoolAllocator):
         if not launches(out_indices):
             super()._extend_kernel(prefix_lens, seq_lens, last_loc, free_pages, out_indices)
             return
-        launch = self._launch(out_indices.device)
+        launch = type(self).shapes_of(out_indices.device).allocate
         extend_slots(
             prefix_lens, seq_lens, last_loc, free_pages, out_indices, page_size=self.page_size, launch=launch
         )
@@ -53,6 +53,6 @@ class TritonPagedAllocator(PagedTokenToKVPoolAllocator):
         if not launches(out_indices):
             super()._decode_kernel(seq_lens, last_loc, free_pages, out_indices)
             return
-        launch = self._launch(out_indices.device)
+        launch = type(self).shapes_of(out_indices.device).allocate
         decode_slots(seq_lens, last_loc, free_pages, out_indices, page_size=self.page_size, launch=launch)
         _decodes.add()

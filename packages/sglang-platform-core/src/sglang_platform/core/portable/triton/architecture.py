@@ -28,7 +28,7 @@ __all__ = ["PORTABLE", "Architecture", "Architectures", "ByHead", "Launch", "Lau
 
 _log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class LaunchShapes:
     """How the kernels of this folder are launched on one architecture.
 
     elementwise: activation, rotary. allocate: the page allocator's integers. scatter: index keys to their pages.
-    select: the k largest of a row. reduce: ops that reduce a row; there `elements` is what one warp takes, `num_warps`
-    the most warps.
+    select: the k largest of a row. move: rows within a KV pool. reduce: ops that reduce a row; there `elements` is
+    what one warp takes, `num_warps` the most warps. warp: lanes that run together, which a record fills in.
     """
 
     reduce: Launch
@@ -53,6 +53,8 @@ class LaunchShapes:
     allocate: Launch
     scatter: Launch
     select: Launch
+    move: Launch
+    warp: int = 32
 
 
 PORTABLE = LaunchShapes(
@@ -61,23 +63,26 @@ PORTABLE = LaunchShapes(
     allocate=Launch(1024, 4),
     scatter=Launch(2048, 4),
     select=Launch(2048, 8),
+    move=Launch(4096, 4),
 )
 """For a device of which no package has said anything: small programs, which every device can run."""
 
 
 @dataclass(frozen=True)
-class ByHead(Generic[T]):
-    """A choice by the width of an attention head: up to 64, 128, 256 columns, or absorbed MLA."""
+class ByHead(Generic[T_co]):
+    """A choice by the width of an attention head: up to 64, 128, 256 columns, or absorbed MLA, where an 8-bit cache may
+    have one of its own."""
 
-    narrow: T
-    middle: T
-    wide: T
-    latent: T
+    narrow: T_co
+    middle: T_co
+    wide: T_co
+    latent: T_co
+    latent_fp8: T_co | None = None
 
-    def choose(self, dim: int, latent: bool) -> T:
+    def choose(self, dim: int, latent: bool, eight_bit: bool = False) -> T_co:
         """For heads of `dim` columns."""
         if latent:
-            return self.latent
+            return self.latent_fp8 if eight_bit and self.latent_fp8 is not None else self.latent
         return self.narrow if dim <= 64 else self.middle if dim <= 128 else self.wide
 
 
@@ -91,6 +96,10 @@ class Architecture(KernelTarget):
     shapes: LaunchShapes
     stands_in_for: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        # Also where `Architectures.of` puts a device's own numbers in.
+        object.__setattr__(self, "shapes", replace(self.shapes, warp=self.warp))
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -102,10 +111,10 @@ class Measured:
     shared: int = 0
 
 
-A = TypeVar("A", bound=Architecture)
+A_co = TypeVar("A_co", bound=Architecture, covariant=True)
 
 
-class Architectures(Mapping[str, A], Generic[A]):
+class Architectures(Mapping[str, A_co], Generic[A_co]):
     """The records in the files of one folder, by name."""
 
     def __init__(
@@ -114,11 +123,11 @@ class Architectures(Mapping[str, A], Generic[A]):
         """package: the folder, as Python imports it. fallback: the record for an architecture that none is written for
         and none stands in for. on_cpu: what CPU tensors stand for where nobody says. measure: asks a device."""
         self._package, self.fallback, self._on_cpu, self._measure = package, fallback, on_cpu, measure
-        self._records: dict[str, A] = {}
-        self._devices: dict[int, A] = {}
-        self._warned: set[str] = set()
+        self._records: dict[str, A_co] = {}
+        self._devices: dict[int, A_co] = {}
+        self._told: set[str] = set()
 
-    def _read(self) -> dict[str, A]:
+    def _read(self) -> dict[str, A_co]:
         if not self._records:
             folder = importlib.import_module(self._package)
             # Shorter names first: numbers in names then ascend.
@@ -133,7 +142,7 @@ class Architectures(Mapping[str, A], Generic[A]):
                 self._records[record.name] = record
         return self._records
 
-    def __getitem__(self, name: str) -> A:
+    def __getitem__(self, name: str) -> A_co:
         return self._read()[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -142,16 +151,19 @@ class Architectures(Mapping[str, A], Generic[A]):
     def __len__(self) -> int:
         return len(self._read())
 
-    def serving(self, name: str) -> A:
-        """The record that serves architecture `name`: its own, one that stands in for it, or the fallback, which is
-        told once."""
+    def serving(self, name: str) -> A_co:
+        """The record that serves architecture `name`: its own, one that stands in for it, or the fallback. Either of
+        the last two is told once."""
         if name in self:
             return self[name]
+        told = name in self._told
+        self._told.add(name)
         for record in self.values():
             if name in record.stands_in_for:
+                if not told:
+                    _log.info("architecture %s is served by the record of %s", name, record.name)
                 return record
-        if name not in self._warned:
-            self._warned.add(name)
+        if not told:
             _log.warning(
                 "no record for architecture %s in %s (%s): its kernels are launched as on %s, untuned and untested",
                 name,
@@ -161,7 +173,11 @@ class Architectures(Mapping[str, A], Generic[A]):
             )
         return self[self.fallback]
 
-    def of(self, device: torch.device) -> A:
+    def shapes(self, device: torch.device) -> LaunchShapes:
+        """How the portable kernels are launched on `device`."""
+        return self.of(device).shapes
+
+    def of(self, device: torch.device) -> A_co:
         """The record for `device`, with the device's own numbers. For the CPU that of the architecture its tensors
         stand for."""
         if _set is not None:

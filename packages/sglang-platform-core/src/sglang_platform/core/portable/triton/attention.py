@@ -9,8 +9,7 @@ keeps them, and the number of splits depends on the batch and the table's width,
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -19,40 +18,17 @@ from sglang_platform.core.attention.backend import AttentionBackend
 from sglang_platform.core.counters import counter
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.rows import FP8_DTYPES
-from sglang_platform.core.portable.triton.architecture import LaunchShapes
+from sglang_platform.core.portable.triton.attention_kernels import AttentionKernels
+from sglang_platform.core.portable.triton.attention_layer import is_causal, joined, kv_scale
 from sglang_platform.core.portable.triton.attention_shapes import one_element
+from sglang_platform.core.portable.triton.attention_step import TritonAttentionStep
 from sglang_platform.core.portable.triton.top_slots import top_slots
 
-__all__ = ["AttentionKernels", "TritonAttentionBackend"]
+__all__ = ["TritonAttentionBackend"]
 
 _decodes = counter("triton.attention.decodes")
 _extends = counter("triton.attention.extends")
 _sparse = counter("triton.attention.sparse")
-
-
-@dataclass
-class _Step:
-    """What all layers of a step share. `longest`: the most tokens of a request, None where a graph fixes the grid."""
-
-    longest: int | None = None
-    query_start: torch.Tensor | None = None
-    prefix_lens: torch.Tensor | None = None
-    max_new: int = 0
-    any_prefix: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttentionKernels:
-    """The launch wrappers of a package, with the arguments that these of the packages have: one new token per request
-    over the cache, several of them, and the indexer's logits of sparse attention.
-
-    shapes_of: the launch shapes of the portable kernels on a device.
-    """
-
-    decode: Callable[..., torch.Tensor]
-    extend: Callable[..., torch.Tensor]
-    index_logits: Callable[..., torch.Tensor]
-    shapes_of: Callable[[torch.device], LaunchShapes]
 
 
 class TritonAttentionBackend(AttentionBackend):
@@ -72,7 +48,7 @@ class TritonAttentionBackend(AttentionBackend):
             )
         self._packed = pool.dtype if getattr(pool, "dsa_kv_cache_store_fp8", False) else None
         self._latent = hasattr(pool, "kv_lora_rank")
-        self._step = _Step()
+        self._step = TritonAttentionStep()
         # Made here, where nothing is being captured: a tensor made during capture belongs to that graph.
         one_element(torch.empty(0, device=self.device), torch.empty(0), None)
 
@@ -82,31 +58,7 @@ class TritonAttentionBackend(AttentionBackend):
         """Nothing to allocate: the kernels read the runner's static inputs."""
 
     def init_forward_metadata_out_graph(self, forward_batch: Any, in_capture: bool = False) -> None:
-        mode = forward_batch.forward_mode
-        if mode.is_decode() or mode.is_idle():
-            lengths = forward_batch.seq_lens_cpu
-            known = not in_capture and lengths is not None and len(lengths) > 0
-            self._step = _Step(longest=int(max(lengths)) if known else None)
-            return
-        if any(getattr(mode, name, bool)() for name in ("is_target_verify", "is_draft_extend")):
-            raise PlatformError(
-                f"{type(self).__name__} has no attention for {mode}",
-                why="verifying a tree of draft tokens needs a mask of its own",
-                fix="start without speculative decoding, or choose another --attention-backend",
-            )
-        new = forward_batch.extend_seq_lens
-        start = torch.zeros(new.shape[0] + 1, dtype=torch.int32, device=new.device)
-        torch.cumsum(new, 0, out=start[1:])
-        news, prefixes = forward_batch.extend_seq_lens_cpu, forward_batch.extend_prefix_lens_cpu
-        self._step = _Step(
-            query_start=start,
-            prefix_lens=forward_batch.extend_prefix_lens,
-            # Without the lengths on the CPU: bounds, rather than a wait for the device.
-            max_new=int(max(news, default=0))
-            if news is not None
-            else int(forward_batch.out_cache_loc.shape[0]),
-            any_prefix=any(prefixes) if prefixes is not None else True,
-        )
+        self._step = TritonAttentionStep.of(forward_batch, in_capture, type(self).__name__)
 
     # The two passes
 
@@ -118,12 +70,18 @@ class TritonAttentionBackend(AttentionBackend):
         layer: Any,
         forward_batch: Any,
         save_kv_cache: bool = True,
-        **kwargs: Any,
+        *,
+        sinks: torch.Tensor | None = None,
+        q_rope: torch.Tensor | None = None,
+        k_rope: torch.Tensor | None = None,
+        topk_indices: torch.Tensor | None = None,
+        **unknown: Any,
     ) -> torch.Tensor:
-        query = _joined(q, kwargs.get("q_rope"), layer.tp_q_head_num, layer.qk_head_dim)
-        self._store(k, v, layer, forward_batch, save_kv_cache, kwargs)
-        if kwargs.get("topk_indices") is not None:
-            return self._forward_sparse(query, layer, kwargs["topk_indices"])
+        self._refuse(unknown)
+        query = joined(q, q_rope, layer.tp_q_head_num, layer.qk_head_dim)
+        self._store(k, k_rope, v, layer, forward_batch, save_kv_cache)
+        if topk_indices is not None:
+            return self._forward_sparse(query, layer, topk_indices, sinks)
         keys, values = self._buffers(layer)
         out = query.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
         self.kernels.decode(
@@ -136,7 +94,7 @@ class TritonAttentionBackend(AttentionBackend):
             out,
             packed=self._packed,
             max_len=self._step.longest,
-            **self._options(layer, kwargs),
+            **self._options(layer, sinks),
         )
         _decodes.add()
         return out.view(out.shape[0], -1)
@@ -149,12 +107,18 @@ class TritonAttentionBackend(AttentionBackend):
         layer: Any,
         forward_batch: Any,
         save_kv_cache: bool = True,
-        **kwargs: Any,
+        *,
+        sinks: torch.Tensor | None = None,
+        q_rope: torch.Tensor | None = None,
+        k_rope: torch.Tensor | None = None,
+        topk_indices: torch.Tensor | None = None,
+        **unknown: Any,
     ) -> torch.Tensor:
-        query = _joined(q, kwargs.get("q_rope"), layer.tp_q_head_num, layer.qk_head_dim)
-        self._store(k, v, layer, forward_batch, save_kv_cache, kwargs)
-        if kwargs.get("topk_indices") is not None:
-            return self._forward_sparse(query, layer, kwargs["topk_indices"])
+        self._refuse(unknown)
+        query = joined(q, q_rope, layer.tp_q_head_num, layer.qk_head_dim)
+        self._store(k, k_rope, v, layer, forward_batch, save_kv_cache)
+        if topk_indices is not None:
+            return self._forward_sparse(query, layer, topk_indices, sinks)
         if self._packed is not None and not self._beside(layer):
             raise PlatformError(
                 "the packed cache of sparse MLA is read by selected tokens only",
@@ -194,8 +158,8 @@ class TritonAttentionBackend(AttentionBackend):
             out,
             max_new=step.max_new,
             any_prefix=any_prefix,
-            causal=_is_causal(layer),
-            **self._options(layer, kwargs),
+            causal=is_causal(layer),
+            **self._options(layer, sinks),
         )
         _extends.add()
         return out.view(out.shape[0], -1)
@@ -211,7 +175,7 @@ class TritonAttentionBackend(AttentionBackend):
         pool. The answer is the `topk_indices` of `forward`.
         """
         pool = self.token_to_kv_pool
-        rows, lengths = self._rows_and_lengths(forward_batch)
+        rows, lengths = self._step.rows_and_lengths(forward_batch)
         width = self._step.longest or self.req_to_token_pool.req_to_token.shape[1]
         logits = self.kernels.index_logits(
             q_index,
@@ -226,26 +190,14 @@ class TritonAttentionBackend(AttentionBackend):
         launch = self.kernels.shapes_of(logits.device).select
         return top_slots(logits, self.req_to_token_pool.req_to_token, rows, lengths, topk=topk, launch=launch)
 
-    def _rows_and_lengths(self, forward_batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each new token its request's row, and how many tokens it may see."""
-        if forward_batch.forward_mode.is_decode():
-            return forward_batch.req_pool_indices, forward_batch.seq_lens
-        tokens = forward_batch.out_cache_loc.shape[0]
-        new = forward_batch.extend_seq_lens.long()
-        owner = torch.repeat_interleave(
-            torch.arange(new.shape[0], device=new.device), new, output_size=tokens
-        )
-        assert self._step.query_start is not None
-        within = torch.arange(tokens, device=new.device) - self._step.query_start[owner]
-        return forward_batch.req_pool_indices[owner], forward_batch.extend_prefix_lens[owner] + within + 1
-
-    def _forward_sparse(self, query: torch.Tensor, layer: Any, slots: torch.Tensor) -> torch.Tensor:
+    def _forward_sparse(
+        self, query: torch.Tensor, layer: Any, slots: torch.Tensor, sinks: torch.Tensor | None
+    ) -> torch.Tensor:
         """`slots` int32 [T, topk]: what each row of `query` attends to, -1 behind the last."""
         keys, values = self._buffers(layer)
         out = query.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
         rows = torch.arange(slots.shape[0], device=slots.device)
-        options = self._options(layer, {})
-        options["window"] = -1
+        options = {**self._options(layer, sinks), "window": -1}
         self.kernels.decode(
             query, keys, values, slots, rows, (slots >= 0).sum(1), out, packed=self._packed, **options
         )
@@ -253,6 +205,16 @@ class TritonAttentionBackend(AttentionBackend):
         return out.view(out.shape[0], -1)
 
     # Parts of a pass
+
+    def _refuse(self, unknown: Mapping[str, Any]) -> None:
+        """What a model asks for beyond the arguments named in `forward_decode` changes its numbers: never left out."""
+        asked = [name for name, value in unknown.items() if value is not None and value is not False]
+        if asked:
+            raise PlatformError(
+                f"{type(self).__name__} does not know what {', '.join(asked)} of this model's attention means",
+                why="its numbers would be others without",
+                fix="choose another --attention-backend",
+            )
 
     def _beside(self, layer: Any) -> bool:
         """Whether a layer's keys are of another form than the latent rows of the cache."""
@@ -280,7 +242,7 @@ class TritonAttentionBackend(AttentionBackend):
             return keys, keys[..., : layer.v_head_dim]
         return pool.get_key_buffer(layer.layer_id), pool.get_value_buffer(layer.layer_id)
 
-    def _options(self, layer: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _options(self, layer: Any, sinks: torch.Tensor | None) -> dict[str, Any]:
         window = layer.sliding_window_size
         scaled = (
             self.token_to_kv_pool.dtype in FP8_DTYPES and self._packed is None and not self._beside(layer)
@@ -289,20 +251,20 @@ class TritonAttentionBackend(AttentionBackend):
             "scale": layer.scaling,
             "logit_cap": layer.logit_cap or 0.0,
             "window": -1 if window is None else int(window),
-            "sinks": kwargs.get("sinks"),
-            "k_scale": _scale(layer.k_scale) if scaled else None,
+            "sinks": sinks,
+            "k_scale": kv_scale(layer.k_scale) if scaled else None,
             # The latent part of a key is its value, and has its scale.
-            "v_scale": (_scale(layer.k_scale if self._latent else layer.v_scale)) if scaled else None,
+            "v_scale": (kv_scale(layer.k_scale if self._latent else layer.v_scale)) if scaled else None,
         }
 
     def _store(
         self,
         k: torch.Tensor | None,
+        k_rope: torch.Tensor | None,
         v: torch.Tensor | None,
         layer: Any,
         forward_batch: Any,
         save_kv_cache: bool,
-        kwargs: dict[str, Any],
     ) -> None:
         if layer.is_cross_attention:
             raise NotImplementedError(
@@ -312,7 +274,7 @@ class TritonAttentionBackend(AttentionBackend):
             return
         pool, loc = self.token_to_kv_pool, forward_batch.out_cache_loc
         if self._latent:
-            rows = _joined(k, kwargs.get("k_rope"), 1, layer.qk_head_dim)
+            rows = joined(k, k_rope, 1, layer.qk_head_dim)
             if pool.dtype in FP8_DTYPES and layer.k_scale is not None and self._packed is None:
                 rows = rows / layer.k_scale
             pool.set_kv_buffer(layer, loc, rows, rows[..., : layer.v_head_dim])
@@ -329,26 +291,3 @@ class TritonAttentionBackend(AttentionBackend):
     def support_triton(self) -> bool:
         """The host's Triton kernels run on these devices."""
         return True
-
-
-def _joined(x: torch.Tensor, rope: torch.Tensor | None, heads: int, dim: int) -> torch.Tensor:
-    """[T, heads, dim], from one tensor or from the two parts that a host may hand over."""
-    if rope is None:
-        return x.reshape(-1, heads, dim)
-    rotated = rope.reshape(x.shape[0], heads, -1)
-    return torch.cat((x.reshape(x.shape[0], heads, dim - rotated.shape[-1]), rotated), dim=-1)
-
-
-def _scale(scale: Any) -> torch.Tensor | None:
-    """A layer's scale as the kernels take it, None for none. A number needs a tensor, which capture could not make."""
-    if scale is None or (isinstance(scale, torch.Tensor) and scale.dtype == torch.float32):
-        return scale
-    raise PlatformError(
-        f"a KV scale of type {type(scale).__name__} cannot be used",
-        why="kernels read scales on the device, as float32 tensors of one element",
-    )
-
-
-def _is_causal(layer: Any) -> bool:
-    # The host's AttentionType: "encoder_only" and "decoder_bidirectional" see all tokens of their request.
-    return getattr(layer.attn_type, "value", layer.attn_type) not in ("encoder_only", "decoder_bidirectional")

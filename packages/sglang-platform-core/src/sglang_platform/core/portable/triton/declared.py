@@ -28,6 +28,7 @@ _KERNELS = {
     "fused_add_rms_norm": ("norm:fused_add_rms_norm", "rms_norm_kernel", STREAM),
     "silu_and_mul": ("activation:silu_and_mul", "silu_and_mul_kernel", STREAM),
     "rotary_embedding": ("rotary:rotary_embedding", "rotary_kernel", STREAM),
+    "kv_move": ("kv_move:move_rows", "move_rows_kernel", STREAM),
     "dsa_index_store": ("index_key_store:store_index_keys", "store_index_keys_kernel", STREAM),
     "top_slots": ("top_slots:top_slots", "top_slots_kernel", _SELECTION),
 }

@@ -7,8 +7,8 @@ import torch
 from sglang_platform.core.memory.index_keys import IndexKeyCache
 from sglang_platform.core.portable.triton.buffer_table import BufferTable, Rows
 from sglang_platform.core.portable.triton.index_key_store import store_index_keys
-from sglang_platform.core.portable.triton.launch import launches
-from sglang_platform.core.portable.triton.pool_kernels import PoolKernels
+from sglang_platform.core.portable.triton.kv_move import MOST_ROWS, move
+from sglang_platform.core.portable.triton.launch import ShapesOf, launches
 
 __all__ = ["TritonIndexKeyCache"]
 
@@ -16,10 +16,10 @@ __all__ = ["TritonIndexKeyCache"]
 class TritonIndexKeyCache(IndexKeyCache):
     """Core's cache, over the same buffers; core's torch code serves tensors on the CPU."""
 
-    def __init__(self, made: IndexKeyCache, kernels: PoolKernels) -> None:
+    def __init__(self, made: IndexKeyCache, shapes_of: ShapesOf) -> None:
         """Takes the buffers of `made` over."""
         self.__dict__.update(made.__dict__)
-        self._kernels = kernels
+        self._shapes_of = shapes_of
         present = [layer for layer, buffer in enumerate(self.buffer) if buffer.shape[0]]
         parts = ([self.keys(layer) for layer in present], [self.scales(layer) for layer in present])
         self._tables = [
@@ -38,12 +38,12 @@ class TritonIndexKeyCache(IndexKeyCache):
             self.buffer[layer_index],
             loc,
             page_size=self.page_size,
-            launch=self._kernels.shapes_of(loc.device).scatter,
+            launch=self._shapes_of(loc.device).scatter,
         )
 
     def move(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
-        if not launches(tgt_loc) or not 0 < tgt_loc.numel() <= self._kernels.most_rows:
+        if not launches(tgt_loc) or not 0 < tgt_loc.numel() <= MOST_ROWS:
             super().move(tgt_loc, src_loc)
             return
         for table in self._tables:
-            self._kernels.move(table, tgt_loc, src_loc)
+            move(table, tgt_loc, src_loc, shapes=self._shapes_of(tgt_loc.device))

@@ -7,6 +7,7 @@ specialisation is a compilation while somebody waits.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import torch
 import triton
@@ -18,10 +19,12 @@ from sglang_platform.core.portable.triton.architecture import (
     pretended,
 )
 
-__all__ = ["launches", "portable_shapes"]
+__all__ = ["ShapesOf", "launches", "portable_shapes"]
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
+
+ShapesOf = Callable[[torch.device], LaunchShapes]
 
 
 def launches(tensor: torch.Tensor) -> bool:

@@ -15,15 +15,11 @@ import torch
 from sglang_platform.core.counters import counter
 from sglang_platform.core.ops.fused_op import FusedOp, RMSNorm, RotaryEmbedding, SiluAndMul
 from sglang_platform.core.portable.triton import activation, norm, rotary
-from sglang_platform.core.portable.triton.architecture import LaunchShapes
-from sglang_platform.core.portable.triton.launch import launches, portable_shapes
+from sglang_platform.core.portable.triton.launch import ShapesOf, launches, portable_shapes
 
 __all__ = ["FORWARDS", "register", "rms_norm", "rotary_embedding", "silu_and_mul"]
 
 _calls = counter("triton.fused_ops.calls")
-
-
-ShapesOf = Callable[[torch.device], LaunchShapes]
 
 
 def register(dispatch_key: str, shapes_of: ShapesOf = portable_shapes) -> None:

@@ -1,6 +1,7 @@
 """KV pools for devices that Triton compiles for: core's pools with kernels for the store and the move.
 
-The kernels are the package's, which hands them in as `kernels`; when to launch which is the same on every device.
+The store's kernels are the package's, which hands them in as `kernels`; when to launch which is the same on every
+device.
 
 On tensors of the CPU core's torch code serves, with the same bytes in the end. In SGLang the rest of a pool (buffers,
 descriptors, disaggregation) stays SGLang's, and so does a store that these kernels do not know: another layout than
@@ -23,6 +24,7 @@ from sglang_platform.core.memory.rows import FP8_DTYPES, Scale
 from sglang_platform.core.portable.torch.host_copies import save_rows
 from sglang_platform.core.portable.triton.buffer_table import BufferTable, Rows
 from sglang_platform.core.portable.triton.index_key_cache import TritonIndexKeyCache
+from sglang_platform.core.portable.triton.kv_move import MOST_ROWS, move
 from sglang_platform.core.portable.triton.launch import launches
 from sglang_platform.core.portable.triton.pool_kernels import PoolKernels
 
@@ -45,14 +47,14 @@ class TritonRows(KVCache):
     # Moving
 
     def _moves_at_once(self, tgt_loc: torch.Tensor) -> bool:
-        return 0 < tgt_loc.numel() <= self.kernels.most_rows and launches(tgt_loc)
+        return 0 < tgt_loc.numel() <= MOST_ROWS and launches(tgt_loc)
 
     def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
         """One launch for all layers, as if all rows were read first; very many rows take a copy through memory."""
         if not self._moves_at_once(tgt_loc):
             super()._move_kv_cache_impl(tgt_loc, src_loc)
             return
-        self.kernels.move(self._all_layers(), tgt_loc, src_loc)
+        move(self._all_layers(), tgt_loc, src_loc, shapes=self.kernels.shapes_of(tgt_loc.device))
         _moves.add()
 
     def _all_layers(self) -> BufferTable:
@@ -256,7 +258,7 @@ class TritonDSAPool(_TritonLatentRows, DSATokenToKVPool):
     def _create_index_key_cache(self) -> IndexKeyCache:
         made = super()._create_index_key_cache()
         # In SGLang this is SGLang's own class, whose layout depends on the kernels it has chosen: left alone.
-        return TritonIndexKeyCache(made, self.kernels) if type(made) is IndexKeyCache else made
+        return TritonIndexKeyCache(made, self.kernels.shapes_of) if type(made) is IndexKeyCache else made
 
     def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
         super()._move_kv_cache_impl(tgt_loc, src_loc)

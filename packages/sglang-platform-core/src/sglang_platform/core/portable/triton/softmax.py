@@ -13,9 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["LOG2E", "capped_scores", "softmax_step"]
-
-LOG2E = 1.4426950408889634
+__all__ = ["capped_scores", "softmax_step"]
 
 
 @triton.jit

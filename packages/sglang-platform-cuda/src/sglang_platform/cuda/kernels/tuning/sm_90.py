@@ -6,12 +6,8 @@ A group of 64 heads is one wgmma, which MLA has.
 from __future__ import annotations
 
 from sglang_platform.core.portable.triton.architecture import ByHead, Launch, LaunchShapes
-from sglang_platform.cuda.kernels.architecture import (
-    CudaArchitecture,
-    CudaDecodeShape,
-    CudaExtendShape,
-    CudaIndexShape,
-)
+from sglang_platform.core.portable.triton.wrappers.record import DecodeShape, ExtendShape, IndexShape
+from sglang_platform.cuda.kernels.architecture import CudaArchitecture
 
 __all__ = ["RECORD"]
 
@@ -27,21 +23,21 @@ RECORD = CudaArchitecture(
         allocate=Launch(1024, 4),
         scatter=Launch(4096, 4),
         select=Launch(2048, 8),
+        move=Launch(8192, 8),
     ),
     store=Launch(4096, 4),
-    move=Launch(8192, 8),
     quantise=Launch(1024, 16),
     decode=ByHead(
-        narrow=CudaDecodeShape(block_n=128, block_h=64, warps=4, stages=3),
-        middle=CudaDecodeShape(block_n=64, block_h=64, warps=4, stages=4),
-        wide=CudaDecodeShape(block_n=64, block_h=64, warps=4, stages=3),
-        latent=CudaDecodeShape(block_n=32, block_h=64, warps=8, stages=2, waves=1),
+        narrow=DecodeShape(block_n=128, block_h=64, warps=4, stages=3),
+        middle=DecodeShape(block_n=64, block_h=64, warps=4, stages=4),
+        wide=DecodeShape(block_n=64, block_h=64, warps=4, stages=3),
+        latent=DecodeShape(block_n=32, block_h=64, warps=8, stages=2, waves=1),
     ),
     extend=ByHead(
-        narrow=CudaExtendShape(block_m=128, block_n=128, warps=8, stages=3),
-        middle=CudaExtendShape(block_m=128, block_n=64, warps=8, stages=3),
-        wide=CudaExtendShape(block_m=128, block_n=32, warps=8, stages=2),
-        latent=CudaExtendShape(block_m=64, block_n=32, warps=8, stages=2),
+        narrow=ExtendShape(block_m=128, block_n=128, warps=8, stages=3),
+        middle=ExtendShape(block_m=128, block_n=64, warps=8, stages=3),
+        wide=ExtendShape(block_m=128, block_n=32, warps=8, stages=2),
+        latent=ExtendShape(block_m=64, block_n=32, warps=8, stages=2),
     ),
-    index=CudaIndexShape(block_n=64, warps=4, stages=3),
+    index=IndexShape(block_n=64, warps=4, stages=3),
 )

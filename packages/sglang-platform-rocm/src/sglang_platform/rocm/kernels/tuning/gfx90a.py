@@ -21,16 +21,15 @@ RECORD = RocmArchitecture(
     processors=104,
     shared=64 * 1024,
     converts_fp8=(),
-    e4m3="e4m3fn",
     shapes=LaunchShapes(
         reduce=Launch(2048, 8),
         elementwise=Launch(4096, 4),
         allocate=Launch(1024, 4),
         scatter=Launch(4096, 4),
         select=Launch(2048, 8),
+        move=Launch(8192, 8),
     ),
     store=Launch(4096, 4),
-    move=Launch(8192, 8),
     quantise=Launch(2048, 8),
     decode=ByHead(
         narrow=RocmDecodeShape(block_n=64, block_h=16, warps=4, stages=2),
@@ -38,7 +37,6 @@ RECORD = RocmArchitecture(
         wide=RocmDecodeShape(block_n=16, block_h=16, warps=4, stages=2),
         latent=RocmDecodeShape(block_n=16, block_h=16, warps=4, stages=1, waves=1, waves_per_eu=1),
     ),
-    decode_latent_fp8=RocmDecodeShape(block_n=16, block_h=16, warps=4, stages=1, waves=1, waves_per_eu=1),
     extend=ByHead(
         narrow=RocmExtendShape(block_m=128, block_n=64, warps=4, stages=1, waves_per_eu=1),
         middle=RocmExtendShape(block_m=128, block_n=32, warps=8, stages=1, waves_per_eu=1),

@@ -12,17 +12,24 @@ from typing import Any
 from sglang_platform.core.hosts.sglang.rebase import is_rebased
 from sglang_platform.core.hosts.sglang.seams import (
     communicator,
+    control_requests,
     device_name,
     device_type,
+    disaggregation,
     distributed_backend,
+    dp_attention,
     grammar,
     group_device,
+    hierarchical_cache,
     host_pools,
+    http_errors,
     in_tree_backend,
     kv_pools,
     lifecycle_events,
     lora,
+    memory_saver,
     model_registry,
+    only_on_cuda,
     piecewise,
     pin_memory,
     post_load_model,
@@ -31,11 +38,17 @@ from sglang_platform.core.hosts.sglang.seams import (
     quantised_checkpoints,
     quantization_config,
     request_coordinators,
+    requests,
     rotary_embedding,
     server_args,
     shared_experts,
+    speculative_drafts,
+    speculative_kernels,
+    speculative_launch,
+    speculative_sampling,
     state_kernels,
     triton_support,
+    worker_memory,
 )
 from sglang_platform.core.hosts.sglang.srt import served_model
 from sglang_platform.core.hosts.sglang.versions import HostFacts
@@ -77,3 +90,19 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     if platform.is_out_of_tree() and host.asks_piecewise_backend and platform.capabilities.piecewise_graph:
         piecewise.register_hooks(platform)
     group_device.register_hooks(platform, host)
+    if host.speculative_kernels:
+        speculative_drafts.register_hooks(platform, host)
+    requests.register_hooks(platform, host)
+    control_requests.register_hooks(platform, host)
+    http_errors.register_hooks(platform, host)
+    hierarchical_cache.register_hooks(platform, host)
+    worker_memory.register_hooks(platform)
+    memory_saver.register_hooks(platform, host)
+    disaggregation.register_hooks(platform, host)
+    dp_attention.register_hooks(platform, host)
+    only_on_cuda.register_hooks(platform, host)
+    if platform.is_out_of_tree():
+        speculative_launch.register_hooks(platform, host)
+        if host.speculative_kernels:
+            speculative_kernels.register_hooks(platform, host)
+            speculative_sampling.register_hooks(platform, host)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.checked import load
+from sglang_platform.core.hosts.sglang.srt.argument_check import check_arguments
+from sglang_platform.core.hosts.sglang.srt.served_model import resolved
 from sglang_platform.core.hosts.sglang.versions import facts
 
-__all__ = ["asked_for", "choose_attention_backend", "register_hooks"]
+__all__ = ["asked_for", "choose_attention_backend", "register_hooks", "register_rule"]
 
 _ATTENTION = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
 _KEPT = "_sglang_platform_asked_for"
@@ -45,18 +47,43 @@ def register_hooks(platform: Any) -> None:
     if not facts().keeps_raw_arguments:
         HookRegistry.register(target, _keep_input, HookType.BEFORE)
 
-    def finalize(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
-        if str(getattr(server_args, "model_path", "")).lower() in ("none", "dummy"):
-            return  # the host resolves nothing for these
+    def finalize(server_args: Any) -> None:
         _check_device(server_args, platform)
+        platform.finalize_server_args(server_args)
+
+    register_rule(platform, finalize)
+
+    def check(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
+        if not _resolves_nothing(server_args):
+            asked = [(field, asked_for(server_args, field)) for field in _ATTENTION]
+            check_arguments(resolved(server_args), platform, [(field, name) for field, name in asked if name])
+
+    HookRegistry.register(target, check, HookType.AFTER)
+
+
+def register_rule(platform: Any, rule: Callable[[Any], None]) -> None:
+    """Call `rule(server_args)` when the host has settled every argument, in the process that settles them.
+
+    It reads what was settled on, and what it assigns is settled. Rules run in the order of their registration, the
+    platform's last word first. One that raises LaunchRefused stops the launch before any worker starts.
+    """
+
+    def apply(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
+        if _resolves_nothing(server_args):
+            return
         if facts().keeps_raw_arguments:
             declare = load(facts().declares_arguments)
-            declare(server_args, f"platform:{platform.device_name}", platform.finalize_server_args)
+            declare(server_args, f"platform:{platform.device_name}", rule)
         else:
             with _writable(server_args):
-                platform.finalize_server_args(server_args)
+                rule(server_args)
 
-    HookRegistry.register(target, finalize, HookType.AFTER)
+    HookRegistry.register(facts().finished_arguments, apply, HookType.AFTER)
+
+
+def _resolves_nothing(server_args: Any) -> bool:
+    """Whether the record has no model: the host then leaves every argument as it was given."""
+    return str(getattr(server_args, "model_path", "")).lower() in ("none", "dummy")
 
 
 def _check_device(server_args: Any, platform: Any) -> None:

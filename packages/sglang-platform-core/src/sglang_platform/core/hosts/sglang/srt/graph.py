@@ -14,16 +14,20 @@ from sglang_platform.core.hosts.sglang.checked import load
 from sglang_platform.core.hosts.sglang.versions import facts
 from sglang_platform.core.registries.events import query_any
 
-__all__ = ["HostDecodeBatches", "host_calls"]
+__all__ = ["HostDecodeBatches", "NoDecodeGraphs", "host_calls"]
 
 
 class HostDecodeBatches:
     """What `GraphRunner` leaves to the host. Mixed in by re-basing; `self` is a `GraphRunner`."""
 
     model_runner: Any
+    device: Any
     inputs: Any
+    stage: Any
     captured: dict[int, Any]
     max_bs: int
+    drafts: int
+    _captures: Any
 
     def _batch_sizes(self) -> list[int]:
         # Row 0 of the request pool is reserved, so no batch is larger than the pool.
@@ -35,8 +39,35 @@ class HostDecodeBatches:
         kept_in = self.model_runner if function is None else load(function)()
         return list(operator.attrgetter(attributes)(kept_in))
 
+    def _stage_buffers(self) -> dict[str, Any]:
+        """What the stage before hands over, as the host's own runner expects it (`runner_utils/buffers.py`)."""
+        runner = self.model_runner
+        if runner.pp_group.is_first_rank or not runner.support_pp:
+            return {}
+        config = runner.model_config
+        # Hyper-connections carry the residual inside the hidden states, which are wider then.
+        wide = config.hc_hidden_size if facts().knows_hyper_connections else None
+        widths = {"hidden_states": (wide or config.hidden_size,)}
+        if not wide:
+            widths["residual"] = (config.hidden_size,)
+        indices = runner.get_pp_proxy_topk_size() if facts().hands_over_indices else None
+        made = {name: self._rows(width, config.dtype) for name, width in widths.items()}
+        if indices is not None:
+            made["topk_indices"] = self._rows((indices,), "int32")
+        blocks = runner.get_pp_proxy_residual_num_blocks() if facts().hands_over_blocks else None
+        if blocks is not None:
+            del made["residual"]
+            made[facts().blocks_handed_over_as] = self._rows((blocks, config.hidden_size), config.dtype)
+        return made
+
+    def _rows(self, width: tuple[int, ...], dtype: Any) -> Any:
+        import torch
+
+        dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+        return torch.zeros((self.max_bs, *width), dtype=dtype, device=self.device)
+
     def _static_batch(self, bucket: int) -> Any:
-        from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
+        from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
 
         inputs, runner = self.inputs, self.model_runner
         of_this_host: dict[str, Any] = {}
@@ -46,21 +77,25 @@ class HostDecodeBatches:
                 "token_to_kv_pool": runner.token_to_kv_pool,
                 "attn_backend": runner.attn_backend,
             }
+        tokens, mode = (
+            bucket * inputs.tokens,
+            ForwardMode.TARGET_VERIFY if self.drafts else ForwardMode.DECODE,
+        )
         batch = ForwardBatch(
-            forward_mode=ForwardMode.DECODE,
+            forward_mode=mode,
             batch_size=bucket,
-            input_ids=inputs.input_ids[:bucket],
+            input_ids=inputs.input_ids[:tokens],
             req_pool_indices=inputs.req_pool_indices[:bucket],
             seq_lens=inputs.seq_lens[:bucket],
-            out_cache_loc=inputs.out_cache_loc[:bucket],
+            out_cache_loc=inputs.out_cache_loc[:tokens],
             seq_lens_sum=bucket * inputs.seq_len_fill_value,
             return_logprob=False,
-            positions=inputs.positions[:bucket],
-            mrope_positions=inputs.mrope_positions[:, :bucket],
+            positions=inputs.positions[:tokens],
+            mrope_positions=inputs.mrope_positions[:, :tokens],
             spec_algorithm=runner.spec_algorithm,
-            spec_info=None,
-            capture_hidden_mode=CaptureHiddenMode.NULL,
-            global_forward_mode=ForwardMode.DECODE,
+            spec_info=inputs.drafts(bucket) if self.drafts else None,
+            capture_hidden_mode=self._hidden_mode(),
+            global_forward_mode=mode,
             **of_this_host,
         )
         if facts().translates_slots:
@@ -73,7 +108,18 @@ class HostDecodeBatches:
         runner = self.model_runner
         with torch.no_grad(), self._forward_context(forward_batch):
             runner.attn_backend.init_forward_metadata_in_graph(forward_batch)
-            return runner.model.forward(forward_batch.input_ids, forward_batch.positions, forward_batch)
+            more = self._handed_over(forward_batch.batch_size)
+            return runner.model.forward(
+                forward_batch.input_ids, forward_batch.positions, forward_batch, **more
+            )
+
+    def _handed_over(self, n: int) -> dict[str, Any]:
+        tensors = self.stage.rows(n)
+        if not tensors:
+            return {}
+        from sglang.srt.model_executor.forward_batch_info import PPProxyTensors
+
+        return {"pp_proxy_tensors": PPProxyTensors(tensors)}
 
     def _forward_context(self, forward_batch: Any) -> AbstractContextManager[Any]:
         if not facts().forward_context:
@@ -85,13 +131,30 @@ class HostDecodeBatches:
             return forward_context(context, forward_batch=forward_batch)  # type: ignore[no-any-return]
         return forward_context(context)  # type: ignore[no-any-return]
 
-    def can_run_graph(self, forward_batch: Any) -> bool:
-        """A plain decode batch that fits: no hidden states, embeddings or adapters asked for."""
+    def _drafts(self) -> tuple[int, bool]:
+        runner = self.model_runner
+        if runner.spec_algorithm is None or runner.spec_algorithm.is_none():
+            return 0, False
+        if not facts().speculative_kernels:
+            return 0, False
+        chain = not runner.spec_algorithm.is_ngram() and runner.server_args.speculative_eagle_topk == 1
+        return int(runner.server_args.speculative_num_draft_tokens), not chain
+
+    def _hidden_mode(self) -> Any:
+        """A draft model that continues the target's hidden states needs all of them."""
         from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode
 
+        algorithm = self.model_runner.spec_algorithm
+        if not self.drafts or algorithm.is_ngram() or algorithm.is_standalone():
+            return CaptureHiddenMode.NULL
+        return CaptureHiddenMode.FULL
+
+    def can_run_graph(self, forward_batch: Any) -> bool:
+        """A batch of the captured mode that fits: no other hidden states, embeddings or adapters asked for."""
         return bool(
-            forward_batch.batch_size <= self.max_bs
-            and forward_batch.capture_hidden_mode in (None, CaptureHiddenMode.NULL)
+            self._captures(forward_batch.forward_mode)
+            and forward_batch.batch_size <= self.max_bs
+            and forward_batch.capture_hidden_mode in (None, self._hidden_mode())
             and forward_batch.input_embeds is None
             and forward_batch.encoder_lens is None
             and not any(forward_batch.lora_ids or ())
@@ -99,9 +162,34 @@ class HostDecodeBatches:
         )
 
     def _take(self, output: Any, n: int) -> Any:
+        if not self.model_runner.pp_group.is_last_rank:
+            return output[:n]
         from sglang.srt.layers.logits_processor import LogitsProcessorOutput
 
-        return LogitsProcessorOutput(next_token_logits=output.next_token_logits[:n])
+        hidden = output.hidden_states
+        return LogitsProcessorOutput(
+            next_token_logits=output.next_token_logits[:n],
+            hidden_states=None if hidden is None else hidden[:n],
+        )
+
+
+class NoDecodeGraphs:
+    """The answer to the host where decode steps cannot be captured: it asks at each step, and runs the model."""
+
+    bs = 0
+    capture_bs: tuple[int, ...] = ()
+
+    def __init__(self, model_runner: Any) -> None:
+        self.model_runner = model_runner
+
+    def can_run_graph(self, forward_batch: Any) -> bool:
+        """Never."""
+        return False
+
+    can_run = can_run_graph
+
+    def capture(self) -> None:
+        """Nothing is captured, before or after a weight update."""
 
 
 @functools.cache

@@ -33,6 +33,7 @@ _METHODS = (
     ("support_mamba_cache_extra_buffer", "asks_mamba_extra_buffer"),
     ("get_speculative_worker_cls", "asks_speculative_worker"),
     ("get_speculative_graph_runner_cls", "asks_speculative_worker"),
+    ("get_speculative_cache_locs_fn", "asks_speculative_worker"),
 )
 # `supports_triton` is no limit: a hook carries it where the host does not read it.
 _CAPABILITIES = (
@@ -60,8 +61,6 @@ def _limits(platform: Any, host: HostFacts) -> Iterator[Limit]:
     for method, fact in _METHODS:
         if overridden(cls, method) and not getattr(host, fact):
             yield Limit(f"{method}()", f"{name} does not ask for it; {since(fact)} and later do")
-    if overridden(cls, "get_speculative_cache_locs_fn"):
-        yield Limit("get_speculative_cache_locs_fn()", "no release of SGLang calls it")
     if overridden(cls, "get_piecewise_backend_cls") and not host.asks_piecewise_backend:
         end = since("asks_piecewise_backend")
         why = f"{name} refuses the argument that asks for it (tc_piecewise); releases before {end} take it"

@@ -17,6 +17,7 @@ __all__ = [
     "host_pool",
     "rebase_allocator",
     "rebase_attention_backend",
+    "rebase_full_graph_backend",
     "rebase_graph_runner",
     "rebase_piecewise_backend",
     "rebase_pool",
@@ -25,6 +26,7 @@ __all__ = [
 _PAGED = "sglang_platform.core.memory.paged:PagedTokenToKVPoolAllocator"
 _ATTENTION = "sglang_platform.core.attention.backend:AttentionBackend"
 _GRAPH_RUNNER = "sglang_platform.core.graph.runner:GraphRunner"
+_FULL_GRAPHS = "sglang_platform.core.graph.full:FullGraphBackend"
 _PIECEWISE = "sglang_platform.core.graph.piecewise:PiecewiseBackend"
 
 
@@ -53,6 +55,8 @@ def rebase_attention_backend(cls: Any, origin: PluginOrigin | None) -> type:
     # The host leaves these to each backend; core's answer serves every backend that reads only static inputs.
     bridge.pop("get_cuda_graph_seq_len_fill_value", None)
     bridge.pop("support_triton", None)
+    # The host hands drafts to `forward_extend`, which is not told how they see each other.
+    bridge.pop("forward", None)
     outer = None
     if not facts().metadata_halves:
         bridge.pop("init_forward_metadata", None)  # the host's only raises; core's calls the two halves
@@ -120,6 +124,14 @@ def rebase_graph_runner(cls: Any, origin: PluginOrigin | None) -> type:
     check_part(cls, (core_base,), "get_graph_runner_cls()", origin)
     bridge = host_first(core_base, HostDecodeBatches)
     return rebase(cls, core_base, HostDecodeBatches, bridge=bridge, outer=host_calls(*facts().graph_calls))
+
+
+def rebase_full_graph_backend(cls: Any, origin: PluginOrigin | None) -> type:
+    """A backend class of ours for the graph runners that the host builds itself."""
+    core_base = load(_FULL_GRAPHS)
+    host_base = load("sglang.srt.model_executor.runner_backend.base_cuda_graph_backend:BaseCudaGraphBackend")
+    check_part(cls, (core_base, host_base), "get_full_graph_backend_cls()", origin)
+    return rebase(cls, core_base, host_base)
 
 
 def rebase_piecewise_backend(cls: Any, origin: PluginOrigin | None) -> type:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +17,14 @@ from sglang_platform.core.hosts.sglang.seams import lora, piecewise
 from sglang_platform.core.hosts.sglang.seams.fused_ops import register_fused_ops
 from sglang_platform.core.hosts.sglang.seams.kv_pools import registered_pool_cls
 from sglang_platform.core.hosts.sglang.seams.server_args import choose_attention_backend
-from sglang_platform.core.hosts.sglang.srt import parts, pools, stubs
+from sglang_platform.core.hosts.sglang.srt import drafts, parts, pools, stubs
+from sglang_platform.core.hosts.sglang.srt.graph import NoDecodeGraphs
+from sglang_platform.core.hosts.sglang.srt.served_model import served_model
 from sglang_platform.core.hosts.sglang.versions import facts
 
 __all__ = ["rebase_platform"]
+
+_logger = logging.getLogger(__name__)
 
 
 def rebase_platform(cls: type, origin: PluginOrigin) -> type:
@@ -87,9 +92,26 @@ class _HostFacing:
     def get_graph_runner_cls(self) -> type | None:
         cls = super().get_graph_runner_cls()  # type: ignore[misc]
         if cls is not None:
+            if _attends_in_parallel(served_model().server_args):
+                _logger.warning(
+                    "data-parallel attention on %s: decode steps run without graphs; the ranks agree on the size of a "
+                    "step only when it comes",
+                    self,
+                )
+                return NoDecodeGraphs
             return parts.rebase_graph_runner(cls, self._plugin_origin)
         self._must_answer("get_graph_runner_cls()", "graph_capture")
         return None
+
+    def get_full_graph_backend_cls(self) -> type | None:
+        cls = super().get_full_graph_backend_cls()  # type: ignore[misc]
+        return None if cls is None else parts.rebase_full_graph_backend(cls, self._plugin_origin)
+
+    def get_speculative_graph_runner_cls(self, algorithm: str, phase: str) -> type | None:
+        cls: type | None = super().get_speculative_graph_runner_cls(algorithm=algorithm, phase=phase)  # type: ignore[misc]
+        if cls is not None or self.get_full_graph_backend_cls() is None:
+            return cls
+        return drafts.host_graph_runner(phase)
 
     def get_piecewise_backend_cls(self) -> type | None:
         cls = super().get_piecewise_backend_cls()  # type: ignore[misc]
@@ -130,6 +152,15 @@ class _HostFacing:
 
         for name, factory in self.get_attention_backends().items():  # type: ignore[attr-defined]
             register_attention_backend(name)(_host_factory(factory, self._plugin_origin))
+
+
+def _attends_in_parallel(arguments: Any) -> bool:
+    """Whether this worker's model has data-parallel attention. No arguments: no model is built."""
+    if arguments is None:
+        return False
+    if facts().counts_attention_ranks and arguments.attn_dp_size > 1:
+        return True
+    return bool(arguments.enable_dp_attention)
 
 
 @functools.cache

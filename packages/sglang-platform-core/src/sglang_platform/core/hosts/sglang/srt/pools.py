@@ -72,11 +72,19 @@ def rebase_pool(cls: Any, kind: str, origin: PluginOrigin | None, *, triton: boo
             if point == _KEYS:
                 bridge.update(index_keys_by_core(core_base))
             bridge.update({name: _of_core(core_base, name) for name in methods})
+    if not triton:
+        # Asked for with speculative decoding: the host compiles its Triton kernel that moves accepted tokens.
+        bridge["_init_kv_copy_and_warmup"] = _without_copy_kernel
+        bridge[_MOVE] = getattr(core_base, _MOVE)
     if hasattr(
         core_base, _SCATTER
     ):  # latent rows, which the host writes and reads with Triton kernels of its own
         bridge.update(_latent_rows_by_core(cls, core_base, triton))
     return rebase(cls, core_base, host_base, bridge=bridge, outer=PoolCompletion)
+
+
+def _without_copy_kernel(self: Any) -> None:
+    self._kv_copy_config = None
 
 
 def _host_goes_through(point: str, host_base: type) -> bool:

@@ -8,7 +8,7 @@ from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.checked import load
 from sglang_platform.core.hosts.sglang.versions import facts
 
-__all__ = ["ServedModel", "register_hooks", "served_model"]
+__all__ = ["ServedModel", "register_hooks", "resolved", "served_model"]
 
 
 class ServedModel(NamedTuple):
@@ -40,7 +40,7 @@ def _note_arguments(runner: Any, *args: Any, **kwargs: Any) -> None:
     global _served
     model_config = kwargs.get("model_config", args[0] if args else None)
     server_args = kwargs.get("server_args", next((a for a in args if type(a).__name__ == "ServerArgs"), None))
-    _served = ServedModel(model_config, _resolved(server_args))
+    _served = ServedModel(model_config, resolved(server_args))
 
 
 def _note_class(result: Any, runner: Any, *args: Any, **kwargs: Any) -> None:
@@ -48,7 +48,7 @@ def _note_class(result: Any, runner: Any, *args: Any, **kwargs: Any) -> None:
     _served = _served._replace(model_class=type(runner.model))
 
 
-def _resolved(server_args: Any) -> Any:
+def resolved(server_args: Any) -> Any:
     """What the host settled on, where that is in a view of the record."""
     view = facts().resolved_view
     return server_args if server_args is None or view is None else load(view)(server_args)

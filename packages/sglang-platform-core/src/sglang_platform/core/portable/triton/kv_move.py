@@ -15,14 +15,17 @@ import torch
 import triton
 import triton.language as tl
 
-from sglang_platform.core.portable.triton.architecture import Launch
+from sglang_platform.core.portable.triton.architecture import LaunchShapes
 from sglang_platform.core.portable.triton.buffer_table import BufferTable, Rows
-from sglang_platform.rocm.kernels.tuning import ARCHITECTURES
+from sglang_platform.core.portable.triton.launch import portable_shapes
 
 __all__ = ["MOST_ROWS", "move", "move_rows", "move_rows_kernel"]
 
 MOST_ROWS = 512
 """Rows that one program can hold in registers beside a useful width; above it a copy through memory is as fast."""
+
+# What one lane of a program may keep in registers of the rows that it moves.
+_BYTES_PER_LANE = 256
 
 
 @triton.jit(do_not_specialize=["n"])
@@ -70,12 +73,13 @@ def move_rows_kernel(
 
 
 def move(
-    table: BufferTable, tgt_loc: torch.Tensor, src_loc: torch.Tensor, *, launch: Launch | None = None
+    table: BufferTable, tgt_loc: torch.Tensor, src_loc: torch.Tensor, *, shapes: LaunchShapes | None = None
 ) -> None:
-    """Move rows `src_loc` [n] to `tgt_loc` [n] in every buffer of `table`. 0 < n <= MOST_ROWS; no target
-    is named twice."""
+    """Move rows `src_loc` [n] to `tgt_loc` [n] in every buffer of `table`. 0 < n <= MOST_ROWS; no target is named
+    twice. shapes: those of the device, see `launch.portable_shapes` for none."""
     n = tgt_loc.numel()
-    launch = launch or ARCHITECTURES.of(tgt_loc.device).move
+    shapes = shapes or portable_shapes(tgt_loc.device)
+    launch = shapes.move
     block_n = triton.next_power_of_2(n)
     widest = triton.next_power_of_2(table.widest // table.word)
     # A range of 128 bytes at least, so that each row gives whole memory transactions.
@@ -85,12 +89,18 @@ def move(
         table.table, tgt_loc, src_loc, n,
         PER_PAGE=table.per_page, ALIGNED=table.aligned, WORD=table.word,
         BLOCK_N=block_n, BLOCK=block,
-        num_warps=max(launch.num_warps, min(16, block_n * block * table.word // 16384)),
+        num_warps=max(
+            launch.num_warps, min(16, block_n * block * table.word // (_BYTES_PER_LANE * shapes.warp))
+        ),
     )  # fmt: skip
 
 
 def move_rows(
-    buffers: Sequence[Rows], tgt_loc: torch.Tensor, src_loc: torch.Tensor, *, launch: Launch | None = None
+    buffers: Sequence[Rows],
+    tgt_loc: torch.Tensor,
+    src_loc: torch.Tensor,
+    *,
+    shapes: LaunchShapes | None = None,
 ) -> None:
     """`move` for buffers that are moved once; a pool keeps its table. At least one buffer and one row."""
-    move(BufferTable(buffers), tgt_loc, src_loc, launch=launch)
+    move(BufferTable(buffers), tgt_loc, src_loc, shapes=shapes)

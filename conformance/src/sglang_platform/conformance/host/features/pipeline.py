@@ -1,0 +1,73 @@
+"""A model split over several devices by layers."""
+
+from __future__ import annotations
+
+from sglang_platform.conformance.check import expect
+from sglang_platform.conformance.host import reference
+from sglang_platform.conformance.host.features.record import EngineLaunch, feature
+from sglang_platform.conformance.host.features.running import Running
+
+__all__: list[str] = []
+
+_GROUP = "Several devices"
+_LENGTHS = (1, 17, 64, 300)
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
+_FIX = (
+    "the process group behind get_torch_distributed_backend_str() must carry send and recv; with graphs, "
+    "derive the runner from core's GraphRunner, which keeps what an earlier stage hands over in static inputs"
+)
+
+
+def _stages_agree(run: Running, processes: int) -> None:
+    prompts = reference.prompts(_LENGTHS)
+    expected = run.expected(prompts, 16)
+    for prompt, wanted in zip(prompts, expected, strict=True):
+        (got,) = run.ask([prompt], 16)
+        expect(
+            got == wanted, f"a prompt of {len(prompt)} tokens gives {got}, and transformers gives {wanted}"
+        )
+    together = run.ask(prompts, 16)
+    expect(together == expected, f"together the prompts give {together}, and transformers gives {expected}")
+    counts = run.engine.counters()
+    expect(
+        counts["host.process.scheduler"] == processes,
+        f"{counts['host.process.scheduler']} workers served, not {processes}",
+    )
+    expect(
+        counts["graph.without_graph"] == 0,
+        f"{counts['graph.without_graph']} steps of a stage ran without their graph: it is handed other tensors than "
+        "it was captured for",
+    )
+
+
+@feature(
+    group=_GROUP,
+    title="pipeline parallel 2",
+    launch=EngineLaunch("pipeline", {"pp_size": 2}, environment=_ENVIRONMENT),
+    fix=_FIX,
+)
+def pipeline_parallel(run: Running) -> None:
+    """Two stages of a model give the tokens of one process, prompt by prompt and together, decoding with graphs."""
+    _stages_agree(run, 2)
+
+
+@feature(
+    group=_GROUP,
+    title="pipeline parallel 2, without graphs",
+    launch=EngineLaunch("pipeline-eager", {"pp_size": 2}, environment=_ENVIRONMENT, graphs=False),
+    fix=_FIX,
+)
+def pipeline_parallel_eager(run: Running) -> None:
+    """Two stages without graphs give the tokens of one process."""
+    _stages_agree(run, 2)
+
+
+@feature(
+    group=_GROUP,
+    title="pipeline parallel 2 x tensor parallel 2",
+    launch=EngineLaunch("pipeline-tensor", {"pp_size": 2, "tp_size": 2}, environment=_ENVIRONMENT),
+    fix=_FIX,
+)
+def pipeline_and_tensor_parallel(run: Running) -> None:
+    """Two stages of two ranks each give the tokens of one process."""
+    _stages_agree(run, 4)

@@ -1,0 +1,91 @@
+"""Requests that clients should not send: each is answered, and the server lives."""
+
+from __future__ import annotations
+
+from sglang_platform.conformance.check import expect
+from sglang_platform.conformance.host import reference
+from sglang_platform.conformance.host.checkpoints import make_checkpoint
+from sglang_platform.conformance.host.engine import RequestRefused
+from sglang_platform.conformance.host.features.record import EngineLaunch, feature
+from sglang_platform.conformance.host.features.running import Running
+from sglang_platform.conformance.host.fuzz.campaign import Campaign
+from sglang_platform.conformance.host.fuzz.regressions import CASES
+from sglang_platform.conformance.host.fuzz.sending import send
+from sglang_platform.conformance.host.fuzz.server import arguments
+from sglang_platform.conformance.host.fuzz.strategies import Request
+from sglang_platform.conformance.host.server import ServerProcess
+
+__all__: list[str] = []
+
+_GROUP = "Requests"
+_FIX = "refuse what no worker could serve before it leaves for one; core does for all that the model says"
+_FUZZED = 300
+_START_SECONDS = 400
+_BAD = {
+    "a token id beyond the vocabulary": {"input_ids": [[3, 10**9]]},
+    "a negative token id": {"input_ids": [[3, -1]]},
+    "a prompt of no tokens": {"input_ids": [[3], []]},
+    "a bias on no token": {"input_ids": [[3]], "logit_bias": {"99999": 1.0}},
+    "a temperature that is text": {"input_ids": [[3]], "temperature": "hot"},
+    "a stop token that is kept back and does not exist": {
+        "input_ids": [[3]], "min_new_tokens": 2, "stop_token_ids": [99999],
+    },
+}  # fmt: skip
+
+
+@feature(
+    group=_GROUP,
+    title="malformed and hostile requests over HTTP",
+    launch=None,
+    fix=_FIX,
+    seconds=900,
+)
+def hostile_requests(run: Running) -> None:
+    """Every request that once ended a server, and hundreds drawn at random, are served or get a 4xx; the server lives,
+    frees its slots, and answers as before."""
+    checkpoint = make_checkpoint(run.models / "llama", "llama")
+    options = {**arguments(checkpoint), "device": run.subject.parts.device_argument}
+    with ServerProcess(run.subject.name, options, seconds=_START_SECONDS) as server:
+        for case in CASES:
+            answer = send(server.port, Request(case.path, case.body, case.method))
+            words = f"{case.name}: {case.method} {case.path} {str(case.body)[:200]}"
+            if answer.status == 0 and not server.alive:
+                raise server.failed(f"ended by a request ({words})")
+            expect(0 < answer.status < 500, f"{words} is answered with {answer.status}: {answer.body[:200]}")
+            expect(
+                answer.status >= 400 or not case.refused,
+                f"{words} is served, and cannot be: {answer.body[:200]}",
+            )
+        found = Campaign(server, _FUZZED, 0, say=lambda line: None).run()
+        if found.dead:
+            raise server.failed(f"ended by one of the requests {found.last}")
+        for (path, status, said), request in found.failures.items():
+            expect(False, f"{path} answers {status} ({said}) to {str(request.body)[:300]}")
+        expect(not found.held, f"once all requests are answered the server still holds {found.held}")
+        expect(
+            len(set(found.first_answers)) == 1,
+            f"the same request gets other tokens afterwards: {found.first_answers}",
+        )
+
+
+@feature(
+    group=_GROUP,
+    title="malformed requests to an Engine",
+    launch=EngineLaunch("requests", {"enable_return_hidden_states": True}),
+    fix=_FIX,
+)
+def hostile_requests_to_an_engine(run: Running) -> None:
+    """`Engine.generate` raises for a request that no worker could serve, and gives the right tokens to the next."""
+    prompts = reference.prompts([20])
+    for name, request in _BAD.items():
+        asked = dict(request)
+        try:
+            run.ask(asked.pop("input_ids"), 4, **asked)  # type: ignore[arg-type]
+        except RequestRefused:
+            pass
+        else:
+            expect(False, f"{name} is served")
+        expect(
+            run.ask(prompts, 8) == run.expected(prompts, 8),
+            f"after {name}, another request gets other tokens",
+        )

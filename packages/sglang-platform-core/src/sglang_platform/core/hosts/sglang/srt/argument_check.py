@@ -1,0 +1,182 @@
+"""The operator's arguments, held against what the platform declares, before anything is loaded.
+
+A platform that declares nothing of a kind (an empty collection) is not asked, and the argument is the host's affair.
+What this refuses would otherwise end a worker later: in a kernel, while graphs are captured, at the first request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any, NoReturn
+
+from sglang_platform.core.errors import LaunchRefused
+
+__all__ = ["check_arguments", "refuse"]
+
+# The host's words for a KV cache dtype, as the torch types that store it. A device has one of an 8-bit pair.
+_STORED_AS = {
+    "fp8_e4m3": ("float8_e4m3fn", "float8_e4m3fnuz"),
+    "fp8_e5m2": ("float8_e5m2", "float8_e5m2fnuz"),
+    "bf16": ("bfloat16",),
+}
+# The host's words for a model dtype.
+_MODEL_DTYPES = {"half": "float16", "float": "float32"}
+
+_BACKENDS = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
+
+# Of the host's own attention backends, those in plain torch run on any device.
+_ON_ANY_DEVICE = ("torch_native",)
+
+
+def refuse(argument: str, value: Any, platform: Any, declares: str, fix: str) -> NoReturn:
+    """Stop the launch: `platform` does not serve `argument` (a field of the host's record) at `value`.
+
+    `declares` says what the platform declares instead, `fix` what the operator is to do. Raises LaunchRefused.
+    """
+    name = platform.device_name
+    raise LaunchRefused(
+        f"--{argument.replace('_', '-')} {value} is not served on the platform {name!r}",
+        plugin=getattr(platform, "_plugin_origin", None),
+        why=f"the platform {name!r} {declares}",
+        fix=fix,
+    )
+
+
+def check_arguments(arguments: Any, platform: Any, asked_attention: Collection[tuple[str, str]] = ()) -> None:
+    """Hold the settled `arguments` (the host's record, or its resolved view) against the platform's declarations.
+
+    `asked_attention` holds the fields and names of attention backends that the operator gave: what the host chose by
+    itself is not judged. Raises LaunchRefused for the first that is not declared.
+    """
+    _check_kv_dtype(arguments, platform)
+    _check_page_size(arguments, platform)
+    _check_quantization(arguments, platform)
+    _check_attention(platform, asked_attention)
+    _check_parallel_size(arguments, platform)
+
+
+def _check_kv_dtype(arguments: Any, platform: Any) -> None:
+    declared = platform.supported_kv_dtypes
+    if not declared:
+        return
+    asked = str(arguments.kv_cache_dtype)
+    if asked == "auto":
+        _check_model_dtype(arguments, platform)
+        return
+    if not any(name in declared for name in _STORED_AS.get(asked, (asked,))):
+        choices = [word for word in ("auto", *_words_of(declared)) if word != asked]
+        refuse(
+            "kv_cache_dtype",
+            asked,
+            platform,
+            f"stores keys and values as {_listed(declared)} (supported_kv_dtypes)",
+            f"leave out --kv-cache-dtype, or give one of {_listed(choices)}",
+        )
+
+
+def _check_model_dtype(arguments: Any, platform: Any) -> None:
+    """The cache has the model's type then. One that the checkpoint names (`auto`) is refused by the pool."""
+    asked = str(arguments.dtype)
+    declared = platform.supported_kv_dtypes
+    if asked == "auto" or _MODEL_DTYPES.get(asked, asked) in declared:
+        return
+    served = [name for name in ("bfloat16", "float16", "float32") if name in declared]
+    refuse(
+        "dtype",
+        asked,
+        platform,
+        f"stores keys and values as {_listed(declared)} (supported_kv_dtypes), and --kv-cache-dtype auto is the "
+        "model's type",
+        f"give --dtype {' or '.join(served)}" if served else "give --kv-cache-dtype one of these",
+    )
+
+
+def _check_page_size(arguments: Any, platform: Any) -> None:
+    size, declared = arguments.page_size, platform.supported_page_sizes
+    if not declared or size is None or size in declared:
+        return
+    listed = _listed(sorted(declared)) if len(declared) <= 16 else f"{min(declared)} to {max(declared)}"
+    refuse(
+        "page_size",
+        size,
+        platform,
+        f"works with pages of {listed} tokens (supported_page_sizes)",
+        f"give --page-size {min(declared, key=lambda known: abs(known - size))}",
+    )
+
+
+def _check_quantization(arguments: Any, platform: Any) -> None:
+    method, declared = arguments.quantization, platform.supported_quantization
+    if not declared or method in (None, "", "unquant") or method in declared:
+        return
+    refuse(
+        "quantization",
+        method,
+        platform,
+        f"runs the methods {_listed(declared)} (supported_quantization)",
+        f"leave out --quantization, or give one of {_listed(declared)} and a checkpoint of it",
+    )
+
+
+def _check_attention(platform: Any, asked: Collection[tuple[str, str]]) -> None:
+    """On a device that the host does not know, its own backends have no kernels, but for those in plain torch."""
+    own = tuple(platform.get_attention_backends())
+    if not own or not platform.is_out_of_tree():
+        return
+    served = (*own, *_ON_ANY_DEVICE, *(("triton",) if platform.capabilities.supports_triton else ()))
+    others = served[len(own) :]
+    for field, name in asked:
+        if name not in served:
+            refuse(
+                field,
+                name,
+                platform,
+                f"brings {_listed(own)} (get_attention_backends), and of SGLang's own runs {_listed(others)}",
+                f"leave out --{field.replace('_', '-')}, or give one of {_listed(served)}",
+            )
+
+
+def _check_parallel_size(arguments: Any, platform: Any) -> None:
+    """Ranks of this node that have no device end a worker with an error of the device's runtime."""
+    present = _device_count(platform.device_type)
+    if not present or arguments.use_ray:
+        return
+    replicas = 1 if arguments.enable_dp_attention else arguments.dp_size
+    ranks = -(-arguments.tp_size * arguments.pp_size // arguments.nnodes) * replicas
+    last = arguments.base_gpu_id + (ranks - 1) * arguments.gpu_id_step
+    if last < present:
+        return
+    field = max(("tp_size", "pp_size", "dp_size"), key=lambda name: getattr(arguments, name))
+    refuse(
+        field,
+        getattr(arguments, field),
+        platform,
+        f"has {present} device(s) of type {platform.device_type!r} here, and this launch needs device {last}",
+        "make --tp-size x --pp-size x --dp-size fit the devices of a node, or add nodes (--nnodes)",
+    )
+
+
+def _device_count(device_type: str) -> int:
+    """Devices that torch sees; 0 where it cannot say, as for `cpu`, whose one device serves any number of ranks."""
+    # Imported here: torch takes a second, and this module is imported by every process that loads plugins.
+    import torch
+
+    if device_type == "cpu":
+        return 0
+    try:
+        module = torch.get_device_module(device_type)
+    except RuntimeError:  # the device's library names itself to torch in the workers only
+        return 0
+    count = getattr(module, "device_count", None)
+    return int(count()) if callable(count) else 0
+
+
+def _words_of(declared: Collection[str]) -> Iterator[str]:
+    words = {"bfloat16": ("bfloat16",), **_STORED_AS}
+    for word, stored in words.items():
+        if word != "bf16" and any(name in declared for name in stored):
+            yield word
+
+
+def _listed(names: Collection[Any]) -> str:
+    return ", ".join(str(name) for name in names) or "nothing"

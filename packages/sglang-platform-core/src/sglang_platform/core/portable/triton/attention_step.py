@@ -1,0 +1,65 @@
+"""What all layers of a step share, worked out once per step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sglang_platform.core.errors import PlatformError
+
+__all__ = ["TritonAttentionStep"]
+
+
+@dataclass
+class TritonAttentionStep:
+    """longest: the most tokens of a request, None where a graph fixes the grid. The others belong to an extend."""
+
+    longest: int | None = None
+    query_start: torch.Tensor | None = None
+    prefix_lens: torch.Tensor | None = None
+    max_new: int = 0
+    any_prefix: bool = False
+
+    @classmethod
+    def of(cls, forward_batch: Any, in_capture: bool, backend: str) -> TritonAttentionStep:
+        """The step of a batch. Raises PlatformError, in the name of `backend`, for a mode that is not served."""
+        mode = forward_batch.forward_mode
+        if mode.is_decode() or mode.is_idle():
+            lengths = forward_batch.seq_lens_cpu
+            known = not in_capture and lengths is not None and len(lengths) > 0
+            return cls(longest=int(max(lengths)) if known else None)
+        if mode.is_target_verify():
+            return cls()  # told as an extend or a decode, and worked out as such, when the first layer runs
+        new = forward_batch.extend_seq_lens
+        if new is None:
+            raise PlatformError(
+                f"{backend} has no attention for {mode}",
+                why="the batch does not say how many new tokens each request has",
+                fix="start without speculative decoding, or choose another --attention-backend",
+            )
+        start = torch.zeros(new.shape[0] + 1, dtype=torch.int32, device=new.device)
+        torch.cumsum(new, 0, out=start[1:])
+        news, prefixes = forward_batch.extend_seq_lens_cpu, forward_batch.extend_prefix_lens_cpu
+        # Without the lengths on the CPU: bounds, rather than a wait for the device.
+        most = int(forward_batch.out_cache_loc.shape[0]) if news is None else int(max(news, default=0))
+        return cls(
+            query_start=start,
+            prefix_lens=forward_batch.extend_prefix_lens,
+            max_new=most,
+            any_prefix=any(prefixes) if prefixes is not None else True,
+        )
+
+    def rows_and_lengths(self, forward_batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """For each new token its request's row, and how many tokens it may see."""
+        if forward_batch.forward_mode.is_decode():
+            return forward_batch.req_pool_indices, forward_batch.seq_lens
+        tokens = forward_batch.out_cache_loc.shape[0]
+        new = forward_batch.extend_seq_lens.long()
+        owner = torch.repeat_interleave(
+            torch.arange(new.shape[0], device=new.device), new, output_size=tokens
+        )
+        assert self.query_start is not None
+        within = torch.arange(tokens, device=new.device) - self.query_start[owner]
+        return forward_batch.req_pool_indices[owner], forward_batch.extend_prefix_lens[owner] + within + 1

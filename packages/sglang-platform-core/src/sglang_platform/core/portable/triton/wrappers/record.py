@@ -1,0 +1,79 @@
+"""The record of an architecture for kernels that a package hands in: everything that the wrappers decide by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sglang_platform.core.portable.triton.architecture import Architecture, ByHead, Launch
+
+__all__ = ["DecodeShape", "ExtendShape", "IndexShape", "KernelRecord"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Loop:
+    """A kernel that walks over keys: the warps of a program, and the stages that its loop is pipelined in."""
+
+    warps: int
+    stages: int
+
+    def options(self) -> dict[str, Any]:
+        """For the compiler. A package's shape adds what only its backend knows."""
+        return {"num_warps": self.warps, "num_stages": self.stages}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeShape(_Loop):
+    """block_n: tokens of a block. block_h: the most query heads of a program. waves: the programs per processor that
+    splitting aims at."""
+
+    block_n: int
+    block_h: int
+    waves: int = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtendShape(_Loop):
+    """block_m, block_n: queries and keys of a block."""
+
+    block_m: int
+    block_n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexShape(_Loop):
+    """block_n: keys of a block."""
+
+    block_n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelRecord(Architecture):
+    """converts_fp8: the 8-bit formats that one instruction makes from float32, rounding to nearest even; others take
+    integer arithmetic. store: rows into a KV pool. quantise: `elements` per warp, and the most warps."""
+
+    converts_fp8: tuple[str, ...]
+    store: Launch
+    quantise: Launch
+    decode: ByHead[DecodeShape]
+    extend: ByHead[ExtendShape]
+    index: IndexShape
+
+    def decode_shape(self, dim: int, *, latent: bool, eight_bit: bool, float32: bool) -> DecodeShape:
+        """For heads of `dim` columns. eight_bit: of the cache. float32: of the queries."""
+        if float32:
+            # Twice the bytes per element, and no matrix unit to feed.
+            return replace(self.decode.choose(dim, latent), block_n=16, block_h=16, stages=1)
+        return self.decode.choose(dim, latent, eight_bit)
+
+    def extend_shape(self, dim: int, *, latent: bool, widened: bool, float32: bool) -> ExtendShape:
+        """`widened`: 8-bit codes are widened in integer arithmetic, which takes registers from the accumulator."""
+        if float32:
+            # As above. The latent shape is the one that leaves a program the most registers.
+            return replace(self.extend.latent, block_m=16, block_n=16, warps=4, stages=1)
+        shape = self.extend.choose(dim, latent)
+        return replace(shape, block_m=64) if widened and shape.block_m > 64 else shape
+
+    def index_block(self, *, float32: bool) -> int:
+        """Keys of a block of the indexer."""
+        return 16 if float32 else self.index.block_n
