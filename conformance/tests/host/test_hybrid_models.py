@@ -56,3 +56,16 @@ def test_layers_of_short_convolutions_and_of_attention(models: Path, served_by_t
     served_by_the_platform(counts)
     assert "Mamba Cache is allocated" in output
     assert counts["example_oot.short_conv.calls"] > 0
+
+
+@pytest.mark.parametrize("architecture", ["qwen3_next", "granitemoehybrid"])
+def test_layers_of_states_by_kernels_in_plain_torch(
+    architecture: str, models: Path, served_by_the_platform: Proof
+) -> None:
+    """Gated delta nets and Mamba-2, in decode graphs: the device has no kernels for them."""
+    checkpoint = make_checkpoint(models / architecture, architecture)
+    arguments = {"page_size": 1, "max_total_tokens": 4096, "max_mamba_cache_size": 64}
+    counts, output = _serve(checkpoint, arguments, SGLANG_MAMBA_CONV_DTYPE="float32")
+    served_by_the_platform(counts)
+    assert "Mamba Cache is allocated" in output
+    assert counts["example_oot.graph.replays"] > 0

@@ -92,6 +92,43 @@ HYBRIDS: dict[str, dict[str, Any]] = {
         "conv_L_cache": 3,
         "layer_types": ["conv", "full_attention"] * 2,
     },
+    # Layers of a gated delta rule, whose state is a matrix per head, and of attention; all with experts.
+    "qwen3_next": {
+        "model_type": "qwen3_next",
+        **_EXPERTS,
+        "head_dim": 64,
+        "shared_expert_intermediate_size": 128,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "linear_key_head_dim": 32,
+        "linear_value_head_dim": 64,
+        "linear_conv_kernel_dim": 4,
+        "full_attention_interval": 2,
+        "layer_types": ["linear_attention", "full_attention"] * 2,
+    },
+    # Layers of Mamba-2 and of attention, with experts.
+    "granitemoehybrid": {
+        "model_type": "granitemoehybrid",
+        "intermediate_size": 128,
+        "shared_intermediate_size": 128,
+        "num_local_experts": 8,
+        "num_experts_per_tok": 2,
+        "mamba_n_heads": 8,
+        "mamba_d_head": 64,
+        "mamba_d_state": 32,
+        "mamba_n_groups": 1,
+        "mamba_d_conv": 4,
+        "mamba_expand": 2,
+        "mamba_chunk_size": 64,
+        "position_embedding_type": "rope",
+        "embedding_multiplier": 1.0,
+        "attention_multiplier": 0.1767766952966369,
+        "residual_multiplier": 1.0,
+        "logits_scaling": 1.0,
+        "layer_types": ["mamba", "attention"] * 2,
+    },
 }
 """Models whose layers keep different things per token; the host has rules of its own for them, on pages for example."""
 
@@ -132,6 +169,8 @@ def make_checkpoint(folder: Path, architecture: str = "llama", *, seed: int = 0,
             if name.endswith("bias"):  # zero by default, which would leave the biases unchecked
                 parameter.normal_(0.0, config.initializer_range)
     folder.mkdir(parents=True, exist_ok=True)
+    for answers_of_another in folder.glob("reference-*.json"):
+        answers_of_another.unlink()
     model.save_pretrained(folder)
     make_tokenizer().save_pretrained(folder)
     (folder / "chat_template.jinja").write_text(CHAT_TEMPLATE)

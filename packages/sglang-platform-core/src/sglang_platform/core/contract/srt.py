@@ -2,7 +2,7 @@
 
 Names, parameters and defaults follow SGLang 0.5.23 (`sglang.srt.platforms.interface`). Core's own additions,
 which the host adapter carries in by hook: `finalize_server_args`, `stub_modules`, `get_attention_backends`,
-`get_token_bitmask_fn`, `get_default_lora_backend`, `get_host_memory_cls`, `get_memory_saver_cls`,
+`get_token_bitmask_fn`, `get_default_lora_backend`, `get_state_kernels`, `get_host_memory_cls`, `get_memory_saver_cls`,
 `get_transfer_engine_cls`, and the declarations that the conformance suite reads.
 """
 
@@ -220,6 +220,18 @@ class SRTPlatform(DeviceMixin):
         host in `init_backend()`. None is the host's default, and where `capabilities.supports_triton` is False
         `"torch_native"`: the host's default is written in Triton."""
         return None
+
+    # Layers with states
+
+    def get_state_kernels(self) -> Mapping[str, Callable[..., Any]]:
+        """The kernels of layers that keep a state per request, by the names and with the arguments of
+        `contract.state_kernels`: short convolutions, gated delta nets, Mamba-2. Core's own in plain torch
+        (`portable/torch/state_kernels.py`) stand in for those that are left out.
+
+        Asked of an out-of-tree platform whose `capabilities.supports_triton` is False; elsewhere the host's own serve,
+        which are written in Triton. Carried in by hook: the host has no place for it.
+        """
+        return {}
 
     # Speculative decoding and hybrid models
 

@@ -58,6 +58,9 @@ _RUNNER = "sglang.srt.model_executor"
 _XGRAMMAR = "sglang.srt.constrained.xgrammar_backend"
 _LLGUIDANCE = "sglang.srt.constrained.llguidance_backend:GuidanceGrammar.apply_vocab_mask"
 
+_KERNELS = "sglang.kernels.ops"
+_ATTENTION = "sglang.srt.layers.attention"
+
 _STORE_AND_MOVE = frozenset({"_store_kv_layer", "_move_kv_cache_impl"})
 _AND_INDEX_KEYS = _STORE_AND_MOVE | {"_create_index_key_cache"}
 
@@ -308,6 +311,38 @@ class HostFacts:
         before={"0.5.12": (_LLGUIDANCE,)},
     )
     """The same as static methods: `(logits, vocab_mask)`."""
+
+    # Layers with states
+
+    convolution_kernels: str = fact(_KERNELS + ".mamba", before={"0.5.16": f"{_ATTENTION}.mamba"})
+    state_space_kernels: str = fact(
+        _KERNELS + ".mamba.triton_ops", before={"0.5.16": f"{_ATTENTION}.mamba.ops"}
+    )
+    delta_rule_kernels: str = fact(f"{_KERNELS}.attention.fla", before={"0.5.16": f"{_ATTENTION}.fla"})
+    delta_gate_kernels: str = fact(
+        f"{_KERNELS}.attention.linear",
+        before={"0.5.23": f"{_KERNELS}.attention.fla", "0.5.16": f"{_ATTENTION}.fla"},
+    )
+    delta_projection: str = fact(
+        f"{_KERNELS}.attention.triton_gdn_fused_proj",
+        before={"0.5.17": "sglang.jit_kernel.triton.gdn_fused_proj"},
+    )
+    """Packages of the Triton kernels, and the module of those that take a gated delta net's projections apart."""
+
+    gates_shared_experts: str | None = fact(
+        f"{_KERNELS}.elementwise.elementwise:fused_gate_sigmoid_mul_add",
+        before={
+            "0.5.17": f"{_KERNELS}.layernorm.elementwise:fused_gate_sigmoid_mul_add",
+            "0.5.16": "sglang.srt.layers.elementwise:fused_gate_sigmoid_mul_add",
+            "0.5.14": None,
+        },
+    )
+    """The Triton kernel that adds the gated output of shared experts."""
+
+    decides_on_snapshots: str | None = fact(
+        "sglang.srt.arg_groups.overrides:supports_mamba_cache_extra_buffer", before={"0.5.15": None}
+    )
+    """The function that says whether states are snapshot for prefix reuse; the host makes it its default then."""
 
     # Prefill and decode apart
 

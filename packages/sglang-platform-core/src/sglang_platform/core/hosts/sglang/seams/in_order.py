@@ -35,15 +35,18 @@ from sglang_platform.core.hosts.sglang.seams import (
     post_load_model,
     processes,
     quant_wrappers,
+    quantised_checkpoints,
     quantization_config,
     request_coordinators,
     requests,
     rotary_embedding,
     server_args,
+    shared_experts,
     speculative_drafts,
     speculative_kernels,
     speculative_launch,
     speculative_sampling,
+    state_kernels,
     triton_support,
     worker_memory,
 )
@@ -77,10 +80,13 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     grammar.register_hooks(platform, host)
     device_name.register_hooks(platform, host)
     lora.register_hooks(platform, host)
+    state_kernels.register_hooks(platform, host)
+    shared_experts.register_hooks(platform, host)
     device_type.register_hooks(platform, host)
     distributed_backend.register_hooks(platform, host)
     in_tree_backend.register_hooks(platform, host)
     quantization_config.register_hooks(platform, host)
+    quantised_checkpoints.register_hooks(platform, host)
     if platform.is_out_of_tree() and host.asks_piecewise_backend and platform.capabilities.piecewise_graph:
         piecewise.register_hooks(platform)
     group_device.register_hooks(platform, host)
