@@ -214,9 +214,10 @@ def test_a_graphs_grid_does_not_depend_on_lengths(monkeypatch: pytest.MonkeyPatc
 def test_what_is_not_served_is_refused() -> None:
     pool = MHATokenToKVPool(64, PAGE, BF16, 1, 32, 1, "cpu", False)
     backend = Backend(runner(pool, 1))
-    mode = SimpleNamespace(is_decode=lambda: False, is_idle=lambda: False, is_target_verify=lambda: True)
+    mode = SimpleNamespace(is_decode=lambda: False, is_idle=lambda: False, is_target_verify=lambda: False)
+    untold = SimpleNamespace(forward_mode=mode, extend_seq_lens=None)  # a draft extend without its lengths
     with pytest.raises(PlatformError, match="speculative"):
-        backend.init_forward_metadata_out_graph(SimpleNamespace(forward_mode=mode))
+        backend.init_forward_metadata_out_graph(untold)
     pool.full_to_swa_index_mapping = torch.zeros(1)
     with pytest.raises(PlatformError, match="disable-hybrid-swa-memory"):
         Backend(runner(pool, 1))

@@ -32,6 +32,7 @@ OURS = {
     "get_memory_saver_cls",
     "get_attention_backends",
     "get_default_lora_backend",
+    "get_state_kernels",
     "get_token_bitmask_fn",
     "get_transfer_engine_cls",
     "kernels",

@@ -21,8 +21,11 @@ CARRIED_BY_THE_ADAPTER = frozenset(
     {
         "finalize_server_args",
         "get_attention_backends",
+        "get_default_lora_backend",
         "get_host_memory_cls",
         "get_memory_saver_cls",
+        "get_state_kernels",
+        "get_token_bitmask_fn",
         "get_transfer_engine_cls",
         "stub_modules",
     }
