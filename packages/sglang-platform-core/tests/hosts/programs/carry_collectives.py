@@ -61,4 +61,5 @@ alone = GroupCoordinator([[0], [1]], rank, "gloo", group_name="one", **switches)
 assert alone.all_reduce(torch.ones(1)).item() == 1.0
 assert len(calls) == 2
 dist.barrier()
+dist.destroy_process_group()
 print("carried", rank)
