@@ -24,18 +24,9 @@ def _launch(name: str, architecture: str = "llama", **arguments: Any) -> EngineL
     return EngineLaunch(f"parallel-{name}", arguments, architecture, environment=_ENVIRONMENT)
 
 
-def _ranks_agree(run: Running, processes: int) -> None:
-    prompts = reference.prompts(_LENGTHS)
-    expected = run.expected(prompts, _NEW_TOKENS)
-    for prompt, wanted in zip(prompts, expected, strict=True):
-        (got,) = run.ask([prompt], _NEW_TOKENS)
-        expect(
-            got == wanted, f"a prompt of {len(prompt)} tokens gives {got}, and transformers gives {wanted}"
-        )
-    together = run.ask(prompts, _NEW_TOKENS)
-    expect(together == expected, f"together the prompts give {together}, and transformers gives {expected}")
-    found = run.engine.counters()["host.process.scheduler"]
-    expect(found == processes, f"{found} workers served, not {processes}")
+def _ranks_agree(run: Running, ranks: int) -> None:
+    run.gives_the_tokens(reference.prompts(_LENGTHS), _NEW_TOKENS)
+    run.is_served_by(ranks)
 
 
 @feature(group=_GROUP, title="tensor parallel 2", launch=_launch("tensor", tp_size=2), fix=_FIX)

@@ -11,6 +11,7 @@ __all__: list[str] = []
 
 _GROUP = "Several devices"
 _LENGTHS = (1, 17, 64, 300)
+_NEW_TOKENS = 16
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
 _FIX = (
     "the process group behind get_torch_distributed_backend_str() must carry send and recv; with graphs, "
@@ -18,25 +19,13 @@ _FIX = (
 )
 
 
-def _stages_agree(run: Running, processes: int) -> None:
-    prompts = reference.prompts(_LENGTHS)
-    expected = run.expected(prompts, 16)
-    for prompt, wanted in zip(prompts, expected, strict=True):
-        (got,) = run.ask([prompt], 16)
-        expect(
-            got == wanted, f"a prompt of {len(prompt)} tokens gives {got}, and transformers gives {wanted}"
-        )
-    together = run.ask(prompts, 16)
-    expect(together == expected, f"together the prompts give {together}, and transformers gives {expected}")
-    counts = run.engine.counters()
+def _stages_agree(run: Running, workers: int) -> None:
+    run.gives_the_tokens(reference.prompts(_LENGTHS), _NEW_TOKENS)
+    run.is_served_by(workers)
+    eager = run.engine.counters()["graph.without_graph"]
     expect(
-        counts["host.process.scheduler"] == processes,
-        f"{counts['host.process.scheduler']} workers served, not {processes}",
-    )
-    expect(
-        counts["graph.without_graph"] == 0,
-        f"{counts['graph.without_graph']} steps of a stage ran without their graph: it is handed other tensors than "
-        "it was captured for",
+        eager == 0,
+        f"{eager} steps of a stage ran without their graph: it is handed other tensors than it was captured for",
     )
 
 

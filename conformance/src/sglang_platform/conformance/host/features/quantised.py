@@ -39,14 +39,7 @@ def _register(name: str, title: str) -> None:
         _, stands_for = make_quantised(run.models, name)
         prompts = reference.prompts(_LENGTHS, seed=7)
         wanted = reference.greedy(stands_for, prompts, _NEW_TOKENS)
-        for chosen in ([0], [2], [0, 1, 2, 3]):
-            got = run.ask([prompts[index] for index in chosen], _NEW_TOKENS)
-            for index, tokens in zip(chosen, got, strict=True):
-                expect(
-                    tokens == wanted[index],
-                    f"a prompt of {len(prompts[index])} tokens in a batch of {len(chosen)}: the tokens are {tokens}, "
-                    f"and the model with the weights that the numbers stand for gives {wanted[index]}",
-                )
+        run.gives_the_tokens(prompts, _NEW_TOKENS, wanted=wanted)
 
     proof.__name__ = f"checkpoint_{name.replace('-', '_')}"
     proof.__doc__ = (

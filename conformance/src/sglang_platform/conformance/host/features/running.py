@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sglang_platform.conformance.check import expect
 from sglang_platform.conformance.host import reference
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
@@ -58,6 +59,34 @@ class Running:
     def expected(self, prompts: Sequence[list[int]], new_tokens: int = 24) -> list[list[int]]:
         """What transformers gives for them in float32."""
         return reference.greedy(self.checkpoint, prompts, new_tokens)
+
+    def gives_the_tokens(
+        self,
+        prompts: Sequence[list[int]],
+        new_tokens: int,
+        *,
+        wanted: Sequence[list[int]] | None = None,
+        batches: Sequence[Sequence[int]] | None = None,
+    ) -> None:
+        """Raise CheckFailed where a batch gives other tokens than transformers, or than `wanted`.
+
+        `batches` are indices into `prompts`: by default each prompt alone, then all together.
+        """
+        wanted = self.expected(prompts, new_tokens) if wanted is None else wanted
+        everyone = range(len(prompts))
+        for batch in batches or [*([index] for index in everyone), everyone]:
+            got = self.ask([prompts[index] for index in batch], new_tokens)
+            for index, tokens in zip(batch, got, strict=True):
+                expect(
+                    tokens == wanted[index],
+                    f"a prompt of {len(prompts[index])} tokens in a batch of {len(batch)} gives {tokens}, and "
+                    f"transformers gives {wanted[index]}",
+                )
+
+    def is_served_by(self, workers: int) -> None:
+        """Raise CheckFailed where another number of scheduler processes serves."""
+        found = self.engine.counters()["host.process.scheduler"]
+        expect(found == workers, f"{found} workers served, not {workers}")
 
     def hosts_own_parts(self) -> dict[str, int]:
         """Work that SGLang's own parts did in the schedulers where the platform brings its own: calls by part."""

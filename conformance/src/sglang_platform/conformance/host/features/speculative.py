@@ -15,7 +15,7 @@ from sglang_platform.conformance.host.features.running import Running
 
 __all__: list[str] = []
 
-_GROUP = "speculative decoding"
+_GROUP = "Speculative decoding"
 _FIX = (
     "answer supports_speculative_algorithm() True only where it holds; write the attention backend on core's base "
     "class, whose forward_verify() and forward_draft() serve with forward_extend() and forward_decode()"

@@ -35,14 +35,8 @@ def _states_are_right(run: Running) -> None:
     """Each prompt alone, all together, three (a bucket of four pads), and one that continues a prompt from before."""
     prompts = reference.prompts(_LENGTHS)
     wanted = run.expected(prompts, _NEW_TOKENS)
-    for chosen in ([0], [1], [2], [3], [0, 1, 2, 3], [1, 2, 3]):
-        got = run.ask([prompts[index] for index in chosen], _NEW_TOKENS)
-        for index, tokens in zip(chosen, got, strict=True):
-            expect(
-                tokens == wanted[index],
-                f"a prompt of {len(prompts[index])} tokens in a batch of {len(chosen)}: the tokens are {tokens}, and "
-                f"transformers gives {wanted[index]}",
-            )
+    batches = [[0], [1], [2], [3], [0, 1, 2, 3], [1, 2, 3]]
+    run.gives_the_tokens(prompts, _NEW_TOKENS, wanted=wanted, batches=batches)
     turn = [prompts[3] + wanted[3] + prompts[1]]
     (reply,) = run.engine.call("generate", input_ids=turn, max_new_tokens=_NEW_TOKENS)
     (after,) = run.expected(turn, _NEW_TOKENS)
