@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from sglang_platform.conformance.check import CheckFailed, NotRun, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import PlatformRefused, Subject
 from sglang_platform.core.contract import ATTENTION_FEATURES, KV_POOL_KINDS
@@ -93,7 +93,7 @@ def both_base_orders_work(subject: Subject) -> None:
     """`(SRTPlatform, MyDevice)` and `(MyDevice, SRTPlatform)` give the same answers."""
     cls = next((klass for klass in type(subject.platform).__mro__ if _mixes(klass)), None)
     if cls is None:
-        raise NotRun("the platform has no separate device mixin")
+        raise NotApplicable("the platform has no separate device mixin")
     body = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
     bases = tuple(reversed(cls.__bases__))
     try:
@@ -182,7 +182,7 @@ def _among(where: str, words: Any, known: Any) -> None:
 def fp8_declarations_agree(subject: Subject) -> None:
     """`capabilities.fp8` and the 8-bit types of `supported_kv_dtypes` say the same."""
     if not subject.knows_core:
-        raise NotRun("capabilities.fp8 is core's own")
+        raise NotApplicable("capabilities.fp8 is core's own")
     stored = [name for name in subject.declares.kv_dtypes if name.startswith("float8")]
     claimed = bool(subject.platform.capabilities.fp8)
     expect(

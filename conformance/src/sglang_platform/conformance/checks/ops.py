@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import CheckFailed, NotRun, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles import ops as oracle
@@ -38,7 +38,7 @@ def _forward(subject: Subject, op: str) -> Callable[..., Any]:
     for entry in subject.fused_ops():
         if entry.op_cls.op == op:
             return entry.forward  # type: ignore[no-any-return]
-    raise NotRun(f"the platform registers no {op}: the host's native one is used")
+    raise NotApplicable(f"the platform registers no {op}: the host's native one is used")
 
 
 def _judge(got: Any, expected: Expected, what: str, fix: str | None = None) -> None:
@@ -222,7 +222,7 @@ def moe_experts(subject: Subject, case: Experts) -> None:
     )
     got = forward(SimpleNamespace(with_bias=False), layer, x.clone(), weights, ids, config)
     if got is NotImplemented:
-        raise NotRun("the op leaves plain SwiGLU experts to the host")
+        raise NotApplicable("the op leaves plain SwiGLU experts to the host")
     expected = oracle.moe_experts(
         x.cpu(), layer.w13_weight.cpu(), layer.w2_weight.cpu(), weights.cpu(), ids.cpu()
     )
