@@ -10,7 +10,7 @@ from typing import Any, Literal
 from sglang_platform.conformance.outcome import BAD
 from sglang_platform.conformance.profiles import Profile, profile
 
-__all__ = ["EXIT_STATUS", "Verdict", "Word", "judge"]
+__all__ = ["EXIT_STATUS", "RunVerdict", "Word", "judge"]
 
 Word = Literal["conformant", "not conformant", "incomplete"]
 
@@ -54,7 +54,7 @@ class ProfileVerdict:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RunVerdict:
     """The verdict over the profiles asked for, and over everything that ran."""
 
     profiles: tuple[ProfileVerdict, ...]
@@ -102,13 +102,13 @@ class Verdict:
 
 def judge(
     outcomes: Sequence[Mapping[str, Any]], asked: Sequence[str], *, device_absent: bool = False
-) -> Verdict:
+) -> RunVerdict:
     """The verdict over the profiles named; `outcomes` are a report's. Raises ValueError for an unknown profile."""
     by_id = {outcome["id"]: outcome for outcome in outcomes}
     judged = tuple(_judge_one(profile(name), by_id) for name in dict.fromkeys(asked))
     failed = tuple(outcome["id"] for outcome in outcomes if outcome["status"] in BAD)
     waived = tuple(outcome["id"] for outcome in outcomes if outcome["status"] == "expected_failure")
-    return Verdict(judged, failed, waived, device_absent)
+    return RunVerdict(judged, failed, waived, device_absent)
 
 
 def _judge_one(asked: Profile, by_id: Mapping[str, Mapping[str, Any]]) -> ProfileVerdict:

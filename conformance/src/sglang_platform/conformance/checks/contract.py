@@ -7,6 +7,7 @@ from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.profiles import profiles
 from sglang_platform.conformance.subject import PlatformRefused, Subject
 from sglang_platform.core.contract import ATTENTION_FEATURES, KV_POOL_KINDS
 from sglang_platform.core.contract.device import DeviceMixin
@@ -138,7 +139,7 @@ def _names(classes: tuple[type, ...]) -> str:
     fix="use the contract's words: see sglang_platform.core.contract.capabilities and .types",
 )
 def declarations_are_understood(subject: Subject) -> None:
-    """What is declared is in the contract's words: torch's dtypes, page sizes, kinds, attention features, kernels."""
+    """What is declared is in words that exist: dtypes, page sizes, kinds, attention features, kernels, profiles."""
     import torch
 
     declared = subject.declares
@@ -148,6 +149,7 @@ def declarations_are_understood(subject: Subject) -> None:
     for size in declared.page_sizes:
         expect(size >= 1, f"supported_page_sizes has {size}", case={"page_size": size})
     _among("supported_kv_kinds", declared.kv_kinds, KV_POOL_KINDS)
+    _among("conformance_profiles", declared.profiles, profiles())
     _among("attention_features", sorted(declared.attention_features), ATTENTION_FEATURES)
     expect(
         not declared.kv_kinds or (declared.kv_dtypes and declared.page_sizes),

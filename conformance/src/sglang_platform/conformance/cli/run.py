@@ -85,7 +85,7 @@ def run(
     from sglang_platform.conformance.cli.summary import print_summary
     from sglang_platform.conformance.expected import read_vendor_file
     from sglang_platform.conformance.level import Level
-    from sglang_platform.conformance.profiles import DEFAULT
+    from sglang_platform.conformance.profiles import DEFAULT, profiles
     from sglang_platform.conformance.profiles import profile as profile_named
     from sglang_platform.conformance.report.document import make_document
     from sglang_platform.conformance.report.files import write_report
@@ -108,10 +108,10 @@ def run(
         selection.chosen()
         started = time.time()
         about = Runner(selection).describe()
-        judged = [
-            profile_named(name) for name in selection.profiles or about["declares"]["profiles"] or [DEFAULT]
-        ]
-        chosen = selection.chosen({name for one in judged for name in one.checks})
+        # A claim of what does not exist fails contract.declarations_are_understood.
+        claimed = [name for name in about["declares"]["profiles"] if name in profiles()]
+        judged = selection.profiles or claimed or [DEFAULT]
+        chosen = selection.chosen({check for name in judged for check in profiles()[name].checks})
     except (ValueError, PlatformError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(_NOT_UNDERSTOOD) from None
@@ -123,9 +123,7 @@ def run(
             outcomes = [runner.run_one(one) for one in chosen]
         finally:
             runner.close()
-    document = make_document(
-        selection, about, outcomes, [one.name for one in judged], started=started, command=_command()
-    )
+    document = make_document(selection, about, outcomes, judged, started=started, command=_command())
     written = write_report(document, report) if report is not None else []
     if as_json:
         print_json(document)
