@@ -108,7 +108,7 @@ def batches_follow_each_other(subject: Subject, case: AttentionCase) -> None:
         ("extend", [1], 1.0),
         ("decode", [0, 1, 2, 3], 1.0),
     ):
-        after = step.following(mode, chosen, scale=scale)  # type: ignore[arg-type]
+        after = step.following(mode, chosen, scale)  # type: ignore[arg-type]
         try:
             judge(after, after.got())
         except CheckFailed as failed:
