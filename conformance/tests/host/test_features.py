@@ -81,6 +81,7 @@ def test_the_page_tells_served_from_refused_and_from_unread() -> None:
             "features",
             "",
             "not_run",
+            cause="refused",
             why=str(RefusedBeforeLaunch("no such | thing")),
         ),
         Outcome(f"features.{broken.name}", "features", "", "failed", what="wrong tokens\nand more"),

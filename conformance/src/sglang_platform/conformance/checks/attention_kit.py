@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sglang_platform.conformance.check import NotRun, check, expect
+from sglang_platform.conformance.check import NotApplicable, check, expect
 from sglang_platform.conformance.kits.attention import compared
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, engine
@@ -27,7 +27,7 @@ def attention(subject: Subject) -> None:
     try:
         backend = subject.platform.get_default_attention_backend()
     except NotImplementedError as error:
-        raise NotRun(f"the platform leaves the attention to SGLang: {error}") from None
+        raise NotApplicable(f"the platform leaves the attention to SGLang: {error}") from None
     outcomes = compared(subject.name, subject.parts.device_argument, backend)
     failed = [one for one in outcomes if one.failed]
     if subject.platform.supports_speculative_algorithm("EAGLE"):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 
-from sglang_platform.conformance.check import CheckFailed, NotRun, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, NotRun, check, expect
 from sglang_platform.conformance.host.engine import EngineFailed
 from sglang_platform.conformance.host.server import ServerProcess
 from sglang_platform.conformance.host.session import models_folder
@@ -38,7 +38,7 @@ def _check(kit: Kit) -> Callable[[Subject], None]:
         except EngineFailed as failed:
             raise CheckFailed(f"the server for SGLang's kits does not start: {failed}") from None
         if [one.outcome for one in found] == ["missing"]:
-            raise NotRun(f"this SGLang has no {kit.module}")
+            raise NotApplicable(f"this SGLang has no {kit.module}")
         if found and all(one.kit == "" for one in found):
             raise NotRun(f"the kits before it took too long or ended: {found[0].words}")
         wrong = [one for one in found if one.outcome == "failed" and one.test not in kit.needs_sense]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 
-from sglang_platform.conformance.check import NotRun
+from sglang_platform.conformance.check import NotApplicable
 from sglang_platform.conformance.subject import Subject
 
 __all__ = ["KitOutcome", "compared", "table"]
@@ -52,7 +52,7 @@ class KitOutcome:
 def compared(platform: str, device: str, backend: str) -> tuple[KitOutcome, ...]:
     """Every case. Raises NotRun where this SGLang has no such kit, RuntimeError where a process of the kit died."""
     if find_spec("sglang") is None or find_spec("sglang.test.kits") is None or find_spec(_KIT) is None:
-        raise NotRun("this SGLang has no attention kit; 0.5.15 and later do")
+        raise NotApplicable("this SGLang has no attention kit; 0.5.15 and later do")
     in_tree = {one["name"]: one for one in _run({}, "cpu", "torch_native")}
     ours = _run({"SGLANG_PLATFORM": platform}, device, backend)
     return tuple(
