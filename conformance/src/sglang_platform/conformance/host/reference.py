@@ -44,7 +44,8 @@ def prompts(lengths: Sequence[int], *, seed: int = 0, shared_prefix: int = 0) ->
 def greedy(checkpoint: Path, asked: Sequence[list[int]], new_tokens: int) -> list[list[int]]:
     """The greedy continuation of each prompt by `new_tokens` tokens, in float32, one prompt at a time.
 
-    The token that ends a text is one like the others, as it is to SGLang under `ignore_eos`. Kept beside the checkpoint, so that a matrix of engines computes it once.
+    The token that ends a text is one like the others, as it is to SGLang under `ignore_eos`. Kept beside the
+    checkpoint, so that a matrix of engines computes it once.
     """
     key = hashlib.sha256(json.dumps(["ends are ignored", asked, new_tokens]).encode()).hexdigest()[:16]
     kept = checkpoint / f"reference-{key}.json"
