@@ -5,9 +5,12 @@
 from pkgutil import resolve_name
 import os
 import sys
+import pytest
 import torch
 import sglang.srt.platforms as host
+from sglang.srt.plugins import load_plugins
 from sglang_platform.core import counter, current_platform as ours
+from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.portable.triton.architecture import for_architecture
 import sglang.srt.mem_cache.memory_pool as theirs
 from sglang.srt.mem_cache.memory_pool import KVWriteLoc
@@ -16,6 +19,19 @@ name = sys.argv[1]
 without_fp8 = {"cuda": "sm_80", "rocm": "gfx90a"}[name]
 assert host.current_platform is ours and ours.device_name == name
 assert (ours.is_cuda(), ours.is_rocm(), ours.is_out_of_tree()) == (name == "cuda", name == "rocm", False)
+
+
+def built_with(dtype, kind, instead=None, **settled):
+    """The class that SGLang's configurator settles on, as it asks while it builds pools for a launch."""
+    from sglang.srt.mem_cache.kv_cache_configurator import KVCacheConfigurator
+
+    configurator = object.__new__(KVCacheConfigurator)  # its constructor wants a loaded model
+    known = dict(kv_cache_dtype=dtype, kv_shard_rank=None, mambaish_config=None, is_draft_worker=False)
+    for name, value in {**known, **settled}.items():
+        setattr(configurator, name, value)
+    default = {"mha": theirs.MHATokenToKVPool, "mla": theirs.MLATokenToKVPool, "dsa": theirs.DSATokenToKVPool}
+    return configurator._resolve_kv_pool_class(kind=kind, default=instead or default[kind])
+
 
 # The rule: what the host always has stays the host's; the libraries it would run on are not installed here.
 assert ours.get_graph_runner_cls() is None and ours.get_communicator_class() is None
@@ -33,8 +49,9 @@ layer = type("Layer", (), {"layer_id": 4})()
 loc = torch.tensor([5, 79, 17])
 
 with for_architecture(resolve_name(f"sglang_platform.{name}.kernels.tuning:ARCHITECTURES")[without_fp8]):
-    cls = ours.get_kv_pool_cls(kind="mha")
-    assert issubclass(cls, theirs.MHATokenToKVPool)
+    load_plugins()  # the adapter's hooks, as in a worker
+    cls = built_with(fp8, "mha")
+    assert issubclass(cls, theirs.MHATokenToKVPool) and cls is not theirs.MHATokenToKVPool
     pool = cls(dtype=fp8, head_num=2, head_dim=16, **common)
     k, v = torch.randn(3, 2, 16).half(), torch.randn(3, 2, 16).half()
     kept = k.clone()
@@ -55,17 +72,27 @@ with for_architecture(resolve_name(f"sglang_platform.{name}.kernels.tuning:ARCHI
     )
     assert len(pool.get_contiguous_buf_infos()[0]) == 4 and sum(pool.get_kv_size_bytes()) > 0
 
-    # A store that casts nothing is the host's, unless the operator asks for ours.
-    pool = cls(dtype=torch.float16, head_num=2, head_dim=16, **common)
-    pool.set_kv_buffer(layer, loc, k, v)
-    assert stores.value == 1 and torch.equal(pool.get_key_buffer(4)[loc], k)
+    # Where ours does nothing better, or would take a feature away, the very class of the host serves.
+    assert built_with(torch.float16, "mha") is theirs.MHATokenToKVPool
+    assert built_with(torch.bfloat16, "mla") is theirs.MLATokenToKVPool
+    assert built_with(fp8, "dsa") is theirs.DSATokenToKVPool
+    assert built_with(fp8, "mla") is not theirs.MLATokenToKVPool
+    page_major = theirs.PageMajorMHATokenToKVPool
+    assert built_with(fp8, "mha", page_major) is page_major
+    for settled in ({"kv_shard_rank": 0}, {"mambaish_config": object()}, {"is_draft_worker": True}):
+        assert built_with(fp8, "mha", **settled) is theirs.MHATokenToKVPool, settled
+        assert built_with(fp8, "mla", **settled) is theirs.MLATokenToKVPool, settled
+
+    # The operator's word goes before, and is refused where the host could not use what it asks for.
     os.environ["SGLANG_PLATFORM_PARTS"] = "kv_pool=own"
-    pool = ours.get_kv_pool_cls(kind="mha")(dtype=torch.float16, head_num=2, head_dim=16, **common)
+    with pytest.raises(PlatformError, match="--enable-kv-cache-sharding"):
+        built_with(fp8, "mha", kv_shard_rank=0)
+    pool = built_with(torch.float16, "mha")(dtype=torch.float16, head_num=2, head_dim=16, **common)
     pool.set_kv_buffer(layer, loc, k, v)
     assert stores.value == 2 and torch.equal(pool.get_key_buffer(4)[loc], k)
 
-    cls = ours.get_kv_pool_cls(kind="mla")
-    assert issubclass(cls, theirs.MLATokenToKVPool)
+    cls = built_with(torch.float16, "mla")
+    assert issubclass(cls, theirs.MLATokenToKVPool) and cls is not theirs.MLATokenToKVPool
     pool = cls(dtype=torch.float16, kv_lora_rank=32, qk_rope_head_dim=8, dcp_replicated=True, **common)
     nope, rope = torch.randn(3, 1, 32).half(), torch.randn(3, 1, 8).half()
     pool.set_mla_kv_buffer(layer, KVWriteLoc(loc), nope, rope)
@@ -97,6 +124,28 @@ with for_architecture(resolve_name(f"sglang_platform.{name}.kernels.tuning:ARCHI
     got = RMSNorm(64)(x)
     assert calls.value == 1, "our kernel must have served the host's op"
     torch.testing.assert_close(got, want)
+    # What our kernel does not know runs as it would have without ours: fused with the store, say.
+    odd = RMSNorm(64, var_hidden_size=32)
+    assert odd.forward_native is not None
+    torch.testing.assert_close(odd(x), odd.forward_native(x.clone()))
+    assert calls.value == 1
+    from sglang.srt.layers.rotary_embedding.base import RotaryEmbedding
+
+    turned = object.__new__(RotaryEmbedding)  # its constructor wants vLLM on a machine without CUDA
+    super(RotaryEmbedding, turned).__init__()
+    turned.head_size, turned.is_neox_style, turned.cos_sin_cache = 16, True, torch.rand(32, 16)
+    RotaryEmbedding.forward_native, kept = (
+        (lambda *a, **k: ("the host's", a, k)),
+        RotaryEmbedding.forward_native,
+    )
+    fused = turned(
+        torch.arange(3), torch.randn(3, 32), torch.randn(3, 16), fused_set_kv_buffer_arg="an argument"
+    )
+    RotaryEmbedding.forward_native = kept
+    assert fused[0] == "the host's" and fused[2] == {"fused_set_kv_buffer_arg": "an argument"}
+    assert calls.value == 1
+    turned(torch.arange(3), torch.randn(3, 32), torch.randn(3, 16))
+    assert calls.value == 2
     from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
     from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 
@@ -104,7 +153,7 @@ with for_architecture(resolve_name(f"sglang_platform.{name}.kernels.tuning:ARCHI
     arguments = type("Arguments", (), {"attention_backend": "the host's", "_raw_input": {}})()
     ours.apply_server_args_defaults(arguments)
     assert arguments.attention_backend == "sglang_platform_" + name
-    os.environ["SGLANG_PLATFORM_PARTS"] = "host"
+    del os.environ["SGLANG_PLATFORM_PARTS"]
     arguments = type("Arguments", (), {"attention_backend": "the host's", "_raw_input": {}})()
     ours.apply_server_args_defaults(arguments)
     assert arguments.attention_backend == "the host's"
