@@ -10,7 +10,7 @@ import torch
 import sglang.srt.platforms as host
 from sglang.srt.plugins import load_plugins
 from sglang_platform.core import counter, current_platform as ours
-from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.errors import HostError, PlatformError
 from sglang_platform.core.portable.triton.architecture import for_architecture
 import sglang.srt.mem_cache.memory_pool as theirs
 from sglang.srt.mem_cache.memory_pool import KVWriteLoc
@@ -59,7 +59,8 @@ with for_architecture(resolve_name(f"sglang_platform.{name}.kernels.tuning:ARCHI
     assert stores.value == 1, "our kernel must have served the host's call"
     assert torch.equal(k, kept)
     want = (v.float() / 3.0).clamp(-torch.finfo(fp8).max, torch.finfo(fp8).max).to(fp8)
-    assert torch.equal(pool.get_value_buffer(4)[loc].view(torch.uint8), want.view(torch.uint8))
+    want_codes = want.view(torch.uint8)
+    assert torch.equal(pool.get_value_buffer(4)[loc].view(torch.uint8), want_codes)
     assert torch.equal(pool.get_key_buffer(4)[loc].float(), (k.float() / 0.5).to(fp8).float())
     before = pool.get_key_buffer(4)[loc].clone()
     pool.move_kv_cache(torch.tensor([79, 5]), torch.tensor([5, 79]))
@@ -150,6 +151,49 @@ with for_architecture(resolve_name(f"sglang_platform.{name}.kernels.tuning:ARCHI
     from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 
     assert issubclass(ATTENTION_BACKENDS["sglang_platform_" + name], AttentionBackend)
+    # What the host's pools are, its own classes say: windows with slots of their own, latent rows, packed or not.
+    from types import SimpleNamespace
+
+    from sglang.srt.mem_cache.swa_memory_pool import SWAKVPool
+
+    os.environ.pop("SGLANG_PLATFORM_PARTS")
+    windows = SWAKVPool(
+        size=64, size_swa=32, page_size=16, dtype=fp8, head_num=2, head_dim=16, device="cpu",
+        swa_attention_layer_ids=[1], full_attention_layer_ids=[0], enable_memory_saver=False,
+        token_to_kv_pool_class=built_with(fp8, "mha"),
+    )  # fmt: skip
+    windows.full_to_swa_index_mapping = torch.arange(80)
+    first = stores.value
+    in_window = KVWriteLoc(loc, torch.tensor([3, 4, 5]))
+    windows.set_kv_buffer(SimpleNamespace(layer_id=1), in_window, k, v, torch.tensor([0.5]), 3.0)
+    windows.set_kv_buffer(SimpleNamespace(layer_id=0), in_window, k, v, torch.tensor([0.5]), 3.0)
+    assert stores.value == first + 2, "our kernel must have served both pools"
+    for layer_id, where in ((0, loc), (1, torch.tensor([3, 4, 5]))):
+        assert torch.equal(windows.get_value_buffer(layer_id)[where].view(torch.uint8), want_codes)
+    build = ATTENTION_BACKENDS["sglang_platform_" + name]
+    table = SimpleNamespace(req_to_token=torch.zeros(2, 8, dtype=torch.int32))
+    runner = lambda pool: SimpleNamespace(token_to_kv_pool=pool, req_to_token_pool=table, device="cpu")
+    with pytest.raises(PlatformError, match="disable-hybrid-swa-memory"):
+        build(runner(windows))
+    from sglang_platform.core import AttentionBackend as CoreBackend
+    from sglang_platform.core.hosts.sglang.srt.parts import rebase_attention_backend
+
+    plain = rebase_attention_backend(type("Plain", (CoreBackend,), {}), None)(runner(windows))
+    assert plain._window_layers() == {0: (0, False), 1: (0, True)} and plain._latent_rows() is None
+    decode = SimpleNamespace(is_decode=lambda: True)
+    step = SimpleNamespace(forward_mode=decode, out_cache_loc=loc)
+    assert plain.slot_map(SimpleNamespace(layer_id=0), step) is None
+    assert plain.slot_map(SimpleNamespace(layer_id=1), step) is windows.full_to_swa_index_mapping
+    latent = theirs.MLATokenToKVPool(
+        dtype=torch.float16, kv_lora_rank=32, qk_rope_head_dim=8, dcp_replicated=True, **common
+    )
+    ours_on_latent = build(runner(latent))
+    assert ours_on_latent._window_layers() is None
+    assert (ours_on_latent._latent.pool, ours_on_latent._latent.packed) == (latent, False)
+    with pytest.raises(HostError, match="leave out --attention-backend"):
+        ours_on_latent.get_indexer_metadata(4, step)
+
+    os.environ["SGLANG_PLATFORM_PARTS"] = "attention=own"
     arguments = type("Arguments", (), {"attention_backend": "the host's", "_raw_input": {}})()
     ours.apply_server_args_defaults(arguments)
     assert arguments.attention_backend == "sglang_platform_" + name

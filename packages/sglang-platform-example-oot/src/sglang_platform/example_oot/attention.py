@@ -131,7 +131,7 @@ class ExampleOOTAttentionBackend(AttentionBackend):
         return pool.get_key_buffer(layer.layer_id), pool.get_value_buffer(layer.layer_id)
 
     def _holds_latents(self) -> bool:
-        return hasattr(self.token_to_kv_pool, "kv_lora_rank")
+        return self._latent_rows() is not None
 
     def _rows_of_batch(self, forward_batch: Any) -> tuple[torch.Tensor, ...]:
         """Token table, rows, lengths, prefixes and new tokens under which the batch's own rows are the cache."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sglang_platform.core.attention.speculative import (
     DraftPlace,
@@ -24,7 +24,14 @@ from sglang_platform.core.attention.speculative import (
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["AttentionBackend"]
+__all__ = ["AttentionBackend", "LatentRows"]
+
+
+class LatentRows(NamedTuple):
+    """A pool of latent rows (MLA). packed: in the 8-bit format of sparse attention, with scales between the values."""
+
+    pool: Any
+    packed: bool
 
 
 class AttentionBackend:
@@ -51,13 +58,28 @@ class AttentionBackend:
     drafts: DraftPlace | None = None
     """Of the backend of one step of a draft model. Set by who builds it."""
 
+    # What the pool is, which a host's adapter answers of the host's classes.
+
+    def _window_layers(self) -> Mapping[int, tuple[int, bool]] | None:
+        """Of each layer its place, and whether it keeps a window's tokens in a smaller pool of its own; None where no
+        layer does."""
+        return None
+
+    def _latent_rows(self) -> LatentRows | None:
+        """The pool of latent rows, None where keys and values are kept per head."""
+        # Imported here: it imports torch, which this module leaves to those that compute.
+        from sglang_platform.core.memory.mla import MLATokenToKVPool
+
+        pool = self.token_to_kv_pool
+        return LatentRows(pool, pool.dsa_kv_cache_store_fp8) if isinstance(pool, MLATokenToKVPool) else None
+
     def slot_map(self, layer: Any, forward_batch: Any) -> torch.Tensor | None:
         """Where a layer's tokens lie in its buffers, by their slot in `req_to_token`, int64 [slots]; None: there.
 
         The host's pool for models with layers of a sliding window (`SWAKVPool`) keeps these layers' tokens in a smaller
         pool of its own. A backend that reads such layers must look slots up here.
         """
-        layers = getattr(self.token_to_kv_pool, "layers_mapping", None)
+        layers = self._window_layers()
         if layers is None or not layers[layer.layer_id][1]:
             return None
         slot_map: torch.Tensor = self.token_to_kv_pool.full_to_swa_index_mapping

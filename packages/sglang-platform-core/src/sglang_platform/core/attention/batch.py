@@ -57,6 +57,10 @@ class AttentionLayer:
     v_scale: torch.Tensor | None = None
     is_cross_attention: bool = False
     attn_type: Any = None
+    use_irope: bool = False
+    pos_encoding_mode: str = "NONE"
+    logit_capping_method: str = "tanh"
+    xai_temperature_len: int = -1
 
     @property
     def head_dim(self) -> int:
@@ -90,5 +94,6 @@ class ForwardBatch:
     extend_prefix_lens_cpu: list[int] | None = None
     extend_seq_lens_cpu: list[int] | None = None
     encoder_lens: torch.Tensor | None = None
+    mha_return_lse: bool | None = None
     spec_info: Any = None
     extra: dict[str, Any] = field(default_factory=dict)

@@ -34,6 +34,8 @@ class MLATokenToKVPool(KVCache):
     """
 
     kv_buffer: list[torch.Tensor]
+    dsa_kv_cache_store_fp8: bool = False
+    """Whether rows are in the packed 8-bit format of sparse attention."""
 
     def __init__(
         self,
