@@ -184,6 +184,9 @@ with for_architecture(resolve_name(f"sglang_platform.{name}.kernels.tuning:ARCHI
     step = SimpleNamespace(forward_mode=decode, out_cache_loc=loc)
     assert plain.slot_map(SimpleNamespace(layer_id=0), step) is None
     assert plain.slot_map(SimpleNamespace(layer_id=1), step) is windows.full_to_swa_index_mapping
+    place = plain.write_location(SimpleNamespace(layer_id=1), step)
+    assert isinstance(place, KVWriteLoc) and place.loc is loc and torch.equal(place.swa_loc, loc)
+    assert plain.write_location(SimpleNamespace(layer_id=0), step) is loc
     latent = theirs.MLATokenToKVPool(
         dtype=torch.float16, kv_lora_rank=32, qk_rope_head_dim=8, dcp_replicated=True, **common
     )

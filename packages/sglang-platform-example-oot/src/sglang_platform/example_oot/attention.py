@@ -5,6 +5,7 @@ A vendor changes: the two kernel calls, and the metadata its kernels need per st
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import torch
@@ -155,7 +156,7 @@ def _scale(cache: torch.Tensor, layer: Any, name: str) -> float:
     if scale is None:
         return 1.0
     # The host keeps the number beside the tensor: reading the tensor would wait for the device.
-    return float(getattr(layer, f"{name}_float", None) or scale)
+    return float(getattr(layer, f"{name}_float") or scale)
 
 
 def _rescaled(out: torch.Tensor, value_cache: torch.Tensor, layer: Any) -> torch.Tensor:
@@ -171,4 +172,4 @@ def _window(layer: Any) -> int:
 
 def _is_causal(layer: Any) -> bool:
     # The host's encoder-only layers carry AttentionType.ENCODER_ONLY, whose value is "encoder_only".
-    return getattr(layer.attn_type, "value", None) != "encoder_only"
+    return not isinstance(layer.attn_type, Enum) or layer.attn_type.value != "encoder_only"

@@ -6,7 +6,6 @@ defaults serve whatever a backend leaves out.
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -96,13 +95,9 @@ class AttentionBackend:
         return self._window_slots[1]
 
     def write_location(self, layer: Any, forward_batch: Any) -> Any:
-        """What the pool's `set_kv_buffer` takes as the place of the step's new tokens in `layer`'s buffers."""
-        slots = forward_batch.out_cache_loc
-        slot_map = self.slot_map(layer, forward_batch)
-        pools = sys.modules.get("sglang.srt.mem_cache.memory_pool")
-        if slot_map is None or not hasattr(pools, "KVWriteLoc"):
-            return slots  # before 0.5.23's, pools translate themselves
-        return pools.KVWriteLoc(slots, slot_map[slots])  # type: ignore[union-attr]
+        """What the pool's `set_kv_buffer` takes as the place of the step's new tokens in `layer`'s buffers: their slots; a
+        host may want those of a window's pool beside them."""
+        return forward_batch.out_cache_loc
 
     def init_forward_metadata(self, forward_batch: Any) -> None:
         """Prepare what all layers of an eager step share. Default: the two graph-aware halves, in order."""

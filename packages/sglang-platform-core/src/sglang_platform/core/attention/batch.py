@@ -55,6 +55,8 @@ class AttentionLayer:
     logit_cap: float = 0.0
     k_scale: torch.Tensor | None = None
     v_scale: torch.Tensor | None = None
+    k_scale_float: float | None = None
+    v_scale_float: float | None = None
     is_cross_attention: bool = False
     attn_type: Any = None
     use_irope: bool = False
@@ -88,6 +90,7 @@ class ForwardBatch:
     seq_lens_cpu: torch.Tensor | None = None
     seq_lens_sum: int = 0
     positions: torch.Tensor | None = None
+    mrope_positions: torch.Tensor | None = None
     input_ids: torch.Tensor | None = None
     extend_prefix_lens: torch.Tensor | None = None
     extend_seq_lens: torch.Tensor | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import torch
@@ -44,4 +45,5 @@ def unserved(layer: Any) -> list[str]:
 
 def is_causal(layer: Any) -> bool:
     # The host's AttentionType: "encoder_only" and "decoder_bidirectional" see all tokens of their request.
-    return getattr(layer.attn_type, "value", layer.attn_type) not in ("encoder_only", "decoder_bidirectional")
+    kind = layer.attn_type.value if isinstance(layer.attn_type, Enum) else layer.attn_type
+    return kind not in ("encoder_only", "decoder_bidirectional")

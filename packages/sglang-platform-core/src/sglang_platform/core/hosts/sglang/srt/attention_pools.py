@@ -20,7 +20,11 @@ _STATES = "sglang.srt.mem_cache.memory_pool:HybridLinearKVPool"
 
 def what_the_pool_is() -> dict[str, Any]:
     """The entries of a bridge with which core's questions are answered for the host's pools."""
-    return {"_window_layers": _window_layers, "_latent_rows": _latent_rows}
+    return {
+        "_window_layers": _window_layers,
+        "_latent_rows": _latent_rows,
+        "write_location": _write_location,
+    }
 
 
 def _window_layers(backend: Any) -> Mapping[int, tuple[int, bool]] | None:
@@ -35,6 +39,12 @@ def _latent_rows(backend: Any) -> LatentRows | None:
     return (
         LatentRows(pool, getattr(pool, facts().dsa_fp8_flag)) if isinstance(pool, host_pool("mla")) else None
     )
+
+
+def _write_location(backend: Any, layer: Any, forward_batch: Any) -> Any:
+    slots, both = forward_batch.out_cache_loc, facts().write_location
+    slot_map = backend.slot_map(layer, forward_batch)
+    return slots if slot_map is None or both is None else load(both)(slots, slot_map[slots])
 
 
 def no_indexer(backend: Any, layer_id: int, forward_batch: Any) -> NoReturn:
