@@ -3,6 +3,7 @@
 # ruff: noqa: C408, E402, E731, I001, PT018
 
 from pkgutil import resolve_name
+from types import SimpleNamespace
 import os
 import sys
 import pytest
@@ -10,6 +11,7 @@ import torch
 import sglang.srt.platforms as host
 from sglang.srt.plugins import load_plugins
 from sglang_platform.core import counter, current_platform as ours
+from sglang_platform.core.hosts.sglang.srt import served_model
 from sglang_platform.core.errors import HostError, PlatformError
 from sglang_platform.core.portable.triton.architecture import for_architecture
 import sglang.srt.mem_cache.memory_pool as theirs
@@ -84,6 +86,13 @@ with for_architecture(resolve_name(f"sglang_platform.{name}.kernels.tuning:ARCHI
         assert built_with(fp8, "mha", **settled) is theirs.MHATokenToKVPool, settled
         assert built_with(fp8, "mla", **settled) is theirs.MLATokenToKVPool, settled
 
+    os.environ["SGLANG_ENABLE_ASYNC_ASSERT"] = "1"
+    assert built_with(fp8, "mha") is theirs.MHATokenToKVPool
+    del os.environ["SGLANG_ENABLE_ASYNC_ASSERT"]
+    served_model._served = served_model.ServedModel(server_args=SimpleNamespace(enable_torch_compile=True))
+    assert built_with(fp8, "mha") is theirs.MHATokenToKVPool
+    served_model._served = served_model.ServedModel()
+
     # The operator's word goes before, and is refused where the host could not use what it asks for.
     os.environ["SGLANG_PLATFORM_PARTS"] = "kv_pool=own"
     with pytest.raises(PlatformError, match="--enable-kv-cache-sharding"):
@@ -152,8 +161,6 @@ with for_architecture(resolve_name(f"sglang_platform.{name}.kernels.tuning:ARCHI
 
     assert issubclass(ATTENTION_BACKENDS["sglang_platform_" + name], AttentionBackend)
     # What the host's pools are, its own classes say: windows with slots of their own, latent rows, packed or not.
-    from types import SimpleNamespace
-
     from sglang.srt.mem_cache.swa_memory_pool import SWAKVPool
 
     os.environ.pop("SGLANG_PLATFORM_PARTS")

@@ -95,8 +95,10 @@ class AttentionBackend:
         return self._window_slots[1]
 
     def write_location(self, layer: Any, forward_batch: Any) -> Any:
-        """What the pool's `set_kv_buffer` takes as the place of the step's new tokens in `layer`'s buffers: their slots; a
-        host may want those of a window's pool beside them."""
+        """What the pool's `set_kv_buffer` takes as the place of the step's new tokens in `layer`'s buffers.
+
+        Their slots; a host may want those of a window's pool beside them.
+        """
         return forward_batch.out_cache_loc
 
     def init_forward_metadata(self, forward_batch: Any) -> None:

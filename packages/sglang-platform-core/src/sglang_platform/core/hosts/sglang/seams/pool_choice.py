@@ -11,11 +11,14 @@ from typing import Any
 
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.host import PoolAsked, active_host
+from sglang_platform.core.hosts.sglang.checked import load
 from sglang_platform.core.hosts.sglang.srt.pools import host_pool
+from sglang_platform.core.hosts.sglang.srt.served_model import served_model
 from sglang_platform.core.hosts.sglang.versions import HostFacts
 
 __all__ = ["only_the_hosts", "register_hooks"]
 
+_SWITCHES = "sglang.srt.environ:envs"
 _ASKS = "sglang.srt.mem_cache.kv_cache_configurator:KVCacheConfigurator._resolve_kv_pool_class"
 
 
@@ -46,6 +49,11 @@ def only_the_hosts(configurator: Any, kind: str, default: type) -> str:
         return (
             "in hybrid models fused sparse attention and external cache linkers take SGLang's own class only"
         )
+    arguments = served_model().server_args
+    if arguments is not None and arguments.enable_torch_compile:
+        return "torch.compile traces the model through SGLang's own stores"
+    if load(_SWITCHES).SGLANG_ENABLE_ASYNC_ASSERT.get():
+        return "SGLANG_ENABLE_ASYNC_ASSERT checks the slots in SGLang's own stores"
     if configurator.is_draft_worker:
         return "a draft model's pool holds few layers, and the hierarchical cache of an NVFP4 target takes SGLang's own"
     return ""
