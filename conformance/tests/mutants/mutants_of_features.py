@@ -64,6 +64,19 @@ class OneMaskForAll(ExampleOOTPlatform):
         return lambda logits, bitmask: apply_token_bitmask_(logits, bitmask[:1].expand_as(bitmask))
 
 
+@mutant(
+    check="features.tool_calls_xgrammar",
+    defect="only the lower half of the vocabulary is masked: a call of a function may hold any token of the upper",
+    says="tool_choice",
+    host="sglang",
+)
+class HalfTheVocabulary(ExampleOOTPlatform):
+    def get_token_bitmask_fn(self) -> Any:
+        return lambda logits, bitmask: apply_token_bitmask_(
+            logits[:, : logits.shape[1] // 2], bitmask[:, : bitmask.shape[1] // 2]
+        )
+
+
 class _Hooked(ExampleOOTPlatform):
     """A platform whose backend changes one function of the host, wrongly."""
 
