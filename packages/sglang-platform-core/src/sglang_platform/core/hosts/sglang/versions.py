@@ -311,6 +311,12 @@ class HostFacts:
     speculative_sampling: str = fact("sglang.srt.speculative.eagle_utils:eagle_sample")
     """The function that verifies, in whose module the sampling kernels have their names."""
 
+    model_config_of: str = fact("sglang.srt.arg_groups.model_override_base:model_config_of")
+    """The function that gives the model's config for server arguments. Only asked where `speculative_kernels` are."""
+
+    config_with_states: str = fact("sglang.srt.configs.hybrid_arch:mambaish_config")
+    """The function that answers None for a model whose layers keep no state per request. Only asked there."""
+
     stamps_draft_backends: bool = fact(True, before={"0.5.18": False})
     """Whether the makers of a draft model's backends answer with a name beside the backend."""
 
