@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CapturedBatch", "DecodeInputs", "Drafts", "Graph", "GraphRunner"]
 
 
+_replays = counter("graph.replays")
 _without = counter("graph.without_graph")
 
 
@@ -143,6 +144,7 @@ class GraphRunner:
         fill = backend.get_cuda_graph_seq_len_fill_value()
         self.inputs = DecodeInputs(self.max_bs, fill, self.device, tokens=tokens, trees=trees)
         self.stage = StageInputs(self._stage_buffers())
+        self.adapters = self._adapters()
         self.captured: dict[int, CapturedBatch] = {}
         self.capture()
 
@@ -193,6 +195,7 @@ class GraphRunner:
         self.stage.load(received, self.bs)
         self._prepare(captured.forward_batch, in_capture=False)
         captured.graph.replay()
+        _replays.add()
         return self._take(captured.output, n * self.inputs.tokens)
 
     def _without_graph(self, forward_batch: Any, received: Mapping[str, Any], static_batch: Any) -> Any:
@@ -245,6 +248,11 @@ class GraphRunner:
         """How many draft tokens each request of a captured batch verifies, 0 where it decodes; whether they may form
         a tree."""
         return 0, False
+
+    def _adapters(self) -> bool:
+        """Whether graphs serve batches that name adapters. Called once, before the first capture: what the graphs read
+        of a batch's adapters is made here."""
+        return False
 
     def _static_batch(self, bucket: int) -> Any:
         """A batch of `bucket` rows that lives in the static inputs."""

@@ -30,6 +30,7 @@ class HostDecodeBatches:
     captured: dict[int, Any]
     max_bs: int
     drafts: int
+    adapters: bool
     _captures: Any
 
     def _state_pool(self) -> Any:
@@ -73,6 +74,17 @@ class HostDecodeBatches:
         dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
         return torch.zeros((self.max_bs, *width), dtype=dtype, device=self.device)
 
+    def _adapters(self) -> bool:
+        """Where the host's LoRA backend keeps what it prepares for a batch in place, and reads no batch's adapters
+        while it computes. It prepares a live batch before it asks `can_run_graph`."""
+        manager, init = self.model_runner.lora_manager, facts().init_lora_of_graphs
+        if manager is None or init is None or self.drafts:
+            return False
+        if any(getattr(manager.lora_backend, flag) for flag in facts().lora_skips_batches):
+            return False
+        getattr(manager, init)(self.max_bs, 1)
+        return True
+
     def _static_batch(self, bucket: int) -> Any:
         from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
 
@@ -103,8 +115,11 @@ class HostDecodeBatches:
             spec_info=inputs.drafts(bucket) if self.drafts else None,
             capture_hidden_mode=self._hidden_mode(),
             global_forward_mode=mode,
+            lora_ids=[None] * bucket if self.adapters else None,
             **of_this_host,
         )
+        if self.adapters:
+            runner.lora_manager.prepare_lora_batch(batch)
         if facts().translates_slots:
             runner.kv_index_translator.bind_runner_slots(batch)
         return batch
@@ -157,14 +172,15 @@ class HostDecodeBatches:
         return CaptureHiddenMode.FULL
 
     def can_run_graph(self, forward_batch: Any) -> bool:
-        """A batch of the captured mode that fits: no other hidden states, embeddings or adapters asked for."""
+        """A batch of the captured mode that fits: no other hidden states or embeddings asked for, and no adapters that
+        the graphs were captured without."""
         return bool(
             self._captures(forward_batch.forward_mode)
             and forward_batch.batch_size <= self.max_bs
             and forward_batch.capture_hidden_mode in (None, self._hidden_mode())
             and forward_batch.input_embeds is None
             and forward_batch.encoder_lens is None
-            and not any(forward_batch.lora_ids or ())
+            and (self.adapters or not any(forward_batch.lora_ids or ()))
             and not query_any("query_run_eagerly", forward_batch)
         )
 
