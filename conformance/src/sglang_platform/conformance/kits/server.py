@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sglang_platform.conformance.host.server import ServerProcess
+from sglang_platform.conformance.host.session import models_folder
+from sglang_platform.conformance.kits import baseline
+from sglang_platform.conformance.kits.model import make_model
 from sglang_platform.conformance.kits.table import KITS, Kit
+from sglang_platform.conformance.kits.verdict import KitTest
 
-__all__ = ["OPTIONS", "KitTest", "run_kits"]
+__all__ = ["OPTIONS", "in_tree", "on_platform", "run_kits"]
 
-_SECONDS = 330
+_SECONDS = 600
+_START = 300
 
 OPTIONS: dict[str, Any] = {
     "max_total_tokens": 65536,
@@ -28,17 +34,23 @@ OPTIONS: dict[str, Any] = {
 """How the server for the kits is started."""
 
 
-class KitTest(NamedTuple):
-    """One test of a kit and how it ended: `passed`, `failed`, `skipped`, `left out`, or `missing` in this release."""
+def on_platform(name: str, device: str) -> list[KitTest]:
+    """Every test of every kit on one server of the platform `name`. Raises EngineFailed where it does not start."""
+    model = make_model(models_folder() / "kits")
+    with ServerProcess(
+        name, {"model_path": str(model), **OPTIONS, "device": device}, seconds=_START
+    ) as server:
+        return list(run_kits(server, model))
 
-    kit: str
-    test: str
-    outcome: str
-    words: str = ""
-    seconds: float = 0.0
 
-    def __str__(self) -> str:
-        return f"{self.kit}: {self.test}: {self.outcome} {self.words}".rstrip()
+def in_tree() -> list[KitTest]:
+    """Every test of every kit on one server of SGLang's own CPU device."""
+    model = make_model(models_folder() / "kits")
+    with tempfile.TemporaryDirectory(prefix="sglang-platform-kits-") as folder:
+        options = {"model_path": str(model), **OPTIONS, **baseline.OPTIONS}
+        environment = baseline.environment(Path(folder))
+        with ServerProcess(None, options, environment=environment, seconds=_START) as server:
+            return list(run_kits(server, model, seconds=3 * _SECONDS))
 
 
 def run_kits(

@@ -31,9 +31,6 @@ class Kit:
     seconds: float = 60
     """For each test."""
 
-    needs_sense: tuple[str, ...] = ()
-    """Tests that only a model which has learnt to speak passes; the model here has random weights."""
-
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Tests that are not run, each with the reason."""
 
@@ -46,19 +43,16 @@ KITS: tuple[Kit, ...] = (
         "decode correctness",
         "basic_decode_correctness_kit",
         ("BasicDecodeCorrectnessMixin",),
-        needs_sense=("test_capital_france", "test_basic_math", "test_color_completion"),
     ),
     Kit(
         "scheduler stress",
         "basic_scheduler_stress_kit",
         ("BasicSchedulerStressMixin",),
-        needs_sense=("test_concurrent_requests",),
     ),
     Kit(
         "stop",
         "matched_stop_kit",
         ("MatchedStopMixin",),
-        needs_sense=("test_finish_stop_str", "test_finish_stop_regex_str", "test_finish_stop_eos"),
     ),
     Kit("Anthropic messages", "anthropic_messages_kit", ("AnthropicMessagesMixin",)),
     Kit(
