@@ -1,4 +1,6 @@
-"""The process in which kits run: `python -m ...run_kit URL MODEL SERVER_PID NAME...`; a JSON object a line for a test.
+"""The process in which kits run: `python -m ...run_kit URL MODEL SERVER_PID`.
+
+It takes names of kits, a line each, and answers each with a JSON object a line for every test, and null at the end.
 
 The kits are run as they are. Around them: a data set that would be downloaded is replaced by prompts of our own, the
 radix tree's default size by one for a small device, and each test has a time limit.
@@ -136,27 +138,34 @@ def _run(kit: Kit, name: str, test: Callable[[], Any]) -> dict[str, Any]:
     return {"test": name, "outcome": outcome, "words": words, "seconds": round(time.monotonic() - started, 1)}
 
 
-def main(url: str, model: str, pid: str, *names: str) -> None:
+def main(url: str, model: str, pid: str) -> None:
     os.dup2(2, 1)  # the kits print
     server = _Process(int(pid))
+    kits = {kit.name: kit for kit in KITS}
     _without_downloads()
-    for kit in KITS:
-        if kit.name not in names:
-            continue
-        random.seed(0)
-        try:
-            tests = list(_tests(kit, url, model, server))
-        except (ImportError, AttributeError) as missing:
-            words = f"{type(missing).__name__}: {missing}"
-            _reply(kit, {"test": "", "outcome": "missing", "words": words})
-            continue
-        for test, run in tests:
-            _reply(kit, _run(kit, test, run))
-        if kit.module == "pause_generation_kit":
+    for line in sys.stdin:
+        _run_kit(kits[line.strip()], url, model, server)
+        print(json.dumps(None), file=_replies, flush=True)
+
+
+def _run_kit(kit: Kit, url: str, model: str, server: _Process) -> None:
+    if server.poll() is not None:
+        _reply(kit, {"test": "the server before", "outcome": "failed", "words": "it had ended"})
+        return
+    random.seed(0)
+    try:
+        tests = list(_tests(kit, url, model, server))
+    except (ImportError, AttributeError) as missing:
+        words = f"{type(missing).__name__}: {missing}"
+        _reply(kit, {"test": "", "outcome": "missing", "words": words})
+        return
+    for test, run in tests:
+        _reply(kit, _run(kit, test, run))
+    if kit.module == "pause_generation_kit":
+        with contextlib.suppress(OSError):
             _post(url, "/continue_generation", {})  # a test that failed may have left it paused
-        if server.poll() is not None:
-            _reply(kit, {"test": "the server afterwards", "outcome": "failed", "words": "it ended"})
-            return
+    if server.poll() is not None:
+        _reply(kit, {"test": "the server afterwards", "outcome": "failed", "words": "it ended"})
 
 
 def _reply(kit: Kit, body: dict[str, Any]) -> None:

@@ -107,6 +107,7 @@ NOT_APPLICABLE = {
     "prefix_cache_branching_kit": "judges the cache of models with recurrent layers, which keeps branching points",
     "dsa_metadata_kit": "CUDA kernels of DSA",
     "eval_accuracy_kit": _DATA,
+    "hellaswag_kit": _DATA,
     "lm_eval_kit": _DATA,
     "mmmu_vlm_kit": _DATA,
     "vlm_perf_kit": "measures a vision model's speed",
