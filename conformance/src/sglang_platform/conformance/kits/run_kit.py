@@ -1,4 +1,4 @@
-"""The process in which kits run: `python -m ...run_kit URL MODEL SERVER_PID`.
+"""The process in which kits run: `python -m ...run_kit URL MODEL SERVER_PID PATIENCE`.
 
 It takes names of kits, a line each, and answers each with a JSON object a line for every test, and null at the end.
 
@@ -123,12 +123,12 @@ def _post(url: str, path: str, body: dict[str, Any]) -> None:
     urllib.request.urlopen(request, timeout=60).close()
 
 
-def _run(kit: Kit, name: str, test: Callable[[], Any]) -> dict[str, Any]:
+def _run(kit: Kit, name: str, test: Callable[[], Any], patience: float) -> dict[str, Any]:
     if name in kit.left_out:
         return {"test": name, "outcome": "left out", "words": kit.left_out[name]}
     started = time.monotonic()
     try:
-        with _limit(kit.seconds):
+        with _limit(kit.seconds * patience):
             test()
         outcome, words = "passed", ""
     except unittest.SkipTest as skipped:
@@ -138,17 +138,17 @@ def _run(kit: Kit, name: str, test: Callable[[], Any]) -> dict[str, Any]:
     return {"test": name, "outcome": outcome, "words": words, "seconds": round(time.monotonic() - started, 1)}
 
 
-def main(url: str, model: str, pid: str) -> None:
+def main(url: str, model: str, pid: str, patience: str) -> None:
     os.dup2(2, 1)  # the kits print
     server = _Process(int(pid))
     kits = {kit.name: kit for kit in KITS}
     _without_downloads()
     for line in sys.stdin:
-        _run_kit(kits[line.strip()], url, model, server)
+        _run_kit(kits[line.strip()], url, model, server, float(patience))
         print(json.dumps(None), file=_replies, flush=True)
 
 
-def _run_kit(kit: Kit, url: str, model: str, server: _Process) -> None:
+def _run_kit(kit: Kit, url: str, model: str, server: _Process, patience: float) -> None:
     if server.poll() is not None:
         _reply(kit, {"test": "the server before", "outcome": "failed", "words": "it had ended"})
         return
@@ -160,7 +160,7 @@ def _run_kit(kit: Kit, url: str, model: str, server: _Process) -> None:
         _reply(kit, {"test": "", "outcome": "missing", "words": words})
         return
     for test, run in tests:
-        _reply(kit, _run(kit, test, run))
+        _reply(kit, _run(kit, test, run, patience))
     if kit.module == "pause_generation_kit":
         with contextlib.suppress(OSError):
             _post(url, "/continue_generation", {})  # a test that failed may have left it paused

@@ -27,6 +27,8 @@ __all__ = ["OPTIONS", "KitServer", "in_tree", "scripted"]
 
 _SECONDS = 300
 _START = 300
+_PATIENCE = 5
+"""With SGLang's own CPU device, which is asked what it can, not how fast."""
 
 OPTIONS: dict[str, Any] = {
     "max_total_tokens": 65536,
@@ -51,7 +53,7 @@ _SCRIPTED: dict[str, Any] = {
 class KitServer:
     """A server with the taught model, and the process beside it in which kits run.
 
-    Raises EngineFailed where the server does not start.
+    `patience` multiplies the tests' time limits. Raises EngineFailed where the server does not start.
     """
 
     def __init__(
@@ -59,6 +61,8 @@ class KitServer:
         platform: str | None,
         options: Mapping[str, Any],
         environment: Mapping[str, str] | None = None,
+        *,
+        patience: float = 1,
     ) -> None:
         model = make_model(models_folder() / "kits")
         self._server = ServerProcess(
@@ -68,7 +72,8 @@ class KitServer:
             seconds=_START,
         )
         self._command = [sys.executable, "-m", f"{__package__}.run_kit", self._server.url, str(model),
-                         str(self._server.process.pid)]  # fmt: skip
+                         str(self._server.process.pid), str(patience)]  # fmt: skip
+        self._patience = patience
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[str]:
@@ -76,11 +81,11 @@ class KitServer:
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
 
-    def run(self, kit: Kit, seconds: float = _SECONDS) -> list[KitTest]:
+    def run(self, kit: Kit) -> list[KitTest]:
         """Every test of a kit. A process that takes longer is ended, and that is the failure of this kit alone."""
         if self._process.poll() is not None:
             self._process = self._start()
-        late = threading.Timer(seconds, self._process.kill)
+        late = threading.Timer(_SECONDS * self._patience, self._process.kill)
         late.start()
         try:
             return list(self._tests(kit))
@@ -117,8 +122,8 @@ def in_tree() -> list[KitTest]:
     """Every test of every kit, and every script, on SGLang's own CPU device."""
     with tempfile.TemporaryDirectory(prefix="sglang-platform-kits-") as folder:
         environment = baseline.environment(Path(folder))
-        with KitServer(None, baseline.OPTIONS, environment) as server:
-            found = [test for kit in KITS for test in server.run(kit, 3 * _SECONDS)]
+        with KitServer(None, baseline.OPTIONS, environment, patience=_PATIENCE) as server:
+            found = [test for kit in KITS for test in server.run(kit)]
         return found + scripted(baseline.OPTIONS, environment)
 
 

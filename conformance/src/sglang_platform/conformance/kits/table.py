@@ -28,7 +28,7 @@ class Kit:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     """Of the test class, or arguments of the function."""
 
-    seconds: float = 60
+    seconds: float = 120
     """For each test."""
 
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -95,7 +95,7 @@ KITS: tuple[Kit, ...] = (
     Kit("log probabilities", "spec_server_kits", ("SpecLogprobKit",)),
     Kit("penalties", "spec_server_kits", ("SpecPenaltyKit",)),
     Kit("hidden states", "spec_server_kits", ("SpecHiddenStatesKit",)),
-    Kit("streaming sessions", "streaming_session_kit", ("StreamingSessionKitMixin",), seconds=90),
+    Kit("streaming sessions", "streaming_session_kit", ("StreamingSessionKitMixin",), seconds=180),
     Kit("JSON mode", "json_mode_kit", ("JSONModeMixin",)),
     Kit("JSON", "json_constrained_kit", ("JSONConstrainedMixin",)),
     Kit("regular expressions", "regex_constrained_kit", ("RegexConstrainedMixin",)),
