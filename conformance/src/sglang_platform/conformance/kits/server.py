@@ -47,6 +47,9 @@ _SCRIPTED: dict[str, Any] = {
     "max_total_tokens": 4096,
     "page_size": 16,
     "random_seed": 0,
+    "kv_canary": "none",  # it knows pools by the names of SGLang's own classes
+    "kv_canary_real_data": "none",
+    "kv_canary_sweep_interval": 0,
 }
 
 
