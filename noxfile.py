@@ -290,6 +290,24 @@ def features(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def kits(session: nox.Session) -> None:
+    """SGLang's own test kits on the example device, beside SGLang's CPU device; writes `docs/kits.md`.
+
+    `-- record` measures SGLang's CPU device first, and writes how its tests end.
+    """
+    python = host(session)
+    models = {"SGLANG_PLATFORM_TEST_MODELS": str(ROOT / "models")}
+    if session.posargs == ["record"]:
+        run(session, python, "-m", "sglang_platform.conformance.kits.record", **models)
+    folder = "reports/kits"
+    session.run(
+        python, "-m", "sglang_platform.conformance", "--platform", "example_oot", "--host", "sglang", "--level",
+        "kits", "--report", folder, external=True, success_codes=[0, 1], env=models,
+    )  # fmt: skip
+    run(session, python, "-m", "sglang_platform.conformance", "kits", "--output", "docs/kits.md", folder)
+
+
+@nox.session(venv_backend="none")
 def mutants(session: nox.Session) -> None:
     """Broken platforms, each killed by the check meant for it; writes `docs/mutants.md`. `-- memory` runs one level."""
     python = host(session)

@@ -59,6 +59,9 @@ class Outcome:
     rerun: str | None = None
     """The command that runs this check alone, the same way."""
 
+    parts: list[dict[str, Any]] | None = None
+    """Of a check that runs tests of somebody else: each test's `of`, `name`, `status`, `baseline` and `why`."""
+
     @property
     def is_bad(self) -> bool:
         return self.status in BAD

@@ -35,13 +35,14 @@ def run_check(check: Check, subject: Subject, seed: int, tell: Any = lambda even
     subject.seed = seed
     ran = 0
     case: Any = None
+    parts: Any = None
     try:
         unmet = _unmet(check, subject)
         if unmet is not None:
             return unmet
         if check.cases is None:
             ran = 1
-            check.function(subject)
+            parts = check.function(subject)
         else:
             for case in check.cases(subject, subject.rng()):
                 tell({"case": case_fields(case)})
@@ -60,14 +61,15 @@ def run_check(check: Check, subject: Subject, seed: int, tell: Any = lambda even
         return {"status": "blocked", "why": why}
     except CheckFailed as failed:
         found = {"status": "failed", "failure": "check", "what": failed.what, "fix": failed.fix or check.fix}
-        return {**found, "case": case_fields(case if failed.case is None else failed.case), "cases": ran}
+        shown = case_fields(case if failed.case is None else failed.case)
+        return {**found, "case": shown, "cases": ran, "parts": failed.parts}
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is the check's answer, SystemExit too
         what = _what(error)
         found = {"status": "failed", "failure": "error", "what": what, "fix": _fix_of(error, check)}
         return {**found, "trace": trimmed(error), "case": case_fields(case), "cases": ran}
-    return {"status": "passed", "cases": ran}
+    return {"status": "passed", "cases": ran, "parts": parts}
 
 
 def _unmet(check: Check, subject: Subject) -> dict[str, Any] | None:
