@@ -133,6 +133,15 @@ def test_moves_of_all_layers(kind: str) -> None:
         pool.move_kv_cache(tgt, src[:1])
 
 
+@pytest.mark.parametrize("kind", ["mha", "mla", "dsa"])
+def test_the_first_move_copies_no_table_to_the_device(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy from the host waits, and is illegal inside the capture of a graph."""
+    pool, _ = pair(kind, torch.float16)
+    monkeypatch.setattr(torch, "tensor", None)
+    with reachable(*buffers(pool)):
+        pool.move_kv_cache(torch.arange(4, 6), torch.arange(8, 10))
+
+
 def test_a_table_follows_the_buffers() -> None:
     pool, plain = pair("mla", torch.float16)
     tgt, src = torch.tensor([3]), torch.tensor([4])

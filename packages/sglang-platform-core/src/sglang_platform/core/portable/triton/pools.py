@@ -44,6 +44,11 @@ class TritonRows(KVCache):
 
     _table: BufferTable | None = None
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.layer_num and launches(self._slot_buffers(0)[0]):
+            self._all_layers()  # now: a copy to the device has no place in a step, nor in a graph's capture
+
     # Moving
 
     def _moves_at_once(self, tgt_loc: torch.Tensor) -> bool:
@@ -58,9 +63,9 @@ class TritonRows(KVCache):
         _moves.add()
 
     def _all_layers(self) -> BufferTable:
-        rows = [Rows(buffer) for layer in range(self.layer_num) for buffer in self._slot_buffers(layer)]
-        if self._table is None or not self._table.holds(rows):
-            self._table = BufferTable(rows)
+        buffers = [buffer for layer in range(self.layer_num) for buffer in self._slot_buffers(layer)]
+        if self._table is None or not self._table.holds(buffers):
+            self._table = BufferTable([Rows(buffer) for buffer in buffers])
         return self._table
 
     # Slots to the CPU and back
