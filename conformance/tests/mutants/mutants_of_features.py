@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -34,7 +35,7 @@ class BitsReadBackwards(ExampleOOTPlatform):
 @mutant(
     check="features.ebnf_xgrammar",
     defect="the mask is applied to a copy of the logits",
-    says="asked for",
+    says="not accepted",
     host="sglang",
 )
 class MaskOnACopy(ExampleOOTPlatform):
@@ -62,6 +63,19 @@ class FirstMaskOnly(ExampleOOTPlatform):
 class OneMaskForAll(ExampleOOTPlatform):
     def get_token_bitmask_fn(self) -> Any:
         return lambda logits, bitmask: apply_token_bitmask_(logits, bitmask[:1].expand_as(bitmask))
+
+
+@mutant(
+    check="features.tool_calls_xgrammar",
+    defect="only the lower half of the vocabulary is masked: a call of a function may hold any token of the upper",
+    says="tool_choice",
+    host="sglang",
+)
+class HalfTheVocabulary(ExampleOOTPlatform):
+    def get_token_bitmask_fn(self) -> Any:
+        return lambda logits, bitmask: apply_token_bitmask_(
+            logits[:, : logits.shape[1] // 2], bitmask[:, : bitmask.shape[1] // 2]
+        )
 
 
 class _Hooked(ExampleOOTPlatform):
@@ -92,6 +106,23 @@ class FirstAdapterForAll(_Hooked):
         original: Any, backend: Any, forward_batch: Any, weight_indices: Any, *rest: Any, **named: Any
     ) -> Any:
         return original(backend, forward_batch, [weight_indices[0]] * len(weight_indices), *rest, **named)
+
+
+@mutant(
+    check="features.lora_graphs",
+    defect="in a graph every adapter is taken to be of the largest rank: slices of a smaller one are read elsewhere",
+    says="the tokens are",
+    host="sglang",
+)
+class LargestRankForAll(_Hooked):
+    _target = "sglang.srt.lora.torch_ops:sgemm_lora_b_fwd"
+
+    @staticmethod
+    def _wrong(
+        original: Any, inputs: Any, weights: torch.Tensor, batch_info: Any, *rest: Any, **named: Any
+    ) -> Any:
+        largest = torch.full_like(batch_info.lora_ranks, weights.shape[-1])
+        return original(inputs, weights, replace(batch_info, lora_ranks=largest), *rest, **named)
 
 
 @mutant(

@@ -43,8 +43,8 @@ class StageReadsTheFirstStep(ExampleOOTPlatform):
 
 
 class _NothingComesBack(HostMemory):
-    def copy(self, pairs: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
-        super().copy((target, source) for target, source in pairs if target.device.type == "cpu")
+    def copy_pages_in(self, *args: Any) -> None:
+        """Leaves the pages where they are."""
 
 
 @mutant(
@@ -58,24 +58,28 @@ class CacheNeverLoads(ExampleOOTPlatform):
         return _NothingComesBack
 
 
-class _OneSlotFurther(HostMemory):
-    def copy_slots(
-        self, sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor], from_: Any, to: Any
+class _OnePageFurther(HostMemory):
+    def copy_pages_out(
+        self,
+        sources: Sequence[torch.Tensor],
+        targets: Sequence[torch.Tensor],
+        from_: Any,
+        to: Any,
+        page_size: int,
     ) -> None:
-        if targets[0].device.type == "cpu":
-            to = (to + 1).clamp(max=targets[0].shape[0] - 1)
-        super().copy_slots(sources, targets, from_, to)
+        to = (to + page_size) % (targets[0].shape[0] * page_size)
+        super().copy_pages_out(sources, targets, from_, to, page_size)
 
 
 @mutant(
     check="features.hierarchical_cache_write_back",
-    defect="rows are written to host memory one slot too far",
+    defect="pages are written to host memory one too far",
     says="transformers gives",
     host="sglang",
 )
-class CacheOneSlotTooFar(ExampleOOTPlatform):
+class CacheOnePageTooFar(ExampleOOTPlatform):
     def get_host_memory_cls(self) -> Any:
-        return _OneSlotFurther
+        return _OnePageFurther
 
 
 class _KeepsEverything(MemorySaver):

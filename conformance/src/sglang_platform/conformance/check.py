@@ -20,12 +20,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.outcome import Cause
 
 if TYPE_CHECKING:
     from sglang_platform.conformance.requirement import Requirement
     from sglang_platform.conformance.subject import Subject
 
-__all__ = ["Blocked", "Check", "CheckFailed", "NotRun", "check", "expect", "found_in", "registered"]
+__all__ = [
+    "Blocked",
+    "Check",
+    "CheckFailed",
+    "NotApplicable",
+    "NotRun",
+    "check",
+    "expect",
+    "found_in",
+    "registered",
+]
 
 HostName = Literal["none", "sglang"]
 Needs = Literal["source", "platform", "device"]
@@ -61,6 +72,14 @@ class Blocked(Exception):
 
 class NotRun(Exception):
     """Raised by a check that finds, while it runs, that it cannot tell; the report shows the reason."""
+
+    def __init__(self, why: str, *, cause: Cause = "cannot tell") -> None:
+        super().__init__(why)
+        self.cause = cause
+
+
+class NotApplicable(Exception):
+    """Raised by a check that finds nothing to judge: the platform does not bring what it is about, and need not."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sglang_platform.conformance.check import Blocked, Check, CheckFailed, NotRun, found_in
+from sglang_platform.conformance.check import Blocked, Check, CheckFailed, NotApplicable, NotRun, found_in
 from sglang_platform.conformance.description import describe
 from sglang_platform.conformance.outcome import case_fields
 from sglang_platform.conformance.plugin import DeviceAbsent
@@ -37,9 +37,9 @@ def run_check(check: Check, subject: Subject, seed: int, tell: Any = lambda even
     case: Any = None
     parts: Any = None
     try:
-        why = _why_not(check, subject)
-        if why is not None:
-            return {"status": "not_run", "why": why}
+        unmet = _unmet(check, subject)
+        if unmet is not None:
+            return unmet
         if check.cases is None:
             ran = 1
             parts = check.function(subject)
@@ -49,9 +49,11 @@ def run_check(check: Check, subject: Subject, seed: int, tell: Any = lambda even
                 ran += 1
                 check.function(subject, case)
             if ran == 0:
-                return {"status": "not_run", "why": "nothing that is declared gives a case for it"}
+                return {"status": "not_applicable", "why": "nothing that is declared gives a case for it"}
+    except NotApplicable as nothing:
+        return {"status": "not_applicable", "why": str(nothing)}
     except NotRun as stopped:
-        return {"status": "not_run", "why": str(stopped)}
+        return {"status": "not_run", "why": str(stopped), "cause": stopped.cause}
     except Blocked as blocked:
         return {"status": "blocked", "why": str(blocked)}
     except PlatformRefused:
@@ -70,9 +72,8 @@ def run_check(check: Check, subject: Subject, seed: int, tell: Any = lambda even
     return {"status": "passed", "cases": ran, "parts": parts}
 
 
-def _why_not(check: Check, subject: Subject) -> str | None:
-    if subject.host not in check.hosts:
-        return "it runs " + " or ".join(f"with --host {name}" for name in check.hosts)
+def _unmet(check: Check, subject: Subject) -> dict[str, Any] | None:
+    """The outcome of a check that this platform, or this machine, has nothing for; None where it can run."""
     if check.needs != "source":
         subject.platform  # noqa: B018 - raises PlatformRefused
     if check.needs == "device":
@@ -81,11 +82,13 @@ def _why_not(check: Check, subject: Subject) -> str | None:
         except DeviceAbsent as error:
             absent = str(error)
         if absent is not None:
-            return f"waits for the device: {absent}"
+            return {"status": "not_run", "cause": "device", "why": f"waits for the device: {absent}"}
     for requirement in check.requires:
         why = requirement.why_not(subject)
         if why is not None:
-            return why
+            waits = requirement.waits_for
+            status = "not_applicable" if waits is None else "not_run"
+            return {"status": status, "cause": waits, "why": why}
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.conformance.check import NotRun, check, expect
+from sglang_platform.conformance.check import NotApplicable, check, expect
 from sglang_platform.conformance.kits.attention import compared
 from sglang_platform.conformance.kits.attention_run import RADIX
 from sglang_platform.conformance.kits.verdict import Judged
@@ -21,7 +21,7 @@ def _compared(subject: Subject) -> tuple[Judged, ...]:
     try:
         backend = subject.platform.get_default_attention_backend()
     except NotImplementedError as error:
-        raise NotRun(f"the platform leaves the attention to SGLang: {error}") from None
+        raise NotApplicable(f"the platform leaves the attention to SGLang: {error}") from None
     return compared(subject.name, subject.parts.device_argument, backend)
 
 
@@ -70,5 +70,5 @@ def radix_cache_in_memory(subject: Subject) -> list[dict[str, Any]]:
     stored is found again, branches share their slots with the values in them, evicted slots come back."""
     found = [one for one in _compared(subject) if one.test.kit == RADIX]
     if not found:
-        raise NotRun("this SGLang does not have it; unified_radix_cache is not in its wheel")
+        raise NotApplicable("this SGLang does not have it; unified_radix_cache is not in its wheel")
     return _told(found)

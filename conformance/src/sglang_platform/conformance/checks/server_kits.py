@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from sglang_platform.conformance.check import Blocked, CheckFailed, NotRun, check, expect
+from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.host.engine import EngineFailed
 from sglang_platform.conformance.kits import baseline
 from sglang_platform.conformance.kits.scripted_run import SCRIPTED
@@ -39,9 +39,9 @@ def _in_tree() -> list[KitTest]:
 
 
 def _told(name: str, module: str, ours: Sequence[KitTest]) -> list[dict[str, Any]]:
-    """How each test ended. Raises NotRun for a kit that is not there, CheckFailed with the tests that failed."""
+    """How each test ended. Raises NotApplicable for a kit that is not there, CheckFailed with the tests that failed."""
     if [one.outcome for one in ours] == ["missing"]:
-        raise NotRun(f"this SGLang does not have it; {module} is not in its wheel")
+        raise NotApplicable(f"this SGLang does not have it; {module} is not in its wheel")
     found = judged(ours, [one for one in _in_tree() if one.kit == name])
     wrong = [one for one in found if one.verdict == "failed"]
     parts = [one.as_part() for one in found]

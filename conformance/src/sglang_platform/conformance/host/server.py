@@ -41,7 +41,9 @@ class ServerProcess:
     """Start `sglang.launch_server` on a platform, speak to it, stop it with all its children.
 
     `arguments` are the command line's options by their Python names; True is a bare flag, False and None leave it out.
-    With `wait=False` the caller waits itself (`wait_until_healthy`), as it must for the nodes of one server.
+    `module` and `python`: another program that serves HTTP, SGLang's router for example; `defaults={}` leaves out the
+    options of an engine. With `wait=False` the caller waits itself (`wait_until_healthy`), as it must for the nodes of
+    one server.
     """
 
     def __init__(
@@ -51,6 +53,8 @@ class ServerProcess:
         *,
         environment: Mapping[str, str] | None = None,
         module: str = "sglang.launch_server",
+        python: str = sys.executable,
+        defaults: Mapping[str, Any] | None = None,
         seconds: float = 240,
         wait: bool = True,
     ) -> None:
@@ -60,7 +64,8 @@ class ServerProcess:
         self.log = Path(self._folder.name) / "log"
         self.port = int(arguments.get("port") or free_port())
         self.url = f"http://127.0.0.1:{self.port}"
-        options = {"host": "127.0.0.1", **_DEFAULTS, **arguments, "port": self.port}
+        given = {**(_DEFAULTS if defaults is None else defaults), **arguments}
+        options = {"host": "127.0.0.1", **given, "port": self.port}
         variables = {
             **os.environ,
             REPORT_DIR_VARIABLE: str(self.report_dir),
@@ -71,7 +76,7 @@ class ServerProcess:
         }
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, *_command_line(options)],
+                [python, "-m", module, *_command_line(options)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=variables,

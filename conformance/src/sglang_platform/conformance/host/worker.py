@@ -5,6 +5,7 @@ Its own process, since a crash in SGLang's scheduler kills the scheduler's paren
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -58,6 +59,23 @@ class _Worker:
         parameters += [{**common, **constraint} for _ in constrained]
         outputs = self.engine.generate(input_ids=[*plain, *constrained], sampling_params=parameters)
         return [output["output_ids"] for output in outputs[: len(plain)]]
+
+    def chat(self, bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What `/v1/chat/completions` answers to requests that come at once: the host's handler, without HTTP."""
+        from sglang.srt.entrypoints.openai.protocol import ChatCompletionRequest
+        from sglang.srt.entrypoints.openai.serving_chat import OpenAIServingChat
+
+        serving = OpenAIServingChat(self.engine.tokenizer_manager, self.engine.template_manager)
+
+        async def answered() -> list[Any]:
+            asked = (serving.handle_request(ChatCompletionRequest(**body), None) for body in bodies)
+            return await asyncio.gather(*asked)
+
+        answers = self.engine.loop.run_until_complete(answered())
+        # A refusal is a response of the web framework, whose body is bytes.
+        return [
+            json.loads(one.body) if hasattr(one, "body") else one.model_dump(mode="json") for one in answers
+        ]
 
     def generate_adapted(
         self, input_ids: list[list[int]], lora_path: list[str | None], max_new_tokens: int

@@ -14,7 +14,7 @@ import sys
 from functools import cache
 from importlib.util import find_spec
 
-from sglang_platform.conformance.check import NotRun
+from sglang_platform.conformance.check import NotApplicable
 from sglang_platform.conformance.kits import baseline
 from sglang_platform.conformance.kits.verdict import Judged, KitTest, judged
 from sglang_platform.conformance.subject import Subject
@@ -28,9 +28,9 @@ _LIMIT = 600
 
 @cache
 def compared(platform: str, device: str, backend: str) -> tuple[Judged, ...]:
-    """Every case. Raises NotRun where this SGLang has no such kit, RuntimeError where a process of the kit died."""
+    """Every case. Raises NotApplicable where this SGLang has no such kit, RuntimeError where its process died."""
     if find_spec("sglang") is None or find_spec("sglang.test.kits") is None or find_spec(_KIT) is None:
-        raise NotRun("this SGLang has no attention kit; 0.5.15 and later do")
+        raise NotApplicable("this SGLang has no attention kit; 0.5.15 and later do")
     ours = _run({"SGLANG_PLATFORM": platform}, device, backend)
     return tuple(judged(ours, baseline.ended("attention", in_tree)))
 

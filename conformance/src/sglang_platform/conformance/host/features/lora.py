@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.conformance.check import expect
+from sglang_platform.conformance.check import NotApplicable, expect
 from sglang_platform.conformance.host import reference
 from sglang_platform.conformance.host.adapters import make_adapter, merge_adapter
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
@@ -46,10 +46,15 @@ def _merged(run: Running, adapter: str | None) -> Path:
     )
 
 
+_BATCHES: list[list[str | None]] = [
+    ["small"], ["large"], [None], ["small", "large", None, "large", "small", None]
+]  # fmt: skip
+"""The adapter of each request. A decode graph of six does not exist: it is one of eight, two rows of it padding."""
+
+
 def _adapters_serve(run: Running) -> None:
     prompts = reference.prompts([9, 40, 150, 33, 64, 21], seed=8)
-    batches = [["small"], ["large"], [None], ["small", "large", None, "large", "small", None]]
-    for adapters in batches:
+    for adapters in _BATCHES:
         asked = prompts[: len(adapters)]
         replies = run.engine.call(
             "generate_adapted", input_ids=asked, lora_path=adapters, max_new_tokens=_NEW_TOKENS
@@ -68,3 +73,23 @@ def lora_two_adapters(run: Running) -> None:
     """Requests with either of two adapters of different rank, and with none, alone and in one batch, give the tokens
     of the model with the adapter merged in."""
     _adapters_serve(run)
+
+
+@feature(
+    group="LoRA",
+    title="two adapters, decode graphs",
+    launch=_launch("lora"),
+    since="0.5.20",
+    fix="derive the graph runner from core's, which makes adapters an input of the graphs: its capture must record "
+    "what SGLang's LoRA backend computes",
+)
+def lora_graphs(run: Running) -> None:
+    """As with the default backend, and every decode step of these batches replays a graph."""
+    run.ask(reference.prompts([9]), _NEW_TOKENS)
+    before = run.engine.counters()["graph.replays"]
+    if not before:
+        raise NotApplicable("the platform has no decode graphs of core's GraphRunner")
+    _adapters_serve(run)
+    replays = run.engine.counters()["graph.replays"] - before
+    steps = len(_BATCHES) * (_NEW_TOKENS - 1)
+    expect(replays >= steps, f"{steps} decode steps with adapters took {replays} replays of a graph")

@@ -20,7 +20,6 @@ _FIX = (
     "answer supports_speculative_algorithm() True only where it holds; write the attention backend on core's base "
     "class, whose forward_verify() and forward_draft() serve with forward_extend() and forward_decode()"
 )
-_SINCE = "0.5.20"
 _STEPS = 3
 _NEW_TOKENS = 24
 
@@ -45,10 +44,13 @@ def _eagle(models: Path, target: Path) -> Path:
     return make_eagle_draft(models / "llama-eagle", target)
 
 
-def _launch(name: str, algorithm: str, prepare: Any = None, **arguments: Any) -> EngineLaunch:
+def _launch(
+    name: str, algorithm: str, prepare: Any = None, architecture: str = "llama", **arguments: Any
+) -> EngineLaunch:
     return EngineLaunch(
         f"speculative-{name}",
         {"speculative_algorithm": algorithm, "cuda_graph_bs_decode": [1, 4], **arguments},
+        architecture,
         prepare=prepare,
     )
 
@@ -104,7 +106,6 @@ def _equal_tokens(run: Running, **sampling: Any) -> list[int]:
     group=_GROUP,
     title="n-gram drafts, trees",
     launch=_launch("ngram", "NGRAM", page_size=1, speculative_num_draft_tokens=8),
-    since=_SINCE,
     fix=_FIX,
 )
 def ngram_drafts(run: Running) -> None:
@@ -122,7 +123,6 @@ def ngram_drafts(run: Running) -> None:
     group=_GROUP,
     title="n-gram drafts, sampled requests",
     launch=_launch("ngram", "NGRAM", page_size=1, speculative_num_draft_tokens=8),
-    since=_SINCE,
     fix=_FIX,
 )
 def ngram_drafts_sampled(run: Running) -> None:
@@ -139,7 +139,6 @@ def ngram_drafts_sampled(run: Running) -> None:
     group=_GROUP,
     title="a draft model (STANDALONE), chains",
     launch=_launch("standalone-chain", "STANDALONE", _with_draft(_itself), **_chain()),
-    since=_SINCE,
     fix=_FIX,
 )
 def standalone_chain(run: Running) -> None:
@@ -169,7 +168,6 @@ def _verified_steps(run: Running, prompt: list[int], output: list[int]) -> int:
     group=_GROUP,
     title="a draft model (STANDALONE), trees",
     launch=_launch("standalone-tree", "STANDALONE", _with_draft(_itself), **_tree()),
-    since=_SINCE,
     fix=_FIX,
 )
 def standalone_tree(run: Running) -> None:
@@ -185,7 +183,6 @@ def standalone_tree(run: Running) -> None:
     group=_GROUP,
     title="a draft model that knows nothing",
     launch=_launch("standalone-wrong", "STANDALONE", _with_draft(_another), **_chain()),
-    since=_SINCE,
     fix=_FIX,
 )
 def standalone_wrong_drafts(run: Running) -> None:
@@ -197,7 +194,6 @@ def standalone_wrong_drafts(run: Running) -> None:
     group=_GROUP,
     title="EAGLE, chains",
     launch=_launch("eagle-chain", "EAGLE", _with_draft(_eagle), **_chain()),
-    since=_SINCE,
     fix=_FIX,
 )
 def eagle_chain(run: Running) -> None:
@@ -209,9 +205,34 @@ def eagle_chain(run: Running) -> None:
     group=_GROUP,
     title="EAGLE, trees",
     launch=_launch("eagle-tree", "EAGLE", _with_draft(_eagle), **_tree()),
-    since=_SINCE,
     fix=_FIX,
 )
 def eagle_tree(run: Running) -> None:
     """As chains, with trees of eight drafts."""
+    _equal_tokens(run)
+
+
+@feature(
+    group=_GROUP,
+    title="n-gram drafts, gated delta nets (Qwen3-Next)",
+    launch=_launch(
+        "ngram-delta", "NGRAM", architecture="qwen3_next", page_size=1, speculative_num_draft_tokens=8
+    ),
+    fix=_FIX,
+)
+def ngram_drafts_delta(run: Running) -> None:
+    """Where drafts are rejected, layers with states go back to the state of the last accepted token."""
+    _equal_tokens(run)
+
+
+@feature(
+    group=_GROUP,
+    title="n-gram drafts, Mamba-2 (Granite 4)",
+    launch=_launch(
+        "ngram-mamba", "NGRAM", architecture="granitemoehybrid", page_size=1, speculative_num_draft_tokens=8
+    ),
+    fix=_FIX,
+)
+def ngram_drafts_mamba(run: Running) -> None:
+    """Where drafts are rejected, layers with states go back to the state of the last accepted token."""
     _equal_tokens(run)

@@ -21,7 +21,10 @@ _FIX = (
 _COMPACT = {"constrained_json_disable_any_whitespace": True}
 """A model of random weights would fill its tokens with white space."""
 
-_XGRAMMAR = EngineLaunch("grammar_xgrammar", {"grammar_backend": "xgrammar", **_COMPACT})
+# A parser that leaves the grammar of forced calls to the host's JSON schema: others let a named function be any.
+_XGRAMMAR = EngineLaunch(
+    "grammar_xgrammar", {"grammar_backend": "xgrammar", "tool_call_parser": "pythonic", **_COMPACT}
+)
 _LLGUIDANCE = EngineLaunch("grammar_llguidance", {"grammar_backend": "llguidance", **_COMPACT})
 _OUTLINES = EngineLaunch("grammar_outlines", {"grammar_backend": "outlines", **_COMPACT})
 
@@ -96,3 +99,70 @@ _KINDS: dict[str, tuple[str, dict[str, str], Any]] = {
 _register(_XGRAMMAR, "xgrammar", _KINDS)
 _register(_LLGUIDANCE, "llguidance", _KINDS)
 _register(_OUTLINES, "outlines", {name: kind for name, kind in _KINDS.items() if name != "ebnf"})
+
+
+def _function(name: str, **parameters: Any) -> dict[str, Any]:
+    schema = {
+        "type": "object",
+        "properties": parameters,
+        "required": list(parameters),
+        "additionalProperties": False,
+    }
+    return {"type": "function", "function": {"name": name, "parameters": schema}}
+
+
+_COLOURS, _LEVELS = ["red", "green", "blue"], [1, 22, 333]
+_TOOLS = {
+    "paint": _function("paint", colour={"enum": _COLOURS}, twice={"type": "boolean"}),
+    "ring": _function("ring", level={"enum": _LEVELS}),
+}
+
+
+def _fits(name: str, arguments: Any) -> bool:
+    if not isinstance(arguments, dict):
+        return False
+    if name == "ring":
+        return set(arguments) == {"level"} and arguments["level"] in _LEVELS
+    return (
+        set(arguments) == {"colour", "twice"}
+        and arguments["colour"] in _COLOURS
+        and isinstance(arguments["twice"], bool)
+    )
+
+
+@feature(group=_GROUP, title="forced tool calls, xgrammar", launch=_XGRAMMAR, fix=_FIX)
+def tool_calls_xgrammar(run: Running) -> None:
+    """A chat that must call a function, any or the one that it names, calls it with arguments that fit the function's
+    schema: alone, and several chats at once."""
+    named = [{"type": "function", "function": {"name": name}} for name in _TOOLS]
+    choices: list[Any] = ["required", *named]
+    said = ("a door", "two fences and a wall", "seven bells")
+    chats = [(choice, words) for choice in choices for words in said]
+    for batch in (*([chat] for chat in chats[::3]), chats):
+        bodies = [
+            {
+                "model": "served",
+                "messages": [{"role": "user", "content": words}],
+                "tools": list(_TOOLS.values()),
+                "tool_choice": choice,
+                "parallel_tool_calls": False,
+                "temperature": 0,
+                "max_tokens": 2 * _NEW_TOKENS,
+            }
+            for choice, words in batch
+        ]
+        for (choice, _), answer in zip(batch, run.engine.call("chat", bodies=bodies), strict=True):
+            expect("choices" in answer, f"a chat that must call a function is refused: {answer}")
+            message = answer["choices"][0]["message"]
+            calls = message["tool_calls"] or []
+            expect(
+                len(calls) == 1,
+                f"tool_choice {choice}: {len(calls)} calls, and the text {message['content']!r}",
+            )
+            called = calls[0]["function"]
+            allowed = list(_TOOLS) if choice == "required" else [choice["function"]["name"]]
+            expect(called["name"] in allowed, f"tool_choice {choice}: {called['name']} is called")
+            expect(
+                _fits(called["name"], json.loads(called["arguments"])),
+                f"tool_choice {choice}: the arguments {called['arguments']} do not fit the schema of {called['name']}",
+            )

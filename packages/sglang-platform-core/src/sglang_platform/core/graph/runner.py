@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CapturedBatch", "DecodeInputs", "Drafts", "Graph", "GraphRunner"]
 
 
+_replays = counter("graph.replays")
 _without = counter("graph.without_graph")
 
 
@@ -80,9 +81,8 @@ class DecodeInputs:
         self.seq_lens[:n].copy_(forward_batch.seq_lens)
         self.out_cache_loc[:t].copy_(forward_batch.out_cache_loc)
         self.positions[:t].copy_(forward_batch.positions)
-        mrope = getattr(forward_batch, "mrope_positions", None)
-        if mrope is not None:
-            self.mrope_positions[:, :t].copy_(mrope)
+        if forward_batch.mrope_positions is not None:
+            self.mrope_positions[:, :t].copy_(forward_batch.mrope_positions)
         mask = None if self.tree is None else tree_mask(forward_batch)
         if self.tree is not None and mask is not None:
             self.tree[:n].copy_(mask)
@@ -144,6 +144,7 @@ class GraphRunner:
         fill = backend.get_cuda_graph_seq_len_fill_value()
         self.inputs = DecodeInputs(self.max_bs, fill, self.device, tokens=tokens, trees=trees)
         self.stage = StageInputs(self._stage_buffers())
+        self.adapters = self._adapters()
         self.captured: dict[int, CapturedBatch] = {}
         self.capture()
 
@@ -194,6 +195,7 @@ class GraphRunner:
         self.stage.load(received, self.bs)
         self._prepare(captured.forward_batch, in_capture=False)
         captured.graph.replay()
+        _replays.add()
         return self._take(captured.output, n * self.inputs.tokens)
 
     def _without_graph(self, forward_batch: Any, received: Mapping[str, Any], static_batch: Any) -> Any:
@@ -217,7 +219,7 @@ class GraphRunner:
     def clear_states(self) -> None:
         """Zero what recurrent layers keep for all requests, as it is before the first: each run of such a model
         changes it. Nothing where the model has none."""
-        pool = getattr(self.model_runner.req_to_token_pool, "mamba_pool", None)
+        pool = self._state_pool()
         if pool is not None:
             for state in (*pool.mamba_cache.conv, pool.mamba_cache.temporal):
                 state.zero_()
@@ -229,6 +231,10 @@ class GraphRunner:
         self.model_runner.attn_backend.init_forward_metadata_out_graph(forward_batch, in_capture=in_capture)
 
     # What follows is the seam to the host: the adapter replaces it by the host's own objects.
+
+    def _state_pool(self) -> Any:
+        """The pool of what recurrent layers keep, None for a model without."""
+        return None
 
     def _batch_sizes(self) -> list[int]:
         """The buckets to capture."""
@@ -242,6 +248,11 @@ class GraphRunner:
         """How many draft tokens each request of a captured batch verifies, 0 where it decodes; whether they may form
         a tree."""
         return 0, False
+
+    def _adapters(self) -> bool:
+        """Whether graphs serve batches that name adapters. Called once, before the first capture: what the graphs read
+        of a batch's adapters is made here."""
+        return False
 
     def _static_batch(self, bucket: int) -> Any:
         """A batch of `bucket` rows that lives in the static inputs."""

@@ -113,6 +113,9 @@ class HostFacts:
     describes_buffers: bool = fact(True, before={"0.5.16": False})
     """Whether an MHA pool's buffers are described by `_build_kv_buffer_descs()`; before, by tensors beside them."""
 
+    write_location: str | None = fact(f"{_POOLS}.memory_pool:KVWriteLoc", before={"0.5.14": None})
+    """What a pool takes for slots that lie elsewhere in the pool of a window; None: it looks them up itself."""
+
     dsa_fp8_flag: str = fact("dsa_kv_cache_store_fp8", before={"0.5.13": "nsa_kv_cache_store_fp8"})
     """The attribute of an MLA pool that says whether its rows are packed for DSA."""
 
@@ -200,6 +203,19 @@ class HostFacts:
 
     metadata_halves: bool = fact(True, before={"0.5.13": False})
     """Whether attention metadata is prepared in an outer and an inner half of a graph."""
+
+    init_lora_of_graphs: str | None = fact(
+        "init_decode_cuda_graph_batch_info",
+        before={"0.5.23": "init_cuda_graph_batch_info", "0.5.20": None},
+    )
+    """The method of a LoRA manager that makes what decode graphs read of a batch's adapters, called with the largest
+    batch and the tokens per request; None: on CUDA's device only."""
+
+    lora_skips_batches: tuple[str, ...] = fact(
+        ("skip_inactive_lora_batches", "skip_inactive_dense_lora"),
+        before={"0.5.23": ("skip_inactive_lora_batches",)},
+    )
+    """What a LoRA backend says where it computes nothing for a batch without adapters: a capture would miss it."""
 
     compile_phase: str = fact(
         f"{_COMPILATION}.compile_phase:is_in_torch_compile_warmup",
@@ -297,6 +313,12 @@ class HostFacts:
 
     speculative_sampling: str = fact("sglang.srt.speculative.eagle_utils:eagle_sample")
     """The function that verifies, in whose module the sampling kernels have their names."""
+
+    model_config_of: str = fact("sglang.srt.arg_groups.model_override_base:model_config_of")
+    """The function that gives the model's config for server arguments. Only asked where `speculative_kernels` are."""
+
+    config_with_states: str = fact("sglang.srt.configs.hybrid_arch:mambaish_config")
+    """The function that answers None for a model whose layers keep no state per request. Only asked there."""
 
     stamps_draft_backends: bool = fact(True, before={"0.5.18": False})
     """Whether the makers of a draft model's backends answer with a name beside the backend."""

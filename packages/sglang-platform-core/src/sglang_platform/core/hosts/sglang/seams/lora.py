@@ -1,7 +1,9 @@
 """LoRA: the backend that multiplies adapters, where the host's default cannot run.
 
 SGLang's default and most of its backends are Triton kernels; `torch_native` runs on any device. That one copies what it
-prepares for a batch from pinned memory, which some devices do not have.
+prepares for a batch from pinned memory, which some devices do not have. In a decode graph it takes every adapter to be
+of the largest rank, whose rows stand elsewhere where several projections share a matrix: for another the products are
+put where it reads them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.seams.server_args import asked_for
 from sglang_platform.core.hosts.sglang.versions import HostFacts
 
-__all__ = ["choose_backend", "register_hooks"]
+__all__ = ["choose_backend", "register_hooks", "spread"]
 
 _TRITON = ("csgmv", "triton", "triton_v2")
 _PORTABLE = "torch_native"
@@ -45,8 +47,13 @@ def choose_backend(server_args: Any, platform: Any) -> None:
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Keep `torch_native` from pinning memory on a device that cannot copy from it."""
-    if not platform.is_out_of_tree() or platform.is_pin_memory_available():
+    """Let `torch_native` serve adapters of any rank in a graph, and keep it from pinning memory on a device that cannot
+    copy from it."""
+    if not platform.is_out_of_tree():
+        return
+    if host.init_lora_of_graphs is not None:
+        HookRegistry.register("sglang.srt.lora.torch_ops:sgemm_lora_b_fwd", _of_its_own_rank, HookType.AROUND)
+    if platform.is_pin_memory_available():
         return
 
     def prepare(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -55,6 +62,30 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
     target = "sglang.srt.lora.backend.torch_backend:TorchNativeLoRABackend.prepare_lora_batch"
     HookRegistry.register(target, prepare, HookType.AROUND)
+
+
+def _of_its_own_rank(
+    original: Callable[..., Any], inputs: torch.Tensor, weights: Any, batch_info: Any, slice_offsets: Any, *rest: Any,
+    **named: Any,
+) -> Any:  # fmt: skip
+    if batch_info.use_cuda_graph and inputs.shape[1]:
+        ranks = batch_info.lora_ranks[batch_info.weight_indices[: inputs.shape[0]].long()]
+        inputs = spread(inputs, ranks, len(slice_offsets) - 1)
+    return original(inputs, weights, batch_info, slice_offsets, *rest, **named)
+
+
+def spread(products: torch.Tensor, ranks: torch.Tensor, slices: int) -> torch.Tensor:
+    """`products` [rows, slices * most], each row's slices moved to the places of the largest rank, zeros between.
+
+    In row i the slices stand one after the other in the first `slices * ranks[i]` columns, whatever is behind them;
+    slice s is to begin at column `s * most`. ranks: [rows], integers from 0 to `most`, read on their device.
+    """
+    most = products.shape[1] // slices
+    column = torch.arange(products.shape[1], device=products.device)
+    number, within = column // most, column % most
+    ranks = ranks.long()[:, None]
+    moved = products.gather(1, (number * ranks + within).clamp(max=products.shape[1] - 1))
+    return torch.where(within < ranks, moved, torch.zeros_like(moved))
 
 
 class _WithoutPinning(TorchFunctionMode):  # type: ignore[misc]

@@ -11,9 +11,10 @@ from typing import Any
 
 from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hosts.sglang.checked import load
 from sglang_platform.core.hosts.sglang.versions import HostFacts, since
 
-__all__ = ["check_algorithm", "check_arguments", "register_hooks"]
+__all__ = ["check_algorithm", "check_arguments", "check_model", "register_hooks"]
 
 _ARGUMENTS = "sglang.srt.arg_groups.speculative_hook"
 _KNOWN = ("NGRAM", "STANDALONE", "EAGLE", "EAGLE3", "FROZEN_KV_MTP", "DFLASH", "DSPARK", "UNO")
@@ -42,6 +43,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         if asked is not None:
             check_algorithm(platform, host, str(asked).upper())
             check_arguments(platform, server_args)
+            check_model(platform, host, load(host.model_config_of)(server_args))
         return original(server_args)
 
     HookRegistry.register(host.settles_speculation, settle, HookType.AROUND)
@@ -83,6 +85,21 @@ def check_arguments(platform: Any, server_args: Any) -> None:
                 why=why,
                 fix=f"leave out {option}",
             )
+
+
+def check_model(platform: Any, host: HostFacts, model_config: Any) -> None:
+    """Raise LaunchRefused for a model whose layers keep a state per request, where the host has kernels alone."""
+    if platform.capabilities.supports_triton or load(host.config_with_states)(model_config) is None:
+        return
+    architecture = model_config.hf_config.architectures[0]
+    raise LaunchRefused(
+        f"speculative decoding of {architecture} is not served on the platform {platform.device_name!r}",
+        plugin=getattr(platform, "_plugin_origin", None),
+        why=f"its layers keep a state per request, and SGLang {host.version} keeps the states of drafts, and goes back "
+        "to those of the accepted ones, with Triton kernels alone (layers/attention/hybrid_linear_attn_backend.py, "
+        "update_mamba_state_after_mtp_verify); capabilities.supports_triton is False",
+        fix="leave out --speculative-algorithm, or serve a model whose layers keep keys and values",
+    )
 
 
 def _admit_ngram(original: Any, server_args: Any) -> Any:

@@ -16,6 +16,9 @@ from sglang_platform.core.registries.events import query_any
 
 __all__ = ["HostDecodeBatches", "NoDecodeGraphs", "host_calls"]
 
+# It has this name in every release from 0.5.11 to 0.5.23.
+_WITH_STATES = "sglang.srt.mem_cache.memory_pool:HybridReqToTokenPool"
+
 
 class HostDecodeBatches:
     """What `GraphRunner` leaves to the host. Mixed in by re-basing; `self` is a `GraphRunner`."""
@@ -27,7 +30,12 @@ class HostDecodeBatches:
     captured: dict[int, Any]
     max_bs: int
     drafts: int
+    adapters: bool
     _captures: Any
+
+    def _state_pool(self) -> Any:
+        requests = self.model_runner.req_to_token_pool
+        return requests.mamba_pool if isinstance(requests, load(_WITH_STATES)) else None
 
     def _batch_sizes(self) -> list[int]:
         # Row 0 of the request pool is reserved, so no batch is larger than the pool.
@@ -66,6 +74,17 @@ class HostDecodeBatches:
         dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
         return torch.zeros((self.max_bs, *width), dtype=dtype, device=self.device)
 
+    def _adapters(self) -> bool:
+        """Where the host's LoRA backend keeps what it prepares for a batch in place, and reads no batch's adapters
+        while it computes. It prepares a live batch before it asks `can_run_graph`."""
+        manager, init = self.model_runner.lora_manager, facts().init_lora_of_graphs
+        if manager is None or init is None or self.drafts:
+            return False
+        if any(getattr(manager.lora_backend, flag) for flag in facts().lora_skips_batches):
+            return False
+        getattr(manager, init)(self.max_bs, 1)
+        return True
+
     def _static_batch(self, bucket: int) -> Any:
         from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
 
@@ -96,8 +115,11 @@ class HostDecodeBatches:
             spec_info=inputs.drafts(bucket) if self.drafts else None,
             capture_hidden_mode=self._hidden_mode(),
             global_forward_mode=mode,
+            lora_ids=[None] * bucket if self.adapters else None,
             **of_this_host,
         )
+        if self.adapters:
+            runner.lora_manager.prepare_lora_batch(batch)
         if facts().translates_slots:
             runner.kv_index_translator.bind_runner_slots(batch)
         return batch
@@ -150,14 +172,15 @@ class HostDecodeBatches:
         return CaptureHiddenMode.FULL
 
     def can_run_graph(self, forward_batch: Any) -> bool:
-        """A batch of the captured mode that fits: no other hidden states, embeddings or adapters asked for."""
+        """A batch of the captured mode that fits: no other hidden states or embeddings asked for, and no adapters that
+        the graphs were captured without."""
         return bool(
             self._captures(forward_batch.forward_mode)
             and forward_batch.batch_size <= self.max_bs
             and forward_batch.capture_hidden_mode in (None, self._hidden_mode())
             and forward_batch.input_embeds is None
             and forward_batch.encoder_lens is None
-            and not any(forward_batch.lora_ids or ())
+            and (self.adapters or not any(forward_batch.lora_ids or ()))
             and not query_any("query_run_eagerly", forward_batch)
         )
 
