@@ -53,6 +53,10 @@ _SCRIPTED: dict[str, Any] = {
 }
 
 
+_TREE = "SGLANG_UNIFIED_RADIX_TREE_CORE_BACKEND"
+"""The scripted runtime looks into the cache of prefixes; the sources of the one in Rust are not in the wheel."""
+
+
 class KitServer:
     """A server with the taught model, and the process beside it in which kits run.
 
@@ -139,7 +143,7 @@ def scripted(options: Mapping[str, Any], environment: Mapping[str, str]) -> list
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
+        env={**os.environ, "HF_HUB_OFFLINE": "1", _TREE: "python", **environment},
         start_new_session=True,
     ) as process:
         try:
