@@ -242,28 +242,29 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session(name="conformance-example-oot", venv_backend="none")
 def conformance_example_oot(session: nox.Session) -> None:
-    """The suite on the example, without SGLang; the report goes to `reports/`."""
-    check_platform(session, "--platform", "example_oot", "--report", "reports/example_oot")
+    """The suite on the example, in SGLang, to the profile `core`; the report goes to `reports/`."""
+    arguments = ("--platform", "example_oot", "--host", "sglang", "--profile", "core")
+    check_platform(session, *arguments, "--report", "reports/example_oot")
 
 
 @nox.session(name="conformance-cuda", venv_backend="none")
 def conformance_cuda(session: nox.Session) -> None:
-    """The suite on the CUDA package; what needs a GPU is left out where there is none, and said. Then its kernels:
+    """The suite on the CUDA package, to the profile `offline`, which needs no GPU and says so. Then its kernels:
     interpreted against float64, compiled for every target, launched under a driver without a device."""
-    check_platform(session, "--platform", "cuda", "--report", "reports/cuda")
+    check_platform(session, "--platform", "cuda", "--profile", "offline", "--report", "reports/cuda")
     check_kernels(session, "cuda")
 
 
 @nox.session(name="conformance-rocm", venv_backend="none")
 def conformance_rocm(session: nox.Session) -> None:
     """The suite on the ROCm package, and its kernels, as `conformance-cuda` does."""
-    check_platform(session, "--platform", "rocm", "--report", "reports/rocm")
+    check_platform(session, "--platform", "rocm", "--profile", "offline", "--report", "reports/rocm")
     check_kernels(session, "rocm")
 
 
 @nox.session(name="conformance-host", venv_backend="none")
 def conformance_host(session: nox.Session) -> None:
-    """The suite on the example in processes of SGLang, and in a running engine."""
+    """The suite on the example to every profile that it claims; starts some twenty engines."""
     arguments = ("--platform", "example_oot", "--host", "sglang", "--report", "reports/example_oot_sglang")
     check_platform(session, *arguments)
 
@@ -286,6 +287,24 @@ def features(session: nox.Session) -> None:
         )  # fmt: skip
     command = ["-m", "sglang_platform.conformance", "features", "--output", "docs/features.md"]
     run(session, python, *command, str(folder))
+
+
+@nox.session(venv_backend="none")
+def kits(session: nox.Session) -> None:
+    """SGLang's own test kits on the example device, beside SGLang's CPU device; writes `docs/kits.md`.
+
+    `-- record` measures SGLang's CPU device first, and writes how its tests end.
+    """
+    python = host(session)
+    models = {"SGLANG_PLATFORM_TEST_MODELS": str(ROOT / "models")}
+    if session.posargs == ["record"]:
+        run(session, python, "-m", "sglang_platform.conformance.kits.record", **models)
+    folder = "reports/kits"
+    session.run(
+        python, "-m", "sglang_platform.conformance", "--platform", "example_oot", "--host", "sglang", "--level",
+        "kits", "--report", folder, external=True, success_codes=[0, 1], env=models,
+    )  # fmt: skip
+    run(session, python, "-m", "sglang_platform.conformance", "kits", "--output", "docs/kits.md", folder)
 
 
 @nox.session(venv_backend="none")
@@ -374,8 +393,9 @@ def vendor_copy(session: nox.Session) -> None:
         generate = ("-m", "sglang_platform.conformance.host.generate", "--platform", "acme_npu")
         session.run(str(fresh), *generate, external=True, env=clean)
         session.run(
-            command, "conformance", "--platform", "acme_npu", *session.posargs, external=True, env=clean
-        )
+            command, "conformance", "--platform", "acme_npu", "--host", "sglang", "--profile", "core",
+            *session.posargs, external=True, env=clean,
+        )  # fmt: skip
 
 
 def _environment_beside_host(session: nox.Session, python: str, folder: Path) -> Path:

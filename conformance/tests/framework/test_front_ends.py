@@ -45,7 +45,7 @@ def test_the_command_tells_what_to_do_and_writes_a_report(tmp_path: Path) -> Non
         "fix:",
         "again:",
         "odd_platforms.py",
-        "NOT conformant",
+        "not conformant to core: 1 check failed",
         "report.html",
     ):
         assert part in run.stdout, part
@@ -55,23 +55,26 @@ def test_the_command_tells_what_to_do_and_writes_a_report(tmp_path: Path) -> Non
     assert "no such block size" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_the_command_ends_with_0_where_all_passed_and_gives_json(tmp_path: Path) -> None:
+def test_a_part_that_passes_is_incomplete_and_gives_json(tmp_path: Path) -> None:
     import jsonschema
 
     run = _conformance("--platform", GOOD, "--check", CHECK, "--json", folder=tmp_path)
-    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.returncode == 3, run.stdout + run.stderr
     document = json.loads(run.stdout)
+    assert document["verdict"]["headline"].startswith("incomplete: ")
+    assert "not selected" in document["verdict"]["headline"]
     jsonschema.validate(document, schema())
     assert document["declares"]["kv_kinds"] == ["mha", "mla", "dsa"]
 
 
-def test_an_expected_failure_in_the_vendors_file_keeps_it_green(tmp_path: Path) -> None:
+def test_an_expected_failure_in_the_vendors_file_is_waived_in_the_headline(tmp_path: Path) -> None:
     (tmp_path / "conformance.toml").write_text(f'[expected_failures]\n"{CHECK}" = "our loader, ticket 12"\n')
     run = _conformance(
         "--platform", BAD, "--check", CHECK, "--check", "contract.device_is_named", folder=tmp_path
     )
-    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.returncode == 3, run.stdout + run.stderr
     assert "our loader, ticket 12" in run.stdout
+    assert "; 1 check waived" in run.stdout
     run = _conformance("--platform", GOOD, "--check", CHECK, folder=tmp_path)
     assert run.returncode == 1
     assert "remove" in run.stdout
@@ -82,6 +85,7 @@ def test_what_cannot_be_understood_ends_with_2(tmp_path: Path) -> None:
         (("--check", "contract.device_is_name"), "contract.device_is_named"),
         (("--level", "11"), "8 distributed"),
         (("--host", "vllm"), "sglang"),
+        (("--profile", "structred"), "did you mean 'structured'"),
     ):
         run = _conformance("--platform", GOOD, *arguments, folder=tmp_path)
         assert run.returncode == 2, run.stdout

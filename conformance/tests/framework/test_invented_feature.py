@@ -54,7 +54,7 @@ def test_its_cases_are_run_and_judged(row: None) -> None:
 def test_who_does_not_declare_it_is_not_asked_for_it_but_must_refuse(row: None) -> None:
     unasked = outcome(platform(Refuses), OWN)
     assert (unasked.status, unasked.why) == (
-        "not_run",
+        "not_applicable",
         "not declared: 'temperature' is not in attention_features",
     )
     assert outcome(platform(Refuses), REFUSAL).status == "passed"
@@ -69,6 +69,7 @@ def test_the_report_lists_it(row: None) -> None:
         Selection("in_process"),
         describe(FixedSubject(cls())),
         [outcome(cls, OWN)],
+        ["core"],
         started=1.8e9,
         command="x",
     )

@@ -69,7 +69,7 @@ def test_a_pool_that_is_not_declared_is_told() -> None:
 def test_the_report_lists_it() -> None:
     about = describe(FixedSubject(declares()()))
     checked = [outcome(declares(), "memory.store_reads_back")]
-    document = make_document(Selection("in_process"), about, checked, started=1.8e9, command="x")
+    document = make_document(Selection("in_process"), about, checked, ["core"], started=1.8e9, command="x")
     assert document["declares"]["kv_kinds"] == ["latent"]
 
 

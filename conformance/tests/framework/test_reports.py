@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ import pytest
 from sglang_platform.conformance.check import registered
 from sglang_platform.conformance.description import nobody
 from sglang_platform.conformance.outcome import Outcome
+from sglang_platform.conformance.report.badge import badge
 from sglang_platform.conformance.report.compare import compare_reports
-from sglang_platform.conformance.report.document import is_green, make_document
+from sglang_platform.conformance.report.document import make_document
 from sglang_platform.conformance.report.files import find_reports, read_report, schema, write_report
 from sglang_platform.conformance.report.page import page
 from sglang_platform.conformance.report.support_table import support_table
@@ -31,7 +33,12 @@ def _outcome(name: str, status: Any, **fields: Any) -> Outcome:
 def _document(*outcomes: Outcome) -> dict[str, Any]:
     about = nobody("my_device", None, None)
     return make_document(
-        Selection("my_device"), about, outcomes, started=1.8e9, command="sglang-platform conformance"
+        Selection("my_device"),
+        about,
+        outcomes,
+        ["core"],
+        started=1.8e9,
+        command="sglang-platform conformance",
     )
 
 
@@ -50,7 +57,7 @@ def document() -> dict[str, Any]:
         ),
         _outcome("kernels.decode", "blocked", why="see contract.platform_is_created"),
         _outcome("graphs.replay", "expected_failure", what="differs", why="the firmware is old"),
-        _outcome("host.engine_starts", "not_run", why="it runs with --host sglang"),
+        _outcome("host.engine_starts", "not_run", cause="host", why="it runs with --host sglang"),
     )
 
 
@@ -59,18 +66,15 @@ def test_a_document_keeps_to_the_published_schema(document: dict[str, Any]) -> N
     jsonschema.validate(document, schema())
     assert document["summary"]["failed"] == 1
     assert document["levels"]["memory"]["failed"] == 1
-    assert not is_green(document)
+    assert document["verdict"]["headline"].startswith(
+        "not conformant to core: 2 checks failed; 1 check waived"
+    )
 
 
 def test_the_schema_refuses_what_is_no_report(document: dict[str, Any]) -> None:
     for change in ({"host": "vllm"}, {"summary": {}}, {"extra": 1}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**document, **change}, schema())
-
-
-def test_nothing_passed_is_not_green() -> None:
-    assert not is_green(_document(_outcome("host.a", "not_run", why="x")))
-    assert is_green(_document(_outcome("host.a", "passed"), _outcome("host.b", "not_run", why="x")))
 
 
 class _Links(HTMLParser):
@@ -112,13 +116,16 @@ def test_the_page_is_well_formed_self_contained_and_leads_with_the_failures(docu
         "it runs with --host",
     ):
         assert part in text, part
-    assert text.index("Failures") < text.index("Not run") < text.index("All checks")
+    assert text.index("Failures") < text.index("Not run,") < text.index("All checks")
+    assert text.count(document["verdict"]["headline"]) == 2
+    assert document["verdict"]["headline"] in badge(document)
+    ElementTree.fromstring(badge(document))
     assert not re.search(r"url\(|@import", text)
 
 
 def test_written_reports_are_found_and_read(document: dict[str, Any], tmp_path: Path) -> None:
     written = write_report(document, tmp_path / "a" / "b")
-    assert [path.name for path in written] == ["report.json", "report.html"]
+    assert [path.name for path in written] == ["report.json", "report.html", "badge.svg"]
     (found,) = find_reports([tmp_path])
     assert read_report(found) == document
 
@@ -155,7 +162,7 @@ def test_the_hardware_table_tells_what_was_and_was_not_shown(document: dict[str,
     row = next(line for line in text.splitlines() if line.startswith("| my_device"))
     assert "1/1" in row  # packaging
     assert "0/1" in row  # memory
-    assert "**not conformant**" in row
+    assert row.endswith(f"| {document['verdict']['headline']} |")
     for part in ("slot 3 holds", "the firmware is old", "it runs with --host sglang: `host.engine_starts`"):
         assert part in text, part
 

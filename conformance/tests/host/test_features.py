@@ -14,6 +14,7 @@ from sglang_platform.conformance.host.features.running import words_of_refusal
 from sglang_platform.conformance.outcome import Outcome
 from sglang_platform.conformance.report.features_page import features_page
 from sglang_platform.conformance.runner import Runner, Selection
+from sglang_platform.core.errors import LaunchRefused
 
 IN_EVERY_RUN = (
     "json_schema_xgrammar",
@@ -49,6 +50,9 @@ def test_a_feature_must_say_what_it_proves() -> None:
         def unsaid(run: object) -> None: ...
 
 
+_REFUSED = LaunchRefused("no pages of 7", why="it declares 1\nand 16", fix="give 16")
+
+
 @pytest.mark.parametrize(
     ("output", "words"),
     [
@@ -57,6 +61,8 @@ def test_a_feature_must_say_what_it_proves() -> None:
             "no pages of 7",
         ),
         ("Traceback ...\nValueError: NGRAM needs a GPU", "NGRAM needs a GPU"),
+        (f"{_REFUSED}\n[2026] kill_process_tree called", "no pages of 7: it declares 1 and 16"),
+        (f"{_REFUSED}\nSegmentation fault", None),
         ("[2026 TP0] Scheduler hit an exception: ...\nRuntimeError: Unsupported device: x", None),
         ("Traceback ...\nRuntimeError: Rank 0 scheduler died during initialization (exit code: 1)", None),
         ("the process was killed", None),
@@ -75,6 +81,7 @@ def test_the_page_tells_served_from_refused_and_from_unread() -> None:
             "features",
             "",
             "not_run",
+            cause="refused",
             why=str(RefusedBeforeLaunch("no such | thing")),
         ),
         Outcome(f"features.{broken.name}", "features", "", "failed", what="wrong tokens\nand more"),

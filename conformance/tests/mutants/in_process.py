@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sglang_platform.conformance.check import CheckFailed, NotRun, registered
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, NotRun, registered
 from sglang_platform.conformance.outcome import Outcome
 from sglang_platform.conformance.parts.core import CoreParts
 from sglang_platform.conformance.seeds import seed_of
@@ -49,7 +49,7 @@ def first_failure(platform: type, checks: Sequence[str], seed: int = 0) -> tuple
             else:
                 for case in check.cases(subject, subject.rng()):
                     check.function(subject, case)
-        except NotRun:
+        except (NotApplicable, NotRun):
             continue
         except CheckFailed as failure:
             return name, failure.what

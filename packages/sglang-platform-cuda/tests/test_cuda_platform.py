@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -12,11 +14,13 @@ from sglang_platform.core import (
 from sglang_platform.core.contract import DeviceMixin, MMPlatform, SRTPlatform
 from sglang_platform.core.contract.capabilities import PlatformCapabilities
 from sglang_platform.core.distributed.communicator import DeviceCommunicator
+from sglang_platform.core.host import PoolAsked
 from sglang_platform.core.portable import parts
 from sglang_platform.core.portable.torch.piecewise import TorchPiecewiseBackend
 from sglang_platform.cuda import ops, probe
 from sglang_platform.cuda.device import CudaDeviceMixin
-from sglang_platform.cuda.platform import CudaMMPlatform, CudaSRTPlatform
+from sglang_platform.cuda.kv_pools import STORED
+from sglang_platform.cuda.platform import EIGHT_BIT, CudaMMPlatform, CudaSRTPlatform
 
 
 @pytest.mark.parametrize("cls", [CudaSRTPlatform, CudaMMPlatform])
@@ -102,19 +106,26 @@ def test_outside_a_host_every_part_is_its_own(monkeypatch):
     assert issubclass(platform.get_attention_backends()[name], AttentionBackend)
 
 
-def test_its_part_in_a_host(monkeypatch):
-    monkeypatch.setattr(parts, "active_host", object)
+@pytest.fixture
+def host(monkeypatch):
+    """A host that asks for a pool of 8-bit floats, with none of its libraries."""
+    made = SimpleNamespace(pool_asked=PoolAsked(str(STORED[-1]).removeprefix("torch.")))
+    monkeypatch.setattr(parts, "active_host", lambda: made)
     monkeypatch.setattr(parts, "find_spec", lambda name: None)
     monkeypatch.delenv("SGLANG_PLATFORM_PARTS", raising=False)
+    return made
+
+
+def test_its_part_in_a_host(host, monkeypatch):
     platform = CudaSRTPlatform()
     assert platform.get_kv_pool_cls(kind="mha").plain_stores_by_host
+    assert platform.get_kv_pool_cls(kind="mla").plain_stores_by_host
+    assert platform.get_kv_pool_cls(kind="dsa") is None
     assert platform.get_paged_allocator_cls() is not None
     assert platform.get_graph_runner_cls() is None
     assert platform.get_piecewise_backend_cls() is None
     assert platform.get_communicator_class() is None
-    assert platform.get_default_attention_backend() == "sglang_platform_cuda"
-    monkeypatch.setattr(parts, "find_spec", lambda name: name == "flashinfer" or None)
-    with pytest.raises(NotImplementedError, match="flashinfer is installed"):
+    with pytest.raises(NotImplementedError, match="the host chooses by model"):
         platform.get_default_attention_backend()
     assert "sglang_platform_cuda" in platform.get_attention_backends(), "it may still be named"
     monkeypatch.setenv("SGLANG_PLATFORM_PARTS", "attention=own,kv_pool=host,graph_runner=own")
@@ -124,11 +135,30 @@ def test_its_part_in_a_host(monkeypatch):
     assert platform.get_piecewise_backend_cls() is not None
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [None, PoolAsked("bfloat16"), PoolAsked("float4_e2m1fn_x2"), PoolAsked("float8_e4m3fn", "sharded")],
+)
+def test_the_hosts_pool_where_its_own_is_no_better(host, asked):
+    host.pool_asked = asked
+    assert [CudaSRTPlatform().get_kv_pool_cls(kind=kind) for kind in ("mha", "mla", "dsa")] == [None] * 3
+
+
+def test_the_rule_knows_what_the_pools_store_in_8_bits():
+    assert {str(dtype).removeprefix("torch.") for dtype in STORED if dtype.itemsize == 1} == set(EIGHT_BIT)
+
+
+def test_the_ops_of_the_host_where_its_libraries_serve_them(host, monkeypatch):
+    assert CudaSRTPlatform()._parts.own("ops")
+    monkeypatch.setattr(parts, "find_spec", lambda name: name == "flashinfer" or None)
+    assert not CudaSRTPlatform()._parts.own("ops")
+
+
 def test_the_ops_are_registered_where_they_serve(monkeypatch):
     key = CudaSRTPlatform().get_dispatch_key_name()
     registered = []
     monkeypatch.setattr(ops, "register", registered.append)
-    monkeypatch.setattr(parts, "active_host", object)
+    monkeypatch.setattr(parts, "active_host", lambda: SimpleNamespace(pool_asked=None))
     monkeypatch.setenv("SGLANG_PLATFORM_PARTS", "host")
     CudaSRTPlatform().init_backend()
     assert registered == []

@@ -20,18 +20,29 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.outcome import Cause
 
 if TYPE_CHECKING:
     from sglang_platform.conformance.requirement import Requirement
     from sglang_platform.conformance.subject import Subject
 
-__all__ = ["Blocked", "Check", "CheckFailed", "NotRun", "check", "expect", "found_in", "registered"]
+__all__ = [
+    "Blocked",
+    "Check",
+    "CheckFailed",
+    "NotApplicable",
+    "NotRun",
+    "check",
+    "expect",
+    "found_in",
+    "registered",
+]
 
 HostName = Literal["none", "sglang"]
 Needs = Literal["source", "platform", "device"]
 """What must be there: the plugin's files; its platform object; the device itself."""
 
-_Function = TypeVar("_Function", bound=Callable[..., None])
+_Function = TypeVar("_Function", bound=Callable[..., list[dict[str, Any]] | None])
 
 _NEEDS: dict[Level, Needs] = {Level.PACKAGING: "source", Level.CONTRACT: "platform"}
 _registry: dict[str, Check] = {}
@@ -41,11 +52,18 @@ _CHECKS = "sglang_platform.conformance.checks"  # by its name: its modules impor
 class CheckFailed(AssertionError):
     """The platform does not do what the check proves."""
 
-    def __init__(self, what: str, *, case: Any = None, fix: str | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        *,
+        case: Any = None,
+        fix: str | None = None,
+        parts: list[dict[str, Any]] | None = None,
+    ) -> None:
         """`what` says what was seen and what was expected; `case` replaces the one the runner passed; `fix` the
-        check's own."""
+        check's own; `parts` are what a check of several tests gives back (`check`)."""
         super().__init__(what)
-        self.what, self.case, self.fix = what, case, fix
+        self.what, self.case, self.fix, self.parts = what, case, fix, parts
 
 
 class Blocked(Exception):
@@ -55,6 +73,14 @@ class Blocked(Exception):
 class NotRun(Exception):
     """Raised by a check that finds, while it runs, that it cannot tell; the report shows the reason."""
 
+    def __init__(self, why: str, *, cause: Cause = "cannot tell") -> None:
+        super().__init__(why)
+        self.cause = cause
+
+
+class NotApplicable(Exception):
+    """Raised by a check that finds nothing to judge: the platform does not bring what it is about, and need not."""
+
 
 @dataclass(frozen=True)
 class Check:
@@ -62,7 +88,7 @@ class Check:
 
     id: str
     level: Level
-    function: Callable[..., None]
+    function: Callable[..., list[dict[str, Any]] | None]
     requires: tuple[Requirement, ...]
     cases: Callable[[Subject, random.Random], Iterable[Any]] | None
     fix: str
@@ -90,6 +116,8 @@ def check(
     seconds: float = 60,
 ) -> Callable[[_Function], _Function]:
     """Register a function as a check: `fn(subject)`, or `fn(subject, case)` where `cases` is given.
+
+    One that runs tests of somebody else gives back how each of them ended, for the report (`Outcome.parts`).
 
     fix: what the vendor should do when it fails, in one sentence that needs no look into this suite.
     requires: what the platform must have declared; where it has not, the check is not run, and the report says so.
@@ -124,10 +152,10 @@ def check(
     return register
 
 
-def expect(holds: Any, what: str, *, case: Any = None, fix: str | None = None) -> None:
-    """Raise CheckFailed unless `holds`."""
+def expect(holds: Any, what: str, **more: Any) -> None:
+    """Raise CheckFailed, with `more` of it, unless `holds`."""
     if not holds:
-        raise CheckFailed(what, case=case, fix=fix)
+        raise CheckFailed(what, **more)
 
 
 def found_in(module: str, check_id: str) -> Check:

@@ -27,6 +27,9 @@ class Declarations:
     page_sizes: tuple[int, ...] = ()
     attention_features: frozenset[str] = frozenset()
     kernels: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
+    """The profiles of the suite that it claims (`conformance.profiles`)."""
+
     origin: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -43,6 +46,7 @@ _ATTRIBUTES = {
     "page_sizes": "supported_page_sizes",
     "attention_features": "attention_features",
     "kernels": "kernels",
+    "profiles": "conformance_profiles",
 }
 
 
@@ -66,6 +70,7 @@ def declarations_of(platform: Any, written: Mapping[str, Any], *, declares_itsel
         page_sizes=tuple(sorted(int(size) for size in values["page_sizes"])),
         attention_features=frozenset(_texts(values["attention_features"])),
         kernels=_texts(values["kernels"]),
+        profiles=_texts(values["profiles"]),
         origin=origin,
     )
 
@@ -80,6 +85,8 @@ def _assumed(name: str, platform: Any) -> Iterable[Any]:
         return [1, 16] if _answers(platform, "get_paged_allocator_cls") else [1]
     if name == "attention_features":
         return ["mha", "gqa"]
+    if name == "profiles":
+        return ["core"]
     return []
 
 

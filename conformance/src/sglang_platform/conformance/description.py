@@ -50,7 +50,9 @@ def nobody(name: str, location: str | None, why: str | None) -> dict[str, Any]:
     """The description of a platform of which nothing more is known."""
     empty = dict.fromkeys(("entry_point", "distribution", "version", "class", "on_contract"))
     empty |= dict.fromkeys(("device_name", "device_type", "device"))
-    fields = ("kv_kinds", "kv_dtypes", "page_sizes", "attention_features", "kernels", "capabilities")
+    fields = (
+        "kv_kinds", "kv_dtypes", "page_sizes", "attention_features", "kernels", "profiles", "capabilities",
+    )  # fmt: skip
     return {
         "platform": {"name": name, "location": location, **empty, "device_absent": why},
         "declares": {**{field: [] for field in fields}, "origin": {}},
@@ -69,6 +71,7 @@ def _declares(subject: Subject) -> dict[str, Any]:
         "page_sizes": list(declared.page_sizes),
         "attention_features": sorted(declared.attention_features),
         "kernels": list(declared.kernels),
+        "profiles": list(declared.profiles),
         "capabilities": [name for name in _CAPABILITIES if getattr(capabilities, name, False)],
         "origin": dict(declared.origin),
     }

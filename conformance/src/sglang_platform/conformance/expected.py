@@ -36,6 +36,7 @@ _DECLARES = (
     "supported_page_sizes",
     "attention_features",
     "kernels",
+    "conformance_profiles",
 )
 
 

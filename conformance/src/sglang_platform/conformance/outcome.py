@@ -6,15 +6,21 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["BAD", "Outcome", "Status", "case_fields", "case_text"]
+__all__ = ["BAD", "Cause", "Outcome", "Status", "case_fields", "case_text"]
 
-Status = Literal["failed", "blocked", "unexpected_pass", "expected_failure", "not_run", "passed"]
+Status = Literal[
+    "failed", "blocked", "unexpected_pass", "expected_failure", "not_run", "not_applicable", "passed"
+]
 """failed: the platform is wrong. blocked: an earlier failure keeps the check from running. unexpected_pass: it was
-expected to fail and does not. expected_failure: the vendor knows. not_run: it does not apply, or waits for something;
-`why` says what."""
+expected to fail and does not. expected_failure: the vendor knows. not_run: nobody looked; `cause` and `why` say what
+it waits for. not_applicable: the platform does not declare or bring what the check is about; `why` says what."""
 
 Failure = Literal["check", "error", "crash", "timeout"]
 """check: a wrong answer. error: the plugin's code raised. crash: its process died. timeout: it did not come back."""
+
+Cause = Literal["device", "host", "extra", "package", "refused", "cannot tell"]
+"""What a check that was not run waits for: the device; SGLang; modules of an extra; an installed package of the plugin.
+refused: SGLang was not started, for a reason given in words. cannot tell: the check itself says why."""
 
 BAD: frozenset[str] = frozenset({"failed", "blocked", "unexpected_pass"})
 
@@ -36,7 +42,13 @@ class Outcome:
 
     fix: str | None = None
     why: str | None = None
-    """Why it was not run, is blocked, or was expected to fail."""
+    """Why it was not run, does not apply, is blocked, or was expected to fail."""
+
+    cause: Cause | None = None
+    """Of a check that was not run."""
+
+    host: str | None = None
+    """Where it ran: "none" or "sglang"."""
 
     trace: str | None = None
     """The plugin's frames of an error, or the last lines of a process that died."""
@@ -46,6 +58,9 @@ class Outcome:
     seed: int = 0
     rerun: str | None = None
     """The command that runs this check alone, the same way."""
+
+    parts: list[dict[str, Any]] | None = None
+    """Of a check that runs tests of somebody else: each test's `of`, `name`, `status`, `baseline` and `why`."""
 
     @property
     def is_bad(self) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sglang_platform.conformance.extras import missing
+from sglang_platform.conformance.outcome import Cause
 
 if TYPE_CHECKING:
     from sglang_platform.conformance.subject import Subject
@@ -41,6 +42,8 @@ class Requirement:
     name: str
     means: str
     why_not: Callable[[Subject], str | None]
+    waits_for: Cause | None = None
+    """What is missing where it is not met. None: nothing, the platform does not declare or bring it."""
 
     def __str__(self) -> str:
         return self.name
@@ -159,7 +162,7 @@ def kernels() -> Requirement:
 def engine() -> Requirement:
     """SGLang can be started here: its packages and a model library are installed."""
 
-    return Requirement("engine", "an installed SGLang", lambda subject: missing("sglang"))
+    return Requirement("engine", "an installed SGLang", lambda subject: missing("sglang"), waits_for="host")
 
 
 def world_size(ranks: int) -> Requirement:
@@ -170,7 +173,7 @@ def world_size(ranks: int) -> Requirement:
             return None
         return f"{ranks} devices are needed, {subject.device_count()} found"
 
-    return Requirement(f"world_size({ranks})", f"{ranks} devices", why_not)
+    return Requirement(f"world_size({ranks})", f"{ranks} devices", why_not, waits_for="device")
 
 
 def all_of(*requirements: Requirement) -> Requirement:
@@ -179,4 +182,9 @@ def all_of(*requirements: Requirement) -> Requirement:
     def why_not(subject: Subject) -> str | None:
         return next((why for one in requirements if (why := one.why_not(subject)) is not None), None)
 
-    return Requirement(" and ".join(map(str, requirements)), "", why_not)
+    waits = {one.waits_for for one in requirements}
+    if len(waits) > 1:
+        raise ValueError(
+            "what the platform declares and what the machine has are told apart: name them one by one"
+        )
+    return Requirement(" and ".join(map(str, requirements)), "", why_not, waits_for=waits.pop())

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,9 @@ class Selection:
     host: str = "none"
     levels: tuple[Level, ...] = ()
     checks: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
+    """Those to judge by; empty: what the platform claims. Their checks run though a level runs only on request."""
+
     seed: int = 0
     vendor_file: VendorFile = field(default_factory=VendorFile)
     patience: float = 1.0
@@ -59,18 +62,32 @@ class Selection:
     def location(self) -> str | None:
         return self.platform.partition("=")[2] or None
 
-    def chosen(self) -> list[Check]:
-        """The checks to run, in order. Raises UnknownCheck."""
+    @property
+    def whole(self) -> bool:
+        """Whether no check was left out by name or by level."""
+        return not self.checks and not self.levels
+
+    def chosen(self, required: Collection[str] = ()) -> list[Check]:
+        """The checks to run, in order: all but those of levels on request, and the `required` ones of these; or those
+        that are named. Raises UnknownCheck."""
         known = registered()
         for name in self.checks:
             if name not in known:
                 raise UnknownCheck(unknown_check(name, known))
-        return [one for one in known.values() if self._is_chosen(one)]
+        return [one for one in known.values() if self._is_chosen(one, required)]
 
-    def _is_chosen(self, check: Check) -> bool:
+    def _is_chosen(self, check: Check, required: Collection[str]) -> bool:
+        if self.whole:
+            return check.id in required or not check.level.on_request
         if self.checks and check.id not in self.checks:
             return False
-        return check.level in self.levels if self.levels else bool(self.checks) or not check.level.on_request
+        return check.level in self.levels if self.levels else True
+
+    def host_of(self, check: Check) -> str | None:
+        """Where the check runs: in SGLang, where that is asked and it can; None where it cannot run at all."""
+        if self.host in check.hosts:
+            return self.host
+        return "none" if "none" in check.hosts else None
 
     def rerun(self, check: Check) -> str:
         """The command that runs this check alone, the same way."""
@@ -98,8 +115,8 @@ class Runner:
     ) -> None:
         self.selection = selection
         self._on_start, self._on_case, self._on_outcome = on_start, on_case, on_outcome
-        self._worker: Worker | None = None
-        self._worker_level: Level | None = None
+        self._workers: dict[str, Worker] = {}
+        self._level: Level | None = None
 
     def run(self) -> list[Outcome]:
         """Every chosen check. Raises UnknownCheck."""
@@ -125,7 +142,7 @@ class Runner:
 
     def describe(self) -> dict[str, Any]:
         """What the platform says of itself, asked in a process of its own: see `description.describe`."""
-        worker = Worker(self.selection)
+        worker = Worker(self.selection, self.selection.host)
         try:
             return worker.describe()
         except _WorkerEnded as ended:
@@ -134,27 +151,32 @@ class Runner:
             worker.close()
 
     def close(self) -> None:
-        """End the process that ran the plugin."""
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
+        """End the processes that ran the plugin."""
+        for host in list(self._workers):
+            self._end(host)
+
+    def _end(self, host: str) -> None:
+        worker = self._workers.pop(host, None)
+        if worker is not None:
+            worker.close()
 
     def _ask(self, check: Check, seed: int) -> dict[str, Any]:
-        if self.selection.host not in check.hosts:
-            hosts = " or ".join(f"with --host {name}" for name in check.hosts)
-            return {"status": "not_run", "why": f"it runs {hosts}"}
+        host = self.selection.host_of(check)
+        if host is None:
+            return {"status": "not_run", "cause": "host", "why": "it runs with --host sglang"}
         # A level starts in a process of its own, so that it sees nothing that an earlier one left. In SGLang it takes
         # ten seconds or more to start, so all levels share one there.
-        if self.selection.host == "none" and self._worker_level is not check.level:
-            self.close()
-        if self._worker is None:
-            self._worker = Worker(self.selection)
-            self._worker_level = check.level
+        if self._level is not check.level:
+            self._end("none")
+            self._level = check.level
+        if host not in self._workers:
+            self._workers[host] = Worker(self.selection, host)
         try:
-            return self._worker.ask(check, seed, lambda case: self._on_case(check, case))
+            answer = self._workers[host].ask(check, seed, lambda case: self._on_case(check, case))
         except _WorkerEnded as ended:
-            self.close()
-            return ended.outcome(check)
+            self._end(host)
+            answer = ended.outcome(check)
+        return {**answer, "host": host}
 
 
 class _WorkerEnded(Exception):
@@ -169,7 +191,7 @@ class _WorkerEnded(Exception):
 class Worker:
     """One process of `sglang_platform.conformance.worker`."""
 
-    def __init__(self, selection: Selection) -> None:
+    def __init__(self, selection: Selection, host: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="sglang-platform-conformance-")
         self._log = Path(self._folder.name) / "output"
         self._case: dict[str, Any] | None = None
@@ -190,7 +212,7 @@ class Worker:
         self._send(
             {
                 "name": selection.name,
-                "host": selection.host,
+                "host": host,
                 "location": selection.location,
                 "written": selection.vendor_file.tables,
                 "scratch": self._folder.name,

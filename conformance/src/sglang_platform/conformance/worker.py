@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sglang_platform.conformance.check import Blocked, Check, CheckFailed, NotRun, found_in
+from sglang_platform.conformance.check import Blocked, Check, CheckFailed, NotApplicable, NotRun, found_in
 from sglang_platform.conformance.description import describe
 from sglang_platform.conformance.outcome import case_fields
 from sglang_platform.conformance.plugin import DeviceAbsent
@@ -35,22 +35,25 @@ def run_check(check: Check, subject: Subject, seed: int, tell: Any = lambda even
     subject.seed = seed
     ran = 0
     case: Any = None
+    parts: Any = None
     try:
-        why = _why_not(check, subject)
-        if why is not None:
-            return {"status": "not_run", "why": why}
+        unmet = _unmet(check, subject)
+        if unmet is not None:
+            return unmet
         if check.cases is None:
             ran = 1
-            check.function(subject)
+            parts = check.function(subject)
         else:
             for case in check.cases(subject, subject.rng()):
                 tell({"case": case_fields(case)})
                 ran += 1
                 check.function(subject, case)
             if ran == 0:
-                return {"status": "not_run", "why": "nothing that is declared gives a case for it"}
+                return {"status": "not_applicable", "why": "nothing that is declared gives a case for it"}
+    except NotApplicable as nothing:
+        return {"status": "not_applicable", "why": str(nothing)}
     except NotRun as stopped:
-        return {"status": "not_run", "why": str(stopped)}
+        return {"status": "not_run", "why": str(stopped), "cause": stopped.cause}
     except Blocked as blocked:
         return {"status": "blocked", "why": str(blocked)}
     except PlatformRefused:
@@ -58,19 +61,19 @@ def run_check(check: Check, subject: Subject, seed: int, tell: Any = lambda even
         return {"status": "blocked", "why": why}
     except CheckFailed as failed:
         found = {"status": "failed", "failure": "check", "what": failed.what, "fix": failed.fix or check.fix}
-        return {**found, "case": case_fields(case if failed.case is None else failed.case), "cases": ran}
+        shown = case_fields(case if failed.case is None else failed.case)
+        return {**found, "case": shown, "cases": ran, "parts": failed.parts}
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is the check's answer, SystemExit too
         what = _what(error)
         found = {"status": "failed", "failure": "error", "what": what, "fix": _fix_of(error, check)}
         return {**found, "trace": trimmed(error), "case": case_fields(case), "cases": ran}
-    return {"status": "passed", "cases": ran}
+    return {"status": "passed", "cases": ran, "parts": parts}
 
 
-def _why_not(check: Check, subject: Subject) -> str | None:
-    if subject.host not in check.hosts:
-        return "it runs " + " or ".join(f"with --host {name}" for name in check.hosts)
+def _unmet(check: Check, subject: Subject) -> dict[str, Any] | None:
+    """The outcome of a check that this platform, or this machine, has nothing for; None where it can run."""
     if check.needs != "source":
         subject.platform  # noqa: B018 - raises PlatformRefused
     if check.needs == "device":
@@ -79,11 +82,13 @@ def _why_not(check: Check, subject: Subject) -> str | None:
         except DeviceAbsent as error:
             absent = str(error)
         if absent is not None:
-            return f"waits for the device: {absent}"
+            return {"status": "not_run", "cause": "device", "why": f"waits for the device: {absent}"}
     for requirement in check.requires:
         why = requirement.why_not(subject)
         if why is not None:
-            return why
+            waits = requirement.waits_for
+            status = "not_applicable" if waits is None else "not_run"
+            return {"status": status, "cause": waits, "why": why}
     return None
 
 

@@ -218,9 +218,45 @@ def test_what_is_not_served_is_refused() -> None:
     untold = SimpleNamespace(forward_mode=mode, extend_seq_lens=None)  # a draft extend without its lengths
     with pytest.raises(PlatformError, match="speculative"):
         backend.init_forward_metadata_out_graph(untold)
-    pool.full_to_swa_index_mapping = torch.zeros(1)
+    windows = type("Windows", (Backend,), {"_window_layers": lambda self: {0: (0, True)}})
     with pytest.raises(PlatformError, match="disable-hybrid-swa-memory"):
-        Backend(runner(pool, 1))
+        windows(runner(pool, 1))
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({"is_cross_attention": True}, "is_cross_attention"),
+        ({"use_irope": True}, "use_irope"),
+        ({"pos_encoding_mode": "ALIBI"}, "pos_encoding_mode=ALIBI"),
+        ({"xai_temperature_len": 1024}, "xai_temperature_len=1024"),
+        ({"logit_cap": 30.0, "logit_capping_method": "sigmoid"}, "logit_capping_method=sigmoid"),
+        ("mha_return_lse", "mha_return_lse"),
+        ("return_lse", "return_lse"),
+        ("hnd", r"cannot read a KV cache whose layers have the shape \(17, 1, 4, 32\)"),
+    ],
+)
+@pytest.mark.parametrize("mode", [ForwardMode.DECODE, ForwardMode.EXTEND])
+def test_what_a_layer_asks_for_and_no_kernel_computes_is_refused_by_name(
+    mode: ForwardMode, asked: Any, named: str
+) -> None:
+    """Each of these was once left out in silence, with other numbers or reads out of bounds."""
+    pool = MHATokenToKVPool(64, PAGE, BF16, 1, 32, 1, "cpu", False)
+    model = runner(pool, 1)
+    backend = Backend(model)
+    at = layer(2, 1, 32, 32, **(asked if isinstance(asked, dict) else {}))
+    one = batch(model, mode, [3], [1])
+    backend.init_forward_metadata(one)
+    q, k, v = randn(1, 2, 32, seed=1), randn(1, 1, 32, seed=2), randn(1, 1, 32, seed=3)
+    arguments = (q.flatten(1), k.flatten(1), v.flatten(1), at, one)
+    options = {"return_lse": True} if asked == "return_lse" else {}
+    one.mha_return_lse = asked == "mha_return_lse"
+    stored = asked != "hnd"
+    if not stored:  # [pages, heads, page, head_dim], as SGLang lays it out with SGLANG_USE_HND_KVCACHE
+        pool.k_buffer[0] = pool.k_buffer[0].view(17, PAGE, 1, 32).transpose(1, 2)
+        pool.v_buffer[0] = pool.v_buffer[0].view(17, PAGE, 1, 32).transpose(1, 2)
+    with pytest.raises(PlatformError, match=named):
+        backend.forward(*arguments, save_kv_cache=stored, **options)
 
 
 def test_an_argument_that_no_kernel_takes_is_refused_by_name() -> None:
@@ -231,7 +267,7 @@ def test_an_argument_that_no_kernel_takes_is_refused_by_name() -> None:
     backend.init_forward_metadata(one)
     q, k, v = randn(1, 2, 32, seed=1), randn(1, 1, 32, seed=2), randn(1, 1, 32, seed=3)
     arguments = (q.flatten(1), k.flatten(1), v.flatten(1), at, one)
-    with pytest.raises(PlatformError, match="does not know what rel_bias"):
+    with pytest.raises(PlatformError, match="does not serve what this model asks of attention: rel_bias"):
         backend.forward(*arguments, rel_bias=q)
     backend.forward(*arguments, rel_bias=None, return_lse=False)
 

@@ -179,6 +179,7 @@ RIGHT = [
         "kernels": ("v.k:SPEC",),
     },
     {
+        "conformance_profiles": ("core", "mla"),
         "supported_page_sizes": range(1, 3),
         "supported_kv_dtypes": ("float8_e4m3fn",),
         "supported_quantization": [],

@@ -40,6 +40,7 @@ OURS = {
     "supported_kv_dtypes",
     "supported_kv_kinds",
     "supported_page_sizes",
+    "conformance_profiles",
 }
 # Where the contract answers and the host raises NotImplementedError.
 SAFE_DEFAULTS = {"get_torch_profiler_activity", "get_torch_profiler_activity_str"}

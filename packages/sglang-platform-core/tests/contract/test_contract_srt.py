@@ -71,6 +71,7 @@ def test_nothing_is_declared_by_default():
         "supported_page_sizes",
     ]
     assert [list(getattr(Platform(), name)) for name in declarations] == [[]] * 5
+    assert Platform().conformance_profiles == ("core",)
 
 
 def test_lifecycle_methods_leave_their_argument_alone():

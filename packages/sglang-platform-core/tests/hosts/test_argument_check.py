@@ -92,6 +92,15 @@ def test_a_platform_that_declares_nothing_is_not_asked() -> None:
     assert _refusal(silent, **asked) is None
 
 
+@pytest.mark.parametrize(
+    "asked", [{"kv_cache_dtype": "fp4_e2m1"}, {"page_size": 256}, {"quantization": "awq"}, {"dtype": "half"}]
+)
+def test_what_the_hosts_own_parts_serve_is_no_affair_of_a_device_that_it_knows(asked: dict[str, Any]) -> None:
+    """A platform that keeps its CUDA or ROCm identity declares what its own parts do; the host has its own besides."""
+    assert _refusal(_platform(), **asked) is not None
+    assert _refusal(_platform(is_out_of_tree=lambda: False), **asked) is None
+
+
 def test_an_attention_backend_of_the_host_is_refused_out_of_tree_only() -> None:
     asked = (("prefill_attention_backend", "flashinfer"),)
     said = _refusal(_platform(), asked)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 
 from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.host import PoolAsked
 from sglang_platform.core.portable import parts
 from sglang_platform.core.portable.parts import (
     PARTS,
@@ -14,13 +16,16 @@ from sglang_platform.core.portable.parts import (
     HostAlways,
     HostIfImportable,
     Own,
+    OwnPools,
     PartsRule,
 )
 
 
 @pytest.fixture
 def in_host(monkeypatch):
-    monkeypatch.setattr(parts, "active_host", object)
+    host = SimpleNamespace(pool_asked=None)
+    monkeypatch.setattr(parts, "active_host", lambda: host)
+    return host
 
 
 @pytest.fixture
@@ -52,6 +57,51 @@ def test_the_rule_in_a_host(rule, in_host):
     }
     assert rule.choose("attention").reason.startswith("json is installed")
     assert rule.choose("ops").reason == "none of no_such_library is installed"
+
+
+POOLS = OwnPools(kinds=("mha",), dtypes=("float8_e4m3fn",), reason="one launch", otherwise="as fast")
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "own", "says"),
+    [
+        ("mha", PoolAsked("float8_e4m3fn"), True, "one launch"),
+        ("mha", PoolAsked("bfloat16"), False, "as fast"),
+        ("mla", PoolAsked("float8_e4m3fn"), False, "as fast"),
+        ("mha", None, False, "as fast"),
+        ("mha", PoolAsked("float8_e4m3fn", "it is sharded"), False, "it is sharded"),
+    ],
+)
+def test_a_pool_is_its_own_where_that_is_better_and_takes_nothing_away(
+    in_host, monkeypatch, caplog, kind, asked, own, says
+):
+    monkeypatch.delenv(PARTS_VARIABLE, raising=False)
+    in_host.pool_asked = asked
+    rule = PartsRule("cuda", {**dict.fromkeys(PARTS, Own("it is fast")), "kv_pool": POOLS})
+    with caplog.at_level(logging.INFO, logger=parts.__name__):
+        choice = rule.choose("kv_pool", kind)
+    assert (choice.own, choice.beside_host, choice.reason) == (own, own, says)
+    server = "its own" if own else "the host's"
+    assert caplog.messages == [f"cuda: kv_pool ({kind}) is {server}: {says}"]
+
+
+def test_a_pool_that_the_launch_cannot_use_is_refused_by_name(rule, in_host, monkeypatch):
+    monkeypatch.setenv(PARTS_VARIABLE, "own")
+    in_host.pool_asked = PoolAsked("bfloat16", "it is sharded")
+    with pytest.raises(PlatformError, match="it is sharded") as caught:
+        rule.choose("kv_pool", "mha")
+    assert "kv_pool=auto" in str(caught.value)
+    in_host.pool_asked = PoolAsked("bfloat16")
+    assert rule.choose("kv_pool", "mha").own
+
+
+@pytest.mark.parametrize(("value", "own"), [(None, True), ("0", True), ("1", False), ("true", False)])
+def test_a_library_that_is_not_switched_on_serves_nothing(monkeypatch, value, own):
+    if value is None:
+        monkeypatch.delenv("A_SWITCH", raising=False)
+    else:
+        monkeypatch.setenv("A_SWITCH", value)
+    assert HostIfImportable(("json",), switch="A_SWITCH").choose().own is own
 
 
 @pytest.mark.parametrize(

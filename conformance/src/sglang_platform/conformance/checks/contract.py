@@ -5,8 +5,9 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from sglang_platform.conformance.check import CheckFailed, NotRun, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.profiles import profiles
 from sglang_platform.conformance.subject import PlatformRefused, Subject
 from sglang_platform.core.contract import ATTENTION_FEATURES, KV_POOL_KINDS
 from sglang_platform.core.contract.device import DeviceMixin
@@ -93,7 +94,7 @@ def both_base_orders_work(subject: Subject) -> None:
     """`(SRTPlatform, MyDevice)` and `(MyDevice, SRTPlatform)` give the same answers."""
     cls = next((klass for klass in type(subject.platform).__mro__ if _mixes(klass)), None)
     if cls is None:
-        raise NotRun("the platform has no separate device mixin")
+        raise NotApplicable("the platform has no separate device mixin")
     body = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
     bases = tuple(reversed(cls.__bases__))
     try:
@@ -138,7 +139,7 @@ def _names(classes: tuple[type, ...]) -> str:
     fix="use the contract's words: see sglang_platform.core.contract.capabilities and .types",
 )
 def declarations_are_understood(subject: Subject) -> None:
-    """What is declared is in the contract's words: torch's dtypes, page sizes, kinds, attention features, kernels."""
+    """What is declared is in words that exist: dtypes, page sizes, kinds, attention features, kernels, profiles."""
     import torch
 
     declared = subject.declares
@@ -148,6 +149,7 @@ def declarations_are_understood(subject: Subject) -> None:
     for size in declared.page_sizes:
         expect(size >= 1, f"supported_page_sizes has {size}", case={"page_size": size})
     _among("supported_kv_kinds", declared.kv_kinds, KV_POOL_KINDS)
+    _among("conformance_profiles", declared.profiles, profiles())
     _among("attention_features", sorted(declared.attention_features), ATTENTION_FEATURES)
     expect(
         not declared.kv_kinds or (declared.kv_dtypes and declared.page_sizes),
@@ -182,7 +184,7 @@ def _among(where: str, words: Any, known: Any) -> None:
 def fp8_declarations_agree(subject: Subject) -> None:
     """`capabilities.fp8` and the 8-bit types of `supported_kv_dtypes` say the same."""
     if not subject.knows_core:
-        raise NotRun("capabilities.fp8 is core's own")
+        raise NotApplicable("capabilities.fp8 is core's own")
     stored = [name for name in subject.declares.kv_dtypes if name.startswith("float8")]
     claimed = bool(subject.platform.capabilities.fp8)
     expect(

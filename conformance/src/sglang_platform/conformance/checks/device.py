@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from sglang_platform.conformance.check import CheckFailed, NotRun, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.probes.fresh import probe
 from sglang_platform.conformance.subject import Subject
@@ -152,7 +152,7 @@ def memory_usage_grows(subject: Subject) -> None:
 
     module = getattr(torch, subject.device.type, None)
     if not hasattr(module, "memory_allocated"):
-        raise NotRun(
+        raise NotApplicable(
             f"torch keeps no account of the memory of {subject.device.type}: nothing to compare with"
         )
     size = 256 << 20

@@ -189,7 +189,7 @@ def diffusion_makes_the_same_picture(subject: Subject) -> None:
     ran."""
     why = missing("diffusion")
     if why is not None:
-        raise NotRun(why)
+        raise NotRun(why, cause="extra")
     folder = subject.scratch / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
     pipeline = make_pipeline(folder / "pipeline")

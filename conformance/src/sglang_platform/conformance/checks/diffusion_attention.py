@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance import diffusion_subject
-from sglang_platform.conformance.check import Blocked, NotRun, check, expect
+from sglang_platform.conformance.check import Blocked, NotApplicable, NotRun, check, expect
 from sglang_platform.conformance.diffusion_subject import diffusion
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.attention import AttentionRule, attention, worst_element
@@ -112,13 +112,13 @@ def _layer(subject: Subject, case: DiffusionCase) -> Any:
     try:
         cls = diffusion_subject.attention_class(subject, case.head_size)
     except ModuleNotFoundError as error:
-        raise NotRun(f"the attention class needs SGLang here: {error}") from error
+        raise NotRun(f"the attention class needs SGLang here: {error}", cause="host") from error
     except PlatformError as refused:
         raise Blocked(
             "the platform could not be created: see contract.diffusion_platform_is_created"
         ) from refused
     if not issubclass(cls, DiffusionAttention):
-        raise NotRun(
+        raise NotApplicable(
             f"{cls.__module__}.{cls.__qualname__} is written on the host's classes, not on DiffusionAttention"
         )
     scale = 0.8 * case.head_size**-0.5  # not the default, so that a layer which takes its own is seen

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import CheckFailed, NotRun, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.ranks import EXCHANGES, RANKS, input_of, results_of
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import world_size
@@ -120,10 +120,10 @@ def _judge(subject: Subject, case: Exchange, via: str) -> None:
     results = results_of(subject)
     if via == "communicator":
         if all(result.get("communicator", "unknown") is None for result in results):
-            raise NotRun("get_communicator_class() answers None: the host's own is used")
+            raise NotApplicable("get_communicator_class() answers None: the host's own is used")
         if not any(key.startswith(f"communicator {case.operation} ") for result in results for key in result):
             _reach(results)
-            raise NotRun(f"the communicator has no {case.operation}()")
+            raise NotApplicable(f"the communicator has no {case.operation}()")
     wanted = _expected(case)
     for rank, result in enumerate(results):
         got = result.get(f"{via} {case.operation} {case.tensor}")

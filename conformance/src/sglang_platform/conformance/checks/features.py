@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from packaging.version import Version
 
-from sglang_platform.conformance.check import CheckFailed, NotRun, check
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, check
 from sglang_platform.conformance.host.engine import EngineFailed, RequestRefused
 from sglang_platform.conformance.host.features.record import FeatureRecord, all_features
 from sglang_platform.conformance.host.features.running import running
@@ -22,7 +22,7 @@ def _check(feature: FeatureRecord) -> Callable[[Subject], None]:
     def proof(subject: Subject) -> None:
         installed = importlib.metadata.version("sglang")
         if Version(installed) < Version(feature.since):
-            raise NotRun(f"SGLang {installed} does not have it; {feature.since} and later do")
+            raise NotApplicable(f"SGLang {installed} does not have it; {feature.since} and later do")
         run = running(subject, feature.launch)
         try:
             feature.function(run)

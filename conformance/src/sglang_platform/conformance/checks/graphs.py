@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import CheckFailed, NotRun, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.decoder import VOCABULARY, DecodingRequests
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, graph_capture, kv_kind
@@ -34,7 +34,7 @@ def batches(subject: Subject, rng: random.Random) -> Iterator[Batch]:
 
 def _requests(subject: Subject) -> DecodingRequests:
     if subject.platform.get_graph_runner_cls() is None:
-        raise NotRun("get_graph_runner_cls() answers None: the host's own runner is used")
+        raise NotApplicable("get_graph_runner_cls() answers None: the host's own runner is used")
     return DecodingRequests(subject, max(BUCKETS) + 2)
 
 

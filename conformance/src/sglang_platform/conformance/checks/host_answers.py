@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sglang_platform.conformance.check import CheckFailed, NotRun, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.host import asked, processes, reference
 from sglang_platform.conformance.host.asked import CONCURRENT, LENGTHS, LONG, NEW_TOKENS, SHARED_PREFIX
 from sglang_platform.conformance.host.engine import EngineFailed
@@ -84,7 +84,7 @@ def hooks_take_effect(subject: Subject) -> None:
             wanted.add(hook["target"])
             applied |= {hook["target"]} if hook["applied"] else set()
     if not wanted:
-        raise NotRun("no plugin registers a hook")
+        raise NotApplicable("no plugin registers a hook")
     lost = sorted(wanted - applied)
     expect(not lost, f"no process of SGLang applied the hook on {', '.join(lost)}")
 

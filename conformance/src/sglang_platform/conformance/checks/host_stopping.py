@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from sglang_platform.conformance.check import Blocked, CheckFailed, NotRun, check, expect
+from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.host import asked, processes
 from sglang_platform.conformance.host.asked import NEW_TOKENS
 from sglang_platform.conformance.host.engine import EngineFailed
@@ -57,7 +57,7 @@ def page_sizes_agree(subject: Subject) -> None:
     used = main.page_size
     sizes = [size for size in subject.declares.page_sizes if size <= 64 and size != used]
     if not sizes:
-        raise NotRun(f"no other page size than {used} is declared")
+        raise NotApplicable(f"no other page size than {used} is declared")
     prompts = [asked.single(17), asked.single(300)]
     for size in sorted({sizes[0], sizes[-1]}):
         other = Session(subject, size, graphs=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from sglang_platform.conformance.check import Blocked, CheckFailed, NotRun, check, expect
+from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, NotRun, check, expect
 from sglang_platform.conformance.checks.findings import problems
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.probes.fresh import probe
@@ -25,7 +25,7 @@ __all__: list[str] = []
 def installed(subject: Subject) -> EntryPointRecord:
     """Its entry point. Raises NotRun for a development platform, Blocked where it is not installed."""
     if subject.location is not None:
-        raise NotRun("a development platform has no package")
+        raise NotRun("a development platform has no package", cause="package")
     if subject.record is None:
         raise Blocked("the plugin is not installed: see packaging.entry_point_resolves")
     return subject.record
@@ -130,7 +130,7 @@ def contract_version_is_stated(subject: Subject) -> None:
     record = installed(subject)
     stated = stated_versions(record)
     if not stated and not _uses_core(subject):
-        raise NotRun("the plugin is not built on sglang-platform-core")
+        raise NotApplicable("the plugin is not built on sglang-platform-core")
     expect(stated, f"{record.origin} is built on core's contract and does not state its version")
     wrong = [version for version in stated if version != f"v{CONTRACT_VERSION}"]
     expect(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sglang_platform.conformance.check import NotRun, check, expect
+from sglang_platform.conformance.check import NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind, each_kind_and_dtype
 from sglang_platform.conformance.level import Level
@@ -137,13 +137,13 @@ def move_is_as_if_all_were_read_first(subject: Subject, case: Move) -> None:
 def _refuse_the_hosts_move(subject: Subject, pool: object) -> None:
     """Raises NotRun where the platform leaves moving to SGLang's kernel, which needs Triton."""
     if not hasattr(pool, "move_kv_cache"):
-        raise NotRun("this pool has no move_kv_cache(): SGLang does not move rows of this kind")
+        raise NotApplicable("this pool has no move_kv_cache(): SGLang does not move rows of this kind")
     if subject.host != "sglang" or getattr(subject.platform.capabilities, "supports_triton", False):
         return
     for klass in type(pool).__mro__:
         if "_move_kv_cache_impl" in vars(klass) or ("move_kv_cache" in vars(klass)):
             if klass.__module__.startswith("sglang."):
-                raise NotRun(
+                raise NotApplicable(
                     "the pool leaves moving to SGLang, whose kernel needs Triton (supports_triton is False)"
                 )
             return

@@ -11,7 +11,7 @@ import torch
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool, layer_named
-from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind, pools
+from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind, large_pools, pools
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
@@ -33,6 +33,22 @@ def store_reads_back(subject: Subject, case: Pool) -> None:
             slots = pool.some_slots(count)
             pool.store(layer_id, slots, pool.random_rows(len(slots)))
             pool.verify(f"storing {len(slots)} tokens in layer {layer_id}, slots {slots[:6]}")
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=large_pools,
+    seconds=120,
+    fix="number slots in 64 bits, and launch over all tokens given: a prefill stores thousands at once",
+)
+def prefills_are_stored_in_large_pools(subject: Subject, case: Pool) -> None:
+    """4,096 tokens at once, over a pool of 66,000 slots, the last among them, are stored; then others over them."""
+    pool = case.build(subject)
+    slots = list({*pool.some_slots(4095), pool.last_slot})
+    for what in ("storing", "storing again"):
+        pool.store(0, slots, pool.random_rows(len(slots)))
+        pool.verify(f"{what} {len(slots)} tokens")
 
 
 @check(

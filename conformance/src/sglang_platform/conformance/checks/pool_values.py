@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sglang_platform.conformance.check import NotRun, check, expect
+from sglang_platform.conformance.check import NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool, layer_named
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind, each_kind_and_dtype
 from sglang_platform.conformance.level import Level
@@ -124,7 +124,7 @@ def mla_parts_make_one_row(subject: Subject, case: Pool) -> None:
     slots, (rows,) = pool.some_slots(3), pool.random_rows(3)
     loc, layer = pool.locations(slots), layer_named(pool.layers[-1])
     if not hasattr(pool.pool, "set_mla_kv_buffer"):
-        raise NotRun("the pool has no set_mla_kv_buffer()")
+        raise NotApplicable("the pool has no set_mla_kv_buffer()")
     name = f"rows of layer {layer.layer_id}"
     pool.pool.set_mla_kv_buffer(layer, loc, rows[..., :rank], rows[..., rank:])
     pool.image.store(name, slots, raw_bytes(rows))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.conformance.check import CheckFailed, NotRun, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, NotRun, check, expect
 from sglang_platform.conformance.checks.device import whoami
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.probes.fresh import probe
@@ -116,7 +116,7 @@ def _general_plugins(subject: Subject) -> set[str]:
         if distribution and one.origin.distribution == distribution
     }
     if not names:
-        raise NotRun("its distribution registers no general plugin")
+        raise NotApplicable("its distribution registers no general plugin")
     return names
 
 
@@ -175,7 +175,7 @@ def neighbours_stay_out(subject: Subject) -> None:
 def whoami_unresolved(subject: Subject) -> dict[str, Any]:
     """The same as `whoami`, for a subject whose platform this process need not have."""
     if subject.location is None and subject.availability is not None:
-        raise NotRun(f"waits for the device: {subject.availability}")
+        raise NotRun(f"waits for the device: {subject.availability}", cause="device")
     return {"name": subject.name, "location": subject.location, "host": subject.host}
 
 

@@ -127,7 +127,9 @@ class HostNames:
 def _host() -> str:
     """The installed SGLang's version. Raises NotRun where there is none; it is not imported."""
     if find_spec("sglang") is None:
-        raise NotRun("SGLang is not installed: its source is what the plugin's is compared with")
+        raise NotRun(
+            "SGLang is not installed: its source is what the plugin's is compared with", cause="host"
+        )
     try:
         return metadata.version("sglang")
     except metadata.PackageNotFoundError:

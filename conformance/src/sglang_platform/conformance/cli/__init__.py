@@ -2,7 +2,7 @@
 
 run      the checks on a platform: what the command does without a subcommand
 listing  `conformance list`     comparing  `conformance compare`     table  `conformance table`
-features `conformance features`
+features `conformance features`        kits `conformance kits`           verifying `conformance verify`
 progress what is shown while checks run     summary  what is shown at the end
 
 Every `sglang-platform` command imports these modules. What a command needs is therefore imported when it runs: together
@@ -16,7 +16,8 @@ import typer
 from sglang_platform.conformance.cli.comparing import compare
 from sglang_platform.conformance.cli.listing import list_checks
 from sglang_platform.conformance.cli.run import run
-from sglang_platform.conformance.cli.table import features, table
+from sglang_platform.conformance.cli.table import features, kits, table
+from sglang_platform.conformance.cli.verifying import verify
 
 __all__ = ["app"]
 
@@ -30,4 +31,6 @@ app.callback(invoke_without_command=True)(run)
 app.command("list")(list_checks)
 app.command("compare")(compare)
 app.command("table")(table)
+app.command("verify")(verify)
 app.command("features")(features)
+app.command("kits")(kits)

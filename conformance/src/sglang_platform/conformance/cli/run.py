@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, print_json
+from sglang_platform.core.cli.output import JsonOption, print_json
 from sglang_platform.core.errors import PlatformError
 
 __all__ = ["run"]
@@ -48,6 +48,13 @@ def run(
         list[str] | None,
         typer.Option(help="The id of a check; may be given several times. Default: all.", show_default=False),
     ] = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A profile to judge by; may be given several times. Default: those that the platform claims.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seeds the cases; the report names it.")] = 0,
     report: Annotated[
         Path | None,
@@ -68,7 +75,8 @@ def run(
 ) -> None:
     """Check a platform plugin, and say what to do about each failure.
 
-    Exit status: 0 everything required passed, 1 something did not, 2 the command was not understood.
+    Exit status: 0 conformant to all profiles judged, 1 not conformant, 3 incomplete: nothing failed, and not everything
+    that the profiles require was run; 2 the command was not understood.
     """
     if context.invoked_subcommand is not None:
         return
@@ -77,9 +85,12 @@ def run(
     from sglang_platform.conformance.cli.summary import print_summary
     from sglang_platform.conformance.expected import read_vendor_file
     from sglang_platform.conformance.level import Level
-    from sglang_platform.conformance.report.document import is_green, make_document
+    from sglang_platform.conformance.profiles import DEFAULT, profiles
+    from sglang_platform.conformance.profiles import profile as profile_named
+    from sglang_platform.conformance.report.document import make_document
     from sglang_platform.conformance.report.files import write_report
-    from sglang_platform.conformance.runner import Runner, Selection, UnknownCheck
+    from sglang_platform.conformance.runner import Runner, Selection
+    from sglang_platform.conformance.verdict import EXIT_STATUS
 
     try:
         if host not in _HOSTS:
@@ -89,31 +100,36 @@ def run(
             host=host,
             levels=tuple(Level.parse(text) for text in level or ()),
             checks=tuple(check or ()),
+            profiles=tuple(profile_named(name).name for name in profile or ()),
             seed=seed,
             vendor_file=read_vendor_file(config, list(registered())),
             patience=patience,
         )
-        chosen = selection.chosen()
-    except (ValueError, UnknownCheck, PlatformError) as error:
+        selection.chosen()
+        started = time.time()
+        about = Runner(selection).describe()
+        # A claim of what does not exist fails contract.declarations_are_understood.
+        claimed = [name for name in about["declares"]["profiles"] if name in profiles()]
+        judged = selection.profiles or claimed or [DEFAULT]
+        chosen = selection.chosen({check for name in judged for check in profiles()[name].checks})
+    except (ValueError, PlatformError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(_NOT_UNDERSTOOD) from None
-    started = time.time()
     with Progress(chosen, quiet=as_json) as progress:
         runner = Runner(
             selection, on_start=progress.start, on_case=progress.case, on_outcome=progress.outcome
         )
         try:
-            about = runner.describe()
             outcomes = [runner.run_one(one) for one in chosen]
         finally:
             runner.close()
-    document = make_document(selection, about, outcomes, started=started, command=_command())
+    document = make_document(selection, about, outcomes, judged, started=started, command=_command())
     written = write_report(document, report) if report is not None else []
     if as_json:
         print_json(document)
     else:
         print_summary(document, written)
-    raise typer.Exit(0 if is_green(document) else FOUND_A_PROBLEM)
+    raise typer.Exit(EXIT_STATUS[document["verdict"]["word"]])
 
 
 def _only_platform() -> str:

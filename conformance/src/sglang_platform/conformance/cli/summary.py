@@ -8,10 +8,12 @@ from typing import Any
 
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import case_text
-from sglang_platform.conformance.report.document import STATUSES, by_cause, by_reason, is_green
+from sglang_platform.conformance.report.document import STATUSES, by_cause, by_reason
 from sglang_platform.core.cli.output import console
 
 __all__ = ["print_summary"]
+
+_STYLES = {"conformant": "bold green", "not conformant": "bold red", "incomplete": "bold yellow"}
 
 
 def print_summary(document: dict[str, Any], written: list[Path]) -> None:
@@ -30,7 +32,7 @@ def print_summary(document: dict[str, Any], written: list[Path]) -> None:
             out.print(Text(f"expected failure {outcome['id']}: {outcome['why']}", style="yellow"))
     reasons = by_reason(outcomes)
     if reasons:
-        out.print(Text("not run:", style="bold"))
+        out.print(Text("not run, or nothing to judge:", style="bold"))
         for reason, ids in reasons.items():
             out.print(Text(f"  {reason}"), Text(f"({', '.join(ids)})", style="dim"))
     out.print(_table(document))
@@ -39,14 +41,9 @@ def print_summary(document: dict[str, Any], written: list[Path]) -> None:
         out.print(Text(f"what needs the device waits for it: {platform['device_absent']}", style="yellow"))
     for path in written:
         out.print(Text(f"report: {path}", style="dim"))
-    verdict = (
-        Text("conformant", style="bold green")
-        if is_green(document)
-        else Text("NOT conformant", style="bold red")
-    )
-    name = platform["name"]
-    seconds = document["run"]["seconds"]
-    out.print(verdict + Text(f": {name}, seed {document['run']['seed']}, {seconds:.0f} s", style="default"))
+    run, verdict = document["run"], document["verdict"]
+    out.print(Text(f"{platform['name']}, seed {run['seed']}, {run['seconds']:.0f} s", style="dim"))
+    out.print(Text(verdict["headline"], style=_STYLES[verdict["word"]]))
 
 
 def _print_failure(out: Any, outcome: dict[str, Any], others: list[str]) -> None:

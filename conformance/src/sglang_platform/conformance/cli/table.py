@@ -1,4 +1,4 @@
-"""`sglang-platform conformance table REPORT...` and `features`: the pages that are made from reports."""
+"""`sglang-platform conformance table REPORT...`, `features` and `kits`: the pages that are made from reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from sglang_platform.core.errors import PlatformError
 
-__all__ = ["features", "table"]
+__all__ = ["features", "kits", "table"]
 
 # Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
 
@@ -34,6 +34,17 @@ def features(reports: _Reports, output: _Output = None) -> None:
     from sglang_platform.conformance.report.features_page import features_page
 
     _write(lambda found: features_page(found, all_features()), reports, output)
+
+
+def kits(
+    report: Annotated[Path, typer.Argument(help="A report.json of the level `kits`, or its folder.")],
+    output: _Output = None,
+) -> None:
+    """A page: SGLang's own tests on a platform and on SGLang's own CPU device, from a report of the level `kits`."""
+    from sglang_platform.conformance.kits.table import NOT_APPLICABLE
+    from sglang_platform.conformance.report.kits_page import kits_page
+
+    _write(lambda found: kits_page(found[0], NOT_APPLICABLE), [report], output)
 
 
 def _write(page: Callable[[list[dict[str, Any]]], str], reports: list[Path], output: Path | None) -> None:

@@ -44,9 +44,10 @@ def prompts(lengths: Sequence[int], *, seed: int = 0, shared_prefix: int = 0) ->
 def greedy(checkpoint: Path, asked: Sequence[list[int]], new_tokens: int) -> list[list[int]]:
     """The greedy continuation of each prompt by `new_tokens` tokens, in float32, one prompt at a time.
 
-    Kept beside the checkpoint, so that a matrix of engines computes it once.
+    The token that ends a text is one like the others, as it is to SGLang under `ignore_eos`. Kept beside the
+    checkpoint, so that a matrix of engines computes it once.
     """
-    key = hashlib.sha256(json.dumps([asked, new_tokens]).encode()).hexdigest()[:16]
+    key = hashlib.sha256(json.dumps(["ends are ignored", asked, new_tokens]).encode()).hexdigest()[:16]
     kept = checkpoint / f"reference-{key}.json"
     if kept.exists():
         return json.loads(kept.read_text())  # type: ignore[no-any-return]
@@ -61,7 +62,6 @@ def greedy(checkpoint: Path, asked: Sequence[list[int]], new_tokens: int) -> lis
                 attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
                 do_sample=False,
                 max_new_tokens=new_tokens,
-                min_new_tokens=new_tokens,
             )
         answers.append(output[0, len(prompt) :].tolist())
     kept.write_text(json.dumps(answers))
@@ -145,4 +145,6 @@ def _model(checkpoint: Path) -> Any:
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
-    return AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    model.generation_config.eos_token_id = None
+    return model

@@ -112,7 +112,8 @@ def answer(checkpoint: Path, picture: Path, new_tokens: int) -> list[int]:
 
     model, processor = _loaded(checkpoint)
     inputs = processor(text=[PROMPT], images=[Image.open(picture)], return_tensors="pt")
-    output = model.generate(**inputs, do_sample=False, max_new_tokens=new_tokens, min_new_tokens=new_tokens)
+    model.generation_config.eos_token_id = None  # as to SGLang under `ignore_eos`
+    output = model.generate(**inputs, do_sample=False, max_new_tokens=new_tokens)
     return output[0, inputs["input_ids"].shape[1] :].tolist()  # type: ignore[no-any-return]
 
 

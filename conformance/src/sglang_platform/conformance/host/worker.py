@@ -10,7 +10,6 @@ import json
 import os
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -235,11 +234,7 @@ def _serve() -> None:
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     arguments = json.loads(sys.stdin.readline())
-    try:
-        worker = _Worker(arguments)
-    except SystemExit:
-        traceback.print_exc()  # of itself it says its words, and not that it is a refusal
-        raise
+    worker = _Worker(arguments)
 
     def reply(body: dict[str, Any]) -> None:
         replies.write(json.dumps(body) + "\n")

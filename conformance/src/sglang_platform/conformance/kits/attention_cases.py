@@ -38,8 +38,7 @@ _PREFIX, _DRAFTS = (5, 9), (3, 3)
 class KitCase(NamedTuple):
     """One test: `run(testcase, **keywords)` raises where it fails. `name` is the kit's function and its case."""
 
-    method: str
-    mode: str
+    kit: str
     name: str
     run: Callable[..., None]
 
@@ -53,9 +52,8 @@ def kit_cases(backend: str) -> Iterator[KitCase]:
 
 def _case(method: str, mode: str, function: Callable[..., None], case: Any, **keywords: Any) -> KitCase:
     detail = "".join(f", {name}={value}" for name, value in keywords.items())
-    return KitCase(
-        method, mode, f"{function.__name__}({case.name}{detail})", partial(function, case=case, **keywords)
-    )
+    name = f"{function.__name__}({case.name}{detail})"
+    return KitCase(f"attention: {method}, {mode}", name, partial(function, case=case, **keywords))
 
 
 def _dense(backend: str) -> Iterator[KitCase]:

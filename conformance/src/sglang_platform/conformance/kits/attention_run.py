@@ -1,4 +1,4 @@
-"""The process that runs SGLang's attention kit on one device and writes a line of JSON per case.
+"""The process that runs SGLang's attention kit and its cache of prefixes on one device: a line of JSON per case.
 
     python -m sglang_platform.conformance.kits.attention_run DEVICE BACKEND
 
@@ -12,13 +12,19 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import traceback
 import unittest
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-__all__: list[str] = []
+from sglang_platform.conformance.kits.verdict import KitTest
+
+__all__ = ["RADIX"]
+
+RADIX = "radix cache, in memory"
 
 
 def _absent(name: str) -> Any:
@@ -78,6 +84,16 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(lines[:2])[:200]}{where}"
 
 
+def _of_the_cache() -> Iterator[tuple[str, str, Callable[..., None]]]:
+    """The cases of the cache of prefixes; none in a release without that kit."""
+    try:
+        from sglang_platform.conformance.kits.radix_cases import radix_cases
+    except ImportError:
+        return
+    for name, run in radix_cases():
+        yield RADIX, name, run
+
+
 def main(device: str, backend: str) -> None:
     report = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what SGLang prints is not the report
@@ -95,13 +111,16 @@ def main(device: str, backend: str) -> None:
     _stand_in_for_cuda()
     windows = dense_attention._SWA_DECODE_EXTEND_WINDOW | {backend}
     dense_attention._SWA_DECODE_EXTEND_WINDOW = windows
-    for case in kit_cases(backend):
-        outcome = {"method": case.method, "mode": case.mode, "name": case.name, "passed": True, "why": ""}
+    for kit, name, run in (*kit_cases(backend), *_of_the_cache()):
+        started, outcome, words = time.monotonic(), "passed", ""
         try:
-            case.run(unittest.TestCase(), device=device, dtype=torch.float16)
-        except (Exception, unittest.SkipTest) as error:  # noqa: BLE001 - any failure of a case is its outcome
-            outcome |= {"passed": False, "why": _reason(error)}
-        report.write(json.dumps(outcome) + "\n")
+            run(unittest.TestCase(), device=device, dtype=torch.float16)
+        except unittest.SkipTest as skipped:
+            outcome, words = "skipped", _reason(skipped)
+        except Exception as error:  # noqa: BLE001 - any failure of a case is its outcome
+            outcome, words = "failed", _reason(error)
+        test = KitTest(kit, name, outcome, words, round(time.monotonic() - started, 1))
+        report.write(json.dumps(test._asdict()) + "\n")
         report.flush()
 
 

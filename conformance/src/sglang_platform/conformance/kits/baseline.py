@@ -1,16 +1,24 @@
 """SGLang on its own in-tree CPU device, in the same environment: what passes there passes on a platform.
 
-SGLang's CPU device imports a package of kernels that is not on PyPI for it. With its own torch attention none of them
-is called, so a stand-in whose kernels raise is enough.
+How each test of a release ended there is recorded in `in_tree/`, written by `python -m ...kits.record`. A release
+without a record is measured when it is first asked for.
+
+SGLang's CPU device imports a package of kernels that is not on PyPI for it. With
+its own torch attention none of them is called, so a stand-in whose kernels raise is enough.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import os
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["OPTIONS", "environment"]
+from sglang_platform.conformance.kits.verdict import KitTest
+
+__all__ = ["OPTIONS", "ended", "environment", "record_of", "written"]
 
 OPTIONS: dict[str, Any] = {
     "device": "cpu",
@@ -46,3 +54,27 @@ def environment(folder: Path) -> dict[str, str]:
         "SGLANG_PLUGINS": "none",
         "SGLANG_PLATFORM": "",
     }
+
+
+def record_of(release: str) -> Path:
+    """The file in which a release's tests on SGLang's own device are kept."""
+    return Path(__file__).parent / "in_tree" / f"sglang-{release}.json"
+
+
+def ended(part: str, measure: Callable[[], Iterable[KitTest]]) -> list[KitTest]:
+    """How the tests of a part (`attention`, `server`) ended there: as recorded of this release, or measured now."""
+    path = record_of(importlib.metadata.version("sglang"))
+    if not path.exists():
+        return list(measure())
+    return [KitTest(*row) for row in json.loads(path.read_text())[part]]
+
+
+def written(parts: dict[str, Sequence[KitTest]], path: Path) -> None:
+    """Write a record: a test a line, without its time."""
+    rows = {
+        part: [json.dumps([one.kit, one.test, one.outcome, one.words]) for one in tests]
+        for part, tests in parts.items()
+    }
+    text = ",\n".join(f'"{part}": [\n' + ",\n".join(lines) + "\n]" for part, lines in rows.items())
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("{\n" + text + "\n}\n")

@@ -1,4 +1,6 @@
-"""The process in which kits run: `python -m ...run_kit URL MODEL SERVER_PID NAME...`; a JSON object a line for a test.
+"""The process in which kits run: `python -m ...run_kit URL MODEL SERVER_PID PATIENCE`.
+
+It takes names of kits, a line each, and answers each with a JSON object a line for every test, and null at the end.
 
 The kits are run as they are. Around them: a data set that would be downloaded is replaced by prompts of our own, the
 radix tree's default size by one for a small device, and each test has a time limit.
@@ -18,6 +20,7 @@ import types
 import unittest
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.kits.table import KITS, Kit
@@ -30,17 +33,17 @@ class _OutOfTime(BaseException):
 
 
 class _Process:
-    """What kits ask of the server's process: whether it ended."""
+    """What kits ask of the server's process: whether it ended. Another's child, it stays a zombie then (Linux)."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
 
     def poll(self) -> int | None:
         try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
             return 1
-        return None
+        return 1 if state == "Z" else None
 
 
 def _prompts(count: int, length: int, vocabulary: int = 30000) -> list[list[int]]:
@@ -121,12 +124,12 @@ def _post(url: str, path: str, body: dict[str, Any]) -> None:
     urllib.request.urlopen(request, timeout=60).close()
 
 
-def _run(kit: Kit, name: str, test: Callable[[], Any]) -> dict[str, Any]:
+def _run(kit: Kit, name: str, test: Callable[[], Any], patience: float) -> dict[str, Any]:
     if name in kit.left_out:
         return {"test": name, "outcome": "left out", "words": kit.left_out[name]}
     started = time.monotonic()
     try:
-        with _limit(kit.seconds):
+        with _limit(kit.seconds * patience):
             test()
         outcome, words = "passed", ""
     except unittest.SkipTest as skipped:
@@ -136,27 +139,34 @@ def _run(kit: Kit, name: str, test: Callable[[], Any]) -> dict[str, Any]:
     return {"test": name, "outcome": outcome, "words": words, "seconds": round(time.monotonic() - started, 1)}
 
 
-def main(url: str, model: str, pid: str, *names: str) -> None:
+def main(url: str, model: str, pid: str, patience: str) -> None:
     os.dup2(2, 1)  # the kits print
     server = _Process(int(pid))
+    kits = {kit.name: kit for kit in KITS}
     _without_downloads()
-    for kit in KITS:
-        if kit.name not in names:
-            continue
-        random.seed(0)
-        try:
-            tests = list(_tests(kit, url, model, server))
-        except (ImportError, AttributeError) as missing:
-            words = f"{type(missing).__name__}: {missing}"
-            _reply(kit, {"test": "", "outcome": "missing", "words": words})
-            continue
-        for test, run in tests:
-            _reply(kit, _run(kit, test, run))
-        if kit.module == "pause_generation_kit":
+    for line in sys.stdin:
+        _run_kit(kits[line.strip()], url, model, server, float(patience))
+        print(json.dumps(None), file=_replies, flush=True)
+
+
+def _run_kit(kit: Kit, url: str, model: str, server: _Process, patience: float) -> None:
+    if server.poll() is not None:
+        _reply(kit, {"test": "the server before", "outcome": "failed", "words": "it had ended"})
+        return
+    random.seed(0)
+    try:
+        tests = list(_tests(kit, url, model, server))
+    except (ImportError, AttributeError) as missing:
+        words = f"{type(missing).__name__}: {missing}"
+        _reply(kit, {"test": "", "outcome": "missing", "words": words})
+        return
+    for test, run in tests:
+        _reply(kit, _run(kit, test, run, patience))
+    if kit.module == "pause_generation_kit":
+        with contextlib.suppress(OSError):
             _post(url, "/continue_generation", {})  # a test that failed may have left it paused
-        if server.poll() is not None:
-            _reply(kit, {"test": "the server afterwards", "outcome": "failed", "words": "it ended"})
-            return
+    if server.poll() is not None:
+        _reply(kit, {"test": "the server afterwards", "outcome": "failed", "words": "it ended"})
 
 
 def _reply(kit: Kit, body: dict[str, Any]) -> None:

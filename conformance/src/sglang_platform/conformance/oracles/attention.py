@@ -68,12 +68,11 @@ def attention(
     q, k, v = q.double(), k.double(), v.double()
     m, q_heads, dim = q.shape
     n, kv_heads, _ = k.shape
-    group = q_heads // kv_heads
-    k = k.repeat_interleave(group, dim=1)
-    v = v.repeat_interleave(group, dim=1)
+    # The query heads of one key head side by side: no key is repeated.
+    grouped = q.unflatten(1, (kv_heads, q_heads // kv_heads))
 
-    scores = rule.scale * torch.einsum("ihd,jhd->hij", q, k)
-    absolute = abs(rule.scale) * torch.einsum("ihd,jhd->hij", q.abs(), k.abs())
+    scores = rule.scale * torch.einsum("ikgd,jkd->kgij", grouped, k).flatten(0, 1)
+    absolute = abs(rule.scale) * torch.einsum("ikgd,jkd->kgij", grouped.abs(), k.abs()).flatten(0, 1)
     u, u32 = format_of(dtype).unit_roundoff, format_of(torch.float32).unit_roundoff
     error = (gamma(dim + 2, u32) + u) * absolute + u * scores.abs()
     if rule.soft_cap:
@@ -88,13 +87,19 @@ def attention(
         extra = rule.sinks.double().reshape(q_heads, 1, 1).expand(q_heads, m, 1)
         weights = torch.softmax(torch.cat((scores, extra), dim=-1), dim=-1)[..., :n]
         error = error + u * extra.abs()
-    value = torch.einsum("hij,jhd->ihd", weights, v)
+    value = _weighted(weights, v)
 
     in_weights = torch.expm1(error + (weights * error).sum(-1, keepdim=True)) + gamma(n + 4, u32) + 2 * u
-    spread = torch.einsum("hij,jhd->ihd", weights * (in_weights + gamma(n, u32)), v.abs())
+    spread = _weighted(weights * (in_weights + gamma(n, u32)), v.abs())
     output = format_of(dtype)
     bound = spread + output.unit_roundoff * (value.abs() + spread) + output.spacing_of_subnormals
     return Expected(value, bound)
+
+
+def _weighted(weights: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """weights [Hq, m, n], v [n, Hk, Dv] -> [m, Hq, Dv]."""
+    grouped = weights.unflatten(0, (v.shape[1], -1))
+    return torch.einsum("kgij,jkd->ikgd", grouped, v).flatten(1, 2)
 
 
 def _visible(m: int, n: int, first_position: int, rule: AttentionRule) -> torch.Tensor:

@@ -9,12 +9,15 @@ from typing import Any, get_args
 
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import BAD, Outcome, Status
+from sglang_platform.conformance.profiles import edition
+from sglang_platform.conformance.report.digests import plugin_digest, seal, suite_digest
 from sglang_platform.conformance.report.environment import environment
 from sglang_platform.conformance.runner import Selection
+from sglang_platform.conformance.verdict import judge
 
-__all__ = ["SCHEMA", "STATUSES", "by_cause", "by_reason", "is_green", "make_document"]
+__all__ = ["SCHEMA", "STATUSES", "by_cause", "by_reason", "counted", "levels_of", "make_document"]
 
-SCHEMA = 1
+SCHEMA = 2
 STATUSES: tuple[str, ...] = ("passed", *(status for status in get_args(Status) if status != "passed"))
 
 
@@ -22,16 +25,20 @@ def make_document(
     selection: Selection,
     about: dict[str, Any],
     outcomes: Sequence[Outcome],
+    profiles: Sequence[str],
     *,
     started: float,
     command: str,
 ) -> dict[str, Any]:
-    """The document. `about` is the platform's description of itself (`Runner.describe`)."""
+    """The document. `about` is the platform's description of itself (`Runner.describe`); `profiles` are those that the
+    verdict is on."""
     described = [outcome.as_dict() for outcome in outcomes]
     platform = about["platform"]
-    return {
+    document = {
         "schema": SCHEMA,
-        "platform": platform,
+        "suite": {"edition": edition(), "digest": suite_digest()},
+        "verdict": judge(described, profiles, device_absent=bool(platform["device_absent"])).as_dict(),
+        "platform": {**platform, "digest": plugin_digest(platform)},
         "declares": about["declares"],
         "host": selection.host,
         "environment": environment(platform.get("distribution")),
@@ -40,26 +47,26 @@ def make_document(
             "started": datetime.fromtimestamp(started, timezone.utc).isoformat(timespec="seconds"),
             "seconds": round(time.time() - started, 1),
             "seed": selection.seed,
-            "whole": not selection.checks and not selection.levels,
+            "whole": selection.whole,
             "vendor_file": str(selection.vendor_file.path) if selection.vendor_file.path else None,
         },
-        "summary": {status: sum(one["status"] == status for one in described) for status in STATUSES},
-        "levels": _levels(described),
+        "summary": counted(described),
+        "levels": levels_of(described),
         "outcomes": described,
     }
+    return {**document, "seal": seal(document)}
 
 
-def is_green(document: dict[str, Any]) -> bool:
-    """Everything required passed, and something did."""
-    summary = document["summary"]
-    return not any(summary[status] for status in BAD) and bool(summary["passed"])
+def counted(outcomes: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """How many outcomes have each status."""
+    return {status: sum(one["status"] == status for one in outcomes) for status in STATUSES}
 
 
 def by_reason(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    """The ids of the checks that were not run, by the reason why."""
+    """The ids of the checks that were not run, or had nothing to judge, by the reason why."""
     reasons: dict[str, list[str]] = {}
     for outcome in outcomes:
-        if outcome["status"] == "not_run":
+        if outcome["status"] in ("not_run", "not_applicable"):
             reasons.setdefault(outcome["why"] or "no reason given", []).append(outcome["id"])
     return reasons
 
@@ -80,13 +87,11 @@ def by_cause(outcomes: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], l
     return list(groups.values())
 
 
-def _levels(outcomes: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def levels_of(outcomes: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The same by level, with the seconds."""
     found: dict[str, dict[str, Any]] = {}
     for level in Level:
         mine = [one for one in outcomes if one["level"] == level.label]
         if mine:
-            counts: dict[str, Any] = {
-                status: sum(one["status"] == status for one in mine) for status in STATUSES
-            }
-            found[level.label] = {**counts, "seconds": round(sum(one["seconds"] for one in mine), 3)}
+            found[level.label] = {**counted(mine), "seconds": round(sum(one["seconds"] for one in mine), 3)}
     return found

@@ -77,12 +77,12 @@ def _state(outcome: dict[str, Any]) -> tuple[str, str]:
     if outcome["status"] == "passed":
         return "served", ""
     why = _one_line(outcome["why"] or outcome["what"] or "")
+    if outcome["status"] == "not_applicable":
+        return "not in it", ""
     if outcome["status"] != "not_run":
         return "**fails**", why
     if why.startswith("refused before launch: "):
         return "refused", why.removeprefix("refused before launch: ")
-    if " does not have it; " in why:
-        return "not in it", ""
     return "unverified", why
 
 

@@ -8,6 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+
+from sglang_platform.conformance.report.badge import badge
 from sglang_platform.conformance.report.document import SCHEMA
 from sglang_platform.conformance.report.page import page
 from sglang_platform.core.errors import ConfigurationError
@@ -24,12 +27,16 @@ def schema() -> dict[str, Any]:
 
 
 def write_report(document: dict[str, Any], folder: Path) -> list[Path]:
-    """`report.json` and `report.html` in `folder`, which is made. Returns their paths."""
+    """`report.json`, `report.html` and `badge.svg` in `folder`, which is made. Returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    as_json, as_html = folder / _NAME, folder / "report.html"
-    as_json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    as_html.write_text(page(document), encoding="utf-8")
-    return [as_json, as_html]
+    texts = {
+        _NAME: json.dumps(document, indent=2) + "\n",
+        "report.html": page(document),
+        "badge.svg": badge(document),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in texts]
 
 
 def find_reports(places: Iterable[Path]) -> list[Path]:
@@ -51,10 +58,13 @@ def read_report(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{path} is no report", why=str(error)) from None
     found = document.get("schema") if isinstance(document, dict) else None
-    if found != SCHEMA or "outcomes" not in document:
+    if found != SCHEMA:
         raise ConfigurationError(
             f"{path} is not a report that this version reads",
             why=f"its schema is {found}, this version's is {SCHEMA}",
             fix="make it again with this version, or install the version that made it",
         )
+    wrong = next(jsonschema.Draft202012Validator(schema()).iter_errors(document), None)
+    if wrong is not None:
+        raise ConfigurationError(f"{path} is no report", why=f"at {wrong.json_path}: {wrong.message[:300]}")
     return document  # type: ignore[no-any-return]

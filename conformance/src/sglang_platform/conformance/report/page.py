@@ -7,7 +7,7 @@ from typing import Any
 
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import case_text
-from sglang_platform.conformance.report.document import STATUSES, by_cause, by_reason, is_green
+from sglang_platform.conformance.report.document import STATUSES, by_cause, by_reason
 
 __all__ = ["page"]
 
@@ -24,7 +24,6 @@ def page(document: dict[str, Any]) -> str:
     outcomes = document["outcomes"]
     return environment.from_string(template).render(
         document=document,
-        green=is_green(document),
         failures=by_cause(outcomes),
         blocked=[one for one in outcomes if one["status"] == "blocked"],
         expected=[one for one in outcomes if one["status"] == "expected_failure"],

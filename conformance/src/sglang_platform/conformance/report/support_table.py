@@ -7,10 +7,11 @@ from typing import Any
 
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import BAD
-from sglang_platform.conformance.report.document import by_reason, is_green
+from sglang_platform.conformance.report.document import by_reason
 
 __all__ = ["support_table"]
 
+_NOT_JUDGED = ("not_run", "not_applicable", "seconds")
 _HEAD = """# Supported hardware
 
 Generated from conformance reports by `sglang-platform conformance table`; do not edit. A cell says how many checks of
@@ -39,18 +40,10 @@ def _cells(report: dict[str, Any]) -> list[str]:
     cells = [platform["name"], device, _host(report)]
     for level in Level:
         counts = report["levels"].get(level.label)
-        applies = (
-            sum(counts[status] for status in counts if status not in ("not_run", "seconds")) if counts else 0
-        )
+        applies = sum(counts[status] for status in counts if status not in _NOT_JUDGED) if counts else 0
         assert counts is None or counts["passed"] <= applies
         cells.append(f"{counts['passed']}/{applies}" if applies and counts else "not run")
-    return [*cells, _verdict(report)]
-
-
-def _verdict(report: dict[str, Any]) -> str:
-    if not is_green(report):
-        return "**not conformant**"
-    return "conformant without the device" if report["platform"]["device_absent"] else "conformant"
+    return [*cells, report["verdict"]["headline"]]
 
 
 def _details(reports: Sequence[dict[str, Any]]) -> list[str]:
@@ -70,7 +63,7 @@ def _details(reports: Sequence[dict[str, Any]]) -> list[str]:
             if outcome["status"] == "expected_failure":
                 lines.append(f"- known: `{outcome['id']}`: {outcome['why']}")
         for reason, ids in by_reason(report["outcomes"]).items():
-            lines.append(f"- not run, {reason}: {', '.join(f'`{name}`' for name in ids)}")
+            lines.append(f"- nothing seen, {reason}: {', '.join(f'`{name}`' for name in ids)}")
         lines.append("")
     return lines[:-1]
 

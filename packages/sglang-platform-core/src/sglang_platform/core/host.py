@@ -17,15 +17,27 @@ __all__ = [
     "LLM_RUNTIME",
     "HostAdapter",
     "HostRuntime",
+    "PoolAsked",
     "active_host",
     "plugin_run_by_host",
 ]
+
+
+class PoolAsked(NamedTuple):
+    """The KV pool that a host is about to build."""
+
+    dtype: str
+    """What it stores, by torch's name without the prefix."""
+    only_the_hosts: str = ""
+    """Why no class but the host's own will do for this launch; empty where another one will."""
 
 
 class HostAdapter(Protocol):
     """What discovery and plugin loading ask of the host they run in."""
 
     name: str
+    pool_asked: PoolAsked | None
+    """Set while the host asks for the class of a KV pool."""
 
     @property
     def version(self) -> str:

@@ -14,8 +14,9 @@ from sglang_platform.core.portable.triton import ops
 
 
 def norm(**changes: Any) -> Any:
-    plain = {"weight": torch.rand(64) + 0.5, "variance_epsilon": 1e-6, "forward_native": lambda *_: "native"}
-    return SimpleNamespace(**{**plain, **changes})
+    op = RMSNorm()
+    vars(op).update({"weight": torch.rand(64) + 0.5, "variance_epsilon": 1e-6, **changes})
+    return op
 
 
 def test_rms_norm_with_and_without_a_residual() -> None:
@@ -50,7 +51,15 @@ def test_round_first() -> None:
     ],
 )
 def test_variants_that_the_kernel_does_not_know_stay_with_the_host(changes: Any, arguments: Any) -> None:
-    assert ops.rms_norm(norm(**changes), torch.randn(3, 64), *arguments) == "native"
+    assert ops.rms_norm(norm(**changes), torch.randn(3, 64), *arguments) is NotImplemented
+
+
+def test_what_is_not_served_runs_as_it_would_have_without() -> None:
+    ops.register("another_test")
+    op = norm(variance_size_override=32, forward_native=lambda *_, **__: "native")
+    assert op.resolve("another_test")(torch.randn(3, 64), None) == "native"
+    vars(op)["variance_size_override"] = None
+    assert isinstance(op.resolve("another_test")(torch.randn(3, 64), None), torch.Tensor)
 
 
 def test_silu_and_rotary() -> None:

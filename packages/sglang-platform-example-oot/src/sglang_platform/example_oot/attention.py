@@ -5,6 +5,7 @@ A vendor changes: the two kernel calls, and the metadata its kernels need per st
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import torch
@@ -131,7 +132,7 @@ class ExampleOOTAttentionBackend(AttentionBackend):
         return pool.get_key_buffer(layer.layer_id), pool.get_value_buffer(layer.layer_id)
 
     def _holds_latents(self) -> bool:
-        return hasattr(self.token_to_kv_pool, "kv_lora_rank")
+        return self._latent_rows() is not None
 
     def _rows_of_batch(self, forward_batch: Any) -> tuple[torch.Tensor, ...]:
         """Token table, rows, lengths, prefixes and new tokens under which the batch's own rows are the cache."""
@@ -155,7 +156,7 @@ def _scale(cache: torch.Tensor, layer: Any, name: str) -> float:
     if scale is None:
         return 1.0
     # The host keeps the number beside the tensor: reading the tensor would wait for the device.
-    return float(getattr(layer, f"{name}_float", None) or scale)
+    return float(getattr(layer, f"{name}_float") or scale)
 
 
 def _rescaled(out: torch.Tensor, value_cache: torch.Tensor, layer: Any) -> torch.Tensor:
@@ -171,4 +172,4 @@ def _window(layer: Any) -> int:
 
 def _is_causal(layer: Any) -> bool:
     # The host's encoder-only layers carry AttentionType.ENCODER_ONLY, whose value is "encoder_only".
-    return getattr(layer.attn_type, "value", None) != "encoder_only"
+    return not isinstance(layer.attn_type, Enum) or layer.attn_type.value != "encoder_only"

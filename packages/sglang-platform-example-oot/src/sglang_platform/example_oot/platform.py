@@ -33,6 +33,9 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
     supported_quantization = ["w8a8_int8"]
     supported_kv_dtypes = ("float32", "bfloat16", "float16", "float8_e4m3fn")
     supported_page_sizes = (1, 16, 32, 64, 128)
+    conformance_profiles = (
+        "core", "moe", "mla", "long-context", "structured", "lora", "speculative", "parallel", "diffusion",
+    )  # fmt: skip
     supported_kv_kinds = ("mha", "mla", "dsa")
     attention_features = (
         "mha",

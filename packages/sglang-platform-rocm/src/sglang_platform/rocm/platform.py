@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from sglang_platform.core import MMPlatform
 from sglang_platform.core.contract.capabilities import PlatformCapabilities
-from sglang_platform.core.portable.parts import HostAlways, HostIfImportable, Own, Rule
+from sglang_platform.core.portable.parts import HostAlways, HostIfImportable, Own, OwnPools, Rule
 from sglang_platform.core.portable.torch.platform import TorchSRTPlatform
 from sglang_platform.rocm import probe
 from sglang_platform.rocm.device import RocmDeviceMixin
@@ -27,13 +27,23 @@ floats."""
 
 ATTENTION_BACKEND = "sglang_platform_rocm"
 
+EIGHT_BIT = ("float8_e4m3fnuz", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e5m2")
+"""What a KV cache stores in 8 bits."""
+
 RULES: dict[str, Rule] = {
-    "attention": HostIfImportable(("aiter",)),
-    "kv_pool": Own(
-        "one launch where the host takes several: fp8 with scales, moves in all layers", beside_host=True
+    "attention": HostAlways(
+        "the host chooses by model, and its rules for page sizes, graphs, drafts and windows know its backends by name"
     ),
-    "allocator": Own("one launch per step as in the host, and the free list never waits for the device"),
-    "ops": HostIfImportable(("aiter", "sgl_kernel")),
+    "kv_pool": OwnPools(
+        kinds=("mha", "mla"),
+        dtypes=EIGHT_BIT,
+        reason="one launch for scale, cast and store, where the host takes three to five",
+        otherwise="the host stores what needs no cast in one launch too, and its sparse pools belong to its kernels",
+    ),
+    "allocator": Own(
+        "one launch per step as in the host; a free writes what is freed, where the host copies the whole free list"
+    ),
+    "ops": HostIfImportable(("aiter",), switch="SGLANG_USE_AITER"),
     "graph_runner": HostAlways(
         "the host's runner also captures speculative decoding, adapters and data parallelism"
     ),
@@ -45,15 +55,7 @@ RULES: dict[str, Rule] = {
 class RocmSRTPlatform(TorchSRTPlatform, RocmDeviceMixin):
     """The LLM runtime on AMD GPUs."""
 
-    supported_kv_dtypes = (
-        "bfloat16",
-        "float16",
-        "float32",
-        "float8_e4m3fnuz",
-        "float8_e4m3fn",
-        "float8_e5m2fnuz",
-        "float8_e5m2",
-    )
+    supported_kv_dtypes = ("bfloat16", "float16", "float32", *EIGHT_BIT)
     supported_page_sizes = (1, 16, 32, 64)
     supported_kv_kinds = ("mha", "mla", "dsa")
     attention_features = frozenset(

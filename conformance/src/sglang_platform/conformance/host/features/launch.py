@@ -15,7 +15,7 @@ class RefusedBeforeLaunch(NotRun):
     """The launch was refused in words, before a worker ran: no failure, and no service."""
 
     def __init__(self, words: str) -> None:
-        super().__init__(f"refused before launch: {words}")
+        super().__init__(f"refused before launch: {words}", cause="refused")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.conformance.check import NotRun, expect
+from sglang_platform.conformance.check import NotApplicable, expect
 from sglang_platform.conformance.host import reference
 from sglang_platform.conformance.host.adapters import make_adapter, merge_adapter
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
@@ -88,7 +88,7 @@ def lora_graphs(run: Running) -> None:
     run.ask(reference.prompts([9]), _NEW_TOKENS)
     before = run.engine.counters()["graph.replays"]
     if not before:
-        raise NotRun("the platform has no decode graphs of core's GraphRunner")
+        raise NotApplicable("the platform has no decode graphs of core's GraphRunner")
     _adapters_serve(run)
     replays = run.engine.counters()["graph.replays"] - before
     steps = len(_BATCHES) * (_NEW_TOKENS - 1)

@@ -13,6 +13,7 @@ _GROUP = "Several devices"
 _LENGTHS = (1, 17, 64, 300)
 _NEW_TOKENS = 16
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
+_FOUR_DEVICES = {**_ENVIRONMENT, "SGLANG_EXAMPLE_OOT_DEVICES": "4"}  # the example has as many as it is told
 _FIX = (
     "the process group behind get_torch_distributed_backend_str() must carry send and recv; with graphs, "
     "derive the runner from core's GraphRunner, which keeps what an earlier stage hands over in static inputs"
@@ -54,7 +55,7 @@ def pipeline_parallel_eager(run: Running) -> None:
 @feature(
     group=_GROUP,
     title="pipeline parallel 2 x tensor parallel 2",
-    launch=EngineLaunch("pipeline-tensor", {"pp_size": 2, "tp_size": 2}, environment=_ENVIRONMENT),
+    launch=EngineLaunch("pipeline-tensor", {"pp_size": 2, "tp_size": 2}, environment=_FOUR_DEVICES),
     fix=_FIX,
 )
 def pipeline_and_tensor_parallel(run: Running) -> None:

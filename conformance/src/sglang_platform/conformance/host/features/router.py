@@ -75,7 +75,8 @@ def _python_of_the_router() -> str:
     if importlib.util.find_spec("sglang_router") is not None:
         return sys.executable
     raise NotRun(
-        f"sglang-router is not installed here; it may be in any environment, whose Python {PYTHON_VARIABLE} names"
+        f"sglang-router is not installed here; it may be in any environment, whose Python {PYTHON_VARIABLE} names",
+        cause="extra",
     )
 
 

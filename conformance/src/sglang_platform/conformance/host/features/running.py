@@ -19,6 +19,12 @@ from sglang_platform.conformance.subject import Subject
 __all__ = ["Running", "running", "start", "words_of_refusal"]
 
 _COMMON: dict[str, Any] = {"page_size": 16, "max_total_tokens": 8192, "chunked_prefill_size": 256}
+_LAUNCH_REFUSED = re.compile(
+    r"^([^\n]+)\n(?:  plugin: [^\n]+\n)?  why: +([^\n]+(?:\n {10}[^\n]+)*)\n  fix: [^\n]+(?:\n {10}[^\n]+)*\Z",
+    re.M,
+)
+"""What `core.errors.LaunchRefused` prints as the last words of a process."""
+
 _REFUSALS = ("LaunchRefused", "ValueError", "AssertionError", "NotImplementedError", "RuntimeError")
 
 
@@ -138,11 +144,17 @@ def start(
 def words_of_refusal(output: str) -> str | None:
     """The refusal in an engine's last lines; None where it died of something else.
 
-    A refusal is the last exception of the launcher, raised before it started a worker.
+    A refusal is what the launcher ended with before it started a worker: an exception with words, or core's
+    LaunchRefused, which ends the process without a traceback. In a worker it is raised by that name.
     """
     if re.search(r"(TP|DP|PP|EP)\d|Scheduler hit an exception|Received sigquit|scheduler died", output):
         found = re.findall(r"LaunchRefused: (.+)", output)
         return found[-1] if found else None
+    said = "\n".join(line for line in output.splitlines() if "kill_process_tree called" not in line).rstrip()
+    refused = _LAUNCH_REFUSED.search(said)
+    if refused is not None:
+        what, why = refused.groups()
+        return f"{what}: {' '.join(why.split())}"
     last = [line for line in output.splitlines() if re.match(rf"(\w+\.)*({'|'.join(_REFUSALS)}): ", line)]
     return last[-1].partition(": ")[2] if last else None
 

@@ -6,11 +6,10 @@ defaults serve whatever a backend leaves out.
 
 from __future__ import annotations
 
-import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sglang_platform.core.attention.speculative import (
     DraftPlace,
@@ -24,7 +23,14 @@ from sglang_platform.core.attention.speculative import (
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["AttentionBackend"]
+__all__ = ["AttentionBackend", "LatentRows"]
+
+
+class LatentRows(NamedTuple):
+    """A pool of latent rows (MLA). packed: in the 8-bit format of sparse attention, with scales between the values."""
+
+    pool: Any
+    packed: bool
 
 
 class AttentionBackend:
@@ -51,13 +57,28 @@ class AttentionBackend:
     drafts: DraftPlace | None = None
     """Of the backend of one step of a draft model. Set by who builds it."""
 
+    # What the pool is, which a host's adapter answers of the host's classes.
+
+    def _window_layers(self) -> Mapping[int, tuple[int, bool]] | None:
+        """Of each layer its place, and whether it keeps a window's tokens in a smaller pool of its own; None where no
+        layer does."""
+        return None
+
+    def _latent_rows(self) -> LatentRows | None:
+        """The pool of latent rows, None where keys and values are kept per head."""
+        # Imported here: it imports torch, which this module leaves to those that compute.
+        from sglang_platform.core.memory.mla import MLATokenToKVPool
+
+        pool = self.token_to_kv_pool
+        return LatentRows(pool, pool.dsa_kv_cache_store_fp8) if isinstance(pool, MLATokenToKVPool) else None
+
     def slot_map(self, layer: Any, forward_batch: Any) -> torch.Tensor | None:
         """Where a layer's tokens lie in its buffers, by their slot in `req_to_token`, int64 [slots]; None: there.
 
         The host's pool for models with layers of a sliding window (`SWAKVPool`) keeps these layers' tokens in a smaller
         pool of its own. A backend that reads such layers must look slots up here.
         """
-        layers = getattr(self.token_to_kv_pool, "layers_mapping", None)
+        layers = self._window_layers()
         if layers is None or not layers[layer.layer_id][1]:
             return None
         slot_map: torch.Tensor = self.token_to_kv_pool.full_to_swa_index_mapping
@@ -74,13 +95,11 @@ class AttentionBackend:
         return self._window_slots[1]
 
     def write_location(self, layer: Any, forward_batch: Any) -> Any:
-        """What the pool's `set_kv_buffer` takes as the place of the step's new tokens in `layer`'s buffers."""
-        slots = forward_batch.out_cache_loc
-        slot_map = self.slot_map(layer, forward_batch)
-        pools = sys.modules.get("sglang.srt.mem_cache.memory_pool")
-        if slot_map is None or not hasattr(pools, "KVWriteLoc"):
-            return slots  # before 0.5.23's, pools translate themselves
-        return pools.KVWriteLoc(slots, slot_map[slots])  # type: ignore[union-attr]
+        """What the pool's `set_kv_buffer` takes as the place of the step's new tokens in `layer`'s buffers.
+
+        Their slots; a host may want those of a window's pool beside them.
+        """
+        return forward_batch.out_cache_loc
 
     def init_forward_metadata(self, forward_batch: Any) -> None:
         """Prepare what all layers of an eager step share. Default: the two graph-aware halves, in order."""

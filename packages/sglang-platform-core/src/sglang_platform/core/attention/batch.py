@@ -55,8 +55,14 @@ class AttentionLayer:
     logit_cap: float = 0.0
     k_scale: torch.Tensor | None = None
     v_scale: torch.Tensor | None = None
+    k_scale_float: float | None = None
+    v_scale_float: float | None = None
     is_cross_attention: bool = False
     attn_type: Any = None
+    use_irope: bool = False
+    pos_encoding_mode: str = "NONE"
+    logit_capping_method: str = "tanh"
+    xai_temperature_len: int = -1
 
     @property
     def head_dim(self) -> int:
@@ -84,11 +90,13 @@ class ForwardBatch:
     seq_lens_cpu: torch.Tensor | None = None
     seq_lens_sum: int = 0
     positions: torch.Tensor | None = None
+    mrope_positions: torch.Tensor | None = None
     input_ids: torch.Tensor | None = None
     extend_prefix_lens: torch.Tensor | None = None
     extend_seq_lens: torch.Tensor | None = None
     extend_prefix_lens_cpu: list[int] | None = None
     extend_seq_lens_cpu: list[int] | None = None
     encoder_lens: torch.Tensor | None = None
+    mha_return_lse: bool | None = None
     spec_info: Any = None
     extra: dict[str, Any] = field(default_factory=dict)

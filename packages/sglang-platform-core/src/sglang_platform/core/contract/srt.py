@@ -61,6 +61,9 @@ class SRTPlatform(DeviceMixin):
     """Where the kernels are declared, one `"pkg.mod:NAME"` per kernel family. Locations, so that declaring
     imports nothing; the suite loads them to run and compile the kernels on a machine without the device."""
 
+    conformance_profiles: Collection[str] = ("core",)
+    """What it claims to be conformant to: names of profiles of the conformance suite, by which its verdict is given."""
+
     # Lifecycle
 
     def apply_server_args_defaults(self, server_args: Any) -> None:

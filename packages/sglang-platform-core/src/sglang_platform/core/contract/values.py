@@ -95,6 +95,7 @@ _RULES: dict[str, Callable[[Any], str | None]] = {
     "_enum": _identity,
     "attention_features": _each(_word_of(lambda: FEATURES), '{"gqa", "sliding_window"}'),
     "capabilities": _capabilities,
+    "conformance_profiles": _each(_text, '("core", "mla")'),
     "device_name": _text,
     "device_type": _device_type,
     "extra_public_names": _each(_text, 'frozenset({"get_cluster_info"})'),

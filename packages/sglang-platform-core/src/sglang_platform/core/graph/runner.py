@@ -81,9 +81,8 @@ class DecodeInputs:
         self.seq_lens[:n].copy_(forward_batch.seq_lens)
         self.out_cache_loc[:t].copy_(forward_batch.out_cache_loc)
         self.positions[:t].copy_(forward_batch.positions)
-        mrope = getattr(forward_batch, "mrope_positions", None)
-        if mrope is not None:
-            self.mrope_positions[:, :t].copy_(mrope)
+        if forward_batch.mrope_positions is not None:
+            self.mrope_positions[:, :t].copy_(forward_batch.mrope_positions)
         mask = None if self.tree is None else tree_mask(forward_batch)
         if self.tree is not None and mask is not None:
             self.tree[:n].copy_(mask)
@@ -220,7 +219,7 @@ class GraphRunner:
     def clear_states(self) -> None:
         """Zero what recurrent layers keep for all requests, as it is before the first: each run of such a model
         changes it. Nothing where the model has none."""
-        pool = getattr(self.model_runner.req_to_token_pool, "mamba_pool", None)
+        pool = self._state_pool()
         if pool is not None:
             for state in (*pool.mamba_cache.conv, pool.mamba_cache.temporal):
                 state.zero_()
@@ -232,6 +231,10 @@ class GraphRunner:
         self.model_runner.attn_backend.init_forward_metadata_out_graph(forward_batch, in_capture=in_capture)
 
     # What follows is the seam to the host: the adapter replaces it by the host's own objects.
+
+    def _state_pool(self) -> Any:
+        """The pool of what recurrent layers keep, None for a model without."""
+        return None
 
     def _batch_sizes(self) -> list[int]:
         """The buckets to capture."""

@@ -35,6 +35,10 @@ class KVCache:
         *FP8_DTYPES,
     )
 
+    # What only some of the host's pools are: quantised beyond 8-bit floats, and addressed by physical slots.
+    is_quantized_kv_cache: bool = False
+    requires_physical_write_loc: bool = False
+
     # Set by the host when it loads the cache layer by layer: a reader waits until its layer has arrived.
     layer_transfer_counter: Any = None
 

@@ -34,6 +34,10 @@ class MLATokenToKVPool(KVCache):
     """
 
     kv_buffer: list[torch.Tensor]
+    # Slots that one row stands for where the host shares a context among ranks.
+    _write_loc_dcp_span: int = 1
+    dsa_kv_cache_store_fp8: bool = False
+    """Whether rows are in the packed 8-bit format of sparse attention."""
 
     def __init__(
         self,

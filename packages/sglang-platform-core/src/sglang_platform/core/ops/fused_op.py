@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from sglang_platform.core.discovery.current import current_platform
 
-__all__ = ["FusedOp", "FusedOpEntry", "MoEExperts", "RMSNorm", "RotaryEmbedding", "SiluAndMul"]
+__all__ = ["FusedOp", "FusedOpEntry", "MoEExperts", "RMSNorm", "RotaryEmbedding", "SiluAndMul", "or_else"]
 
 Forward = Callable[..., Any]
 
@@ -40,7 +40,8 @@ class FusedOp:
     def register_oot_forward(op_cls: type[FusedOp], fn: Forward, platform_key: str) -> None:
         """Serve `op_cls` by `fn(op, *args)` on platforms whose `get_dispatch_key_name()` is `platform_key`.
 
-        `fn` receives the op itself first (its weights and constants); in the host that is the host's op object.
+        `fn` receives the op itself first (its weights and constants); in the host that is the host's op object. For a
+        call that it does not serve it answers NotImplemented: then the forward runs that would have without it.
         Registering another function for the same pair replaces the first. Raises TypeError if `op_cls` is no FusedOp.
         """
         if not (isinstance(op_cls, type) and issubclass(op_cls, FusedOp)):
@@ -63,19 +64,37 @@ class FusedOp:
     def resolve(self, platform_key: str) -> Forward:
         """The callable that serves this op under `platform_key`."""
         entry = FusedOp._registry.get((type(self), platform_key))
-        if entry is not None:
-            return entry.forward.__get__(self)  # type: ignore[no-any-return]
-        return getattr(self, f"forward_{platform_key}", self.forward_native)
+        own = getattr(self, f"forward_{platform_key}", self.forward_native)
+        return own if entry is None else or_else(entry.forward.__get__(self), own)
+
+
+def or_else(forward: Forward, otherwise: Forward) -> Forward:
+    """`forward`, and `otherwise` for the calls to which it answers NotImplemented."""
+
+    def served(*args: Any, **kwargs: Any) -> Any:
+        answer = forward(*args, **kwargs)
+        return otherwise(*args, **kwargs) if answer is NotImplemented else answer
+
+    return served
 
 
 class RMSNorm(FusedOp):
     """Root-mean-square normalisation (Zhang and Sennrich, 2019), optionally after adding a residual.
 
     `fn(op, x, residual=None, post_residual_addition=None, ...)`: x [.., H]; returns the normalised x, with a residual
-    the pair (normalised, new residual). `op` has `weight` [H] and `variance_epsilon`.
+    the pair (normalised, new residual). `op` has `weight` [H], `variance_epsilon`, and the variants below.
     """
 
     op = "layernorm.rms_norm"
+
+    variance_size_override: int | None = None
+    """Columns of which the variance is taken; None: all."""
+    override_orig_dtype: Any = None
+    """The type of the result; None: the type of x."""
+    fp32_residual: bool = False
+    """Whether the residual is kept in float32."""
+    cast_x_before_out_mul: bool = False
+    """Whether x is rounded to its type before it is multiplied by the weight."""
 
 
 class SiluAndMul(FusedOp):
@@ -97,8 +116,7 @@ class MoEExperts(FusedOp):
     """The experts of an unquantised mixture-of-experts layer.
 
     `fn(op, layer, hidden_states, topk_weights, topk_ids, config)`: hidden_states [T, H], topk_* [T, K], `layer` with
-    `w13_weight` [E, 2 I, H] and `w2_weight` [E, H, I] -> [T, H]. A function may return NotImplemented for a
-    configuration that it does not serve; the native forward then runs.
+    `w13_weight` [E, 2 I, H] and `w2_weight` [E, H, I] -> [T, H].
     """
 
     op = "moe.experts"

@@ -1,4 +1,4 @@
-"""Whose parts serve in a host: the platform's own, or the host's where it has faster ones for this device.
+"""Whose parts serve in a host: the platform's own, or the host's where those are as good or serve more.
 
 `SGLANG_PLATFORM_PARTS` overrides the rule: `own`, `host` or `auto` for all parts, `part=own` for one, separated by
 commas, the later entry winning: `SGLANG_PLATFORM_PARTS=own,graph_runner=host`. Outside a host every part is the
@@ -15,10 +15,20 @@ from importlib.util import find_spec
 from typing import Final
 
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.host import active_host
+from sglang_platform.core.host import PoolAsked, active_host
 from sglang_platform.core.spelling import nearest
 
-__all__ = ["PARTS", "PARTS_VARIABLE", "Choice", "HostAlways", "HostIfImportable", "Own", "PartsRule", "Rule"]
+__all__ = [
+    "PARTS",
+    "PARTS_VARIABLE",
+    "Choice",
+    "HostAlways",
+    "HostIfImportable",
+    "Own",
+    "OwnPools",
+    "PartsRule",
+    "Rule",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -39,13 +49,30 @@ class Choice:
 
 @dataclass(frozen=True)
 class Own:
-    """The platform's own part, in a host too; with `beside_host` only for what the host does worse."""
+    """The platform's own part, in a host too."""
 
     reason: str
-    beside_host: bool = False
 
     def choose(self) -> Choice:
-        return Choice(True, self.reason, self.beside_host)
+        return Choice(True, self.reason)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnPools:
+    """The platform's own KV pools of these `kinds` that store one of `dtypes`, and there only what the host does worse;
+    the host's for all others."""
+
+    kinds: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    reason: str
+    otherwise: str
+
+    def choose(self, kind: str, asked: PoolAsked | None) -> Choice:
+        if asked is None or kind not in self.kinds or asked.dtype not in self.dtypes:
+            return Choice(False, self.otherwise)
+        if asked.only_the_hosts:
+            return Choice(False, asked.only_the_hosts)
+        return Choice(True, self.reason, beside_host=True)
 
 
 @dataclass(frozen=True)
@@ -60,18 +87,24 @@ class HostAlways:
 
 @dataclass(frozen=True)
 class HostIfImportable:
-    """The host's part where one of the libraries that make it fast is installed. Nothing is imported to find out."""
+    """The host's part where one of the libraries that make it fast is installed. Nothing is imported to find out.
+
+    switch: the environment variable without which the host leaves them alone, empty for none.
+    """
 
     libraries: tuple[str, ...]
+    switch: str = ""
 
     def choose(self) -> Choice:
+        if self.switch and os.environ.get(self.switch, "").lower() not in ("1", "true"):
+            return Choice(True, f"{self.switch} does not ask for {' or '.join(self.libraries)}")
         found = next((name for name in self.libraries if find_spec(name) is not None), None)
         if found is None:
             return Choice(True, f"none of {', '.join(self.libraries)} is installed")
         return Choice(False, f"{found} is installed, and the host's part runs on it")
 
 
-Rule = Own | HostAlways | HostIfImportable
+Rule = Own | OwnPools | HostAlways | HostIfImportable
 
 
 class PartsRule:
@@ -84,19 +117,31 @@ class PartsRule:
         self._rules = dict(rules)
         self._said: dict[str, Choice] = {}
 
-    def choose(self, part: str) -> Choice:
-        """Who serves `part` in this process. Raises PlatformError where the variable cannot be read."""
-        who = _asked(part)
-        if active_host() is None:
+    def choose(self, part: str, kind: str = "") -> Choice:
+        """Who serves `part` in this process, of a KV pool the one of `kind`.
+
+        Raises PlatformError where the variable cannot be read, and where it asks for a pool that the host cannot use.
+        """
+        who, host = _asked(part), active_host()
+        asked = None if host is None else host.pool_asked
+        if host is None:
             choice = Choice(True, "there is no host whose part could serve")
         elif who == "auto":
-            choice = self._rules[part].choose()
+            rule = self._rules[part]
+            choice = rule.choose(kind, asked) if isinstance(rule, OwnPools) else rule.choose()
         else:
             choice = Choice(who == "own", f"{PARTS_VARIABLE} asks for it")
-        if self._said.get(part) != choice:
-            self._said[part] = choice
+        if who == "own" and asked is not None and asked.only_the_hosts:
+            raise PlatformError(
+                f"{PARTS_VARIABLE} asks for the own KV pool of {self._platform!r}, which this launch cannot use",
+                why=asked.only_the_hosts,
+                fix=f"leave {part} out of {PARTS_VARIABLE}, or add {part}=auto",
+            )
+        name = f"{part} ({kind})" if kind else part
+        if self._said.get(name) != choice:
+            self._said[name] = choice
             server = "its own" if choice.own else "the host's"
-            _log.info("%s: %s is %s: %s", self._platform, part, server, choice.reason)
+            _log.info("%s: %s is %s: %s", self._platform, name, server, choice.reason)
         return choice
 
     def own(self, part: str) -> bool:

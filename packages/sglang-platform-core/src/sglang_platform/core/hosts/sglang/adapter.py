@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sglang_platform.core.errors import PluginOrigin
-from sglang_platform.core.host import HostRuntime
+from sglang_platform.core.host import HostRuntime, PoolAsked
 from sglang_platform.core.hosts.sglang.checked import load
 
 __all__ = ["RuntimeAdapter"]
@@ -26,6 +26,7 @@ class RuntimeAdapter:
         rebase_platform: Callable[[type, PluginOrigin], type],
     ) -> None:
         self.name = name
+        self.pool_asked: PoolAsked | None = None
         self._runtime = runtime
         self._platform_base = platform_base
         self._rebase_platform = rebase_platform

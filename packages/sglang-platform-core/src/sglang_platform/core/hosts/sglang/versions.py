@@ -113,6 +113,9 @@ class HostFacts:
     describes_buffers: bool = fact(True, before={"0.5.16": False})
     """Whether an MHA pool's buffers are described by `_build_kv_buffer_descs()`; before, by tensors beside them."""
 
+    write_location: str | None = fact(f"{_POOLS}.memory_pool:KVWriteLoc", before={"0.5.14": None})
+    """What a pool takes for slots that lie elsewhere in the pool of a window; None: it looks them up itself."""
+
     dsa_fp8_flag: str = fact("dsa_kv_cache_store_fp8", before={"0.5.13": "nsa_kv_cache_store_fp8"})
     """The attribute of an MLA pool that says whether its rows are packed for DSA."""
 

@@ -64,7 +64,7 @@ class TorchSRTPlatform(SRTPlatform):
     def get_kv_pool_cls(self, *, kind: KVPoolKind) -> type | None:
         """The backend's pool of the kind, or None where the host's own is to serve."""
         kind = kv_pool_kind(kind)
-        choice = self._parts.choose("kv_pool")
+        choice = self._parts.choose("kv_pool", kind)
         if not choice.own:
             return None
         pools: dict[str, type] = self._own("kv_pools_beside_host" if choice.beside_host else "kv_pools")

@@ -19,7 +19,7 @@ from sglang_platform.core.counters import counter
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.rows import FP8_DTYPES
 from sglang_platform.core.portable.triton.attention_kernels import AttentionKernels
-from sglang_platform.core.portable.triton.attention_layer import is_causal, joined, kv_scale
+from sglang_platform.core.portable.triton.attention_layer import is_causal, joined, kv_scale, unserved
 from sglang_platform.core.portable.triton.attention_shapes import one_element
 from sglang_platform.core.portable.triton.attention_step import TritonAttentionStep
 from sglang_platform.core.portable.triton.top_slots import top_slots
@@ -39,15 +39,14 @@ class TritonAttentionBackend(AttentionBackend):
 
     def __init__(self, model_runner: Any) -> None:
         super().__init__(model_runner)
-        pool = self.token_to_kv_pool
-        if getattr(pool, "full_to_swa_index_mapping", None) is not None:
+        if self._window_layers() is not None:
             raise PlatformError(
                 f"{type(self).__name__} cannot read the cache of this model",
                 why="its sliding-window layers have a pool of their own, whose slots the request table does not name",
                 fix="start with --disable-hybrid-swa-memory, or choose another --attention-backend",
             )
-        self._packed = pool.dtype if getattr(pool, "dsa_kv_cache_store_fp8", False) else None
-        self._latent = hasattr(pool, "kv_lora_rank")
+        self._latent = self._latent_rows()
+        self._packed = self._latent.pool.dtype if self._latent is not None and self._latent.packed else None
         self._step = TritonAttentionStep()
         # Made here, where nothing is being captured: a tensor made during capture belongs to that graph.
         one_element(torch.empty(0, device=self.device), torch.empty(0), None)
@@ -77,7 +76,7 @@ class TritonAttentionBackend(AttentionBackend):
         topk_indices: torch.Tensor | None = None,
         **unknown: Any,
     ) -> torch.Tensor:
-        self._refuse(unknown)
+        self._refuse(unknown, layer, forward_batch)
         query = joined(q, q_rope, layer.tp_q_head_num, layer.qk_head_dim)
         self._store(k, k_rope, v, layer, forward_batch, save_kv_cache)
         if topk_indices is not None:
@@ -114,7 +113,7 @@ class TritonAttentionBackend(AttentionBackend):
         topk_indices: torch.Tensor | None = None,
         **unknown: Any,
     ) -> torch.Tensor:
-        self._refuse(unknown)
+        self._refuse(unknown, layer, forward_batch)
         query = joined(q, q_rope, layer.tp_q_head_num, layer.qk_head_dim)
         self._store(k, k_rope, v, layer, forward_batch, save_kv_cache)
         if topk_indices is not None:
@@ -206,27 +205,32 @@ class TritonAttentionBackend(AttentionBackend):
 
     # Parts of a pass
 
-    def _refuse(self, unknown: Mapping[str, Any]) -> None:
+    def _refuse(self, unknown: Mapping[str, Any], layer: Any, forward_batch: Any) -> None:
         """What a model asks for beyond the arguments named in `forward_decode` changes its numbers: never left out."""
         asked = [name for name, value in unknown.items() if value is not None and value is not False]
+        asked += unserved(layer)
+        if forward_batch.mha_return_lse:
+            asked.append("mha_return_lse")
         if asked:
             raise PlatformError(
-                f"{type(self).__name__} does not know what {', '.join(asked)} of this model's attention means",
+                f"{type(self).__name__} does not serve what this model asks of attention: {', '.join(asked)}",
                 why="its numbers would be others without",
-                fix="choose another --attention-backend",
+                fix="leave out --attention-backend, or choose another",
             )
 
     def _beside(self, layer: Any) -> bool:
         """Whether a layer's keys are of another form than the latent rows of the cache."""
-        pool = self.token_to_kv_pool
-        return self._latent and layer.qk_head_dim != pool.kv_lora_rank + pool.qk_rope_head_dim
+        if self._latent is None:
+            return False
+        pool = self._latent.pool
+        return bool(layer.qk_head_dim != pool.kv_lora_rank + pool.qk_rope_head_dim)
 
     def _reads_new(self, k: torch.Tensor | None, keys: torch.Tensor, layer: Any, stored: bool) -> bool:
         """Whether the new tokens' keys are read from `k` rather than from the cache.
 
         From an 8-bit cache they are read as stored, so that a prompt gives the same however it is cut in chunks.
         """
-        if k is None or (self._latent and not self._beside(layer)):
+        if k is None or (self._latent is not None and not self._beside(layer)):
             return False
         return not stored or self._beside(layer) or keys.dtype == k.dtype
 
@@ -237,10 +241,17 @@ class TritonAttentionBackend(AttentionBackend):
         if self._packed is not None:
             raw = pool.kv_buffer[layer.layer_id - pool.start_layer].view(torch.uint8)
             return raw, raw[..., : layer.v_head_dim]
-        if self._latent:
-            keys = pool.get_key_buffer(layer.layer_id)
+        keys = pool.get_key_buffer(layer.layer_id)
+        if keys.dim() != 3:
+            raise PlatformError(
+                f"{type(self).__name__} cannot read a KV cache whose layers have the shape {tuple(keys.shape)}",
+                why="its kernels read rows [slots, heads, head_dim]; the host has laid this pool out in another way",
+                fix="leave out what asks for the layout (SGLANG_USE_HND_KVCACHE, SGLANG_AITER_KV_CACHE_LAYOUT), or "
+                "choose another --attention-backend",
+            )
+        if self._latent is not None:
             return keys, keys[..., : layer.v_head_dim]
-        return pool.get_key_buffer(layer.layer_id), pool.get_value_buffer(layer.layer_id)
+        return keys, pool.get_value_buffer(layer.layer_id)
 
     def _options(self, layer: Any, sinks: torch.Tensor | None) -> dict[str, Any]:
         window = layer.sliding_window_size
@@ -254,7 +265,7 @@ class TritonAttentionBackend(AttentionBackend):
             "sinks": sinks,
             "k_scale": kv_scale(layer.k_scale) if scaled else None,
             # The latent part of a key is its value, and has its scale.
-            "v_scale": (kv_scale(layer.k_scale if self._latent else layer.v_scale)) if scaled else None,
+            "v_scale": kv_scale(layer.v_scale if self._latent is None else layer.k_scale) if scaled else None,
         }
 
     def _store(
@@ -266,14 +277,10 @@ class TritonAttentionBackend(AttentionBackend):
         forward_batch: Any,
         save_kv_cache: bool,
     ) -> None:
-        if layer.is_cross_attention:
-            raise NotImplementedError(
-                f"{type(self).__name__} serves self-attention only, not cross-attention"
-            )
         if not save_kv_cache or k is None or v is None:
             return
         pool, loc = self.token_to_kv_pool, forward_batch.out_cache_loc
-        if self._latent:
+        if self._latent is not None:
             rows = joined(k, k_rope, 1, layer.qk_head_dim)
             if pool.dtype in FP8_DTYPES and layer.k_scale is not None and self._packed is None:
                 rows = rows / layer.k_scale

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import torch
 
 from sglang_platform.core.errors import PlatformError
 
-__all__ = ["is_causal", "joined", "kv_scale"]
+__all__ = ["is_causal", "joined", "kv_scale", "unserved"]
 
 
 def joined(x: torch.Tensor, rope: torch.Tensor | None, heads: int, dim: int) -> torch.Tensor:
@@ -29,6 +30,20 @@ def kv_scale(scale: Any) -> torch.Tensor | None:
     )
 
 
+def unserved(layer: Any) -> list[str]:
+    """The constants of a layer that the kernels do not compute, by the names of SGLang's `RadixAttention`."""
+    asked = {
+        "is_cross_attention": layer.is_cross_attention,
+        "use_irope (attention in chunks)": layer.use_irope,
+        f"pos_encoding_mode={layer.pos_encoding_mode}": layer.pos_encoding_mode != "NONE",
+        f"xai_temperature_len={layer.xai_temperature_len}": layer.xai_temperature_len > 0,
+        f"logit_capping_method={layer.logit_capping_method}": bool(layer.logit_cap)
+        and layer.logit_capping_method != "tanh",
+    }
+    return [name for name, value in asked.items() if value]
+
+
 def is_causal(layer: Any) -> bool:
     # The host's AttentionType: "encoder_only" and "decoder_bidirectional" see all tokens of their request.
-    return getattr(layer.attn_type, "value", layer.attn_type) not in ("encoder_only", "decoder_bidirectional")
+    kind = layer.attn_type.value if isinstance(layer.attn_type, Enum) else layer.attn_type
+    return kind not in ("encoder_only", "decoder_bidirectional")

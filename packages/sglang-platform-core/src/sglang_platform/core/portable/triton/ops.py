@@ -1,7 +1,7 @@
 """Core's fused ops served by the Triton kernels, to be registered under a dispatch key.
 
-Each takes the op itself first, core's or the host's. Tensors on the CPU are served by the op's own native forward, and
-so is every variant that the kernels do not know.
+Each takes the op itself first, core's or the host's. For tensors on the CPU, and for every variant that the kernels do
+not know, the answer is NotImplemented: then the forward runs that would have without ours.
 """
 
 from __future__ import annotations
@@ -50,17 +50,18 @@ def rms_norm(
     known = (
         launches(x)
         and x.numel() > 0
-        and getattr(op, "variance_size_override", None) is None
-        and getattr(op, "override_orig_dtype", None) is None
-        and not getattr(op, "fp32_residual", False)
+        and op.variance_size_override is None
+        and op.override_orig_dtype is None
+        and not op.fp32_residual
         and post_residual_addition is None
+        and quant_linear is None
         and (residual is None or (x.is_contiguous() and residual.is_contiguous()))
     )
     if not known:
-        return op.forward_native(x, residual, post_residual_addition)
+        return NotImplemented
     _calls.add()
     launch = shapes_of(x.device).reduce
-    round_first = bool(getattr(op, "cast_x_before_out_mul", False))
+    round_first = bool(op.cast_x_before_out_mul)
     if residual is None:
         return norm.rms_norm(x, op.weight, op.variance_epsilon, round_first=round_first, launch=launch)
     rows, kept = x.view(-1, x.shape[-1]), residual.view(-1, x.shape[-1])
@@ -70,10 +71,10 @@ def rms_norm(
     return x, residual
 
 
-def silu_and_mul(op: Any, x: torch.Tensor, *, shapes_of: ShapesOf = portable_shapes) -> torch.Tensor:
+def silu_and_mul(op: Any, x: torch.Tensor, *, shapes_of: ShapesOf = portable_shapes) -> Any:
     """`SiluAndMul`."""
     if not launches(x):
-        return op.forward_native(x)
+        return NotImplemented
     _calls.add()
     return activation.silu_and_mul(x, launch=shapes_of(x.device).elementwise)
 
@@ -87,7 +88,7 @@ def rotary_embedding(
     fused_set_kv_buffer_arg: Any = None,
     *,
     shapes_of: ShapesOf = portable_shapes,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> Any:
     """`RotaryEmbedding`, in place on query [T, Hq * D] and key [T, Hk * D]."""
     known = (
         launches(query)
@@ -96,7 +97,7 @@ def rotary_embedding(
         and query.stride(-1) == key.stride(-1) == 1
     )
     if not known:
-        return op.forward_native(positions, query, key, offsets, fused_set_kv_buffer_arg)  # type: ignore[no-any-return]
+        return NotImplemented
     _calls.add()
     positions = positions.flatten() if offsets is None else (positions + offsets).flatten()
     rotary.rotary_embedding(

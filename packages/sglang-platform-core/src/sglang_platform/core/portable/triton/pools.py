@@ -106,8 +106,8 @@ class TritonMHAPool(TritonRows, MHATokenToKVPool):
             and (cache_k.dtype in FP8_DTYPES) == (cache_v.dtype in FP8_DTYPES)
             and not (self.plain_stores_by_host and cache_k.dtype == cache_v.dtype == self.dtype)
             and self.kv_cache_layout == "nhd"
-            and not getattr(self, "is_quantized_kv_cache", False)
-            and not getattr(self, "requires_physical_write_loc", False)
+            and not self.is_quantized_kv_cache
+            and not self.requires_physical_write_loc
         )
 
     def _store_kv_layer(
@@ -141,7 +141,7 @@ class TritonMHAPool(TritonRows, MHATokenToKVPool):
         _stores.add()
 
     def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
-        if self.kv_cache_layout != "nhd" or getattr(self, "is_quantized_kv_cache", False):
+        if self.kv_cache_layout != "nhd" or self.is_quantized_kv_cache:
             super(TritonRows, self)._move_kv_cache_impl(tgt_loc, src_loc)
         else:
             super()._move_kv_cache_impl(tgt_loc, src_loc)
@@ -157,7 +157,7 @@ class _TritonLatentRows(TritonRows, MLATokenToKVPool):
 
     def _stores_two_parts(self, loc: torch.Tensor) -> bool:
         # SGLang's context-parallel pools write a share of the slots only.
-        return launches(loc) and getattr(self, "_write_loc_dcp_span", 1) == 1
+        return launches(loc) and self._write_loc_dcp_span == 1
 
     def _scatter_mla_rows(
         self,
@@ -230,7 +230,7 @@ class _TritonLatentRows(TritonRows, MLATokenToKVPool):
             self._stores_two_parts(slots)
             and (nope.dtype in FP8_DTYPES) == (rope.dtype in FP8_DTYPES)
             and not (self.plain_stores_by_host and nope.dtype == rope.dtype == self.dtype)
-            and not getattr(self, "requires_physical_write_loc", False)
+            and not self.requires_physical_write_loc
         )
 
     def _store_cast(

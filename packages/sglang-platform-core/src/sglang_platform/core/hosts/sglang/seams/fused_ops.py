@@ -8,7 +8,7 @@ from typing import Any
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.checked import load
 from sglang_platform.core.hosts.sglang.versions import facts
-from sglang_platform.core.ops.fused_op import FusedOp
+from sglang_platform.core.ops.fused_op import FusedOp, or_else
 
 __all__ = ["register_fused_ops"]
 
@@ -22,24 +22,33 @@ def register_fused_ops(dispatch_key: str, *, in_tree: bool = False) -> list[str]
     ROCm identity, whose ops are then asked for through a hook.
     """
     base = load(facts().op_class)
-    carried = []
+    forwards = {}
     for entry in FusedOp.registered(dispatch_key):
         where, adapt = _HOST_OPS[entry.op_cls.op]
-        base.register_oot_forward(load(where), adapt(entry.forward), dispatch_key)
-        carried.append(entry.op_cls.op)
-    if in_tree and carried:
-        _look_up_in_tree(base, dispatch_key)
-    return carried
+        forwards[load(where)] = adapt(entry.forward)
+    if in_tree and forwards:
+        _look_up_in_tree(base, forwards)
+    if not in_tree:
+        for cls, forward in forwards.items():
+            base.register_oot_forward(cls, _or_native(forward), dispatch_key)
+    return [entry.op_cls.op for entry in FusedOp.registered(dispatch_key)]
 
 
-def _look_up_in_tree(base: type, dispatch_key: str) -> None:
+def _look_up_in_tree(base: type, forwards: dict[type, Forward]) -> None:
     def choose(original: Any, op: Any) -> Any:
-        forward = base._oot_forward_registry.get(dispatch_key, {}).get(type(op))  # type: ignore[attr-defined]
-        return original(op) if forward is None else forward.__get__(op)
+        forward = forwards.get(type(op))
+        return original(op) if forward is None else or_else(forward.__get__(op), original(op))
 
     target = f"{base.__module__}:{base.__qualname__}.{facts().op_choice}"
     HookRegistry.register(target, choose, HookType.AROUND)
     HookRegistry.apply_hooks()
+
+
+def _or_native(forward: Forward) -> Forward:
+    def host_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return or_else(forward.__get__(self), self.forward_native)(*args, **kwargs)
+
+    return host_forward
 
 
 def _as_is(forward: Forward) -> Forward:
@@ -53,9 +62,7 @@ def _moe_experts(forward: Forward) -> Forward:
         topk_weights, topk_ids, _ = dispatch_output.topk_output
         config = _Config(self.moe_runner_config)
         hidden = forward(self, layer, dispatch_output.hidden_states, topk_weights, topk_ids, config)
-        if hidden is NotImplemented:
-            return self.forward_native(layer, dispatch_output)
-        return StandardCombineInput(hidden_states=hidden)
+        return hidden if hidden is NotImplemented else StandardCombineInput(hidden_states=hidden)
 
     return host_forward
 

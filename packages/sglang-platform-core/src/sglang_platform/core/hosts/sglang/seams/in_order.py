@@ -32,6 +32,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     only_on_cuda,
     piecewise,
     pin_memory,
+    pool_choice,
     post_load_model,
     processes,
     quant_wrappers,
@@ -74,6 +75,7 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     server_args.register_hooks(platform)
     communicator.register_hooks(platform, host)
     pin_memory.register_hooks(platform, host)
+    pool_choice.register_hooks(platform, host)
     triton_support.register_hooks(platform, host)
     post_load_model.register_hooks(platform, host)
     rotary_embedding.register_hooks(platform, host)

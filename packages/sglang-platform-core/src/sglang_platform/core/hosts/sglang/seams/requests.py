@@ -50,7 +50,7 @@ def _begin(original: Any, manager: Any, *args: Any, **kwargs: Any) -> Any:
         return original(manager, *args, **kwargs)
 
 
-def _validate(original: Any, manager: Any, request: Any, token_ids: Any) -> None:
+def _validate(original: Any, manager: Any, obj: Any, input_ids: Any) -> None:
     with malformed_as_value_error():
         config = manager.model_config
         model = Model(
@@ -59,8 +59,8 @@ def _validate(original: Any, manager: Any, request: Any, token_ids: Any) -> None
             hidden_size=config.hidden_size,
             takes_media=manager.mm_processor is not None,
         )
-        check_request(request, token_ids, model)
-        original(manager, request, token_ids)
+        check_request(obj, input_ids, model)
+        original(manager, obj, input_ids)
 
 
 def _make_up(original: Any, manager: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,6 +1,7 @@
 """The operator's arguments, held against what the platform declares, before anything is loaded.
 
-A platform that declares nothing of a kind (an empty collection) is not asked, and the argument is the host's affair.
+A platform that declares nothing of a kind (an empty collection) is not asked, and the argument is the host's affair. So
+it is on a device that the host knows (CUDA, ROCm), where its own parts serve what the platform's do not.
 What this refuses would otherwise end a worker later: in a kernel, while graphs are captured, at the first request.
 """
 
@@ -48,9 +49,10 @@ def check_arguments(arguments: Any, platform: Any, asked_attention: Collection[t
     `asked_attention` holds the fields and names of attention backends that the operator gave: what the host chose by
     itself is not judged. Raises LaunchRefused for the first that is not declared.
     """
-    _check_kv_dtype(arguments, platform)
-    _check_page_size(arguments, platform)
-    _check_quantization(arguments, platform)
+    if platform.is_out_of_tree():  # on others the host's own parts serve what the platform's do not
+        _check_kv_dtype(arguments, platform)
+        _check_page_size(arguments, platform)
+        _check_quantization(arguments, platform)
     _check_attention(platform, asked_attention)
     _check_parallel_size(arguments, platform)
 

@@ -18,6 +18,9 @@ from sglang_platform.core.registries.events import query_any
 
 __all__ = ["HostDecodeBatches", "NoDecodeGraphs", "host_calls"]
 
+# It has this name in every release from 0.5.11 to 0.5.23.
+_WITH_STATES = "sglang.srt.mem_cache.memory_pool:HybridReqToTokenPool"
+
 
 class HostDecodeBatches:
     """What `GraphRunner` leaves to the host. Mixed in by re-basing; `self` is a `GraphRunner`."""
@@ -47,6 +50,10 @@ class HostDecodeBatches:
             return False
         getattr(manager, init)(self.max_bs, 1)
         return True
+
+    def _state_pool(self) -> Any:
+        requests = self.model_runner.req_to_token_pool
+        return requests.mamba_pool if isinstance(requests, load(_WITH_STATES)) else None
 
     def _batch_sizes(self) -> list[int]:
         # Row 0 of the request pool is reserved, so no batch is larger than the pool.

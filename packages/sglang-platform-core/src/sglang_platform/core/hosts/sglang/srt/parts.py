@@ -9,6 +9,7 @@ from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.hosts.sglang.checked import check_part, load
 from sglang_platform.core.hosts.sglang.rebase import host_first, rebase
 from sglang_platform.core.hosts.sglang.seams.piecewise import HostPieces
+from sglang_platform.core.hosts.sglang.srt.attention_pools import no_indexer, what_the_pool_is
 from sglang_platform.core.hosts.sglang.srt.graph import HostDecodeBatches, host_calls
 from sglang_platform.core.hosts.sglang.srt.pools import host_pool, rebase_pool
 from sglang_platform.core.hosts.sglang.versions import facts
@@ -57,6 +58,8 @@ def rebase_attention_backend(cls: Any, origin: PluginOrigin | None) -> type:
     bridge.pop("support_triton", None)
     # The host hands drafts to `forward_extend`, which is not told how they see each other.
     bridge.pop("forward", None)
+    bridge.update(what_the_pool_is())
+    bridge.setdefault("get_indexer_metadata", no_indexer)
     outer = None
     if not facts().metadata_halves:
         bridge.pop("init_forward_metadata", None)  # the host's only raises; core's calls the two halves

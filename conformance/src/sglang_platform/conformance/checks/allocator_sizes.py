@@ -1,0 +1,108 @@
+"""Level 3: the paged allocator at sizes that are served: many pages, wide batches, requests of thousands of tokens."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.checks.allocators import PAGED
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.subject import Subject
+
+_SLOTS = 150_000
+"""More than 16 bits number, in slots at every page size and in pages at the smallest."""
+
+_REQUESTS = 200
+
+
+@dataclass(frozen=True)
+class Served:
+    page_size: int
+    slots: int
+    requests: int
+
+
+def served_sizes(subject: Subject, rng: random.Random) -> Iterator[Served]:
+    for size in subject.declares.page_sizes:
+        if size > 1:
+            yield Served(size, _SLOTS, _REQUESTS)
+
+
+@check(
+    level=Level.MEMORY,
+    requires=PAGED,
+    cases=served_sizes,
+    seconds=120,
+    fix="number slots and pages in 64 bits, size working memory by the batch, and give every page of a batch back",
+)
+def allocator_at_served_sizes(subject: Subject, case: Served) -> None:
+    """With 150,000 slots, 200 requests at once grow by up to 2,000 tokens, decode, and are freed: every token lies at
+    its place of a page that no other request has, and what is free adds up."""
+    size, source = case.page_size, random.Random(subject.seed)
+    allocator = subject.parts.allocator(case.slots, size)
+    held: list[torch.Tensor] = [torch.empty(0, dtype=torch.int64) for _ in range(case.requests)]
+    budget = case.slots // case.requests
+    for most in (budget // 2, 1, budget // 3, 1):
+        more = [source.randint(1, most) for _ in held]
+        held = _grown(subject, allocator, held, more, size)
+        _hold_up(allocator, held, case, f"200 requests grew by up to {most} tokens")
+    freed = held[::2]
+    allocator.free(torch.cat(freed).to(subject.device))
+    held = held[1::2]
+    _hold_up(allocator, held, case, "every second request was freed in one call")
+    large = _grown(subject, allocator, [torch.empty(0, dtype=torch.int64)], [2000], size)
+    _hold_up(allocator, [*held, *large], case, "a request of 2,000 tokens came")
+
+
+def _grown(
+    subject: Subject, allocator: Any, held: list[torch.Tensor], more: list[int], size: int
+) -> list[torch.Tensor]:
+    """Every request grows by `more` of its tokens: by decode where each takes one, else by extend."""
+    before = torch.tensor([len(slots) for slots in held])
+    after = before + torch.tensor(more)
+    last = torch.tensor([int(slots[-1]) if len(slots) else -1 for slots in held])
+    device = subject.device
+    if set(more) == {1} and bool((before > 0).all()):
+        got = allocator.alloc_decode(after.to(device), after, last.to(device))
+    else:
+        got = allocator.alloc_extend(
+            before.to(device), before, after.to(device), after, last.to(device), sum(more)
+        )
+    wanted = int((-(-after // size) - -(-before // size)).sum())
+    expect(
+        got is not None,
+        f"{len(held)} requests are not lent the {wanted} pages that they need, and they are free",
+    )
+    expect(got.numel() == sum(more), f"{got.numel()} slots are lent for {sum(more)} tokens")
+    return [torch.cat((old, new)) for old, new in zip(held, got.cpu().long().split(more), strict=True)]
+
+
+def _hold_up(allocator: Any, held: list[torch.Tensor], case: Served, after: str) -> None:
+    size, pages = case.page_size, case.slots // case.page_size
+    first_slots: list[torch.Tensor] = []
+    for request, slots in enumerate(held):
+        places = torch.arange(len(slots))
+        heads = slots[::size]
+        wrong = torch.nonzero(slots != heads.repeat_interleave(size)[: len(slots)] + places % size).flatten()
+        expect(
+            len(wrong) == 0,
+            f"after {after}, token {int(wrong[0]) if len(wrong) else 0} of request {request} does not lie at its place "
+            "of the request's page",
+        )
+        first_slots.append(heads)
+    used = torch.cat(first_slots)
+    numbers = used // size
+    expect(bool((used % size == 0).all()), f"after {after}, a page is not entered at its first slot")
+    expect(int(numbers.min()) >= 1, f"after {after}, page 0 is lent, the padding page")
+    expect(
+        int(numbers.max()) <= pages,
+        f"after {after}, page {int(numbers.max())} is lent, and there are {pages}",
+    )
+    expect(len(numbers.unique()) == len(numbers), f"after {after}, two requests hold one page")
+    free, wanted = allocator.available_size(), (pages - len(numbers)) * size
+    expect(free == wanted, f"after {after}, available_size() is {free}, and {wanted} slots are free")

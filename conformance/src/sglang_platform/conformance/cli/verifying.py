@@ -1,0 +1,74 @@
+"""`sglang-platform conformance verify REPORT`: whether a report can be believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, console, print_json
+from sglang_platform.core.errors import PlatformError
+
+__all__ = ["verify"]
+
+# Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
+
+_NOT_UNDERSTOOD = 2
+
+
+def verify(
+    report: Annotated[Path, typer.Argument(help="A report.json, or the folder that holds it.")],
+    rerun: Annotated[
+        str | None,
+        typer.Option(help="Run a share of the checks again, as `10%`, and compare.", show_default=False),
+    ] = None,
+    patience: Annotated[
+        float, typer.Option(help="Multiplies the checks' time limits, for a slow device.", min=0.01)
+    ] = 1.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a report: suite, list of checks, sums, verdict, digests, nothing edited.
+
+    Exit status: 0 nothing is wrong with it, 1 something is, 2 it is no report or the command was not understood. What a
+    check answered is taken on trust, but for those that --rerun runs again.
+    """
+    from rich.text import Text
+
+    from sglang_platform.conformance.report.files import find_reports, read_report
+    from sglang_platform.conformance.report.verify import problems_of, reruns
+
+    try:
+        share = None if rerun is None else _share(rerun)
+        (path,) = find_reports([report])
+        document = read_report(path)
+        problems = problems_of(document)
+        if share is not None and not problems:
+            problems = reruns(document, share, patience=patience)
+    except (ValueError, PlatformError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(_NOT_UNDERSTOOD) from None
+    if as_json:
+        print_json({"report": str(path), "headline": document["verdict"]["headline"], "problems": problems})
+    else:
+        out = console()
+        for problem in problems:
+            out.print(Text(problem, style="red"))
+        said = (
+            f"{len(problems)} problem{'s' * (len(problems) != 1)}" if problems else "nothing is wrong with it"
+        )
+        out.print(
+            Text(f"{document['platform']['name']}, {document['verdict']['headline']}: {said}", style="bold")
+        )
+    raise typer.Exit(FOUND_A_PROBLEM if problems else 0)
+
+
+def _share(text: str) -> float:
+    """`10%` or `0.1`. Raises ValueError."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise ValueError(f"--rerun takes a share of the checks, such as 10%, and not {text!r}")
+    return share

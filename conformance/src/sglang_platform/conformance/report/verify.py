@@ -1,0 +1,261 @@
+"""Whether a report can be believed: complete, unedited, in itself without contradiction, of this suite and plugin.
+
+Everything that follows from something else in the report is computed again. What does not follow from it, a check's own
+answer, is believed only where it is run again (`sglang-platform conformance verify --rerun`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timezone
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from sglang_platform.conformance.check import Check, registered
+from sglang_platform.conformance.expected import read_vendor_file
+from sglang_platform.conformance.outcome import Outcome
+from sglang_platform.conformance.profiles import edition, profiles
+from sglang_platform.conformance.report.digests import plugin_digest, seal, suite_digest
+from sglang_platform.conformance.report.document import counted, levels_of
+from sglang_platform.conformance.report.environment import environment
+from sglang_platform.conformance.runner import Runner, Selection
+from sglang_platform.conformance.seeds import seed_of
+from sglang_platform.conformance.verdict import judge
+
+__all__ = ["problems_of", "reruns"]
+
+Report = Mapping[str, Any]
+
+
+def problems_of(report: Report) -> list[str]:
+    """All that is wrong with a report, in words; empty where nothing is. Nothing of the plugin is imported."""
+    return [problem for rule in _RULES for problem in rule(report)]
+
+
+def reruns(
+    report: Report,
+    share: float,
+    *,
+    patience: float = 1.0,
+    on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+) -> list[str]:
+    """Run a random `share` of the checks that were run again, as they were; answers with what differs.
+
+    The plugin must be installed here, and its device be at hand. Raises ConfigurationError where the vendor's file that
+    the report names cannot be read.
+    """
+    known, run = registered(), report["run"]
+    platform = report["platform"]
+    name = platform["name"] + (f"={platform['location']}" if platform["location"] else "")
+    file = run["vendor_file"]
+    selection = Selection(
+        name,
+        host=report["host"],
+        seed=run["seed"],
+        vendor_file=read_vendor_file(Path(file) if file else None, list(known)),
+        patience=patience,
+    )
+    ran = [one for one in report["outcomes"] if one["host"] is not None]
+    again = random.sample(ran, ceil(len(ran) * share))
+    runner = Runner(selection, on_outcome=on_outcome)
+    try:
+        return [
+            problem
+            for one in sorted(again, key=lambda one: list(known).index(one["id"]))
+            if (problem := _differs(one, runner.run_one(known[one["id"]]))) is not None
+        ]
+    finally:
+        runner.close()
+
+
+def _differs(told: Report, found: Outcome) -> str | None:
+    for field in ("status", "cases"):
+        if told[field] != getattr(found, field):
+            return (
+                f"{found.id} was run again: {field} is {getattr(found, field)!r}, and the report says {told[field]!r}"
+                + (f" ({found.what})" if found.what else "")
+            )
+    return None
+
+
+def _suite(report: Report) -> Iterator[str]:
+    suite = report["suite"]
+    if suite["edition"] != edition():
+        yield f"it is of edition {suite['edition']} of the profiles, and this suite has edition {edition()}"
+    if suite["digest"] != suite_digest():
+        yield "it was made by a suite with other files than the one installed here"
+
+
+def _seal(report: Report) -> Iterator[str]:
+    if report["seal"] != seal(report):
+        yield "it was edited: its seal does not fit the rest of it"
+
+
+def _plugin(report: Report) -> Iterator[str]:
+    platform = report["platform"]
+    if platform["digest"] is None:
+        yield "it does not say which files of the plugin were checked"
+        return
+    here = plugin_digest(platform)
+    if here is None:
+        yield f"the plugin {platform['name']!r} is not installed here: which files were checked cannot be compared"
+    elif here != platform["digest"]:
+        yield "the plugin installed here has other files than the one that was checked"
+    packages = report["environment"]["packages"]
+    if platform["distribution"] is not None:
+        if packages.get(platform["distribution"]) != platform["version"]:
+            yield f"it names two versions of {platform['distribution']}"
+        elif (
+            environment(platform["distribution"])["packages"][platform["distribution"]] != platform["version"]
+        ):
+            yield f"{platform['distribution']} {platform['version']} is not the version installed here"
+
+
+def _checks(report: Report) -> Iterator[str]:
+    known = registered()
+    ids = [one["id"] for one in report["outcomes"]]
+    for name in sorted({one for one in ids if ids.count(one) > 1}):
+        yield f"{name} is told twice"
+    for name in dict.fromkeys(ids):
+        if name not in known:
+            yield f"there is no check {name}"
+    if report["run"]["whole"]:
+        wanted = Selection("", host=report["host"]).chosen(
+            {name for one in report["verdict"]["profiles"] for name in _ids_of(one["name"])}
+        )
+        missing = [one.id for one in wanted if one.id not in ids]
+        if missing:
+            yield f"it says that the whole suite was run, and lacks {', '.join(missing)}"
+
+
+def _outcomes(report: Report) -> Iterator[str]:
+    known = registered()
+    for one in report["outcomes"]:
+        if one["id"] in known:
+            for problem in _outcome(report, one, known[one["id"]]):
+                yield f"{one['id']}: {problem}"
+
+
+def _outcome(report: Report, one: Report, check: Check) -> Iterator[str]:
+    status, host = one["status"], one["host"]
+    if (one["level"], one["proves"]) != (check.level.label, check.proves):
+        yield "its level or its text is not the check's"
+    if one["seed"] != seed_of(report["run"]["seed"], check.id):
+        yield "its seed does not come from the run's"
+    where = Selection("", host=report["host"]).host_of(check)
+    if host != where:
+        yield f"it says that it ran in host {host!r}, and with --host {report['host']} it runs in {where!r}"
+    if (one["cause"] is not None) != (status == "not_run"):
+        yield f"a check that is {status} has the cause {one['cause']!r}"
+    counts_devices = any(requirement.waits_for == "device" for requirement in check.requires)
+    if one["cause"] == "device" and not (report["platform"]["device_absent"] or counts_devices):
+        yield "it waits for the device, which was there"
+    if status in _RAN:
+        if check.needs == "device" and report["platform"]["device_absent"] is not None:
+            yield "it needs the device, which was absent"
+        if not _met(check, report):
+            yield "it ran, and the platform does not declare what it is about"
+    if status in ("passed", "unexpected_pass") and one["cases"] < 1:
+        yield "it passed without a case"
+    if status == "passed" and (one["failure"] or one["trace"]):
+        yield "it passed, and tells a failure"
+    by_requirement = check.requires and not _found_while_running(one)
+    if status == "not_applicable" and by_requirement and _met(check, report, only_if_seen=True):
+        yield "it does not apply, and by the declarations and the other checks it does"
+
+
+_RAN = ("passed", "failed", "expected_failure", "unexpected_pass")
+_WORDS = {
+    "kv_kind": "kv_kinds",
+    "kv_dtype": "kv_dtypes",
+    "attention_feature": "attention_features",
+    "capability": "capabilities",
+}
+"""Requirements that are met by a word in a list of the declarations."""
+
+
+def _met(check: Check, report: Report, *, only_if_seen: bool = False) -> bool:
+    """Whether the declarations have every word that the check requires.
+
+    `only_if_seen`: of the parts that it requires, some other check that ran must have required each.
+    """
+    for requirement in check.requires:
+        kind, _, word = requirement.name.partition("(")
+        if kind in _WORDS:
+            if word.rstrip(")") not in report["declares"][_WORDS[kind]]:
+                return False
+        elif only_if_seen and requirement.name not in _parts_seen(report):
+            return False
+    return True
+
+
+def _parts_seen(report: Report) -> set[str]:
+    known = registered()
+    ran = [known[one["id"]] for one in report["outcomes"] if one["status"] in _RAN and one["id"] in known]
+    return {requirement.name for check in ran for requirement in check.requires}
+
+
+def _found_while_running(one: Report) -> bool:
+    """The check itself, not its requirements, found nothing to judge."""
+    return not any(
+        words in (one["why"] or "") for words in ("not declared: ", " brings no ", "registers no fused")
+    )
+
+
+def _waivers(report: Report) -> Iterator[str]:
+    waived = [
+        one["id"] for one in report["outcomes"] if one["status"] in ("expected_failure", "unexpected_pass")
+    ]
+    if waived and report["run"]["vendor_file"] is None:
+        yield f"{', '.join(waived)} was expected to fail, and the report names no file of the vendor's"
+    for one in report["outcomes"]:
+        if one["status"] == "expected_failure" and not (one["why"] and one["what"]):
+            yield f"{one['id']} is waived without a reason, or without what was seen"
+
+
+def _sums(report: Report) -> Iterator[str]:
+    outcomes = report["outcomes"]
+    if report["summary"] != counted(outcomes):
+        yield "its summary is not the count of its outcomes"
+    if report["levels"] != levels_of(outcomes):
+        yield "its table by level is not the count of its outcomes"
+
+
+def _verdict(report: Report) -> Iterator[str]:
+    asked = [one["name"] for one in report["verdict"]["profiles"]]
+    unknown = [name for name in asked if name not in profiles()]
+    if unknown or not asked:
+        yield f"it is judged by {', '.join(unknown) or 'no profile'}, which this suite does not have"
+        return
+    absent = bool(report["platform"]["device_absent"])
+    computed = judge(report["outcomes"], asked, device_absent=absent).as_dict()
+    for name, value in computed.items():
+        if report["verdict"][name] != value:
+            yield f"its verdict's {name} does not follow from its outcomes: {value!r} does"
+
+
+def _run(report: Report) -> Iterator[str]:
+    run = report["run"]
+    try:
+        started = datetime.fromisoformat(run["started"])
+    except ValueError:
+        yield f"it was started at {run['started']!r}, which is no time"
+        return
+    if started.tzinfo is None or started > datetime.now(timezone.utc):
+        yield f"it was started at {run['started']}, which has not been yet"
+    total = sum(one["seconds"] for one in report["outcomes"])
+    if any(one["seconds"] < 0 for one in report["outcomes"]) or total > run["seconds"] + 1:
+        yield f"its checks took {total:.0f} s, and the run took {run['seconds']:.0f} s"
+    chosen = "--check" in run["command"] or "--level" in run["command"]
+    if chosen == run["whole"]:
+        yield f"it says that the {'whole' if run['whole'] else 'not whole'} suite was run, by `{run['command']}`"
+
+
+def _ids_of(name: str) -> tuple[str, ...]:
+    known = profiles()
+    return known[name].checks if name in known else ()
+
+
+_RULES = (_seal, _suite, _plugin, _checks, _outcomes, _waivers, _sums, _verdict, _run)

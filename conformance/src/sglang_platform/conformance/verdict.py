@@ -1,0 +1,151 @@
+"""The verdict of a run: conformant to profiles, not conformant, or incomplete. Computed from the outcomes alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sglang_platform.conformance.outcome import BAD
+from sglang_platform.conformance.profiles import Profile, profile
+
+__all__ = ["EXIT_STATUS", "RunVerdict", "Word", "judge"]
+
+Word = Literal["conformant", "not conformant", "incomplete"]
+
+EXIT_STATUS: Mapping[Word, int] = {"conformant": 0, "not conformant": 1, "incomplete": 3}
+
+_NOT_SELECTED = "not selected"
+_WAIVED = "expected failure"
+_NOT_BROUGHT = "not declared"
+
+
+@dataclass(frozen=True)
+class ProfileVerdict:
+    """One profile: which of its checks passed, failed, or were not run, by the reason."""
+
+    name: str
+    checks: int
+    passed: int
+    not_applicable: int
+    """Of those that count only where the platform brings something for them."""
+
+    failed: tuple[str, ...]
+    missing: Mapping[str, tuple[str, ...]]
+    """Reason to ids: no device, no host, not selected, expected failure, ..."""
+
+    @property
+    def word(self) -> Word:
+        if self.failed:
+            return "not conformant"
+        return "incomplete" if self.missing else "conformant"
+
+    def as_dict(self) -> dict[str, Any]:
+        missing = {reason: list(ids) for reason, ids in self.missing.items()}
+        counts = {"checks": self.checks, "passed": self.passed, "not_applicable": self.not_applicable}
+        return {
+            "name": self.name,
+            "word": self.word,
+            **counts,
+            "failed": list(self.failed),
+            "missing": missing,
+        }
+
+
+@dataclass(frozen=True)
+class RunVerdict:
+    """The verdict over the profiles asked for, and over everything that ran."""
+
+    profiles: tuple[ProfileVerdict, ...]
+    failed: tuple[str, ...]
+    """All checks that failed, also those of no profile."""
+
+    waived: tuple[str, ...]
+    device_absent: bool
+
+    @property
+    def word(self) -> Word:
+        if self.failed:
+            return "not conformant"
+        words = {one.word for one in self.profiles}
+        return "incomplete" if "incomplete" in words or not words else "conformant"
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one line: the same in the terminal, the page, the JSON and the badge."""
+        return f"{self._said()}{self._waivers()}{'; not proven on hardware' if self.device_absent else ''}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "word": self.word,
+            "headline": self.headline,
+            "failed": list(self.failed),
+            "waived": list(self.waived),
+            "profiles": [one.as_dict() for one in self.profiles],
+        }
+
+    def _said(self) -> str:
+        names = ", ".join(one.name for one in self.profiles)
+        if self.word == "conformant":
+            return f"conformant to {names}"
+        if self.word == "not conformant":
+            return f"not conformant to {names}: {_checks(len(self.failed))} failed"
+        short = next(one for one in self.profiles if one.word == "incomplete")
+        reasons = ", ".join(f"{len(ids)} {reason}" for reason, ids in short.missing.items())
+        count = sum(map(len, short.missing.values()))
+        return f"incomplete: {count} of {_checks(short.checks)} of {short.name} not run ({reasons})"
+
+    def _waivers(self) -> str:
+        return f"; {_checks(len(self.waived))} waived" if self.waived else ""
+
+
+def judge(
+    outcomes: Sequence[Mapping[str, Any]], asked: Sequence[str], *, device_absent: bool = False
+) -> RunVerdict:
+    """The verdict over the profiles named; `outcomes` are a report's. Raises ValueError for an unknown profile."""
+    by_id = {outcome["id"]: outcome for outcome in outcomes}
+    judged = tuple(_judge_one(profile(name), by_id) for name in dict.fromkeys(asked))
+    failed = tuple(outcome["id"] for outcome in outcomes if outcome["status"] in BAD)
+    waived = tuple(outcome["id"] for outcome in outcomes if outcome["status"] == "expected_failure")
+    return RunVerdict(judged, failed, waived, device_absent)
+
+
+def _judge_one(asked: Profile, by_id: Mapping[str, Mapping[str, Any]]) -> ProfileVerdict:
+    counts: Counter[str] = Counter()
+    failed: list[str] = []
+    missing: dict[str, list[str]] = {}
+    for name in asked.checks:
+        outcome = by_id.get(name)
+        status = outcome["status"] if outcome else None
+        if outcome is None:
+            missing.setdefault(_NOT_SELECTED, []).append(name)
+        elif status in BAD:
+            failed.append(name)
+        elif status == "expected_failure":
+            missing.setdefault(_WAIVED, []).append(name)
+        elif status == "not_run":
+            missing.setdefault(_reason(outcome), []).append(name)
+        elif status == "not_applicable" and name in asked.required:
+            missing.setdefault(_NOT_BROUGHT, []).append(name)
+        else:
+            counts[str(status)] += 1
+    return ProfileVerdict(
+        asked.name,
+        len(asked.checks),
+        counts["passed"],
+        counts["not_applicable"],
+        tuple(failed),
+        {reason: tuple(ids) for reason, ids in missing.items()},
+    )
+
+
+def _reason(outcome: Mapping[str, Any]) -> str:
+    cause = outcome["cause"]
+    return {"device": "no device", "host": "no SGLang", "extra": "no extra", "package": "no package"}.get(
+        cause, cause
+    )
+
+
+def _checks(count: int) -> str:
+    return f"{count} check{'' if count == 1 else 's'}"

@@ -1,0 +1,205 @@
+"""Reports that were tampered with, carelessly and with all sums made right again: each is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sglang_platform.conformance.report.digests import seal
+from sglang_platform.conformance.report.document import counted, levels_of
+from sglang_platform.conformance.report.files import read_report
+from sglang_platform.conformance.report.verify import problems_of, reruns
+from sglang_platform.conformance.verdict import judge
+
+Report = dict[str, Any]
+_CHECKS = (
+    "packaging.metadata_is_sound",
+    "contract.platform_is_created",
+    "contract.get_device_is_usable",
+    "memory.store_reads_back",
+    "memory.dsa_index_keys_read_back",
+    "graphs.replay_equals_eager",
+    "graphs.capture_leaves_the_cache_alone",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A true report of some of the example's checks, as the command writes it."""
+    made = tmp_path_factory.mktemp("report")
+    checks = [word for name in _CHECKS for word in ("--check", name)]
+    command = [sys.executable, "-m", "sglang_platform.conformance", "--platform", "example_oot", *checks]
+    done = subprocess.run([*command, "--report", str(made)], capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stdout + done.stderr  # nothing fails, and it is a part of the suite
+    return made
+
+
+@pytest.fixture
+def report(folder: Path) -> Report:
+    return copy.deepcopy(read_report(folder / "report.json"))
+
+
+def _one(report: Report, name: str) -> Report:
+    (found,) = [one for one in report["outcomes"] if one["id"] == name]
+    return found
+
+
+def _made_consistent(report: Report) -> None:
+    """What a careful forger makes right again: sums, verdict, seal."""
+    report["summary"], report["levels"] = counted(report["outcomes"]), levels_of(report["outcomes"])
+    asked = [one["name"] for one in report["verdict"]["profiles"]]
+    absent = bool(report["platform"]["device_absent"])
+    report["verdict"] = judge(report["outcomes"], asked, device_absent=absent).as_dict()
+    report["seal"] = seal(report)
+
+
+def _resealed(report: Report) -> None:
+    report["seal"] = seal(report)
+
+
+def _careless(report: Report) -> None:
+    pass
+
+
+_STORE = "memory.store_reads_back"
+_Forgery = tuple[Callable[[Report], Any], Callable[[Report], None], str]
+
+
+def _set(name: str, **fields: Any) -> Callable[[Report], Any]:
+    return lambda report: _one(report, name).update(fields)
+
+
+def _drop(name: str) -> Callable[[Report], Any]:
+    return lambda report: report["outcomes"].remove(_one(report, name))
+
+
+def _in(*path: str, value: Any) -> Callable[[Report], Any]:
+    def change(report: Report) -> None:
+        for key in path[:-1]:
+            report = report[key]
+        report[path[-1]] = value
+
+    return change
+
+
+def _whole(report: Report) -> None:
+    report["run"] |= {"whole": True, "command": "sglang-platform conformance --platform example_oot"}
+
+
+def _waived(report: Report) -> None:
+    _one(report, _STORE).update(status="expected_failure", what="differs", why="known")
+
+
+def _waived_without_reason(report: Report) -> None:
+    report["run"]["vendor_file"] = "conformance.toml"
+    _one(report, _STORE).update(status="expected_failure", what=None, why=None)
+
+
+def _hidden(report: Report) -> None:
+    _one(report, _STORE).update(status="not_run", cause="device", why="waits for the device: away", cases=0)
+
+
+def _undeclared(report: Report) -> None:
+    why = "not declared: 'mha' is not in supported_kv_kinds"
+    _one(report, "graphs.replay_equals_eager").update(status="not_applicable", why=why, cases=0)
+
+
+def _not_brought(report: Report) -> None:
+    why = "the platform brings no attention backend: one of the host's own is used"
+    _one(report, "graphs.capture_leaves_the_cache_alone").update(status="not_applicable", why=why, cases=0)
+
+
+def _declares_less(report: Report) -> None:
+    report["declares"]["kv_kinds"].remove("dsa")
+
+
+def _another_platform(report: Report) -> None:
+    report["platform"] |= {"name": "cuda", "entry_point": "sglang_platform.cuda:activate"}
+
+
+_FORGERIES: dict[str, _Forgery] = {
+    "an answer edited": (_set(_STORE, cases=99), _careless, "edited"),
+    "a version edited": (_in("environment", "packages", "torch", value="2.0"), _careless, "edited"),
+    "a failure removed": (_drop(_STORE), _careless, "edited"),
+    "the whole suite claimed": (_whole, _made_consistent, "lacks"),
+    "whole, by a command for a part": (_in("run", "whole", value=True), _made_consistent, "suite was run, by"),
+    "a check told twice": (lambda r: r["outcomes"].append(dict(r["outcomes"][0])), _made_consistent, "told twice"),
+    "a check that does not exist": (_set(_STORE, id="memory.all_is_well"), _made_consistent, "no check"),
+    "another run seed": (_in("run", "seed", value=7), _made_consistent, "seed"),
+    "another check's seed": (_set(_STORE, seed=1), _made_consistent, "seed"),
+    "a check in another level": (_set(_STORE, level="packaging"), _made_consistent, "level"),
+    "a check that proves more": (_set(_STORE, proves="All is well."), _made_consistent, "text"),
+    "a host that was not there": (_in("host", value="sglang"), _made_consistent, "host"),
+    "a check in SGLang, without it": (_set(_STORE, host="sglang"), _made_consistent, "host"),
+    "a failure called a missing device": (_hidden, _made_consistent, "which was there"),
+    "a failure called undeclared": (_undeclared, _made_consistent, "does not apply"),
+    "a failure called not brought": (_not_brought, _made_consistent, "does not apply"),
+    "fewer declarations than checked": (_declares_less, _made_consistent, "does not declare"),
+    "passed without a case": (_set(_STORE, cases=0), _made_consistent, "without a case"),
+    "passed, with a traceback": (_set(_STORE, trace="File x"), _made_consistent, "tells a failure"),
+    "a cause of a check that ran": (_set(_STORE, cause="host"), _made_consistent, "cause"),
+    "waived, without a file": (_waived, _made_consistent, "no file"),
+    "waived, without a reason": (_waived_without_reason, _made_consistent, "without a reason"),
+    "other sums": (_in("summary", "passed", value=999), _resealed, "summary"),
+    "another verdict": (_in("verdict", "word", value="conformant"), _resealed, "verdict"),
+    "another headline": (_in("verdict", "headline", value="conformant to core"), _resealed, "headline"),
+    "a profile of its own": (
+        lambda r: r["verdict"]["profiles"][0].update(name="everything"), _resealed, "does not have",
+    ),
+    "another suite": (_in("suite", "digest", value="0" * 64), _made_consistent, "other files"),
+    "another edition": (_in("suite", "edition", value="1"), _made_consistent, "edition"),
+    "another plugin's files": (_in("platform", "digest", value="0" * 64), _made_consistent, "other files"),
+    "no plugin's files": (_in("platform", "digest", value=None), _made_consistent, "which files"),
+    "another platform": (_another_platform, _made_consistent, "other files"),
+    "another version of the plugin": (_in("platform", "version", value="9"), _made_consistent, "version"),
+    "a device that was away": (_in("platform", "device_absent", value="away"), _made_consistent, "was absent"),
+    "started tomorrow": (_in("run", "started", value="2999-01-01T00:00:00+00:00"), _made_consistent, "not been yet"),
+    "started at no time": (_in("run", "started", value="yesterday"), _made_consistent, "no time"),
+    "faster than its checks": (_in("run", "seconds", value=0.1), _made_consistent, "took"),
+}  # fmt: skip
+
+
+def test_a_true_report_has_no_problem(report: Report) -> None:
+    assert problems_of(report) == []
+
+
+@pytest.mark.parametrize("name", _FORGERIES)
+def test_a_forged_report_is_refused(name: str, report: Report) -> None:
+    forge, finish, said = _FORGERIES[name]
+    forge(report)
+    finish(report)
+    problems = problems_of(report)
+    assert any(said in problem for problem in problems), problems
+
+
+def test_a_failure_told_as_passed_is_found_by_running_it_again(report: Report, tmp_path: Path) -> None:
+    report["outcomes"] = [one for one in report["outcomes"] if one["id"] == "packaging.metadata_is_sound"]
+    assert reruns(report, 1.0) == []
+    report["outcomes"][0]["status"] = "failed"
+    (problem,) = reruns(report, 1.0)
+    assert "packaging.metadata_is_sound was run again" in problem
+
+
+def test_the_command(folder: Path, report: Report, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sglang_platform.conformance", "verify"]
+    true = subprocess.run([*command, str(folder)], capture_output=True, text=True, check=False)
+    assert (true.returncode, "nothing is wrong" in true.stdout) == (0, True), true.stdout + true.stderr
+    report["summary"]["passed"] += 1
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    forged = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert (forged.returncode, "its seal does not fit" in forged.stdout) == (1, True), forged.stdout
+    for bad in ('{"schema": 2}', "{", json.dumps({**report, "extra": 1})):
+        (tmp_path / "report.json").write_text(bad)
+        refused = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
+        assert (refused.returncode, "is no report" in refused.stderr) == (2, True), refused.stderr
+    share = subprocess.run(
+        [*command, str(folder), "--rerun", "0"], capture_output=True, text=True, check=False
+    )
+    assert (share.returncode, "10%" in share.stderr) == (2, True)

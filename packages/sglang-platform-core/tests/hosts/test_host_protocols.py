@@ -1,0 +1,65 @@
+"""What SGLang asks of parts beside their base classes: what changed with a release, and that ours answer as its own."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+from pathlib import Path
+
+import pytest
+from host_protocols import protocols
+from packaging.version import Version
+
+from sglang_platform.core.hosts.sglang.versions import NEWEST
+from sglang_platform.core.source.opening import open_host
+
+COMMITTED = Path(__file__).with_name("host_protocols.txt")
+PLATFORMS = {
+    "cuda": "sglang_platform.cuda.platform:CudaSRTPlatform",
+    "rocm": "sglang_platform.rocm.platform:RocmSRTPlatform",
+}
+
+
+@pytest.mark.host
+def test_the_installed_host_asks_what_the_list_says() -> None:
+    installed = importlib.metadata.version("sglang")
+    if Version(installed) < Version(NEWEST):
+        pytest.skip(f"the list is of SGLang {NEWEST}, and {installed} is installed")
+    known, asked = COMMITTED.read_text().splitlines(), protocols(open_host("installed", {"sglang"}))
+    changed = [line for line in difflib.ndiff(known, asked) if line[:2] in ("+ ", "- ")]
+    assert not changed, (
+        f"SGLang {installed} asks parts in other ways than {NEWEST}: for each line decide whether a part of ours "
+        "loses the feature, then write the list anew (host_protocols.py says how)\n" + "\n".join(changed)
+    )
+
+
+def test_each_way_of_asking_is_seen(tmp_path: Path) -> None:
+    source = tmp_path / "sglang" / "srt"
+    source.mkdir(parents=True)
+    (source.parent / "__init__.py").touch()
+    (source / "__init__.py").touch()
+    (source / "asks.py").write_text(
+        "def f(self, kv_pool, pool_cls, number):\n"
+        "    type(self.kv_pool) is MHATokenToKVPool\n"
+        "    type(kv_pool) in (One, Two)\n"
+        "    assert pool_cls is not MLATokenToKVPool\n"
+        "    getattr(self.token_to_kv_pool_allocator, 'size_full', None)\n"
+        "    hasattr(get_attn_backend(), 'fused')\n"
+        "    getattr(kv_pool, 'size'), isinstance(kv_pool, MHATokenToKVPool), type(number) is int\n"
+    )
+    assert protocols(open_host(str(tmp_path), {"sglang"})) == [
+        "asks: getattr(self.token_to_kv_pool_allocator, 'size_full', None)",
+        "asks: hasattr(get_attn_backend(), 'fused')",
+        "asks: pool_cls is not MLATokenToKVPool",
+        "asks: type(kv_pool) in (One, Two)",
+        "asks: type(self.kv_pool) is MHATokenToKVPool",
+    ]
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("name", PLATFORMS)
+def test_pools_and_allocators_answer_as_the_hosts_own(name: str, monkeypatch, run_program) -> None:
+    """Each name that the host may or may not find is there in a class of ours exactly where it is in the host's."""
+    monkeypatch.setenv("SGLANG_PLATFORM_PLUGIN", f"{name}={PLATFORMS[name]}")
+    monkeypatch.setenv("SGLANG_PLATFORM_PARTS", "own")
+    run_program("answer_as_the_hosts_own.py", str(COMMITTED), timeout=600)

@@ -1,0 +1,138 @@
+"""A name of the host is not asked for with a silent default: where SGLang renames it, the default would be the answer
+for ever. What must be asked so stands below with the reason, and is in the installed SGLang.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sglang_platform.core.source.opening import open_host
+
+ROOT = Path(__file__).parents[4]
+PACKAGES = ("core", "cuda", "rocm", "example-oot")
+
+# Rooms that read source, hook any function, or know only their own objects.
+_WITHOUT_THE_HOST = {
+    *("source", "inspect", "hooks", "discovery", "cli", "template", "contract", "registries"),
+    "plugins.py",
+}
+
+OF_THE_HOST: dict[str, dict[str, str]] = {
+    "core/attention/speculative.py": {
+        "topk": "drafts of n-grams have none: then the mask is read, also of a chain"
+    },
+    "core/hosts/sglang/seams/memory_saver.py": {
+        "_init_data_ptrs_and_strides": "MHA pools since 0.5.16",
+        "_kv_buffer_descs": "MHA pools since 0.5.16",
+        "data_ptrs": "MHA pools before 0.5.16",
+    },
+    "core/hosts/sglang/seams/piecewise.py": {
+        "_cuda_graph_config_locked": "set when the operator's argument was read",
+        "cuda_graph_config": "set when the operator's argument was read",
+    },
+    "core/hosts/sglang/seams/quant_wrappers.py": {
+        "quant_method": "layers without a quantised product have none"
+    },
+    "core/hosts/sglang/seams/quantised_checkpoints.py": {"hf_text_config": "a record in the making"},
+    "core/hosts/sglang/seams/server_args.py": {
+        "_declarations_materialized": "records that can be locked, 0.5.15 to 0.5.18",
+        "device": "a record in the making",
+        "model_path": "a record in the making",
+    },
+    "core/hosts/sglang/seams/speculative_launch.py": {"speculative_algorithm": "a record in the making"},
+    "core/hosts/sglang/seams/worker_memory.py": {
+        "get_key_buffer": "tells pools from other attributes of a pool"
+    },
+    "core/hosts/sglang/srt/pool_buffers.py": {
+        "_kv_buffer_descs": "MHA pools since 0.5.16",
+        "data_ptrs": "MHA pools before 0.5.16",
+        "k_buffer": "latent pools have none",
+    },
+    "core/hosts/sglang/srt/pools.py": {"loc": "a tensor of slots, or the host's object around it"},
+    "core/hosts/sglang/srt/report.py": {
+        "HookRegistry": "the report tells of hooks that others registered, where there are any",
+        "_hooks": "the same",
+    },
+    "core/hosts/sglang/srt/request_check.py": dict.fromkeys(
+        (
+            "input_embeds",
+            "logprob_start_len",
+            "positional_embed_overrides",
+            "return_logprob",
+            "session_id",
+            "session_params",
+            "token_ids_logprob",
+            "top_logprobs_num",
+        ),
+        "requests of several classes and releases, each with fields of its own",
+    ),
+    "example_oot/graph_runner.py": {"tensors": "of a pipeline stage that is not the last"},
+}
+
+OTHERS: dict[str, set[str]] = {
+    "core/graph/piecewise.py": {"data_ptr"},
+    "core/graph/stage.py": {"data_ptr"},
+    "core/hosts/sglang/seams/disaggregation.py": {"Event"},
+    "core/hosts/sglang/seams/dp_attention.py": {"to"},
+    "core/hosts/sglang/seams/processes.py": {"func"},
+    "core/hosts/sglang/srt/argument_check.py": {"device_count"},
+    "core/hosts/sglang/srt/attention_choices.py": {"get_attention_backends"},
+    "core/hosts/sglang/srt/drafts.py": {"forward_draft"},
+    "core/hosts/sglang/srt/limits.py": {"fp8"},
+    "core/hosts/sglang/srt/loader.py": {"_collects_for_core"},
+    "core/hosts/sglang/seams/hierarchical_cache.py": {"_host_memory"},
+    "cuda/kernels/tuning/__init__.py": {"shared_memory_per_block_optin"},
+    "example_oot/device.py": {"index"},
+    "example_oot/diffusion/platform.py": {"name"},
+    "example_oot/torch_device/graph.py": {"Graph"},
+}
+"""Names of torch, of Python, and of our own objects."""
+
+_OF_OLDER_HOSTS = {"_declarations_materialized"}
+_EVERYWHERE = {"_plugin_origin"}
+
+
+def test_what_is_asked_for_with_a_default_is_told_and_why() -> None:
+    found: dict[str, set[str]] = {}
+    for path, name in _asked():
+        found.setdefault(path, set()).add(name)
+    told = {path: {*OF_THE_HOST.get(path, {}), *OTHERS.get(path, ())} for path in {*OF_THE_HOST, *OTHERS}}
+    assert found == told, "ask for a host's name without a default, or say here why it may be missing"
+
+
+@pytest.mark.host
+def test_the_hosts_names_are_in_the_installed_host() -> None:
+    host = open_host("installed", {"sglang"})
+    names = {name for of_file in OF_THE_HOST.values() for name in of_file} - _OF_OLDER_HOSTS
+    for module in host.served():
+        text = host.text(module).decode(errors="replace") if module.startswith("sglang.srt.") else ""
+        names -= {name for name in names if re.search(rf"(\.|def |class |^\s+){name}\b", text, re.MULTILINE)}
+        if not names:
+            return
+    pytest.fail(f"SGLang has no such names, and nothing noticed: {sorted(names)}")
+
+
+def _asked() -> Iterator[tuple[str, str]]:
+    """(file, name) of each `getattr` with a default and each `hasattr` with a name that is written out."""
+    for package in PACKAGES:
+        source = ROOT / "packages" / f"sglang-platform-{package}" / "src" / "sglang_platform"
+        for path in sorted(source.rglob("*.py")):
+            place = path.relative_to(source)
+            if place.parts[:1] == ("core",) and place.parts[1] in _WITHOUT_THE_HOST:
+                continue
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                    continue
+                defaulted = node.func.id == "hasattr" or (node.func.id == "getattr" and len(node.args) == 3)
+                name = node.args[1] if defaulted else None
+                if (
+                    isinstance(name, ast.Constant)
+                    and not name.value.startswith("__")
+                    and name.value not in _EVERYWHERE
+                ):
+                    yield place.as_posix(), name.value
