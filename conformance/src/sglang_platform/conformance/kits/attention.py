@@ -28,7 +28,7 @@ _LIMIT = 600
 
 @cache
 def compared(platform: str, device: str, backend: str) -> tuple[Judged, ...]:
-    """Every case. Raises NotApplicable where this SGLang has no such kit, RuntimeError where a process of the kit died."""
+    """Every case. Raises NotApplicable where this SGLang has no such kit, RuntimeError where its process died."""
     if find_spec("sglang") is None or find_spec("sglang.test.kits") is None or find_spec(_KIT) is None:
         raise NotApplicable("this SGLang has no attention kit; 0.5.15 and later do")
     ours = _run({"SGLANG_PLATFORM": platform}, device, backend)
