@@ -85,9 +85,11 @@ def data_parallel_attention(run: Running) -> None:
 def data_parallel_attention_graphs(run: Running) -> None:
     """Decode steps of ranks with unlike numbers of requests, one of them with none, replay graphs on both, and give the
     tokens of one process, also where a request on one rank asks for hidden states."""
-    if run.arguments["disable_cuda_graph"] or run.subject.parts.device_argument == "cpu":
-        raise NotApplicable("the platform captures no graphs, or is of a device type without graphs for idle ranks")
     before = run.engine.counters()["graph.replays"]
+    if run.arguments["disable_cuda_graph"] or run.subject.parts.device_argument == "cpu":
+        raise NotApplicable(
+            "the platform captures no graphs, or is of a device type without graphs for idle ranks"
+        )
     prompts = reference.prompts(_LENGTHS)
     run.gives_the_tokens(prompts, _NEW_TOKENS, batches=[[2], [0, 1, 2], [3, 2, 1, 0]])
     some = [True, False, False]
