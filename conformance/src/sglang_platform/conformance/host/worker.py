@@ -136,13 +136,24 @@ class _Worker:
             for output in outputs
         ]
 
-    def hidden_states(self, input_ids: list[int]) -> list[list[float]]:
-        """The hidden states of the prompt's tokens."""
-        parameters = {"temperature": 0.0, "max_new_tokens": 1}
+    def hidden_states(self, input_ids: list[int], max_new_tokens: int) -> dict[str, Any]:
+        """Greedy tokens, and the hidden states from which they came: those of the prompt's tokens, then one a step."""
+        parameters = {"temperature": 0.0, "max_new_tokens": max_new_tokens, "ignore_eos": True}
         output = self.engine.generate(
             input_ids=input_ids, sampling_params=parameters, return_hidden_states=True
         )
-        return output["meta_info"]["hidden_states"][0]  # type: ignore[no-any-return]
+        of_prompt, *of_steps = output["meta_info"]["hidden_states"]
+        return {"output_ids": output["output_ids"], "rows": [*of_prompt, *of_steps]}
+
+    def generate_with_hidden_states(
+        self, input_ids: list[list[int]], wanted: list[bool], max_new_tokens: int
+    ) -> list[list[int]]:
+        """Greedy tokens; some of the requests ask for the hidden states of each step as well."""
+        parameters = {"temperature": 0.0, "max_new_tokens": max_new_tokens, "ignore_eos": True}
+        outputs = self.engine.generate(
+            input_ids=input_ids, sampling_params=parameters, return_hidden_states=wanted
+        )
+        return [output["output_ids"] for output in outputs]
 
     def abort(self, input_ids: list[int], after_tokens: int) -> dict[str, Any]:
         """Start a long request, abort it once it has streamed some tokens, and tell how it ended."""

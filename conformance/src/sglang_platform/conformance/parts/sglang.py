@@ -54,7 +54,8 @@ class SGLangParts(Parts):
         from sglang.srt import runtime_context
 
         get_parallel = getattr(runtime_context, "get_parallel", None)
-        if get_parallel is not None:
+        # Releases without it keep nothing there that a pool asks for.
+        if get_parallel is not None and hasattr(get_parallel(), "override_permanently"):
             get_parallel().override_permanently(dcp_enabled=False, attn_dcp_size=1, attn_dcp_rank=0)
 
     def req_to_token_pool(self, size: int, max_context_len: int) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sglang_platform.conformance.check import NotRun
 
-__all__ = ["EngineLaunch", "RefusedBeforeLaunch"]
+__all__ = ["COMPACT_JSON", "PLAIN", "EngineLaunch", "RefusedBeforeLaunch"]
 
 
 class RefusedBeforeLaunch(NotRun):
@@ -41,3 +41,19 @@ class EngineLaunch:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EngineLaunch) and other.name == self.name
+
+
+COMPACT_JSON = {"constrained_json_disable_any_whitespace": True}
+"""A model of random weights would fill its tokens with white space."""
+
+PLAIN = EngineLaunch(
+    "plain",
+    {
+        "enable_return_hidden_states": True,
+        "grammar_backend": "xgrammar",
+        # It leaves the grammar of forced calls to the host's JSON schema: other parsers let a named function be any.
+        "tool_call_parser": "pythonic",
+        **COMPACT_JSON,
+    },
+)
+"""One engine for all that requests can ask of one without special memory, parallelism or models."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.conformance.check import expect
+from sglang_platform.conformance.check import NotApplicable, expect
 from sglang_platform.conformance.host import reference
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.features.record import EngineLaunch, feature
@@ -22,6 +22,16 @@ _FIX = "look at the collectives of the communicator and of the process group beh
 
 def _launch(name: str, architecture: str = "llama", **arguments: Any) -> EngineLaunch:
     return EngineLaunch(f"parallel-{name}", arguments, architecture, environment=_ENVIRONMENT)
+
+
+_APART = _launch(
+    "data-attention",
+    "qwen3_moe",
+    tp_size=2,
+    dp_size=2,
+    enable_dp_attention=True,
+    enable_return_hidden_states=True,
+)
 
 
 def _ranks_agree(run: Running, ranks: int) -> None:
@@ -55,13 +65,44 @@ def data_parallel(run: Running) -> None:
 @feature(
     group=_GROUP,
     title="data-parallel attention 2, experts",
-    launch=_launch("data-attention", "qwen3_moe", tp_size=2, dp_size=2, enable_dp_attention=True),
+    launch=_APART,
     fix=_FIX,
     seconds=600,
 )
 def data_parallel_attention(run: Running) -> None:
     """Two ranks that attend to requests of their own and share the experts give the tokens of one process."""
     _ranks_agree(run, 2)
+
+
+@feature(
+    group=_GROUP,
+    title="data-parallel attention 2, decode graphs",
+    launch=_APART,
+    fix="derive the graph runner from core's, and let the device's graphs hold the collectives of the communicator",
+    since="0.5.23",
+    seconds=600,
+)
+def data_parallel_attention_graphs(run: Running) -> None:
+    """Decode steps of ranks with unlike numbers of requests, one of them with none, replay graphs on both, and give the
+    tokens of one process, also where a request on one rank asks for hidden states."""
+    before = run.engine.counters()["graph.replays"]
+    if run.arguments["disable_cuda_graph"] or run.subject.parts.device_argument == "cpu":
+        raise NotApplicable(
+            "the platform captures no graphs, or is of a device type without graphs for idle ranks"
+        )
+    prompts = reference.prompts(_LENGTHS)
+    run.gives_the_tokens(prompts, _NEW_TOKENS, batches=[[2], [0, 1, 2], [3, 2, 1, 0]])
+    some = [True, False, False]
+    got = run.engine.call(
+        "generate_with_hidden_states", input_ids=prompts[:3], wanted=some, max_new_tokens=_NEW_TOKENS
+    )
+    expect(
+        got == run.expected(prompts[:3], _NEW_TOKENS),
+        f"beside a request for hidden states the tokens are {got}",
+    )
+    replays = run.engine.counters()["graph.replays"] - before
+    steps = 2 * 4 * (_NEW_TOKENS - 1)
+    expect(replays >= steps, f"{steps} decode steps on two ranks took {replays} replays of a graph")
 
 
 @feature(

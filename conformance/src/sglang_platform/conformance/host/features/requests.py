@@ -6,7 +6,8 @@ from sglang_platform.conformance.check import expect
 from sglang_platform.conformance.host import reference
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import RequestRefused
-from sglang_platform.conformance.host.features.record import EngineLaunch, feature
+from sglang_platform.conformance.host.features.launch import PLAIN
+from sglang_platform.conformance.host.features.record import feature
 from sglang_platform.conformance.host.features.running import Running
 from sglang_platform.conformance.host.fuzz.campaign import Campaign
 from sglang_platform.conformance.host.fuzz.regressions import CASES
@@ -71,7 +72,7 @@ def hostile_requests(run: Running) -> None:
 @feature(
     group=_GROUP,
     title="malformed requests to an Engine",
-    launch=EngineLaunch("requests", {"enable_return_hidden_states": True}),
+    launch=PLAIN,
     fix=_FIX,
 )
 def hostile_requests_to_an_engine(run: Running) -> None:

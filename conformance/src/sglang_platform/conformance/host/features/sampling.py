@@ -7,13 +7,13 @@ from typing import Any
 
 from sglang_platform.conformance.check import expect
 from sglang_platform.conformance.host import reference
-from sglang_platform.conformance.host.features.record import EngineLaunch, feature
+from sglang_platform.conformance.host.features.launch import PLAIN, EngineLaunch
+from sglang_platform.conformance.host.features.record import feature
 from sglang_platform.conformance.host.features.running import Running
 
 __all__: list[str] = []
 
 _GROUP = "Requests"
-_LAUNCH = EngineLaunch("requests", {"enable_return_hidden_states": True})
 _FIX = (
     "look at the operators that the sampler uses: sort, cumsum, scatter, multinomial, log_softmax, index_put"
 )
@@ -25,7 +25,7 @@ def _prompts() -> list[list[int]]:
     return reference.prompts([12, 64, 7, 150], seed=9)
 
 
-@feature(group=_GROUP, title="top-k, top-p and min-p sampling", launch=_LAUNCH, fix=_FIX)
+@feature(group=_GROUP, title="top-k, top-p and min-p sampling", launch=PLAIN, fix=_FIX)
 def sampling_filters(run: Running) -> None:
     """With a filter so narrow that one token is left, sampling at temperature 1 gives the greedy tokens; with a wide
     one, tokens whose probability transformers puts inside the filter."""
@@ -42,7 +42,7 @@ def sampling_filters(run: Running) -> None:
         expect(max(ranks) < 5, f"with top_k=5 tokens of rank {ranks} were sampled (0 is the likeliest)")
 
 
-@feature(group=_GROUP, title="log probabilities of prompt and answer", launch=_LAUNCH, fix=_FIX)
+@feature(group=_GROUP, title="log probabilities of prompt and answer", launch=PLAIN, fix=_FIX)
 def log_probabilities(run: Running) -> None:
     """Log probabilities of the prompt's tokens, the answer's, and the five likeliest of each step are those of
     transformers."""
@@ -62,7 +62,7 @@ def log_probabilities(run: Running) -> None:
         )
 
 
-@feature(group=_GROUP, title="logit bias", launch=_LAUNCH, fix=_FIX)
+@feature(group=_GROUP, title="logit bias", launch=PLAIN, fix=_FIX)
 def logit_bias(run: Running) -> None:
     """A bias of 100 makes a token certain, for its own request only."""
     prompts = _prompts()
@@ -77,7 +77,7 @@ def logit_bias(run: Running) -> None:
     expect(biased == wanted, f"biased to tokens 77 and 99, requests 0 and 2 of 4 give {biased}")
 
 
-@feature(group=_GROUP, title="frequency, presence and repetition penalties", launch=_LAUNCH, fix=_FIX)
+@feature(group=_GROUP, title="frequency, presence and repetition penalties", launch=PLAIN, fix=_FIX)
 def penalties(run: Running) -> None:
     """Greedy tokens under each penalty are those of a plain loop over the logits of transformers."""
     prompts = _prompts()[:2]
@@ -87,7 +87,7 @@ def penalties(run: Running) -> None:
         expect(got == wanted, f"with {penalty} the tokens are {got}, and the plain loop gives {wanted}")
 
 
-@feature(group=_GROUP, title="stop tokens and minimum length", launch=_LAUNCH, fix=_FIX)
+@feature(group=_GROUP, title="stop tokens and minimum length", launch=PLAIN, fix=_FIX)
 def stop_tokens(run: Running) -> None:
     """A request ends with the token that it names, not before its minimum length, and the others go on."""
     prompts = _prompts()
@@ -104,7 +104,7 @@ def stop_tokens(run: Running) -> None:
     expect(got[1:] == plain[1:], "requests beside the one that stops early get other tokens")
 
 
-@feature(group=_GROUP, title="several answers to one prompt", launch=_LAUNCH, fix=_FIX)
+@feature(group=_GROUP, title="several answers to one prompt", launch=PLAIN, fix=_FIX)
 def several_answers(run: Running) -> None:
     """With n=4 every greedy answer is the reference; sampled answers differ from each other."""
     (prompt,) = _prompts()[:1]
@@ -120,14 +120,15 @@ def several_answers(run: Running) -> None:
 @feature(
     group=_GROUP,
     title="hidden states",
-    launch=_LAUNCH,
+    launch=PLAIN,
     fix="hand back the hidden states that the model returns",
 )
 def hidden_states(run: Running) -> None:
-    """The hidden states returned for the prompt are those of transformers."""
+    """The hidden states returned for the prompt and for each token after it are those of transformers."""
     for prompt in reference.prompts([20, 90], seed=10):  # none in the cache yet: each token is computed
-        got = run.engine.call("hidden_states", input_ids=prompt)
-        wanted = reference.hidden_states(run.checkpoint, prompt)
+        reply = run.engine.call("hidden_states", input_ids=prompt, max_new_tokens=4)
+        got = reply["rows"]
+        wanted = reference.hidden_states(run.checkpoint, prompt + reply["output_ids"][:-1])
         expect(len(got) == len(wanted), f"{len(got)} hidden states for {len(wanted)} tokens")
         largest = max(abs(value) for row in wanted for value in row)
         worst = max(abs(a - b) for g, w in zip(got, wanted, strict=True) for a, b in zip(g, w, strict=True))

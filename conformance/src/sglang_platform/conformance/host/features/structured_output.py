@@ -8,7 +8,8 @@ from typing import Any
 
 from sglang_platform.conformance.check import expect
 from sglang_platform.conformance.host import reference
-from sglang_platform.conformance.host.features.record import EngineLaunch, feature
+from sglang_platform.conformance.host.features.launch import COMPACT_JSON, PLAIN, EngineLaunch
+from sglang_platform.conformance.host.features.record import feature
 from sglang_platform.conformance.host.features.running import Running
 
 __all__: list[str] = []
@@ -18,15 +19,8 @@ _FIX = (
     "answer get_token_bitmask_fn() with a function that sets to -inf, in place, the logits whose bit is 0; without "
     "one core's own serves"
 )
-_COMPACT = {"constrained_json_disable_any_whitespace": True}
-"""A model of random weights would fill its tokens with white space."""
-
-# A parser that leaves the grammar of forced calls to the host's JSON schema: others let a named function be any.
-_XGRAMMAR = EngineLaunch(
-    "grammar_xgrammar", {"grammar_backend": "xgrammar", "tool_call_parser": "pythonic", **_COMPACT}
-)
-_LLGUIDANCE = EngineLaunch("grammar_llguidance", {"grammar_backend": "llguidance", **_COMPACT})
-_OUTLINES = EngineLaunch("grammar_outlines", {"grammar_backend": "outlines", **_COMPACT})
+_LLGUIDANCE = EngineLaunch("grammar_llguidance", {"grammar_backend": "llguidance", **COMPACT_JSON})
+_OUTLINES = EngineLaunch("grammar_outlines", {"grammar_backend": "outlines", **COMPACT_JSON})
 
 _SCHEMA = json.dumps(
     {
@@ -96,7 +90,7 @@ _KINDS: dict[str, tuple[str, dict[str, str], Any]] = {
     ),
 }
 
-_register(_XGRAMMAR, "xgrammar", _KINDS)
+_register(PLAIN, "xgrammar", _KINDS)
 _register(_LLGUIDANCE, "llguidance", _KINDS)
 _register(_OUTLINES, "outlines", {name: kind for name, kind in _KINDS.items() if name != "ebnf"})
 
@@ -130,7 +124,7 @@ def _fits(name: str, arguments: Any) -> bool:
     )
 
 
-@feature(group=_GROUP, title="forced tool calls, xgrammar", launch=_XGRAMMAR, fix=_FIX)
+@feature(group=_GROUP, title="forced tool calls, xgrammar", launch=PLAIN, fix=_FIX)
 def tool_calls_xgrammar(run: Running) -> None:
     """A chat that must call a function, any or the one that it names, calls it with arguments that fit the function's
     schema: alone, and several chats at once."""

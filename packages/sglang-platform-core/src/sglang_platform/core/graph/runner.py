@@ -144,7 +144,6 @@ class GraphRunner:
         fill = backend.get_cuda_graph_seq_len_fill_value()
         self.inputs = DecodeInputs(self.max_bs, fill, self.device, tokens=tokens, trees=trees)
         self.stage = StageInputs(self._stage_buffers())
-        self.adapters = self._adapters()
         self.captured: dict[int, CapturedBatch] = {}
         self.capture()
 
@@ -173,7 +172,8 @@ class GraphRunner:
 
     def can_run_graph(self, forward_batch: Any) -> bool:
         """Whether `execute` can serve this batch: of the captured mode, and no larger than the largest bucket."""
-        return bool(self._captures(forward_batch.forward_mode) and forward_batch.batch_size <= self.max_bs)
+        fits = self._most_rows(forward_batch) <= self.max_bs
+        return bool(self._captures(forward_batch.forward_mode) and fits)
 
     def load_batch(self, forward_batch: Any, pp_proxy_tensors: Any = None) -> None:
         """The host's announcement of a batch that it is going to execute. `execute` loads it."""
@@ -186,7 +186,7 @@ class GraphRunner:
         last is what it hands on; it stays valid until the next step.
         """
         n = forward_batch.batch_size
-        self.bs = self.capture_bs[bisect.bisect_left(self.capture_bs, n)]
+        self.bs = self.capture_bs[bisect.bisect_left(self.capture_bs, self._most_rows(forward_batch))]
         captured = self.captured[self.bs]
         received = {} if pp_proxy_tensors is None else pp_proxy_tensors.tensors
         self.inputs.load(forward_batch, self.bs)
@@ -249,10 +249,9 @@ class GraphRunner:
         a tree."""
         return 0, False
 
-    def _adapters(self) -> bool:
-        """Whether graphs serve batches that name adapters. Called once, before the first capture: what the graphs read
-        of a batch's adapters is made here."""
-        return False
+    def _most_rows(self, forward_batch: Any) -> int:
+        """Rows that the bucket must hold: the batch's own, or more where several ranks replay together."""
+        return int(forward_batch.batch_size)
 
     def _static_batch(self, bucket: int) -> Any:
         """A batch of `bucket` rows that lives in the static inputs."""

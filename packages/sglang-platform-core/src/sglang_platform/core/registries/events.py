@@ -18,6 +18,7 @@ __all__ = [
     "EVENTS",
     "QUERIES",
     "dispatch",
+    "is_heard",
     "listeners",
     "query_any",
     "query_collect",
@@ -87,6 +88,11 @@ def dispatch(event: str, *args: Any) -> None:
     """Tell every object that implements `event`. Raises RegistryError for a name that is no event."""
     for method in _of(event, EVENTS):
         method(*args)
+
+
+def is_heard(event: str) -> bool:
+    """Whether any object implements `event`."""
+    return bool(_of(event, _KNOWN))
 
 
 def query_any(event: str, *args: Any) -> bool:

@@ -204,6 +204,11 @@ class HostFacts:
     metadata_halves: bool = fact(True, before={"0.5.13": False})
     """Whether attention metadata is prepared in an outer and an inner half of a graph."""
 
+    server_hidden_mode: str | None = fact(
+        f"{_RUNNER}.forward_batch_info:get_server_return_hidden_states_mode", before={"0.5.18": None}
+    )
+    """The function that says which hidden states all batches ask for. None: a batch that asks for any has no graph."""
+
     init_lora_of_graphs: str | None = fact(
         "init_decode_cuda_graph_batch_info",
         before={"0.5.23": "init_cuda_graph_batch_info", "0.5.20": None},
@@ -376,6 +381,9 @@ class HostFacts:
 
     counts_attention_ranks: bool = fact(True, before={"0.5.22": False})
     """Whether `attn_dp_size` says how many ranks attend to requests of their own, not `enable_dp_attention`."""
+
+    graphs_of_ranks_apart: bool = fact(True, before={"0.5.23": False})
+    """Whether ranks that attend to requests of their own replay decode graphs; in earlier releases it was not tried."""
 
     copy_of_local_rows: str = fact(
         "sglang.srt.layers.dp_attention:memcpy",

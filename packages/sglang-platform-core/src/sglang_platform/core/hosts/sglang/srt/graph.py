@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from sglang_platform.core.hosts.sglang.checked import load
+from sglang_platform.core.hosts.sglang.srt.ranks_apart import RanksApart, attend_apart
+from sglang_platform.core.hosts.sglang.srt.served_model import served_model
 from sglang_platform.core.hosts.sglang.versions import facts
 from sglang_platform.core.registries.events import query_any
 
@@ -30,8 +32,24 @@ class HostDecodeBatches:
     captured: dict[int, Any]
     max_bs: int
     drafts: int
-    adapters: bool
     _captures: Any
+
+    @functools.cached_property
+    def apart(self) -> RanksApart | None:
+        """What static batches say of the other ranks, where each attends to requests of its own."""
+        return RanksApart(self.device) if attend_apart(served_model().server_args) else None
+
+    @functools.cached_property
+    def adapters(self) -> bool:
+        """Whether graphs serve batches that name adapters: where the host's LoRA backend keeps what it prepares for a
+        batch in place, and reads no batch's adapters while it computes. It prepares a batch before `can_run_graph`."""
+        manager, init = self.model_runner.lora_manager, facts().init_lora_of_graphs
+        if manager is None or init is None or self.drafts:
+            return False
+        if any(getattr(manager.lora_backend, flag) for flag in facts().lora_skips_batches):
+            return False
+        getattr(manager, init)(self.max_bs, 1)
+        return True
 
     def _state_pool(self) -> Any:
         requests = self.model_runner.req_to_token_pool
@@ -74,16 +92,8 @@ class HostDecodeBatches:
         dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
         return torch.zeros((self.max_bs, *width), dtype=dtype, device=self.device)
 
-    def _adapters(self) -> bool:
-        """Where the host's LoRA backend keeps what it prepares for a batch in place, and reads no batch's adapters
-        while it computes. It prepares a live batch before it asks `can_run_graph`."""
-        manager, init = self.model_runner.lora_manager, facts().init_lora_of_graphs
-        if manager is None or init is None or self.drafts:
-            return False
-        if any(getattr(manager.lora_backend, flag) for flag in facts().lora_skips_batches):
-            return False
-        getattr(manager, init)(self.max_bs, 1)
-        return True
+    def _most_rows(self, forward_batch: Any) -> int:
+        return int(self.apart.most_rows(forward_batch) if self.apart else forward_batch.batch_size)
 
     def _static_batch(self, bucket: int) -> Any:
         from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
@@ -96,6 +106,8 @@ class HostDecodeBatches:
                 "token_to_kv_pool": runner.token_to_kv_pool,
                 "attn_backend": runner.attn_backend,
             }
+        if self.apart:
+            of_this_host |= self.apart.fields(bucket)
         tokens, mode = (
             bucket * inputs.tokens,
             ForwardMode.TARGET_VERIFY if self.drafts else ForwardMode.DECODE,
@@ -130,6 +142,8 @@ class HostDecodeBatches:
         runner = self.model_runner
         with torch.no_grad(), self._forward_context(forward_batch):
             runner.attn_backend.init_forward_metadata_in_graph(forward_batch)
+            if self.apart:
+                self.apart.announce(forward_batch)
             more = self._handed_over(forward_batch.batch_size)
             return runner.model.forward(
                 forward_batch.input_ids, forward_batch.positions, forward_batch, **more
@@ -163,20 +177,21 @@ class HostDecodeBatches:
         return int(runner.server_args.speculative_num_draft_tokens), not chain
 
     def _hidden_mode(self) -> Any:
-        """A draft model that continues the target's hidden states needs all of them."""
+        """What all batches ask for. A draft model that continues the target's hidden states needs all of them."""
         from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode
 
-        algorithm = self.model_runner.spec_algorithm
-        if not self.drafts or algorithm.is_ngram() or algorithm.is_standalone():
-            return CaptureHiddenMode.NULL
-        return CaptureHiddenMode.FULL
+        algorithm, asked = self.model_runner.spec_algorithm, facts().server_hidden_mode
+        if self.drafts and not algorithm.is_ngram() and not algorithm.is_standalone():
+            return CaptureHiddenMode.FULL
+        return CaptureHiddenMode.NULL if asked is None else load(asked)()
 
     def can_run_graph(self, forward_batch: Any) -> bool:
         """A batch of the captured mode that fits: no other hidden states or embeddings asked for, and no adapters that
-        the graphs were captured without."""
+        the graphs were captured without. Ranks that attend apart all answer the same."""
+        captured = self.apart.agreed if self.apart else lambda batch: self._captures(batch.forward_mode)
         return bool(
-            self._captures(forward_batch.forward_mode)
-            and forward_batch.batch_size <= self.max_bs
+            captured(forward_batch)
+            and self._most_rows(forward_batch) <= self.max_bs
             and forward_batch.capture_hidden_mode in (None, self._hidden_mode())
             and forward_batch.input_embeds is None
             and forward_batch.encoder_lens is None

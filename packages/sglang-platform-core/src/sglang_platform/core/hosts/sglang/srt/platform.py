@@ -19,6 +19,7 @@ from sglang_platform.core.hosts.sglang.seams.kv_pools import registered_pool_cls
 from sglang_platform.core.hosts.sglang.seams.server_args import choose_attention_backend
 from sglang_platform.core.hosts.sglang.srt import drafts, parts, pools, stubs
 from sglang_platform.core.hosts.sglang.srt.graph import NoDecodeGraphs
+from sglang_platform.core.hosts.sglang.srt.ranks_apart import attend_apart, why_no_graphs
 from sglang_platform.core.hosts.sglang.srt.served_model import served_model
 from sglang_platform.core.hosts.sglang.versions import facts
 
@@ -92,11 +93,11 @@ class _HostFacing:
     def get_graph_runner_cls(self) -> type | None:
         cls = super().get_graph_runner_cls()  # type: ignore[misc]
         if cls is not None:
-            if _attends_in_parallel(served_model().server_args):
+            arguments = served_model().server_args
+            why = why_no_graphs(arguments, self) if attend_apart(arguments) else None
+            if why is not None:
                 _logger.warning(
-                    "data-parallel attention on %s: decode steps run without graphs; the ranks agree on the size of a "
-                    "step only when it comes",
-                    self,
+                    "data-parallel attention on %s: decode steps run without graphs: %s", self, why
                 )
                 return NoDecodeGraphs
             return parts.rebase_graph_runner(cls, self._plugin_origin)
@@ -152,15 +153,6 @@ class _HostFacing:
 
         for name, factory in self.get_attention_backends().items():  # type: ignore[attr-defined]
             register_attention_backend(name)(_host_factory(factory, self._plugin_origin))
-
-
-def _attends_in_parallel(arguments: Any) -> bool:
-    """Whether this worker's model has data-parallel attention. No arguments: no model is built."""
-    if arguments is None:
-        return False
-    if facts().counts_attention_ranks and arguments.attn_dp_size > 1:
-        return True
-    return bool(arguments.enable_dp_attention)
 
 
 @functools.cache
