@@ -26,10 +26,10 @@ CPU device in the same environment.
 def kits_page(
     report: Mapping[str, Any],
     left_out: Mapping[str, str],
-    recorded: Mapping[tuple[str, str], str] | None = None,
+    recorded: Mapping[tuple[str, str], tuple[str, str]],
 ) -> str:
     """The page's text. `left_out` are kits that are not run, each with the reason; `recorded` is how a test of a kit
-    ends on SGLang's own device, where the record of the release knows more than the report."""
+    ends on SGLang's own device, and in which words, by the record of the release."""
     outcomes = [one for one in report["outcomes"] if one["level"] == Level.KITS.label]
     tests = [part for outcome in outcomes for part in outcome.get("parts") or ()]
     tests = [
