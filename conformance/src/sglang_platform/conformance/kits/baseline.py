@@ -69,12 +69,14 @@ def ended(part: str, measure: Callable[[], Iterable[KitTest]]) -> list[KitTest]:
     return [KitTest(*row) for row in json.loads(path.read_text())[part]]
 
 
-def recorded(release: str) -> dict[tuple[str, str], str]:
-    """Outcome by kit and test, of the record of a release; empty where there is none."""
+def recorded(release: str) -> dict[tuple[str, str], tuple[str, str]]:
+    """Outcome and words by kit and test, of the record of a release; empty where there is none."""
     path = record_of(release)
     if not path.exists():
         return {}
-    return {(row[0], row[1]): row[2] for rows in json.loads(path.read_text()).values() for row in rows}
+    return {
+        (row[0], row[1]): (row[2], row[3]) for rows in json.loads(path.read_text()).values() for row in rows
+    }
 
 
 def written(parts: dict[str, Sequence[KitTest]], path: Path) -> None:
