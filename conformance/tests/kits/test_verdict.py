@@ -62,11 +62,11 @@ def test_the_page_has_the_numbers_and_the_reasons() -> None:
             {"id": "kits.other", "status": "not_run", "parts": None, **fields, "why": "not in its wheel"},
         ],
     }
-    page = kits_page(report, {"perf_kit": "measures speed"})
+    page = kits_page(report, {"perf_kit": "measures speed"}, {("stop", "one"): ("failed", _WRONG)})
     assert "**1 of 2 tests pass here, 1 in-tree; 0 are not applicable, 1 fail.**" in page
     assert "| stop | 2 | 1 | 1 | 0 | 1 |" in page
     assert f"`two`: **failed**: {_WRONG}; it passes on SGLang's own CPU device" in page
-    assert "`one`: passed: failed in-tree" in page
+    assert f"`one`: passed: failed in-tree: {_WRONG}" in page
     assert "kits.other: not in its wheel" in page
     assert "`perf_kit`: measures speed" in page
 

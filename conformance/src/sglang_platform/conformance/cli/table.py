@@ -41,10 +41,15 @@ def kits(
     output: _Output = None,
 ) -> None:
     """A page: SGLang's own tests on a platform and on SGLang's own CPU device, from a report of the level `kits`."""
+    from sglang_platform.conformance.kits.baseline import recorded
     from sglang_platform.conformance.kits.table import NOT_APPLICABLE
     from sglang_platform.conformance.report.kits_page import kits_page
 
-    _write(lambda found: kits_page(found[0], NOT_APPLICABLE), [report], output)
+    def page(found: list[dict[str, Any]]) -> str:
+        release = str(found[0]["environment"]["packages"].get("sglang"))
+        return kits_page(found[0], NOT_APPLICABLE, recorded(release))
+
+    _write(page, [report], output)
 
 
 def _write(page: Callable[[list[dict[str, Any]]], str], reports: list[Path], output: Path | None) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from sglang_platform.conformance.kits.verdict import KitTest
 
-__all__ = ["OPTIONS", "ended", "environment", "record_of", "written"]
+__all__ = ["OPTIONS", "ended", "environment", "record_of", "recorded", "written"]
 
 OPTIONS: dict[str, Any] = {
     "device": "cpu",
@@ -67,6 +67,16 @@ def ended(part: str, measure: Callable[[], Iterable[KitTest]]) -> list[KitTest]:
     if not path.exists():
         return list(measure())
     return [KitTest(*row) for row in json.loads(path.read_text())[part]]
+
+
+def recorded(release: str) -> dict[tuple[str, str], tuple[str, str]]:
+    """Outcome and words by kit and test, of the record of a release; empty where there is none."""
+    path = record_of(release)
+    if not path.exists():
+        return {}
+    return {
+        (row[0], row[1]): (row[2], row[3]) for rows in json.loads(path.read_text()).values() for row in rows
+    }
 
 
 def written(parts: dict[str, Sequence[KitTest]], path: Path) -> None:

@@ -23,10 +23,16 @@ CPU device in the same environment.
 """
 
 
-def kits_page(report: Mapping[str, Any], left_out: Mapping[str, str]) -> str:
-    """The page's text. `left_out` are kits that are not run, each with the reason."""
+def kits_page(
+    report: Mapping[str, Any],
+    left_out: Mapping[str, str],
+    recorded: Mapping[tuple[str, str], tuple[str, str]],
+) -> str:
+    """The page's text. `left_out` are kits that are not run, each with the reason; `recorded` is how a test of a kit
+    ends on SGLang's own device, and in which words, by the record of the release."""
     outcomes = [one for one in report["outcomes"] if one["level"] == Level.KITS.label]
     tests = [part for outcome in outcomes for part in outcome.get("parts") or ()]
+    tests = [_with_record(one, recorded) for one in tests]
     release = report["environment"]["packages"].get("sglang") or "?"
     lines = [_HEAD.format(release=release, platform=report["platform"]["name"])]
     lines += [_totals(tests), "", f"The level took {_seconds(report)} s.", ""]
@@ -73,9 +79,14 @@ def _in_tree(tests: Iterable[dict[str, Any]]) -> int:
     return sum(one["baseline"] == "passed" for one in tests)
 
 
+def _with_record(test: dict[str, Any], recorded: Mapping[tuple[str, str], tuple[str, str]]) -> dict[str, Any]:
+    outcome, words = recorded.get((test["of"], test["name"]), (test["baseline"], ""))
+    return {**test, "baseline": outcome, "in_tree": words}
+
+
 def _difference(test: dict[str, Any]) -> str:
     state = "**failed**" if test["status"] == "failed" else test["status"]
-    words = _line(test["why"]) if test["why"] else f"{test['baseline'] or 'not run'} in-tree"
+    words = _line(test["why"] or f"{test['baseline'] or 'not run'} in-tree: {test['in_tree']}")
     return f"- {test['of']}, `{test['name']}`: {state}: {words}"
 
 
