@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -106,23 +105,6 @@ class FirstAdapterForAll(_Hooked):
         original: Any, backend: Any, forward_batch: Any, weight_indices: Any, *rest: Any, **named: Any
     ) -> Any:
         return original(backend, forward_batch, [weight_indices[0]] * len(weight_indices), *rest, **named)
-
-
-@mutant(
-    check="features.lora_graphs",
-    defect="in a graph every adapter is taken to be of the largest rank: slices of a smaller one are read elsewhere",
-    says="the tokens are",
-    host="sglang",
-)
-class LargestRankForAll(_Hooked):
-    _target = "sglang.srt.lora.torch_ops:sgemm_lora_b_fwd"
-
-    @staticmethod
-    def _wrong(
-        original: Any, inputs: Any, weights: torch.Tensor, batch_info: Any, *rest: Any, **named: Any
-    ) -> Any:
-        largest = torch.full_like(batch_info.lora_ranks, weights.shape[-1])
-        return original(inputs, weights, replace(batch_info, lora_ranks=largest), *rest, **named)
 
 
 @mutant(

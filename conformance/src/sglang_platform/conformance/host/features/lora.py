@@ -87,8 +87,10 @@ def lora_graphs(run: Running) -> None:
     """As with the default backend, and every decode step of these batches replays a graph."""
     run.ask(reference.prompts([9]), _NEW_TOKENS)
     before = run.engine.counters()["graph.replays"]
-    if not before:
-        raise NotApplicable("the platform has no decode graphs of core's GraphRunner")
+    if not before or run.subject.parts.device_argument == "cpu":
+        raise NotApplicable(
+            "the platform has no decode graphs of core's GraphRunner, or none that LoRA batches can have"
+        )
     _adapters_serve(run)
     replays = run.engine.counters()["graph.replays"] - before
     steps = len(_BATCHES) * (_NEW_TOKENS - 1)

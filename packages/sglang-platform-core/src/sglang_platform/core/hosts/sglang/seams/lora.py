@@ -23,6 +23,11 @@ __all__ = ["choose_backend", "register_hooks", "spread"]
 
 _TRITON = ("csgmv", "triton", "triton_v2")
 _PORTABLE = "torch_native"
+_PINNING = (
+    "sglang.srt.lora.lora_manager:LoRAManager.__init__",
+    "sglang.srt.lora.lora_manager:LoRAManager.load_lora_adapter",
+    "sglang.srt.lora.backend.torch_backend:TorchNativeLoRABackend.prepare_lora_batch",
+)
 
 
 def choose_backend(server_args: Any, platform: Any) -> None:
@@ -60,8 +65,8 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         with _WithoutPinning():
             return original(*args, **kwargs)
 
-    target = "sglang.srt.lora.backend.torch_backend:TorchNativeLoRABackend.prepare_lora_batch"
-    HookRegistry.register(target, prepare, HookType.AROUND)
+    for target in _PINNING:
+        HookRegistry.register(target, prepare, HookType.AROUND)
 
 
 def _of_its_own_rank(

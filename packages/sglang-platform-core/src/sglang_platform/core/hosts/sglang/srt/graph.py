@@ -46,6 +46,9 @@ class HostDecodeBatches:
         manager, init = self.model_runner.lora_manager, facts().init_lora_of_graphs
         if manager is None or init is None or self.drafts:
             return False
+        # `torch_native` reads offsets of its own from host memory: there no capture can tell them from the batch's.
+        if str(self.device).startswith("cpu"):
+            return False
         if any(getattr(manager.lora_backend, flag) for flag in facts().lora_skips_batches):
             return False
         getattr(manager, init)(self.max_bs, 1)
