@@ -91,9 +91,12 @@ def test_the_page_tells_served_from_refused_and_from_unread() -> None:
     report = {
         "platform": {"name": "p"},
         "environment": {"packages": {"sglang": "0.5.23"}},
+        "run": {"started": "2026-01-02T00:00:00+00:00"},
         "outcomes": [one.as_dict() for one in outcomes],
     }
-    page = features_page([report], [served, refused, broken, *rest])
+    before = {**report, "run": {"started": "2026-01-01T00:00:00+00:00"}}
+    before["outcomes"] = [{**outcomes[0].as_dict(), "status": "failed", "what": "of yesterday"}]
+    page = features_page([report, before], [served, refused, broken, *rest])
     rows = {
         line.split("|")[1].strip(): line.split("|")[2].strip()
         for line in page.splitlines()

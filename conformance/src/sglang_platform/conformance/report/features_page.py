@@ -27,12 +27,18 @@ SGLang of the release named.
 
 
 def features_page(reports: Sequence[dict[str, Any]], features: Sequence[FeatureRecord]) -> str:
-    """The page's text. A report is a column; a feature that it does not hold is unverified there."""
-    columns = sorted(reports, key=lambda one: (one["platform"]["name"], Version(_release(one))))
+    """The page's text. A platform on a release is a column; a feature that its reports do not hold is unverified there.
+
+    Of several reports on one column, each feature is as the latest that holds it says.
+    """
+    columns: dict[tuple[str, Version], dict[str, Any]] = {}
+    for report in sorted(reports, key=lambda one: one["run"]["started"]):
+        column = columns.setdefault((report["platform"]["name"], Version(_release(report))), {})
+        column |= {outcome["id"]: outcome for outcome in report["outcomes"]}
     notes = _Notes()
-    heads = [f"{one['platform']['name']} on {_release(one)}" for one in columns]
+    heads = [f"{name} on {release}" for name, release in sorted(columns)]
     lines = [_row(["feature", *heads]), _row(["---"] * (len(heads) + 1))]
-    found = [{outcome["id"]: outcome for outcome in one["outcomes"]} for one in columns]
+    found = [columns[key] for key in sorted(columns)]
     for group in dict.fromkeys(one.group for one in features):
         lines.append(_row([f"**{group}**", *([""] * len(heads))]))
         for feature in (one for one in features if one.group == group):

@@ -55,6 +55,10 @@ def _rows() -> Iterable[Row]:
             "hidden_states",
             "embeddings",
             "reward_model",
+            "mixture_of_experts",
+            "latent_attention",
+            "long_context",
+            "router_before_two_engines",
         ),
     )
     yield Row(
@@ -62,19 +66,22 @@ def _rows() -> Iterable[Row]:
         NONE,
         "",
         "a grammar's mask is put on logits by SGLang's own kernels: neither package brings one",
-        tuple(
-            f"{grammar}_{backend}"
-            for grammar in ("json_schema", "regex", "ebnf")
-            for backend in ("xgrammar", "llguidance", "outlines")
-            if (grammar, backend) != ("ebnf", "outlines")
+        (
+            "tool_calls_xgrammar",
+            *(
+                f"{grammar}_{backend}"
+                for grammar in ("json_schema", "regex", "ebnf")
+                for backend in ("xgrammar", "llguidance", "outlines")
+                if (grammar, backend) != ("ebnf", "outlines")
+            ),
         ),
     )
     yield Row(
         "LoRA",
         "graph_runner",
-        "requests of an adapter run without graphs",
+        "serves the batches that SGLang's LoRA backend prepares for graphs",
         "SGLang's runner prepares the adapters of a batch before each replay",
-        ("lora_two_adapters",),
+        ("lora_two_adapters", "lora_graphs"),
     )
     speculative = (
         "ngram_drafts",
@@ -84,6 +91,8 @@ def _rows() -> Iterable[Row]:
         "standalone_wrong_drafts",
         "eagle_chain",
         "eagle_tree",
+        "ngram_drafts_delta",
+        "ngram_drafts_mamba",
     )
     yield Row(
         "speculative decoding",
@@ -312,6 +321,7 @@ def _rows() -> Iterable[Row]:
         "data_parallel",
         "data_parallel_attention",
         "data_parallel_attention_latent",
+        "data_parallel_attention_graphs",
     )
     yield Row(
         "tensor, expert and data parallelism",
@@ -323,9 +333,9 @@ def _rows() -> Iterable[Row]:
     yield Row(
         "data-parallel attention",
         "graph_runner",
-        "without graphs",
+        "serves on SGLang 0.5.23, without graphs on releases before",
         "SGLang's runner pads all ranks to the size that they agree on",
-        ("data_parallel_attention", "data_parallel_attention_latent"),
+        ("data_parallel_attention", "data_parallel_attention_latent", "data_parallel_attention_graphs"),
     )
     yield Row(
         "pipeline parallelism",
