@@ -233,7 +233,8 @@ def _verdict(report: Report) -> Iterator[str]:
     computed = judge(report["outcomes"], asked, device_absent=absent).as_dict()
     for name, value in computed.items():
         if report["verdict"][name] != value:
-            yield f"its verdict's {name} does not follow from its outcomes: {value!r} does"
+            instead = f": {value!r} does" if isinstance(value, str) else ""
+            yield f"its verdict's {name} does not follow from its outcomes{instead}"
 
 
 def _run(report: Report) -> Iterator[str]:
