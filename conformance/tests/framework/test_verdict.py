@@ -109,3 +109,13 @@ def test_what_only_the_device_can_answer_is_not_in_the_profile_without_it() -> N
 def test_an_edition_is_named() -> None:
     assert edition() == "2"
     assert list(profiles())[:2] == ["offline", "core"]
+
+
+def test_a_plugin_on_the_hosts_classes_can_be_conformant_to_core() -> None:
+    known = registered()
+    on_the_contract_alone = [
+        name
+        for name in profile("core").required
+        if known[name].hosts == ("none",) and known[name].needs != "source"
+    ]
+    assert on_the_contract_alone == []

@@ -117,6 +117,7 @@ class Runner:
         self._on_start, self._on_case, self._on_outcome = on_start, on_case, on_outcome
         self._workers: dict[str, Worker] = {}
         self._level: Level | None = None
+        self._on_contract: bool | None = None
 
     def run(self) -> list[Outcome]:
         """Every chosen check. Raises UnknownCheck."""
@@ -150,10 +151,26 @@ class Runner:
         finally:
             worker.close()
 
+    def _is_on_the_hosts_classes(self) -> bool:
+        """Whether the platform is one, and is not built on core; asked in SGLang, once."""
+        if self._on_contract is None:
+            try:
+                about = self._worker("sglang").describe()
+            except _WorkerEnded:
+                self._end("sglang")
+                return False
+            self._on_contract = about["platform"]["on_contract"] is not False
+        return not self._on_contract
+
     def close(self) -> None:
         """End the processes that ran the plugin."""
         for host in list(self._workers):
             self._end(host)
+
+    def _worker(self, host: str) -> Worker:
+        if host not in self._workers:
+            self._workers[host] = Worker(self.selection, host)
+        return self._workers[host]
 
     def _end(self, host: str) -> None:
         worker = self._workers.pop(host, None)
@@ -164,15 +181,16 @@ class Runner:
         host = self.selection.host_of(check)
         if host is None:
             return {"status": "not_run", "cause": "host", "why": "it runs with --host sglang"}
+        if host != self.selection.host and check.needs != "source" and self._is_on_the_hosts_classes():
+            why = "the plugin is written on SGLang's classes, and the check is about core's contract"
+            return {"status": "not_applicable", "why": why}
         # A level starts in a process of its own, so that it sees nothing that an earlier one left. In SGLang it takes
         # ten seconds or more to start, so all levels share one there.
         if self._level is not check.level:
             self._end("none")
             self._level = check.level
-        if host not in self._workers:
-            self._workers[host] = Worker(self.selection, host)
         try:
-            answer = self._workers[host].ask(check, seed, lambda case: self._on_case(check, case))
+            answer = self._worker(host).ask(check, seed, lambda case: self._on_case(check, case))
         except _WorkerEnded as ended:
             self._end(host)
             answer = ended.outcome(check)

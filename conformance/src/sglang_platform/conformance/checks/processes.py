@@ -154,7 +154,7 @@ def unselected_plugin_stays_out(subject: Subject) -> None:
 
 @check(
     level=Level.PROCESSES,
-    needs="source",
+    needs="platform",
     hosts=("none",),
     fix="ask for nothing but your own device in activate(): do not go through the entry points of the group",
 )
