@@ -7,7 +7,7 @@ answer, is believed only where it is run again (`sglang-platform conformance ver
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from datetime import datetime, timezone
 from math import ceil
 from pathlib import Path
@@ -132,13 +132,15 @@ def _checks(report: Report) -> Iterator[str]:
 
 def _outcomes(report: Report) -> Iterator[str]:
     known = registered()
+    ran = [known[one["id"]] for one in report["outcomes"] if one["status"] in _RAN and one["id"] in known]
+    parts_seen = {requirement.name for check in ran for requirement in check.requires}
     for one in report["outcomes"]:
         if one["id"] in known:
-            for problem in _outcome(report, one, known[one["id"]]):
+            for problem in _outcome(report, one, known[one["id"]], parts_seen):
                 yield f"{one['id']}: {problem}"
 
 
-def _outcome(report: Report, one: Report, check: Check) -> Iterator[str]:
+def _outcome(report: Report, one: Report, check: Check, parts_seen: Set[str]) -> Iterator[str]:
     status, host = one["status"], one["host"]
     if (one["level"], one["proves"]) != (check.level.label, check.proves):
         yield "its level or its text is not the check's"
@@ -162,7 +164,7 @@ def _outcome(report: Report, one: Report, check: Check) -> Iterator[str]:
     if status == "passed" and (one["failure"] or one["trace"]):
         yield "it passed, and tells a failure"
     by_requirement = check.requires and not _found_while_running(one)
-    if status == "not_applicable" and by_requirement and _met(check, report, only_if_seen=True):
+    if status == "not_applicable" and by_requirement and _met(check, report, parts_seen):
         yield "it does not apply, and by the declarations and the other checks it does"
 
 
@@ -176,25 +178,17 @@ _WORDS = {
 """Requirements that are met by a word in a list of the declarations."""
 
 
-def _met(check: Check, report: Report, *, only_if_seen: bool = False) -> bool:
-    """Whether the declarations have every word that the check requires.
-
-    `only_if_seen`: of the parts that it requires, some other check that ran must have required each.
-    """
+def _met(check: Check, report: Report, parts_seen: Set[str] | None = None) -> bool:
+    """Whether the declarations have every word that the check requires, and `parts_seen` every part, where it is given:
+    what other checks that ran have required."""
     for requirement in check.requires:
         kind, _, word = requirement.name.partition("(")
         if kind in _WORDS:
             if word.rstrip(")") not in report["declares"][_WORDS[kind]]:
                 return False
-        elif only_if_seen and requirement.name not in _parts_seen(report):
+        elif parts_seen is not None and requirement.name not in parts_seen:
             return False
     return True
-
-
-def _parts_seen(report: Report) -> set[str]:
-    known = registered()
-    ran = [known[one["id"]] for one in report["outcomes"] if one["status"] in _RAN and one["id"] in known]
-    return {requirement.name for check in ran for requirement in check.requires}
 
 
 def _found_while_running(one: Report) -> bool:
