@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import check, expect
-from sglang_platform.conformance.checks.allocators import PAGED
+from sglang_platform.conformance.checks.allocators import PAGED, alloc_decode, alloc_extend, paged_sizes
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
@@ -28,9 +28,8 @@ class Served:
 
 
 def served_sizes(subject: Subject, rng: random.Random) -> Iterator[Served]:
-    for size in subject.declares.page_sizes:
-        if size > 1:
-            yield Served(size, _SLOTS, _REQUESTS)
+    for size in paged_sizes(subject):
+        yield Served(size, _SLOTS, _REQUESTS)
 
 
 @check(
@@ -63,17 +62,14 @@ def _grown(
     subject: Subject, allocator: Any, held: list[torch.Tensor], more: list[int], size: int
 ) -> list[torch.Tensor]:
     """Every request grows by `more` of its tokens: by decode where each takes one, else by extend."""
-    before = torch.tensor([len(slots) for slots in held])
-    after = before + torch.tensor(more)
-    last = torch.tensor([int(slots[-1]) if len(slots) else -1 for slots in held])
-    device = subject.device
-    if set(more) == {1} and bool((before > 0).all()):
-        got = allocator.alloc_decode(after.to(device), after, last.to(device))
+    before = [len(slots) for slots in held]
+    after = [n + new for n, new in zip(before, more, strict=True)]
+    last = [int(slots[-1]) if len(slots) else -1 for slots in held]
+    if set(more) == {1} and all(before):
+        got = alloc_decode(subject, allocator, after, last)
     else:
-        got = allocator.alloc_extend(
-            before.to(device), before, after.to(device), after, last.to(device), sum(more)
-        )
-    wanted = int((-(-after // size) - -(-before // size)).sum())
+        got = alloc_extend(subject, allocator, before, after, last)
+    wanted = sum(-(-new // size) - -(-old // size) for old, new in zip(before, after, strict=True))
     expect(
         got is not None,
         f"{len(held)} requests are not lent the {wanted} pages that they need, and they are free",

@@ -23,6 +23,8 @@ from sglang_platform.conformance.oracles.allocator_search import (
 from sglang_platform.conformance.requirement import Requirement, all_of, page_size, paged_allocator
 from sglang_platform.conformance.subject import Subject
 
+__all__ = ["PAGED", "alloc_decode", "alloc_extend", "paged_sizes"]
+
 PAGED: tuple[Requirement, ...] = (all_of(paged_allocator(), page_size(at_least=2)),)
 
 
@@ -37,13 +39,13 @@ class Paging:
         return self.pages * self.page_size + self.rest
 
 
-def _page_sizes(subject: Subject) -> list[int]:
+def paged_sizes(subject: Subject) -> list[int]:
     return [size for size in subject.declares.page_sizes if size > 1]
 
 
 def pagings(subject: Subject, rng: random.Random) -> Iterator[Paging]:
     """Every page size, with whole pages and with slots left over."""
-    for size in _page_sizes(subject):
+    for size in paged_sizes(subject):
         yield Paging(size, 1, 0)
         yield Paging(size, 5, rng.randrange(1, size))
 
@@ -95,7 +97,7 @@ class Extend:
 
 def extends(subject: Subject, rng: random.Random) -> Iterator[Extend]:
     """Every place a prefix can end in a page, and every place that new tokens can, for the smallest page size."""
-    sizes = _page_sizes(subject)
+    sizes = paged_sizes(subject)
     for size in sizes:
         whole = size == sizes[0]
         places = range(2 * size + 2) if whole else (0, 1, size - 1, size, size + 1)
@@ -122,7 +124,7 @@ def extend_fills_the_last_page_first(subject: Subject, case: Extend) -> None:
     for before, after in ((0, case.prefix), (case.prefix, case.prefix + case.new)):
         if after == before:
             continue
-        got = _extend(subject, allocator, [before], [after], [(model.requests.get(1) or [-1])[-1]])
+        got = alloc_extend(subject, allocator, [before], [after], [(model.requests.get(1) or [-1])[-1]])
         what = f"alloc_extend() from {before} to {after} tokens"
         expect(got is not None, f"{what} is None with {model.available()} free slots")
         expect(got.dtype == torch.int64, f"{what} answers {got.dtype}, and slots are int64")
@@ -142,7 +144,7 @@ def exhaustion_changes_nothing(subject: Subject, case: Paging) -> None:
     free is still free, and still fits."""
     size = case.page_size
     allocator, model = _build(subject, case), AllocatorModel(case.pages, size)
-    slots = _extend(subject, allocator, [0], [size], [-1])
+    slots = alloc_extend(subject, allocator, [0], [size], [-1])
     expect(slots is not None, "the first page cannot be had")
     _grew(model, 1, slots.tolist())
     last = slots.tolist()[-1]
@@ -150,19 +152,19 @@ def exhaustion_changes_nothing(subject: Subject, case: Paging) -> None:
     calls = {
         f"alloc({(free + 1) * size})": partial(allocator.alloc, (free + 1) * size),
         f"alloc_extend() of {free + 1} pages in two requests": partial(
-            _extend, subject, allocator, [0, size], [free * size + 1, size + 1], [-1, last]
+            alloc_extend, subject, allocator, [0, size], [free * size + 1, size + 1], [-1, last]
         ),
     }
     if free == 0:
         calls["alloc_decode() at the end of a full page"] = partial(
-            _decode, subject, allocator, [size + 1], [last]
+            alloc_decode, subject, allocator, [size + 1], [last]
         )
     for name, call in calls.items():
         got = call()
         expect(got is None, f"{name} answers {_shown(got)}, with {free} pages free")
         _adds_up(allocator, model, f"{name}, which does not fit")
     if free:
-        got = _extend(subject, allocator, [0], [free * size], [-1])
+        got = alloc_extend(subject, allocator, [0], [free * size], [-1])
         expect(got is not None, f"after calls that did not fit, the {free} free pages cannot be had")
         _grew(model, 2, got.tolist())
 
@@ -250,7 +252,7 @@ class Search:
 
 
 def searches(subject: Subject, rng: random.Random) -> Iterator[Search]:
-    for size in _page_sizes(subject)[:3]:
+    for size in paged_sizes(subject)[:3]:
         yield Search(size)
 
 
@@ -293,14 +295,16 @@ def _raise(failure: AllocatorFailure | None, case: Search) -> None:
         )
 
 
-def _extend(subject: Subject, allocator: Any, before: list[int], after: list[int], last: list[int]) -> Any:
+def alloc_extend(
+    subject: Subject, allocator: Any, before: list[int], after: list[int], last: list[int]
+) -> Any:
     prefix, seq, loc = torch.tensor(before), torch.tensor(after), torch.tensor(last)
     device = subject.device
     total = sum(after) - sum(before)
     return allocator.alloc_extend(prefix.to(device), prefix, seq.to(device), seq, loc.to(device), total)
 
 
-def _decode(subject: Subject, allocator: Any, after: list[int], last: list[int]) -> Any:
+def alloc_decode(subject: Subject, allocator: Any, after: list[int], last: list[int]) -> Any:
     seq = torch.tensor(after)
     return allocator.alloc_decode(seq.to(subject.device), seq, torch.tensor(last, device=subject.device))
 
