@@ -136,6 +136,25 @@ class _Worker:
             for output in outputs
         ]
 
+    def generate_chosen_logprobs(
+        self, input_ids: list[list[int]], chosen: list[list[int] | None], max_new_tokens: int
+    ) -> list[dict[str, Any]]:
+        """Greedy tokens in one batch, with the log probabilities of each step's `chosen` tokens; None asks for none."""
+        parameters = {"temperature": 0.0, "max_new_tokens": max_new_tokens, "ignore_eos": True}
+        outputs = self.engine.generate(
+            input_ids=input_ids, sampling_params=parameters, return_logprob=True, token_ids_logprob=chosen
+        )
+        return [
+            {
+                "output_ids": output["output_ids"],
+                "chosen": [
+                    [one[0] for one in step or []]
+                    for step in output["meta_info"].get("output_token_ids_logprobs") or []
+                ],
+            }
+            for output in outputs
+        ]
+
     def hidden_states(self, input_ids: list[int], max_new_tokens: int) -> dict[str, Any]:
         """Greedy tokens, and the hidden states from which they came: those of the prompt's tokens, then one a step."""
         parameters = {"temperature": 0.0, "max_new_tokens": max_new_tokens, "ignore_eos": True}

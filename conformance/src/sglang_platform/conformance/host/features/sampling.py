@@ -44,8 +44,8 @@ def sampling_filters(run: Running) -> None:
 
 @feature(group=_GROUP, title="log probabilities of prompt and answer", launch=PLAIN, fix=_FIX)
 def log_probabilities(run: Running) -> None:
-    """Log probabilities of the prompt's tokens, the answer's, and the five likeliest of each step are those of
-    transformers."""
+    """Log probabilities of the prompt's tokens, the answer's, the five likeliest of each step, and tokens that are
+    asked for by some requests of a batch, are those of transformers."""
     for prompt in _prompts():
         (reply,) = run.engine.call("generate_logprobs", input_ids=[prompt], max_new_tokens=8, top=5)
         tokens = reply["output_ids"]
@@ -59,6 +59,34 @@ def log_probabilities(run: Running) -> None:
         expect(
             reply["top"] == likeliest,
             f"the likeliest tokens are {reply['top']}, and transformers gives {likeliest}",
+        )
+    _log_probabilities_of_chosen_tokens(run)
+
+
+def _log_probabilities_of_chosen_tokens(run: Running) -> None:
+    prompts = _prompts()
+    chosen = [[3, 700], None, [9], None]
+    asked = {"input_ids": prompts, "chosen": chosen, "max_new_tokens": 4}
+    replies = run.engine.call("generate_chosen_logprobs", **asked)
+    for prompt, tokens, reply in zip(prompts, chosen, replies, strict=True):
+        if tokens is None:
+            continue
+        wanted = [
+            [
+                reference.logprobs(run.checkpoint, [*prompt, *reply["output_ids"][:step], token])[-1]
+                for token in tokens
+            ]
+            for step in range(4)
+        ]
+        expect(
+            len(reply["chosen"]) == 4
+            and all(
+                abs(a - b) < _ERROR
+                for got, want in zip(reply["chosen"], wanted, strict=True)
+                for a, b in zip(got, want, strict=True)
+            ),
+            f"beside requests that ask for none, the log probabilities of the tokens {tokens} are "
+            f"{reply['chosen']}, and transformers gives {wanted}",
         )
 
 

@@ -412,6 +412,9 @@ CASES: tuple[HostileRequest, ...] = (
         {"model": "m", "query": "a", "items": ["b"], "label_token_ids": [-1]},
     ),
     HostileRequest(
+        "score of no labels", "/v1/score", {"model": "m", "query": "a", "items": ["b"], "label_token_ids": []}
+    ),
+    HostileRequest(
         "score without items",
         "/v1/score",
         {"model": "m", "query": "a", "items": [], "label_token_ids": [1]},

@@ -267,6 +267,15 @@ class HostFacts:
     typed_requests: bool = fact(True, before={"0.5.15": False})
     """Whether the fields of a request declare the types that a worker reads, or would read without pickle."""
 
+    leaves_out_token_logprobs: str | None = fact(
+        None,
+        before={
+            "0.5.21": "sglang.srt.layers.logprob_processor:get_token_ids_logprobs",
+            "0.5.16": "sglang.srt.layers.utils.logprob:get_token_ids_logprobs",
+        },
+    )
+    """What gives a list among tensors for a request of a batch that asks for no token's log probability."""
+
     # What the host asks a platform for; where it does not, a hook of ours carries the answer in, or it is reported.
 
     imports_everywhere: frozenset[str] = fact(

@@ -16,6 +16,8 @@ __all__ = ["register_hooks"]
 
 _SERVER = "sglang.srt.entrypoints.http_server"
 _DETOKENIZE = "sglang.srt.entrypoints.openai.serving_tokenize:OpenAIServingDetokenize"
+_OLLAMA_CHAT = "sglang.srt.entrypoints.ollama.serving:OllamaServing.handle_chat"
+_SCORE = "sglang.srt.managers.tokenizer_manager:TokenizerManager.score_request"
 _LARGEST_ID = 2**32 - 1  # what a tokenizer can be asked about
 
 
@@ -23,6 +25,8 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     """Teach the application about ValueError before it serves, in the process that has one tokenizer."""
     HookRegistry.register(f"{_SERVER}:_setup_and_run_http_server", _teach, HookType.BEFORE)
     HookRegistry.register(f"{_DETOKENIZE}._convert_to_internal_request", _check_ids, HookType.BEFORE)
+    HookRegistry.register(_OLLAMA_CHAT, _check_conversation, HookType.BEFORE)
+    HookRegistry.register(_SCORE, _check_labels, HookType.BEFORE)
 
 
 def _teach(*args: Any, **kwargs: Any) -> None:
@@ -40,3 +44,15 @@ def _check_ids(serving: Any, request: Any, *args: Any, **kwargs: Any) -> None:
         for one in ids:
             if not isinstance(one, int) or not 0 <= one <= _LARGEST_ID:
                 raise ValueError(f"{str(one)[:40]} is no token id")
+
+
+def _check_conversation(serving: Any, request: Any, *args: Any, **kwargs: Any) -> None:
+    # A chat template of some versions of transformers trips over none.
+    if not request.messages:
+        raise ValueError("messages is empty: a conversation has one message or more")
+
+
+def _check_labels(manager: Any, *args: Any, label_token_ids: Any = None, **kwargs: Any) -> None:
+    # Releases up to 0.5.22 look for the labels in answers that were not asked for any.
+    if label_token_ids == []:
+        raise ValueError("label_token_ids is empty: a score is one of a token")

@@ -48,6 +48,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     speculative_launch,
     speculative_sampling,
     state_kernels,
+    token_logprobs,
     triton_support,
     worker_memory,
 )
@@ -96,6 +97,7 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
         speculative_drafts.register_hooks(platform, host)
     requests.register_hooks(platform, host)
     control_requests.register_hooks(platform, host)
+    token_logprobs.register_hooks(platform, host)
     http_errors.register_hooks(platform, host)
     hierarchical_cache.register_hooks(platform, host)
     worker_memory.register_hooks(platform)
