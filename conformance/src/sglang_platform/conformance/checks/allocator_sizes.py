@@ -12,12 +12,18 @@ import torch
 from sglang_platform.conformance.check import check, expect
 from sglang_platform.conformance.checks.allocators import PAGED, alloc_decode, alloc_extend, paged_sizes
 from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.oracles.allocator_watch import WatchedAllocator
+from sglang_platform.conformance.requirement import all_of, page_size, paged_allocator
 from sglang_platform.conformance.subject import Subject
 
 _SLOTS = 150_000
 """More than 16 bits number, in slots at every page size and in pages at the smallest."""
 
 _REQUESTS = 200
+
+_HUGE = 2**24 + 2**20
+_WIDE_PAGE = 64
+"""So that the pages of so many slots are quickly lent."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ def allocator_at_served_sizes(subject: Subject, case: Served) -> None:
     """With 150,000 slots, 200 requests at once grow by up to 2,000 tokens, decode, and are freed: every token lies at
     its place of a page that no other request has, and what is free adds up."""
     size, source = case.page_size, random.Random(subject.seed)
-    allocator = subject.parts.allocator(case.slots, size)
+    allocator = WatchedAllocator(subject.parts.allocator(case.slots, size))
     held: list[torch.Tensor] = [torch.empty(0, dtype=torch.int64) for _ in range(case.requests)]
     budget = case.slots // case.requests
     for most in (budget // 2, 1, budget // 3, 1):
@@ -55,7 +61,60 @@ def allocator_at_served_sizes(subject: Subject, case: Served) -> None:
     held = held[1::2]
     _hold_up(allocator, held, case, "every second request was freed in one call")
     large = _grown(subject, allocator, [torch.empty(0, dtype=torch.int64)], [2000], size)
-    _hold_up(allocator, [*held, *large], case, "a request of 2,000 tokens came")
+    held = [*held, *large]
+    _hold_up(allocator, held, case, "a request of 2,000 tokens came")
+    _too_much(subject, allocator, held, case)
+
+
+def _too_much(subject: Subject, allocator: Any, held: list[torch.Tensor], case: Served) -> None:
+    """One page more than thousands that are free."""
+    free = allocator.available_size()
+    before, last = [len(held[0]), 0], [int(held[0][-1]), -1]
+    room = -len(held[0]) % case.page_size
+    asked = {
+        f"alloc({free + case.page_size})": lambda: allocator.alloc(free + case.page_size),
+        f"alloc_extend() of two requests by {free + 1} tokens": lambda: alloc_extend(
+            subject, allocator, before, [before[0] + room, free + 1], last
+        ),
+    }
+    for call, make in asked.items():
+        got = make()
+        expect(got is None, f"{call} answers {0 if got is None else got.numel()} slots, and {free} are free")
+        _hold_up(allocator, held, case, f"{call}, which does not fit")
+
+
+@dataclass(frozen=True)
+class Huge:
+    page_size: int
+    slots: int
+
+
+def huge(subject: Subject, rng: random.Random) -> Iterator[Huge]:
+    sizes = [size for size in paged_sizes(subject) if size >= _WIDE_PAGE]
+    if sizes:
+        yield Huge(sizes[-1], _HUGE)
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[all_of(paged_allocator(), page_size(at_least=_WIDE_PAGE))],
+    cases=huge,
+    seconds=120,
+    fix="keep slots in 64-bit integers all the way: 32-bit floats are exact to 2**24 only",
+)
+def slots_past_sixteen_million(subject: Subject, case: Huge) -> None:
+    """In a pool of more than 2**24 slots, the tokens of requests at its end lie at their places."""
+    size, pages = case.page_size, case.slots // case.page_size
+    allocator = WatchedAllocator(subject.parts.allocator(case.slots, size))
+    held = [torch.empty(0, dtype=torch.int64) for _ in range(pages)]
+    some = 1024
+    for start in range(0, pages, some):
+        held[start : start + some] = _grown(
+            subject, allocator, held[start : start + some], [1] * min(some, pages - start), size
+        )
+    held.sort(key=lambda slots: int(slots[0]))
+    held[-some:] = _grown(subject, allocator, held[-some:], [2] * some, size)
+    _hold_up(allocator, held, Served(size, case.slots, pages), f"{pages} requests came, and the last grew")
 
 
 def _grown(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from sglang_platform.conformance.oracles.allocator_model import AllocatorFault, AllocatorModel, pages_of
+from sglang_platform.conformance.oracles.allocator_watch import WatchedAllocator
 
 __all__ = ["STEPS", "AllocatorHistory", "Make", "Step"]
 
@@ -42,7 +43,7 @@ class AllocatorHistory:
         self.saved: tuple[Any, dict[int, list[int]]] | None = None
         self.names = 0
         with self._call(f"a = Allocator(size={size}, page_size={page_size}, need_sort={need_sort})"):
-            self.allocator = make(size, page_size, need_sort)
+            self.allocator = WatchedAllocator(make(size, page_size, need_sort))
         self.can_save = hasattr(self.allocator, "backup_state")
         self.can_free_segments = hasattr(self.allocator, "free_segment")
         self._judge()

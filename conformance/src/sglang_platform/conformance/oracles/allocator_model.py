@@ -7,15 +7,16 @@ request at most, and is free exactly when no request owns it and no open free gr
 
 from __future__ import annotations
 
+from sglang_platform.conformance.check import CheckFailed
+
 __all__ = ["AllocatorFault", "AllocatorModel", "pages_of"]
 
 
-class AllocatorFault(AssertionError):
+class AllocatorFault(CheckFailed):
     """What the allocator did wrong: `what` happened, and the `fix`."""
 
     def __init__(self, what: str, fix: str) -> None:
-        super().__init__(what)
-        self.what, self.fix = what, fix
+        super().__init__(what, fix=fix)
 
 
 def pages_of(slots: list[int], page_size: int) -> set[int]:
