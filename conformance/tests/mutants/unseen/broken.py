@@ -46,6 +46,7 @@ class Broken:
     """One platform. `healthy`: nothing may fail on it."""
 
     name: str
+    table: str
     dimension: str
     levels: tuple[str, ...]
     defect: str
@@ -76,6 +77,7 @@ class Table:
 
     def __init__(self, dimension: str, levels: str, file: str = "") -> None:
         self.dimension, self.levels, self.file = dimension, tuple(levels.split()), file
+        self.table = sys._getframe(1).f_globals["__name__"]
 
     def __call__(
         self, name: str, defect: str, *words: str | Edit, levels: str = "", healthy: bool = False
@@ -96,7 +98,7 @@ class Table:
         if name in ALL:
             raise ValueError(f"two are called {name}")
         asked = tuple(levels.split()) or self.levels
-        ALL[name] = Broken(name, self.dimension, asked, defect, edits, write, healthy)
+        ALL[name] = Broken(name, self.table, self.dimension, asked, defect, edits, write, healthy)
 
     def _edits(self, words: Iterator[str | Edit]) -> Iterator[Edit]:
         for word in words:
@@ -112,9 +114,11 @@ def load() -> dict[str, Broken]:
 
 
 def __getattr__(name: str) -> Any:
-    """The platform class of that name: the conformance suite asks for `broken:NAME`."""
-    if name.startswith("_") or name not in load():
-        raise AttributeError(name)
+    """The platform class TABLE__NAME: the conformance suite asks for `broken:TABLE__NAME`."""
+    table, _, name = name.partition("__")
+    if table not in TABLES:
+        raise AttributeError(table)
+    importlib.import_module(table)
     from patched_reference import ChangedReference
 
     alias = f"reference_with_{name}"

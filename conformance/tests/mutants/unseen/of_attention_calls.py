@@ -134,7 +134,7 @@ calls("ValuesCleared", "the caller's values are cleared once they are stored", _
       _V + "        self._drop = v\n", _QUERY,
       _QUERY + "        if getattr(self, '_drop', None) is not None:\n"
       "            self._drop.zero_()\n            self._drop = None\n")  # fmt: skip
-calls("LengthsRaised", "seq_lens of the batch are raised in a decode, for the next step", _DECODE,
+calls("SeqLensRaised", "seq_lens of the batch are raised in a decode, for the next step", _DECODE,
       _DECODE + "        forward_batch.seq_lens.add_(1)\n")  # fmt: skip
 calls("NewLengthsCleared", "extend_seq_lens are used up", _EXTEND,
       _EXTEND + "        forward_batch.extend_seq_lens.zero_()\n")  # fmt: skip
