@@ -199,3 +199,5 @@ dsa("IndexNotCopied", "a CPU copy comes back without the indexer's keys of the l
 dsa("IndexNotCounted", "the indexer's keys are not counted in the size",
     "super().get_kv_size_bytes() + sum(keys.nbytes for keys in self.index_k_with_scale_buffer)",
     "super().get_kv_size_bytes()")  # fmt: skip
+
+pools("Reference", "the reference itself", healthy=True, levels="memory kernels graphs")
