@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.checks.allocators import PAGED, alloc_decode, alloc_extend, paged_sizes
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.allocator_watch import WatchedAllocator
@@ -138,19 +138,22 @@ def _grown(
 
 
 def _hold_up(allocator: Any, held: list[torch.Tensor], case: Served, after: str) -> None:
+    """Every token is at its place, no page is another's, and what is free adds up."""
     size, pages = case.page_size, case.slots // case.page_size
-    first_slots: list[torch.Tensor] = []
-    for request, slots in enumerate(held):
-        places = torch.arange(len(slots))
-        heads = slots[::size]
-        wrong = torch.nonzero(slots != heads.repeat_interleave(size)[: len(slots)] + places % size).flatten()
-        expect(
-            len(wrong) == 0,
-            f"after {after}, token {int(wrong[0]) if len(wrong) else 0} of request {request} does not lie at its place "
-            "of the request's page",
+    lengths = torch.tensor([len(slots) for slots in held])
+    slots = torch.cat(held)
+    starts = lengths.cumsum(0) - lengths
+    places = torch.arange(len(slots)) - starts.repeat_interleave(lengths)
+    heads = torch.nonzero(places % size == 0).flatten()
+    page_of_token = heads.repeat_interleave(torch.diff(heads, append=torch.tensor([len(slots)])))
+    wrong = torch.nonzero(slots != slots[page_of_token] + places % size).flatten().tolist()
+    if wrong:
+        request = int(torch.searchsorted(starts, wrong[0], right=True)) - 1
+        raise CheckFailed(
+            f"after {after}, token {int(places[wrong[0]])} of request {request} does not lie at its place of the "
+            "request's page"
         )
-        first_slots.append(heads)
-    used = torch.cat(first_slots)
+    used = slots[heads]
     numbers = used // size
     expect(bool((used % size == 0).all()), f"after {after}, a page is not entered at its first slot")
     expect(int(numbers.min()) >= 1, f"after {after}, page 0 is lent, the padding page")
