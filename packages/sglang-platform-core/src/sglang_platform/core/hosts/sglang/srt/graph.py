@@ -43,8 +43,10 @@ class HostDecodeBatches:
     def adapters(self) -> bool:
         """Whether graphs serve batches that name adapters: where the host's LoRA backend keeps what it prepares for a
         batch in place, and reads no batch's adapters while it computes. It prepares a batch before `can_run_graph`."""
-        manager, init = self.model_runner.lora_manager, facts().init_lora_of_graphs
-        if manager is None or init is None or self.drafts:
+        init = facts().init_lora_of_graphs
+        # In releases without it, a model runner that serves no adapter has no attribute for their manager either.
+        manager = None if init is None else self.model_runner.lora_manager
+        if manager is None or self.drafts:
             return False
         # `torch_native` reads offsets of its own from host memory: there no capture can tell them from the batch's.
         if str(self.device).startswith("cpu"):
