@@ -1,3 +1,5 @@
+from pathlib import Path
+
 from sglang_platform.core import DeviceMixin, PlatformEnum, SRTPlatform
 
 
@@ -30,7 +32,7 @@ class Device(DeviceMixin):
 
     def get_available_memory(self, device_id=0):
         total = self.get_device_total_memory(device_id)
-        with open("/proc/meminfo") as lines:
+        with Path("/proc/meminfo").open() as lines:
             free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
         return free * 1024, total
 

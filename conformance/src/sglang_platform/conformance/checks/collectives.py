@@ -1,4 +1,4 @@
-"""Level 8: up to four ranks, in groups that are not the world: every collective that the host calls, of tensors of any shape."""
+"""Level 8: up to four ranks, in groups that are not the world, and every collective that the host calls."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def groupings(subject: Subject, rng: random.Random) -> Iterator[Grouping]:
     level=Level.DISTRIBUTED,
     requires=_SEVERAL,
     cases=groupings,
-    fix="the process group behind get_torch_distributed_backend_str() must count ranks within its group, and carry every"
-    " collective that SGLang's groups call",
+    fix="the process group behind get_torch_distributed_backend_str() must count ranks within its group, and carry"
+    " every collective that SGLang's groups call",
     seconds=400,
 )
 def collectives_in_groups(subject: Subject, case: Grouping) -> None:

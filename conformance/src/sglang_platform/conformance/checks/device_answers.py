@@ -18,12 +18,13 @@ _ATTEMPTS = 8
 @check(
     level=Level.CONTRACT,
     needs="device",
-    fix="ask the driver for the free memory at each call, in bytes, and give it back in empty_cache(): the host sizes its"
-    " KV cache from the difference before and after the weights are loaded",
+    fix="ask the driver for the free memory at each call, in bytes, and give it back in empty_cache(): the host sizes"
+    " its KV cache from the difference before and after the weights are loaded",
 )
 def free_memory_follows_allocations(subject: Subject) -> None:
-    """Of 256 MiB that are allocated, `get_available_memory()` has that much less free, in bytes, and more again once they
-    are freed and `empty_cache()` was called; on a device whose memory others use too, one time in eight at least."""
+    """Of 256 MiB that are allocated, `get_available_memory()` has that much less free, in bytes, and more again once
+    they are freed and `empty_cache()` was called; on a device whose memory others use too, one time in eight at
+    least."""
     import torch
 
     platform = subject.platform
@@ -35,7 +36,8 @@ def free_memory_follows_allocations(subject: Subject) -> None:
         subject.synchronize()
         # torch's allocator may keep what it had of the host's memory; pages of the system's it cannot.
         pages = mmap.mmap(-1, _SIZE if subject.device.type == "cpu" else mmap.PAGESIZE)
-        pages.write(b"7" * len(pages))
+        for _ in range(len(pages) // mmap.PAGESIZE):
+            pages.write(b"7" * mmap.PAGESIZE)
         during = platform.get_available_memory(0)[0]
         pages.close()
         del held
@@ -48,8 +50,8 @@ def free_memory_follows_allocations(subject: Subject) -> None:
         seen.append((taken, given_back))
     taken, given_back = seen[-1]
     raise CheckFailed(
-        f"{_SIZE} bytes are allocated and freed {_ATTEMPTS} times, and get_available_memory(0) has {taken} bytes less free"
-        f" meanwhile and {given_back} more afterwards (the last time)"
+        f"{_SIZE} bytes are allocated and freed {_ATTEMPTS} times, and get_available_memory(0) has {taken} bytes less"
+        f" free meanwhile and {given_back} more afterwards (the last time)"
     )
 
 
@@ -59,8 +61,8 @@ def free_memory_follows_allocations(subject: Subject) -> None:
     fix="answer for the device of the index that is given; the default is index 0",
 )
 def devices_answer_by_index(subject: Subject) -> None:
-    """Each device of the machine answers by its index: device, name, uuid (each another), capability and memory; without
-    an index device 0 does, and the group of a rank is on the device of that rank."""
+    """Each device of the machine answers by its index: device, name, uuid (each another), capability and memory;
+    without an index device 0 does, and the group of a rank is on the device of that rank."""
     platform, count = subject.platform, subject.device_count()
     uuids: dict[Any, int] = {}
     for index in range(count):

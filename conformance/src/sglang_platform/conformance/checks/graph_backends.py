@@ -67,13 +67,13 @@ def full_graph_backend_replays(subject: Subject) -> None:
     level=Level.GRAPHS,
     requires=[capability("piecewise_graph")],
     hosts=["none"],
-    fix="replay the graph of the token count, computed anew from the tensors that are passed, and run the piece itself for"
-    " every other count",
+    fix="replay the graph of the token count, computed anew from the tensors that are passed, and run the piece itself"
+    " for every other count",
 )
 def pieces_replay_what_they_compute(subject: Subject) -> None:
     """`get_piecewise_backend_cls()`, built and called as the host's compiler does: for token counts that are captured
-    and for others, with other inputs, with weights changed in place and with tensors that lie elsewhere, each call gives
-    what the piece computes."""
+    and for others, with other inputs, with weights changed in place and with tensors that lie elsewhere, each call
+    gives what the piece computes."""
     cls: Any = subject.platform.get_piecewise_backend_cls()
     if cls is None:
         raise NotApplicable(

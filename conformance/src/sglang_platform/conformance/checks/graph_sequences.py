@@ -22,8 +22,8 @@ _NOT_SLOWER_THAN = 4.0
     level=Level.GRAPHS,
     requires=CAPTURES,
     hosts=["none"],
-    fix="let the graph read the model's own tensors at every replay: no packed, cast or transposed copy of a weight that"
-    " is made at capture",
+    fix="let the graph read the model's own tensors at every replay: no packed, cast or transposed copy of a weight"
+    " that is made at capture",
 )
 def weights_changed_in_place_are_seen(subject: Subject) -> None:
     """When the model's tensors get other values in place after the capture, as an update of the weights without a new
@@ -84,8 +84,9 @@ def eager_batches_between_replays(subject: Subject) -> None:
     fix="fill every static row anew at each replay, and choose the graph by the batch at hand",
 )
 def unlike_batches_follow_each_other(subject: Subject) -> None:
-    """On one runner: large, small, other requests, one, large again, lengths that shrink and grow, the same batch twice:
-    each replay gives what the eager model gives, and the answers before keep their values where the host kept a copy."""
+    """On one runner: large, small, other requests, one, large again, lengths that shrink and grow, the same batch
+    twice: each replay gives what the eager model gives, and the answers before keep their values where the host kept a
+    copy."""
     requests = decoding_requests(subject)
     runner = requests.graph_runner(BUCKETS)
     last = requests.count - 1

@@ -25,19 +25,19 @@ _KEPT = (
     "the signal handler",
     "the state of the random numbers",
 )
-"""What `init_backend()` must leave alone. It may set variables, start threads and load libraries: it is there for that."""
+"""What `init_backend()` must leave alone. It is there to set variables, start threads and load libraries."""
 
 
 @check(
     level=Level.CONTRACT,
     needs="device",
     seconds=200,
-    fix="register and load in init_backend(), set no defaults of the process, and do nothing a second time: a worker with"
-    " a draft model calls it twice",
+    fix="register and load in init_backend(), set no defaults of the process, and do nothing a second time: a worker"
+    " with a draft model calls it twice",
 )
 def init_backend_can_be_called_twice(subject: Subject) -> None:
-    """In a fresh worker `init_backend()` answers None, leaves torch's defaults, the root logger, signals, random numbers
-    and the start method as they were, and a second call changes nothing."""
+    """In a fresh worker `init_backend()` answers None, leaves torch's defaults, the root logger, signals, random
+    numbers and the start method as they were, and a second call changes nothing."""
     told = probe(
         "lifecycle", "it comes to its platform and calls init_backend()", seconds=180, **whoami(subject)
     )

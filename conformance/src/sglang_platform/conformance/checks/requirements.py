@@ -19,8 +19,8 @@ __all__: list[str] = []
 
 @check(
     level=Level.PACKAGING,
-    fix="pip install what is missing, or correct the requirement in pyproject.toml: the plugin is judged in an environment"
-    " that pip would not have made",
+    fix="pip install what is missing, or correct the requirement in pyproject.toml: the plugin is judged in an"
+    " environment that pip would not have made",
 )
 def requirements_are_met(subject: Subject) -> None:
     """Every requirement of the distribution that holds here is installed, in a version that it allows, with the extras

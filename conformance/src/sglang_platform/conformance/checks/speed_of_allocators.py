@@ -74,8 +74,8 @@ def allocator_time_grows_with_the_pages(subject: Subject) -> None:
     level=Level.MEMORY,
     requires=PAGED,
     seconds=300,
-    fix="compute the slots of all requests at once, on the device or in compiled code, and touch only the pages that are"
-    " taken",
+    fix="compute the slots of all requests at once, on the device or in compiled code, and touch only the pages that"
+    " are taken",
 )
 def allocator_time_grows_with_the_batch(subject: Subject) -> None:
     """`alloc_extend()` and `alloc_decode()` of 4,096 requests take about 64 times as long as of 64, or less."""

@@ -175,8 +175,8 @@ def extend_time_grows_with_the_tokens(subject: Subject, case: TimedAttention) ->
     fix="compute with the device's matrix operations or compiled kernels, over all heads and tokens at once",
 )
 def attention_is_not_slower_than_torch(subject: Subject, case: TimedAttention) -> None:
-    """Decode steps and prefills do not take 50 times as long as the same products of matrices in plain torch, not even a
-    decode step of one short request."""
+    """Decode steps and prefills do not take 50 times as long as the same products of matrices in plain torch, not even
+    a decode step of one short request."""
     few, some = case.contexts[0] - 1, case.contexts[-1] // 2 - 1
     steps: tuple[tuple[Literal["decode", "extend"], tuple[tuple[int, int], ...]], ...] = (
         ("decode", ((few, 1),)),

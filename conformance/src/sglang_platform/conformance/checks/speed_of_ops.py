@@ -44,7 +44,7 @@ def timed_ops(subject: Subject, rng: random.Random) -> Iterator[TimedOp]:
     fix="run over all rows in one launch or one compiled loop",
 )
 def op_time_grows_with_the_rows(subject: Subject, case: TimedOp) -> None:
-    """4,096 rows take about 64 times as long as 64, or less, and neither takes 50 times as long as the same in torch."""
+    """4,096 rows take about 64 times as long as 64, or less, and neither 50 times as long as the same in torch."""
     entry = next((one for one in subject.fused_ops() if one.op_cls.op == case.op), None)
     if entry is None:
         raise NotApplicable(f"the platform registers no {case.op}: the host's native one is used")

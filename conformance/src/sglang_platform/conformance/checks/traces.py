@@ -51,8 +51,8 @@ def _unchanged(subject: Subject, group: str) -> None:
     fix="change the host's settings in server args, and put back in `finally` what a probe needs changed for a moment",
 )
 def activate_leaves_the_process_alone(subject: Subject) -> None:
-    """Asking changes no variable, path, import finder, folder, umask, locale, signal handler, hook, limit, start method,
-    garbage collection and random state of the process, and replaces no module of the host."""
+    """Asking changes no variable, path, import finder, folder, umask, locale, signal handler, hook, limit, start
+    method, garbage collection and random state of the process, and replaces no module of the host."""
     replaced = activation(subject)["replaced"]
     expect(
         not replaced,
@@ -127,8 +127,8 @@ def activate_prints_nothing(subject: Subject) -> None:
 
 @check(
     level=Level.PACKAGING,
-    fix="write caches in init_backend(), under the user's cache folder; remember nothing between processes in activate()",
-)
+    fix="write caches in
+init_backend(), under the user's cache folder; remember nothing between processes in activate()", )
 def activate_writes_no_files(subject: Subject) -> None:
     """Asking the plugin opens no file to be written and makes no folder, wherever it is."""
     told = list(dict.fromkeys(_told(subject)["written"]))

@@ -12,12 +12,12 @@ __all__: list[str] = []
 
 @check(
     level=Level.PACKAGING,
-    fix="keep what is cached as JSON, safetensors or torch.load(..., weights_only=True): whoever can write the file, or set"
-    " the variable, runs code in the server otherwise",
+    fix="keep what is cached as JSON, safetensors or torch.load(..., weights_only=True): whoever can write the file, or"
+    " set the variable, runs code in the server otherwise",
 )
 def nothing_that_others_write_is_run(subject: Subject) -> None:
-    """No pickle, no shelf, no YAML with objects, and no text for `eval` or `exec`, comes from a temporary folder, a cache
-    folder or a variable of the environment."""
+    """No pickle, no shelf, no YAML with objects, and no text for `eval` or `exec`, comes from a temporary folder, a
+    cache folder or a variable of the environment."""
     if subject.module is None:
         raise NotRun("its module is not known", cause="package")
     told = [

@@ -1,7 +1,7 @@
 """Come to the platform as a worker of the host does, call its `init_backend()` twice, and tell what that left behind.
 
-Given: `name`, `location`, `host`. Told: `changes` by group (`traces.py`) after the first call; `answered`: what the calls
-answered; `raised`; `again`: fused ops that a second call registered otherwise.
+Given: `name`, `location`, `host`. Told: `changes` by group (`traces.py`) after the first call; `answered`: what the
+calls answered; `raised`; `again`: fused ops that a second call registered otherwise.
 """
 
 from __future__ import annotations
