@@ -127,7 +127,7 @@ def activate_prints_nothing(subject: Subject) -> None:
 
 @check(
     level=Level.PACKAGING,
-    fix="write caches in init_backend(), under the user's cache folder; remember nothing between processes in activate()",
+    fix="write caches in init_backend(), under the user's cache folder; activate() remembers nothing between processes",
 )
 def activate_writes_no_files(subject: Subject) -> None:
     """Asking the plugin opens no file to be written and makes no folder, wherever it is."""
