@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from importlib.resources import files
 from pathlib import Path
+
+import tomllib
 
 from sglang_platform.conformance.check import registered
 from sglang_platform.core.contract import DeviceMixin, PlatformCapabilities, SRTPlatform, public_names
@@ -45,7 +46,8 @@ def test_every_kind_and_every_collective_is_judged() -> None:
 def test_the_table_names_checks_that_exist_and_words_that_nothing_judges() -> None:
     known = registered()
     for word, checks in TABLE["capabilities"].items():
-        assert checks and [name for name in checks if name not in known] == [], word
+        assert checks, word
+        assert [name for name in checks if name not in known] == [], word
     for word, reason in TABLE["not_judged"].items():
         assert len(reason) > 20, f"{word} has no reason"
     stale = {word for word in TABLE["not_judged"] if word in SUITE}

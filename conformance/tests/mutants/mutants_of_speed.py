@@ -91,16 +91,6 @@ slow(
     says="times as long",
 )
 slow(
-    "ActivationRowByRow",
-    "ops.py",
-    "def silu_and_mul(",
-    "def silu_and_mul(op, x):\n    return torch.stack([_silu_and_mul(op, row) for row in x])\n\n\n"
-    "def _silu_and_mul(",
-    check="kernels.op_time_grows_with_the_rows",
-    defect="rows go through the op one by one",
-    says="times as long",
-)
-slow(
     "CapturesAtEachReplay",
     "graph_runner.py",
     "            _logits(self.output).copy_(_logits(self.run()))",

@@ -94,14 +94,14 @@ def pieces_replay_what_they_compute(subject: Subject) -> None:
                 _call(
                     function, backend, function.inputs[:n], n, f"piece {index}, call {turn + 1} of {n} tokens"
                 )
-        elsewhere.copy_(function.inputs)
-        _call(
-            function,
-            backends[0],
-            elsewhere[:3],
-            3,
-            "piece 0, with tensors that lie elsewhere than at its capture,",
-        )
+    elsewhere.copy_(function.inputs)
+    _call(
+        function,
+        backends[0],
+        elsewhere[:3],
+        3,
+        "piece 0, with tensors that lie elsewhere than at its capture,",
+    )
 
 
 def _call(function: CapturedFunction, backend: Any, x: torch.Tensor, n: int, what: str) -> None:

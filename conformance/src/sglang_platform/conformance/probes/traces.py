@@ -29,10 +29,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["TRACES", "Trace", "changes", "read_all"]
+__all__ = ["TRACES", "LeftTrace", "changes", "read_all"]
 
 
-class Trace(NamedTuple):
+class LeftTrace(NamedTuple):
     """One thing. `group` is the check that judges it, `says` what it is called there; `read()` gives plain types: a
     dict, whose entries are compared one by one, a list, of which only what was added counts, or a single value."""
 
@@ -59,7 +59,7 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, list[str
     return found
 
 
-def _differences(trace: Trace, old: Any, new: Any) -> Iterable[str]:
+def _differences(trace: LeftTrace, old: Any, new: Any) -> Iterable[str]:
     if isinstance(old, dict):
         for key in sorted({*old, *new}):
             if old.get(key) != new.get(key):
@@ -268,34 +268,38 @@ def _torch() -> dict[str, Any]:
     }
 
 
-TRACES: tuple[Trace, ...] = (
-    Trace("environment", "process", "the variable", lambda: dict(os.environ)),
-    Trace("folder", "process", "the working directory", os.getcwd),
-    Trace("path", "process", "sys.path", lambda: str(sys.path)),
-    Trace("finders", "process", "sys.meta_path", lambda: str([_called(type(one)) for one in sys.meta_path])),
-    Trace("path hooks", "process", "sys.path_hooks", lambda: str([_called(one) for one in sys.path_hooks])),
-    Trace("handlers", "process", "the signal handler", _handlers),
-    Trace("umask", "process", "the umask", _umask),
-    Trace("locale", "process", "the locale", lambda: locale.setlocale(locale.LC_ALL)),
-    Trace("time zone", "process", "the time zone", lambda: str(time.tzname)),
-    Trace("hooks", "process", "the hook", _hooks),
-    Trace("interpreter", "process", "the interpreter's", _interpreter),
-    Trace("collector", "process", "the garbage collector's", _collector),
-    Trace("limits", "process", "the process's", _limits),
-    Trace(
+TRACES: tuple[LeftTrace, ...] = (
+    LeftTrace("environment", "process", "the variable", lambda: dict(os.environ)),
+    LeftTrace("folder", "process", "the working directory", os.getcwd),
+    LeftTrace("path", "process", "sys.path", lambda: str(sys.path)),
+    LeftTrace(
+        "finders", "process", "sys.meta_path", lambda: str([_called(type(one)) for one in sys.meta_path])
+    ),
+    LeftTrace(
+        "path hooks", "process", "sys.path_hooks", lambda: str([_called(one) for one in sys.path_hooks])
+    ),
+    LeftTrace("handlers", "process", "the signal handler", _handlers),
+    LeftTrace("umask", "process", "the umask", _umask),
+    LeftTrace("locale", "process", "the locale", lambda: locale.setlocale(locale.LC_ALL)),
+    LeftTrace("time zone", "process", "the time zone", lambda: str(time.tzname)),
+    LeftTrace("hooks", "process", "the hook", _hooks),
+    LeftTrace("interpreter", "process", "the interpreter's", _interpreter),
+    LeftTrace("collector", "process", "the garbage collector's", _collector),
+    LeftTrace("limits", "process", "the process's", _limits),
+    LeftTrace(
         "start method",
         "process",
         "the start method of multiprocessing",
         lambda: multiprocessing.get_start_method(allow_none=True),
     ),
-    Trace("random", "process", "the state of the random numbers of", _random),
-    Trace("threads", "threads", "threads run on", lambda: [one.name for one in threading.enumerate()]),
-    Trace("children", "children", "child processes are left", _children),
-    Trace("root logger", "logging", "the root logger's", _root_logger),
-    Trace("loggers", "logging", "the logger", _host_loggers),
-    Trace("warnings", "logging", "warnings are filtered by", _filters),
-    Trace("shown warnings", "logging", "warnings.showwarning", lambda: _called(warnings.showwarning)),
-    Trace("torch", "torch", "torch's", _torch),
-    Trace("functions", "functions", "the function", _existing),
+    LeftTrace("random", "process", "the state of the random numbers of", _random),
+    LeftTrace("threads", "threads", "threads run on", lambda: [one.name for one in threading.enumerate()]),
+    LeftTrace("children", "children", "child processes are left", _children),
+    LeftTrace("root logger", "logging", "the root logger's", _root_logger),
+    LeftTrace("loggers", "logging", "the logger", _host_loggers),
+    LeftTrace("warnings", "logging", "warnings are filtered by", _filters),
+    LeftTrace("shown warnings", "logging", "warnings.showwarning", lambda: _called(warnings.showwarning)),
+    LeftTrace("torch", "torch", "torch's", _torch),
+    LeftTrace("functions", "functions", "the function", _existing),
 )
 """All of them. A new one is a line here."""
