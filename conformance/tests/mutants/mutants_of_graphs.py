@@ -177,7 +177,8 @@ graph(
     "SameBatchNotLoaded",
     old=_CLASS,
     new=_with_load(
-        "kept = batch.seq_lens\nif len(batch.input_ids) == getattr(self, '_last', 0):\n    batch.seq_lens = batch.seq_lens.clamp(max=8)\n"
+        "kept = batch.seq_lens\nif len(batch.input_ids) == getattr(self, '_last', 0):\n"
+        "    batch.seq_lens = batch.seq_lens.clamp(max=8)\n"
         "self._last = len(batch.input_ids)\nwhole(batch, bucket)\nbatch.seq_lens = kept"
     ),
     check="graphs.unlike_batches_follow_each_other",
