@@ -70,3 +70,22 @@ patch(
     defect="the torch.distributed backend is one that does not serve the device",
     says="nccl",
 )
+communicator(
+    "RankOfTheWorld",
+    old="        self.rank = dist.get_rank(self.group)",
+    new="        self.rank = min(dist.get_rank(), self.world_size - 1)",
+    check="distributed.communicator_in_groups",
+    defect="a rank counts itself in the world, not in its group",
+    says="group [",
+)
+patch(
+    __name__,
+    "BackendThatNeverComes",
+    "platform.py",
+    "    def get_dispatch_key_name(self) -> str:",
+    '    def get_torch_distributed_backend_str(self) -> str:\n        return "mpi"\n\n'
+    "    def get_dispatch_key_name(self) -> str:",
+    check="distributed.collectives_in_groups",
+    defect="the torch.distributed backend is one that torch was built without",
+    says="did not come through",
+)

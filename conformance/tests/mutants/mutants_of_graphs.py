@@ -157,3 +157,65 @@ graph(
     defect="every replay keeps its output alive",
     says="bytes more after",
 )
+graph(
+    "WeightsOfTheCapture",
+    old="        return RunAgain(run, output), output\n",
+    new="        frozen = type(self.model_runner.model).__new__(type(self.model_runner.model))\n"
+    "        for name, value in vars(self.model_runner.model).items():\n"
+    "            if name in ('q', 'k', 'v'):\n                value = [weight.clone() for weight in value]\n"
+    "            setattr(frozen, name, value)\n\n"
+    "        def replayed():\n"
+    "            now, self.model_runner.model = self.model_runner.model, frozen\n"
+    "            try:\n                return run()\n"
+    "            finally:\n                self.model_runner.model = now\n\n"
+    "        return RunAgain(replayed, output), output\n",
+    check="graphs.weights_changed_in_place_are_seen",
+    defect="the capture keeps a copy of the weights",
+    says="after the weights changed in place",
+)
+graph(
+    "SameBatchNotLoaded",
+    old=_CLASS,
+    new=_with_load(
+        "kept = batch.seq_lens\nif len(batch.input_ids) == getattr(self, '_last', 0):\n"
+        "    batch.seq_lens = batch.seq_lens.clamp(max=8)\n"
+        "self._last = len(batch.input_ids)\nwhole(batch, bucket)\nbatch.seq_lens = kept"
+    ),
+    check="graphs.unlike_batches_follow_each_other",
+    defect="lengths of a batch of the same size as the last are cut",
+    says="requests [1, 0]",
+)
+graph(
+    "PrefillSpoilsTheGraph",
+    old=_CLASS,
+    new=_CLASS
+    + "\n    def can_run_graph(self, forward_batch: Any) -> bool:\n"
+    + "        if not forward_batch.forward_mode.is_decode():\n            self._spoiled = True\n"
+    + "        return super().can_run_graph(forward_batch)\n"
+    + "\n    def execute(self, forward_batch: Any, pp_proxy_tensors: Any = None) -> Any:\n"
+    + "        out = super().execute(forward_batch, pp_proxy_tensors)\n"
+    + "        return out + 1 if getattr(self, '_spoiled', False) else out\n",
+    check="graphs.eager_batches_between_replays",
+    defect="an idle batch leaves something behind that replays read",
+    says="after a prefill and an idle batch",
+)
+graph(
+    "KeysShareAnOutput",
+    old="    output = run()\n    return RunAgain(run, output), output\n",
+    new="    output = run()\n"
+    "    if hasattr(_recorded, 'shared') and isinstance(output, torch.Tensor):\n"
+    "        output = _recorded.shared[: len(output)]\n"
+    "    else:\n        _recorded.shared = output\n"
+    "    return RunAgain(run, output), output\n",
+    check="graphs.full_graph_backend_replays",
+    defect="the graphs of all keys write one output",
+    says="once the other keys were replayed",
+)
+graph(
+    "PieceOfTheCapture",
+    old="    output = run()\n    return RunAgain(run, output), output\n",
+    new="    output = run()\n    kept = output.clone()\n    return RunAgain(lambda: kept, output), output\n",
+    check="graphs.pieces_replay_what_they_compute",
+    defect="a piece answers with what its capture computed",
+    says="piece 0, call",
+)

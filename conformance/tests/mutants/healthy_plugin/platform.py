@@ -1,3 +1,5 @@
+from pathlib import Path
+
 from sglang_platform.core import DeviceMixin, PlatformEnum, SRTPlatform
 
 
@@ -30,10 +32,13 @@ class Device(DeviceMixin):
 
     def get_available_memory(self, device_id=0):
         total = self.get_device_total_memory(device_id)
-        return total // 2, total
+        with Path("/proc/meminfo").open() as lines:
+            free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+        return free * 1024, total
 
     def get_current_memory_usage(self, device=None):
-        return float(self.get_device_total_memory() // 2)
+        free, total = self.get_available_memory()
+        return float(total - free)
 
 
 class Platform(SRTPlatform, Device):

@@ -16,9 +16,11 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, graph_capture, kv_kind
 from sglang_platform.conformance.subject import Subject
 
+__all__ = ["BUCKETS", "CAPTURES", "compare", "decoding_requests"]
+
 BUCKETS = (1, 2, 4, 7)
 
-_CAPTURES = (graph_capture(), attention_backend(), kv_kind("mha"))
+CAPTURES = (graph_capture(), attention_backend(), kv_kind("mha"))
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,13 @@ def batches(subject: Subject, rng: random.Random) -> Iterator[Batch]:
         yield Batch(size)
 
 
-def _requests(subject: Subject) -> DecodingRequests:
+def decoding_requests(subject: Subject) -> DecodingRequests:
     if subject.platform.get_graph_runner_cls() is None:
         raise NotApplicable("get_graph_runner_cls() answers None: the host's own runner is used")
     return DecodingRequests(subject, max(BUCKETS) + 2)
 
 
-def _compare(requests: DecodingRequests, runner: Any, batch: Any, what: str, fix: str | None = None) -> None:
+def compare(requests: DecodingRequests, runner: Any, batch: Any, what: str, fix: str | None = None) -> None:
     """Replay and eager run agree on logits and on what they leave in the cache."""
     before = requests.contents()
     replayed = requests.replayed(runner, batch)
@@ -80,7 +82,7 @@ def _padding_slots(requests: DecodingRequests) -> int:
 
 @check(
     level=Level.GRAPHS,
-    requires=_CAPTURES,
+    requires=CAPTURES,
     cases=batches,
     hosts=["none"],
     fix="choose the smallest captured size that holds the batch, copy every input, pad with slot 0, row 0 and length 1,"
@@ -89,7 +91,7 @@ def _padding_slots(requests: DecodingRequests) -> int:
 def replay_equals_eager(subject: Subject, case: Batch) -> None:
     """For every captured batch size and every size in between, over several steps, the replay gives the logits and
     leaves the keys and values that the eager model does."""
-    requests = _requests(subject)
+    requests = decoding_requests(subject)
     runner = requests.graph_runner(BUCKETS)
     for step in range(4):
         which = [(i * 3 + step) % requests.count for i in range(requests.count)][: case.batch_size]
@@ -98,7 +100,7 @@ def replay_equals_eager(subject: Subject, case: Batch) -> None:
             runner.can_run_graph(batch),
             f"can_run_graph() says no to {case.batch_size} requests; sizes up to {max(BUCKETS)} were captured",
         )
-        _compare(requests, runner, batch, f"step {step} with {case.batch_size} requests")
+        compare(requests, runner, batch, f"step {step} with {case.batch_size} requests")
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def inputs(subject: Subject, rng: random.Random) -> Iterator[Input]:
 
 @check(
     level=Level.GRAPHS,
-    requires=_CAPTURES,
+    requires=CAPTURES,
     cases=inputs,
     hosts=["none"],
     fix="copy this input into the static buffer that the graph reads, at every replay",
@@ -121,11 +123,11 @@ def inputs(subject: Subject, rng: random.Random) -> Iterator[Input]:
 def every_input_is_copied(subject: Subject, case: Input) -> None:
     """A batch that differs from the last one in one input gives what the eager model gives: no replay reads an input of
     the capture or of the step before."""
-    requests = _requests(subject)
+    requests = decoding_requests(subject)
     runner = requests.graph_runner(BUCKETS)
     which = [0, 1, 2]
     first = requests.batch(which)
-    _compare(requests, runner, first, "the first step")
+    compare(requests, runner, first, "the first step")
     requests.replayed(runner, first)
     lengths = requests.lengths[torch.tensor(which)]
     changed = {
@@ -136,7 +138,7 @@ def every_input_is_copied(subject: Subject, case: Input) -> None:
         "out_cache_loc": requests.slots[torch.tensor(which), lengths + 3],
     }[case.name]
     second = requests.batch(which, **{case.name: changed})
-    _compare(requests, runner, second, f"a step with other {case.name}", f"copy {case.name} at every replay")
+    compare(requests, runner, second, f"a step with other {case.name}", f"copy {case.name} at every replay")
     # The caller's tensors are its own again once execute() has returned.
     third = requests.batch(which, **{case.name: changed.clone()})
     kept = requests.replayed(runner, third)
@@ -151,14 +153,14 @@ def every_input_is_copied(subject: Subject, case: Input) -> None:
 
 @check(
     level=Level.GRAPHS,
-    requires=_CAPTURES,
+    requires=CAPTURES,
     cases=batches,
     hosts=["none"],
     fix="give padded rows out_cache_loc 0, req_pool_indices 0 and a sequence length of 1, at every replay",
 )
 def padded_rows_touch_the_padding_slot_only(subject: Subject, case: Batch) -> None:
     """A batch that is smaller than the one before it changes no slot but those of its own new tokens."""
-    requests = _requests(subject)
+    requests = decoding_requests(subject)
     runner = requests.graph_runner(BUCKETS)
     requests.replayed(runner, requests.batch(range(max(BUCKETS))))  # leaves its inputs in the static buffers
     before = requests.contents()
@@ -178,13 +180,13 @@ def padded_rows_touch_the_padding_slot_only(subject: Subject, case: Batch) -> No
 
 @check(
     level=Level.GRAPHS,
-    requires=_CAPTURES,
+    requires=CAPTURES,
     hosts=["none"],
     fix="capture with padded inputs: slot 0, row 0, length 1",
 )
 def capture_leaves_the_cache_alone(subject: Subject) -> None:
     """Capturing writes to no slot but the padding ones: it also happens while requests are being served."""
-    requests = _requests(subject)
+    requests = decoding_requests(subject)
     before = requests.contents()
     requests.graph_runner(BUCKETS)
     for at, (then, now) in enumerate(zip(before, requests.contents(), strict=True)):
@@ -198,13 +200,13 @@ def capture_leaves_the_cache_alone(subject: Subject) -> None:
 
 @check(
     level=Level.GRAPHS,
-    requires=_CAPTURES,
+    requires=CAPTURES,
     hosts=["none"],
     fix="compare batch_size with the largest captured size",
 )
 def larger_batches_are_left_to_the_model(subject: Subject) -> None:
     """`can_run_graph()` says no to a batch that is larger than every captured size."""
-    requests = _requests(subject)
+    requests = decoding_requests(subject)
     runner = requests.graph_runner(BUCKETS[:2])
     batch = requests.batch(range(BUCKETS[1] + 1))
     expect(
@@ -219,31 +221,31 @@ def larger_batches_are_left_to_the_model(subject: Subject) -> None:
 
 @check(
     level=Level.GRAPHS,
-    requires=_CAPTURES,
+    requires=CAPTURES,
     hosts=["none"],
     fix="a new runner captures anew: keep no graphs, weights or outputs on the class or in a module",
 )
 def recapture_sees_new_weights(subject: Subject) -> None:
     """A runner that is built after a weight update replays with the new weights, in place of the old tensors or not."""
-    requests = _requests(subject)
+    requests = decoding_requests(subject)
     runner = requests.graph_runner(BUCKETS)
     batch = requests.batch(range(3))
     old = requests.replayed(runner, batch)
     requests.model.load(1)
     again = requests.graph_runner(BUCKETS)
-    _compare(requests, again, batch, "after a weight update and a new capture")
+    compare(requests, again, batch, "after a weight update and a new capture")
     expect(not torch.equal(old, requests.replayed(again, batch)), "the new capture replays the old weights")
 
 
 @check(
     level=Level.GRAPHS,
-    requires=_CAPTURES,
+    requires=CAPTURES,
     hosts=["none"],
     fix="write into the captured output, and keep nothing of a batch after execute() has returned",
 )
 def replays_keep_no_memory(subject: Subject) -> None:
     """Memory does not grow over replays: as many bytes in tensors after fifty more as before."""
-    requests = _requests(subject)
+    requests = decoding_requests(subject)
     runner = requests.graph_runner(BUCKETS)
     used = []
     for _ in range(3):

@@ -19,7 +19,7 @@ from sglang_platform.core.discovery.settings import LOCATION
 from sglang_platform.core.source.entry_points import target_problem
 from sglang_platform.core.spelling import nearest
 
-__all__: list[str] = []
+__all__ = ["activation", "installed", "third_party"]
 
 
 def installed(subject: Subject) -> EntryPointRecord:
@@ -169,38 +169,6 @@ def activate_makes_no_device_context(subject: Subject) -> None:
 
 
 @check(
-    level=Level.PACKAGING,
-    fix="start threads in init_backend(), and change the host's settings in server args",
-)
-def activate_leaves_the_process_alone(subject: Subject) -> None:
-    """No variable, path, folder, signal handler, import finder or thread is changed or left behind by asking."""
-    told = activation(subject)
-    before, after = told["before"], told["after"]
-    changed = []
-    for name in sorted({*before["environment"], *after["environment"]}):
-        old, new = before["environment"].get(name), after["environment"].get(name)
-        if old != new:
-            changed.append(f"the variable {name} is {new!r}, it was {old!r}")
-    for name in ("folder", "path", "handlers", "finders"):
-        if before[name] != after[name]:
-            changed.append(f"{_NAMES[name]}: {after[name]}, before {before[name]}")
-    left = sorted(set(after["threads"]) - set(before["threads"]))
-    changed += [f"threads run on: {', '.join(left)}"] if left else []
-    changed += (
-        [f"modules of the host are replaced: {', '.join(told['replaced'])}"] if told["replaced"] else []
-    )
-    expect(not changed, "asking the plugin leaves traces: " + "; ".join(changed))
-
-
-_NAMES = {
-    "folder": "the working directory",
-    "path": "sys.path",
-    "handlers": "the handlers of SIGINT, SIGTERM, SIGCHLD",
-    "finders": "sys.meta_path",
-}
-
-
-@check(
     level=Level.PACKAGING, fix="let activate() depend on the machine alone, and keep no state between calls"
 )
 def activate_answers_alike(subject: Subject) -> None:
@@ -243,7 +211,7 @@ def missing_module_is_told(subject: Subject) -> None:
     """A module that cannot be imported is told from a device that is not here: it raises, or its name is the reason."""
     baseline = activation(subject)
     own = subject.module.partition(".")[0] if subject.module else ""
-    for name in sorted(_third_party(baseline["imported"], own)):
+    for name in sorted(third_party(baseline["imported"], own)):
         told = activation(subject, name)
         asked = told.get("asked", {})
         quiet = "answer" in asked and asked["answer"] is None and baseline["asked"].get("answer") is not None
@@ -257,7 +225,8 @@ def missing_module_is_told(subject: Subject) -> None:
             )
 
 
-def _third_party(modules: list[str], own: str) -> set[str]:
+def third_party(modules: list[str], own: str) -> set[str]:
+    """The packages among these modules that are neither the standard library's, nor core's, nor `own`."""
     import sys
 
     skipped = {*sys.stdlib_module_names, own, "sglang_platform"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sglang_platform.core import DeviceCapability, DeviceMixin, PlatformEnum
@@ -42,7 +43,7 @@ class ReferenceDevice(DeviceMixin):
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
     def get_available_memory(self, device_id: int = 0) -> tuple[int, int]:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), self.get_device_total_memory()
+        return _available(), self.get_device_total_memory()
 
     def get_current_memory_usage(self, device: torch.device | None = None) -> float:
         free, total = self.get_available_memory()
@@ -55,3 +56,15 @@ class ReferenceDevice(DeviceMixin):
         import torch
 
         return torch.profiler.ProfilerActivity.CPU
+
+
+def _available() -> int:
+    """What the system could still give: free pages, and those that only hold files."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

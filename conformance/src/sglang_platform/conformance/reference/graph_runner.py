@@ -8,8 +8,10 @@ from typing import Any
 import torch
 
 from sglang_platform.core import GraphRunner
+from sglang_platform.core.graph.full import FullGraphBackend
+from sglang_platform.core.graph.piecewise import PiecewiseBackend
 
-__all__ = ["ReferenceGraphRunner"]
+__all__ = ["ReferenceFullGraphBackend", "ReferenceGraphRunner", "ReferencePiecewiseBackend"]
 
 
 class RunAgain:
@@ -35,3 +37,23 @@ class ReferenceGraphRunner(GraphRunner):
 
 def _logits(output: Any) -> torch.Tensor:
     return output if isinstance(output, torch.Tensor) else output.next_token_logits  # type: ignore[no-any-return]
+
+
+class ReferenceFullGraphBackend(FullGraphBackend):
+    """Keys and sessions are core's."""
+
+    def record(self, run: Callable[[], Any]) -> tuple[RunAgain, Any]:
+        return _recorded(run)
+
+
+class ReferencePiecewiseBackend(PiecewiseBackend):
+    """Token counts and where tensors lie are core's."""
+
+    def record(self, run: Callable[[], Any]) -> tuple[RunAgain, Any]:
+        return _recorded(run)
+
+
+def _recorded(run: Callable[[], Any]) -> tuple[RunAgain, Any]:
+    with torch.no_grad():
+        output = run()
+    return RunAgain(run, output), output

@@ -1,0 +1,107 @@
+"""Level 2: what the device's operations say follows what happens on the device, for each device of the machine."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any
+
+from sglang_platform.conformance.check import CheckFailed, check, expect
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+_SIZE = 256 << 20
+_ATTEMPTS = 8
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    fix="ask the driver for the free memory at each call, in bytes, and give it back in empty_cache(): the host sizes"
+    " its KV cache from the difference before and after the weights are loaded",
+)
+def free_memory_follows_allocations(subject: Subject) -> None:
+    """Of 256 MiB that are allocated, `get_available_memory()` has that much less free, in bytes, and more again once
+    they are freed and `empty_cache()` was called; on a device whose memory others use too, one time in eight at
+    least."""
+    import torch
+
+    platform = subject.platform
+    seen: list[tuple[int, int]] = []
+    for _ in range(_ATTEMPTS):
+        platform.empty_cache()
+        before = platform.get_available_memory(0)[0]
+        held = torch.full((_SIZE,), 7, dtype=torch.uint8, device=subject.device)
+        subject.synchronize()
+        # torch's allocator may keep what it had of the host's memory; pages of the system's it cannot.
+        pages = mmap.mmap(-1, _SIZE if subject.device.type == "cpu" else mmap.PAGESIZE)
+        for _ in range(len(pages) // mmap.PAGESIZE):
+            pages.write(b"7" * mmap.PAGESIZE)
+        during = platform.get_available_memory(0)[0]
+        pages.close()
+        del held
+        platform.empty_cache()
+        subject.synchronize()
+        after = platform.get_available_memory(0)[0]
+        taken, given_back = before - during, after - during
+        if _SIZE // 2 <= taken <= 3 * _SIZE and _SIZE // 2 <= given_back <= 3 * _SIZE:
+            return
+        seen.append((taken, given_back))
+    taken, given_back = seen[-1]
+    raise CheckFailed(
+        f"{_SIZE} bytes are allocated and freed {_ATTEMPTS} times, and get_available_memory(0) has {taken} bytes less"
+        f" free meanwhile and {given_back} more afterwards (the last time)"
+    )
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    fix="answer for the device of the index that is given; the default is index 0",
+)
+def devices_answer_by_index(subject: Subject) -> None:
+    """Each device of the machine answers by its index: device, name, uuid (each another), capability and memory;
+    without an index device 0 does, and the group of a rank is on the device of that rank."""
+    platform, count = subject.platform, subject.device_count()
+    uuids: dict[Any, int] = {}
+    for index in range(count):
+        device = platform.get_device(index)
+        expect(
+            device.index in (None, index) if count == 1 else device.index == index,
+            f"get_device({index}) answers {device!r}, and there are {count} devices",
+            case={"index": index},
+        )
+        uuid = platform.get_device_uuid(index)
+        expect(
+            uuid not in uuids,
+            f"get_device_uuid() answers {uuid!r} for device {uuids.get(uuid)} and for device {index}",
+            case={"index": index},
+        )
+        uuids[uuid] = index
+        total = platform.get_device_total_memory(index)
+        free, of = platform.get_available_memory(index)
+        expect(
+            0 <= free <= of and abs(of - total) <= 0.05 * total,
+            f"device {index} has {total} bytes, and get_available_memory({index}) answers ({free}, {of})",
+            case={"index": index},
+        )
+        expect(platform.get_device_name(index), f"get_device_name({index}) is empty", case={"index": index})
+        platform.get_device_capability(index)
+    for method in ("get_device", "get_device_name", "get_device_uuid", "get_device_capability"):
+        without, with_index = getattr(platform, method)(), getattr(platform, method)(0)
+        expect(
+            without == with_index,
+            f"{method}() answers {without!r}, and {method}(0) {with_index!r}",
+            case={"method": method},
+        )
+    if not platform.is_out_of_tree() or not hasattr(platform, "get_group_coordinator_device"):
+        return  # the host asks nobody else
+    for rank in range(count):
+        group = platform.get_group_coordinator_device(rank)
+        expect(
+            group.type == "cpu" or count == 1 or group.index == rank,
+            f"get_group_coordinator_device({rank}) answers {group!r}, and there are {count} devices",
+            fix="return get_device(local_rank), or torch.device('cpu') where groups exchange through the host",
+            case={"rank": rank},
+        )

@@ -1,0 +1,156 @@
+"""Level 1: what importing the plugin and asking it leaves behind in a process, which then goes on to be SGLang's."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sglang_platform.conformance.check import Blocked, CheckFailed, check, expect
+from sglang_platform.conformance.checks.packaging import activation, installed, third_party
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.probes.fresh import probe
+from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+_SLOW = 15.0
+_ATTEMPTS = 4
+
+
+def _told(subject: Subject, attempt: int = 0) -> dict[str, Any]:
+    record = installed(subject)
+    module, _, attribute = record.value.partition("[")[0].replace(" ", "").partition(":")
+    asked = activation(subject)
+    if "raised" in asked.get("asked", {}):
+        raise Blocked("activate() raises: see packaging.activate_answers_in_form")
+    others = sorted(
+        {"torch", "numpy", *third_party(asked["imported"], module.partition(".")[0])} - {"sglang"}
+    )
+    return _probed(module, attribute or "activate", subject.name, tuple(others), attempt)
+
+
+@cache
+def _probed(module: str, attribute: str, name: str, preload: tuple[str, ...], attempt: int) -> dict[str, Any]:
+    return probe(
+        "left_behind",
+        f"it imports {module} and calls {attribute}()",
+        environment={"SGLANG_PLATFORM": name, "SGLANG_PLATFORM_PLUGIN": None},
+        module=module,
+        attribute=attribute,
+        preload=["sglang_platform.core", *preload],
+    )
+
+
+def _unchanged(subject: Subject, group: str) -> None:
+    told = _told(subject)["changes"].get(group, [])
+    expect(not told, "asking the plugin leaves traces: " + "; ".join(told))
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="change the host's settings in server args, and put back in `finally` what a probe needs changed for a moment",
+)
+def activate_leaves_the_process_alone(subject: Subject) -> None:
+    """Asking changes no variable, path, import finder, folder, umask, locale, signal handler, hook, limit, start
+    method, garbage collection and random state of the process, and replaces no module of the host."""
+    replaced = activation(subject)["replaced"]
+    expect(
+        not replaced,
+        f"asking the plugin leaves traces: modules of the host are replaced: {', '.join(replaced)}",
+    )
+    _unchanged(subject, "process")
+
+
+@check(level=Level.PACKAGING, fix="start threads in init_backend()")
+def activate_leaves_no_threads(subject: Subject) -> None:
+    """No thread runs on when the plugin was asked: the process may fork, and a lock that a thread holds stays shut."""
+    _unchanged(subject, "threads")
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="wait for what the probe starts: subprocess.run(..., timeout=...), not Popen; start helpers in init_backend()",
+)
+def activate_leaves_no_child_processes(subject: Subject) -> None:
+    """No process that the plugin started runs on, or waits to be reaped, when it was asked."""
+    _unchanged(subject, "children")
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="log to logging.getLogger(__name__), and leave levels, handlers and filters to the application: no basicConfig,"
+    " no filterwarnings outside catch_warnings()",
+)
+def activate_leaves_logging_alone(subject: Subject) -> None:
+    """The root logger, the loggers of the host, and the filters of warnings are as they were."""
+    _unchanged(subject, "logging")
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="set what your device needs in init_backend() or where a tensor is made, with torch's own context managers; the"
+    " host sets dtype and device itself",
+)
+def activate_leaves_torch_alone(subject: Subject) -> None:
+    """torch's default dtype and device, threads, gradient mode, precision and determinism are as they were."""
+    _unchanged(subject, "torch")
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="change a function of the host with a hook that is registered by a general plugin, and nobody else's",
+)
+def activate_replaces_no_functions(subject: Subject) -> None:
+    """No function of builtins, the standard library or torch is replaced by asking the plugin."""
+    _unchanged(subject, "functions")
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="register in init_backend() what must happen at the end; the process that asks may not be one that serves",
+)
+def activate_registers_nothing(subject: Subject) -> None:
+    """No function of the plugin waits for the end of the process, or for a fork, when it was asked."""
+    told = _told(subject)["registered"]
+    expect(not told, f"asking the plugin leaves functions that run later: {', '.join(told)}")
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="log with the logging module at DEBUG, and give the reason why a device is not here to PlatformUnavailable",
+)
+def activate_prints_nothing(subject: Subject) -> None:
+    """Asking the plugin writes nothing to standard output and standard error: commands of the host answer there."""
+    told = _told(subject)["printed"].strip()
+    expect(not told, f"asking the plugin prints: {told[:400]!r}")
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="write caches in init_backend(), under the user's cache folder; activate() remembers nothing between processes",
+)
+def activate_writes_no_files(subject: Subject) -> None:
+    """Asking the plugin opens no file to be written and makes no folder, wherever it is."""
+    told = list(dict.fromkeys(_told(subject)["written"]))
+    expect(not told, f"asking the plugin writes {', '.join(told[:6])}")
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="import what only the device needs inside the functions that use it; look for the driver's files instead of"
+    " starting its tools; do not wait or retry in activate()",
+    seconds=200,
+)
+def import_and_activate_are_quick(subject: Subject) -> None:
+    """Importing the module and calling `activate()` takes no more than fifteen times as long as importing some hundred
+    modules of the standard library, beside torch and other packages: every process of the host does it."""
+    seconds = floor = float("inf")
+    for attempt in range(_ATTEMPTS):
+        told = _told(subject, attempt)
+        seconds, floor = min(seconds, told["seconds"]), min(floor, told["floor_seconds"])
+        if seconds <= _SLOW * floor:
+            return
+    raise CheckFailed(
+        f"importing the plugin and asking it takes {seconds:.2g} s, beside what it imports of others;"
+        f" {seconds / floor:.3g} times as long as half a dozen modules of the standard library ({floor:.2g} s)"
+    )

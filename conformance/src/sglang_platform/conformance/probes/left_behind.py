@@ -1,0 +1,126 @@
+"""Import a plugin's module and call its `activate()` in a process that has torch, and tell what that left behind.
+
+Given: `module`, `attribute`; `preload`: modules of others that the plugin imports, whose own traces are not its.
+Told: `changes` by group (`traces.py`), `printed`, `written` (files opened to be written, folders made), `registered`
+(functions of the plugin that run at exit or at a fork), `seconds` of import and call beside `floor_seconds`, which is
+the import of `FLOOR`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sglang_platform.conformance.probes.traces import TRACES, changes, read_all
+
+__all__: list[str] = []
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_NO_FILES = ("/dev/", "/proc/", "/sys/")
+
+
+class Recorder:
+    """What is written and registered while it listens."""
+
+    def __init__(self) -> None:
+        self.listening = False
+        self.written: list[str] = []
+        self.registered: list[str] = []
+        sys.addaudithook(self._heard)
+        atexit.register = self._around(atexit.register, "at exit")  # type: ignore[assignment]
+        os.register_at_fork = self._around(os.register_at_fork, "at a fork")  # type: ignore[assignment]
+
+    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.listening:
+            return
+        if event == "open":
+            path, mode, flags = arguments
+            writes = any(letter in mode for letter in "wax+") if isinstance(mode, str) else flags & _WRITES
+            if writes:
+                self._wrote(path)
+        elif event in ("os.mkdir", "os.symlink", "os.link", "os.truncate", "shutil.copyfile"):
+            self._wrote(
+                arguments[1] if event in ("os.symlink", "os.link", "shutil.copyfile") else arguments[0]
+            )
+
+    def _wrote(self, path: Any) -> None:
+        text = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
+        if text and "__pycache__" not in text and not text.startswith(_NO_FILES):
+            self.written.append(text)
+
+    def _around(self, register: Callable[..., Any], when: str) -> Callable[..., Any]:
+        def recorded(*functions: Any, **named: Any) -> Any:
+            for function in (*functions[:1], *named.values()):
+                if self.listening and callable(function):
+                    self.registered.append(f"{function.__module__}.{function.__qualname__} {when}")
+            return register(*functions, **named)
+
+        return recorded
+
+
+@contextlib.contextmanager
+def _captured(told: dict[str, Any]) -> Iterator[None]:
+    """Standard output and error go into a file meanwhile, those of native code and of children too."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as file:
+        kept = os.dup(1), os.dup(2)
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.dup2(kept[0], 1)
+            os.dup2(kept[1], 2)
+            file.seek(0)
+            told["printed"] = file.read(4000).decode(errors="replace")
+
+
+FLOOR = ("asyncio", "email.mime.multipart", "http.server", "sqlite3", "unittest.mock", "xml.dom.minidom")
+"""Some hundred modules of the standard library: what an import of ordinary size costs on this machine, now."""
+
+
+def main() -> None:
+    given = json.loads(sys.argv[1])
+    for name in given["preload"]:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    started = time.perf_counter()
+    for name in FLOOR:
+        importlib.import_module(name)
+    told: dict[str, Any] = {"floor_seconds": time.perf_counter() - started}
+    recorder = Recorder()
+    groups = {trace.group for trace in TRACES}
+    before = read_all(groups)
+    with _captured(told):
+        recorder.listening = True
+        started = time.perf_counter()
+        try:
+            function: Any = importlib.import_module(given["module"])
+            for part in given["attribute"].split("."):
+                function = getattr(function, part)
+            function()
+        except BaseException as error:  # noqa: BLE001 - other checks tell what is wrong with it
+            told["raised"] = f"{type(error).__name__}: {error}"
+        told["seconds"] = time.perf_counter() - started
+        recorder.listening = False
+    told["changes"] = changes(before, read_all(groups))
+    own = given["module"].partition(".")[0] + "."
+    told["registered"] = [one for one in recorder.registered if one.startswith(own)]
+    told["written"] = recorder.written
+    print(json.dumps(told, default=str), flush=True)
+    os._exit(0)  # threads that the plugin left running must not keep the probe
+
+
+if __name__ == "__main__":
+    main()

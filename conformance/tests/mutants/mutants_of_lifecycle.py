@@ -1,0 +1,59 @@
+"""Level 2 mutants: calls of a worker's life, and answers of the device that do not follow what happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mutant import mutant
+
+from sglang_platform.conformance.reference.platform import ReferencePlatform
+
+
+@mutant(
+    check="contract.free_memory_follows_allocations",
+    defect="the free memory is that of the first call, and the KV cache is sized as if no weights were loaded",
+    says="bytes less free",
+)
+class FreeMemoryOfTheFirstCall(ReferencePlatform):
+    _first: Any = None
+
+    def get_available_memory(self, device_id: int = 0) -> tuple[int, int]:
+        type(self)._first = self._first or super().get_available_memory(device_id)
+        return self._first  # type: ignore[no-any-return]
+
+
+@mutant(
+    check="contract.devices_answer_by_index",
+    defect="without an index another device answers than for index 0",
+    says="get_device_uuid()",
+)
+class DefaultIsTheSecondDevice(ReferencePlatform):
+    def get_device_uuid(self, device_id: int = 1) -> str:
+        return super().get_device_uuid(device_id)
+
+
+@mutant(
+    check="contract.init_backend_can_be_called_twice",
+    defect="a library may be defined once only, and a draft model's worker calls init_backend() again",
+    says="the second init_backend()",
+)
+class InitialisedOnceOnly(ReferencePlatform):
+    _done = False
+
+    def init_backend(self) -> None:
+        if self._done:
+            raise RuntimeError("the library mychip is registered already")
+        type(self)._done = True
+        super().init_backend()
+
+
+@mutant(
+    check="contract.post_load_model_keeps_the_model",
+    defect="weights of linear layers are transposed in place, and an update of the weights no longer fits",
+    says="changes the parameters",
+)
+class WeightsTransposed(ReferencePlatform):
+    def post_load_model(self, model: Any) -> None:
+        for module in model.modules():
+            if type(module).__name__ == "Linear":
+                module.weight.data = module.weight.data.t().contiguous()

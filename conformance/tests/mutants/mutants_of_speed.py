@@ -1,0 +1,101 @@
+"""Mutants of speed: right answers, in a time that grows with what it must not grow with."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from patched_reference import patch, patched
+
+__getattr__ = patched
+
+slow = partial(patch, __name__)
+
+slow(
+    "FreeSearchesTheList",
+    "allocator.py",
+    "        self._lent.difference_update(pages)\n",
+    "        for page in pages:\n            if pages.index(page) < 0 or page in self._free:\n"
+    "                raise PlatformError(str(page))\n"
+    "        self._lent.difference_update(pages)\n",
+    check="memory.allocator_time_grows_with_the_pages",
+    defect="every page that is freed is looked for in a list",
+    says="times the pages",
+)
+slow(
+    "PagesTakenOneByOne",
+    "allocator.py",
+    "                    slot = pages.pop(0) * self.page_size\n",
+    "                    slot = pages.pop(0) * self.page_size\n                    sorted(pages)\n",
+    check="memory.allocator_time_grows_with_the_batch",
+    defect="the pages that are left are sorted again for each request",
+    says="times the requests",
+)
+slow(
+    "SlotsComputedInPython",
+    "allocator.py",
+    "        return torch.tensor(values, dtype=torch.int64, device=self.device)",
+    "        return torch.stack([torch.tensor(value, dtype=torch.int64) for value in values]) if values else"
+    " torch.empty(0, dtype=torch.int64)",
+    check="memory.allocator_is_not_slower_than_torch",
+    defect="a tensor is made of each slot",
+    says="times as long",
+)
+slow(
+    "StoresRowByRow",
+    "pools.py",
+    "        buffer[loc.reshape(-1)] = rows.reshape(-1, *buffer.shape[1:])\n",
+    "        for slot, row in zip(loc.reshape(-1), rows.reshape(-1, *buffer.shape[1:]), strict=True):\n"
+    "            buffer[slot] = row\n",
+    check="memory.store_time_grows_with_the_tokens",
+    defect="rows are stored one by one",
+    says="times as long",
+)
+slow(
+    "MovesTheWholeBuffer",
+    "pools.py",
+    "            buffer[tgt_loc] = buffer[src_loc].clone()\n",
+    "            buffer[tgt_loc] = buffer.clone()[src_loc]\n",
+    check="memory.move_time_grows_with_the_slots",
+    defect="the whole buffer is copied to move some rows",
+    says="times as long",
+)
+slow(
+    "CopiesThePoolAtEachStep",
+    "attention.py",
+    "        keys = self.token_to_kv_pool.get_key_buffer(layer.layer_id)\n",
+    "        keys = self.token_to_kv_pool.get_key_buffer(layer.layer_id).clone()\n",
+    check="kernels.decode_time_grows_with_the_context",
+    defect="all keys of the pool are copied at each step",
+    says="in a pool that is just large enough",
+)
+slow(
+    "PrefillTokenByToken",
+    "attention.py",
+    "            out[first : first + new] = _attend(query[first : first + new], key, value, layer, sinks)\n",
+    "            for at in range(new):\n                seen = length - new + at + 1\n"
+    "                for _ in range(1 if new < 65 else new // 4):\n"
+    "                    out[first + at] = _attend(query[first + at : first + at + 1], key[:seen], value[:seen],"
+    " layer, sinks)[0]\n",
+    check="kernels.extend_time_grows_with_the_tokens",
+    defect="each new token is computed again for every token before it",
+    says="new tokens",
+)
+slow(
+    "WaitsAtEachStep",
+    "attention.py",
+    "        query = q.reshape(-1, layer.tp_q_head_num, layer.qk_head_dim).float()\n",
+    "        query = q.reshape(-1, layer.tp_q_head_num, layer.qk_head_dim).float()\n"
+    "        __import__('time').sleep(0.02)\n",
+    check="kernels.attention_is_not_slower_than_torch",
+    defect="each step waits for the device with a fixed pause",
+    says="times as long",
+)
+slow(
+    "CapturesAtEachReplay",
+    "graph_runner.py",
+    "            _logits(self.output).copy_(_logits(self.run()))",
+    "            for _ in range(8):\n                _logits(self.output).copy_(_logits(self.run()))",
+    check="graphs.replay_is_not_slower_than_eager",
+    defect="a replay runs the model several times over",
+    says="a replay of",
+)
