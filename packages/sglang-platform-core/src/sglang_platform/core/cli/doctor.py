@@ -28,11 +28,16 @@ DeepOption = Annotated[
     ),
 ]
 
+SourceOption = Annotated[
+    bool, typer.Option("--source-only", help="Never start SGLang, also not for a platform on its own classes.")
+]
 
-def doctor(deep: DeepOption = False, as_json: JsonOption = False) -> None:
+
+def doctor(deep: DeepOption = False, source_only: SourceOption = False, as_json: JsonOption = False) -> None:
     """Examine metadata, variables, versions, platform classes and hook targets, and ask the platform plugins.
 
-    Reads sources; imports neither torch nor sglang, unless --deep is given.
+    Reads sources. A platform that stands on SGLang's own classes is looked at in a running SGLang, in a process of its
+    own, which takes ten seconds or more.
 
     Exit status 1: at least one problem was found; warnings and notes alone give 0.
     """
@@ -40,7 +45,7 @@ def doctor(deep: DeepOption = False, as_json: JsonOption = False) -> None:
     from sglang_platform.core.inspect.doctor.finding import describe, worst_first
 
     with quiet_plugins():
-        findings = examine_everything()
+        findings = examine_everything(start_host=not source_only)
     answers = None
     if deep:
         from sglang_platform.core.inspect.doctor.host_answers import ask_host, examine_answers

@@ -55,6 +55,7 @@ FindingId = Literal[
     "override-unreached",
     "override-signature",
     "override-kind",
+    "factory-answer",
     # hooks
     "hook-target-missing",
     "hook-targets-unread",
