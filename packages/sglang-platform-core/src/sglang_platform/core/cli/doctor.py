@@ -67,6 +67,8 @@ def doctor(deep: DeepOption = False, source_only: SourceOption = False, as_json:
 def _print(findings: list[Finding]) -> None:
     from rich.text import Text
 
+    from sglang_platform.core.inspect.doctor.finding import NOT_LOOKED_AT
+
     out = console()
     for finding in findings:
         line = Text(f"{finding.severity}: ", style=_STYLES[finding.severity]) + Text(finding.what)
@@ -76,4 +78,6 @@ def _print(findings: list[Finding]) -> None:
                 body = str(text).replace("\n", "\n          ")
                 out.print(Text(f"  {label + ':':<7} {body}"))
     problems = sum(finding.severity == "problem" for finding in findings)
-    out.print("no problem found" if not problems else f"{problems} problem{'s' * (problems > 1)} found")
+    unseen = sum(finding.id in NOT_LOOKED_AT for finding in findings)
+    count = f"{problems} problem{'s' * (problems > 1)}" if problems else "no problem"
+    out.print(f"{count} found" + (f" in what was looked at; {unseen} notes say what was not" if unseen else ""))

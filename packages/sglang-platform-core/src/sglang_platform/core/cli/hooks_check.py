@@ -13,7 +13,7 @@ from sglang_platform.core.errors import ConfigurationError, PlatformError
 
 if TYPE_CHECKING:
     from sglang_platform.core.inspect.hook_check.check import CheckedHook
-    from sglang_platform.core.inspect.registrations import PluginHooks, WantedHook
+    from sglang_platform.core.inspect.registrations import WantedHook
 
 __all__ = ["check"]
 
@@ -50,7 +50,8 @@ def check(
 ) -> None:
     """Check hook targets against a release of the host by reading its sources. Nothing is imported or run.
 
-    With no target and no plugin given: the hooks of the installed general plugins.
+    With no target and no plugin given: the hooks of the installed plugins, on this project's registry and on SGLang's,
+    and what they write into SGLang's modules past both.
 
     exists: a hook takes effect. changed: the signature differs from --since, or the hook does not fit. bypassed: no
     caller reaches it. moved: another module defines it. missing: nothing does. unknown: the sources do not tell.
@@ -61,7 +62,7 @@ def check(
     from sglang_platform.core.source.opening import open_host
 
     try:
-        wanted, unread = _wanted(targets or [], targets_file, plugins or [])
+        wanted, unread, stand_ins = _wanted(targets or [], targets_file, plugins or [])
         tops = {one.target.partition(":")[0].partition(".")[0] for one in wanted}
         packages = {_HOST} if _HOST in tops or not tops else tops
         source = open_host(host, packages)
@@ -77,19 +78,21 @@ def check(
                 "since": earlier.label if earlier is not None else None,
                 "targets": [_describe(row) for row in rows],
                 "unread": list(unread),
+                "stand_ins": list(stand_ins),
             }
         )
     else:
-        _print(rows, source.label, unread)
+        _print(rows, source.label, unread, stand_ins)
     if any(row.is_problem for row in rows):
         raise typer.Exit(FOUND_A_PROBLEM)
 
 
 def _wanted(
     targets: list[str], targets_file: Path | None, plugins: list[str]
-) -> tuple[list[WantedHook], tuple[str, ...]]:
-    """The hooks to check, and the places of registrations that cannot be read."""
-    from sglang_platform.core.inspect.registrations import WantedHook, read_hooks
+) -> tuple[list[WantedHook], tuple[str, ...], tuple[str, ...]]:
+    """The hooks to check, the places that cannot be read, and the modules that stand in for others."""
+    from sglang_platform.core.inspect.changes import changes_of_installed, read_changes
+    from sglang_platform.core.inspect.registrations import WantedHook
     from sglang_platform.core.source.opening import open_plugin
 
     names = list(targets)
@@ -99,22 +102,12 @@ def _wanted(
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{targets_file} cannot be read", why=str(error)) from None
         names += [text for line in lines if (text := line.partition("#")[0].strip())]
-    found = [read_hooks(open_plugin(where), where) for where in plugins]
+    found = [read_changes(open_plugin(where), where) for where in plugins]
     if not names and targets_file is None and not plugins:
-        found = _installed()
+        found = [changes for _, changes in changes_of_installed()]
     hooks = [WantedHook(name) for name in names] + [hook for one in found for hook in one.hooks]
-    return hooks, tuple(place for one in found for place in one.unread)
-
-
-def _installed() -> list[PluginHooks]:
-    from sglang_platform.core.discovery.groups import GENERAL_GROUP
-    from sglang_platform.core.discovery.scan import records
-    from sglang_platform.core.inspect.registrations import read_hooks
-    from sglang_platform.core.source.entry_points import reference
-    from sglang_platform.core.source.opening import open_module, package_of
-
-    plugins = {package_of(reference(one.value)[0]): str(one.origin) for one in records(GENERAL_GROUP)}
-    return [read_hooks(open_module(package), plugin) for package, plugin in plugins.items()]
+    stand_ins = tuple(f"{one.module} at {one.where}" for each in found for one in each.stand_ins)
+    return hooks, tuple(place for one in found for place in one.unread), stand_ins
 
 
 def _describe(row: CheckedHook) -> dict[str, Any]:
@@ -136,7 +129,9 @@ def _describe(row: CheckedHook) -> dict[str, Any]:
     }
 
 
-def _print(rows: list[CheckedHook], host: str, unread: tuple[str, ...]) -> None:
+def _print(
+    rows: list[CheckedHook], host: str, unread: tuple[str, ...], stand_ins: tuple[str, ...]
+) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -154,6 +149,8 @@ def _print(rows: list[CheckedHook], host: str, unread: tuple[str, ...]) -> None:
     out.print(Text(f"{len(rows)} hook targets in {host}{': ' + parts if parts else ''}"))
     for registration in unread:
         out.print(Text(f"not checked, its target is not in the source: {registration}", style="yellow"))
+    for place in stand_ins:
+        out.print(Text(f"not checked, a module of the plugin's own in sys.modules: {place}", style="yellow"))
 
 
 def _known(row: CheckedHook) -> str:

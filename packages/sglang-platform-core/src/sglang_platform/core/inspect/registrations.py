@@ -46,6 +46,8 @@ class WantedHook(NamedTuple):
     plugin: str | None = None
     on_host: bool = False
     """On SGLang's own registry, or written into SGLang's module: nothing looks whether it fits."""
+    written: bool = False
+    """Past any registry: ``module.name = function``."""
 
 
 class PluginHooks(NamedTuple):

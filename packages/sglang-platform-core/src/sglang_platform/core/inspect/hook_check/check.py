@@ -143,6 +143,8 @@ class _Checker:
             return CheckedHook(wanted, "moved", absent.why, None, None, homes, notes=tuple(notes))
         why = "; ".join(one for one in (absent.why, found.why) if one)
         names = tuple(dict.fromkeys((*found.nearest, *absent.nearest)))
+        if wanted.written and not names:
+            return CheckedHook(wanted, "unknown", f"{why}: a name of the plugin's own, as far as can be told")
         return CheckedHook(wanted, "missing", why, nearest=names, notes=tuple(notes))
 
     def _guess(self, target: Target, earlier: Definition | None) -> Address:
@@ -183,7 +185,11 @@ class _Checker:
     def _fitted(self, row: CheckedHook, hook: WrittenHook, target: Target, definition: Definition) -> CheckedHook:
         """The row of a hook whose function is known: does it take what its target takes, and give what that gives?"""
         wanted, found, call = row.wanted, misfit(definition, hook), None
-        why = fault_of_spelling(wanted) or (wanted.on_host and fault_of_registry(wanted, target, definition)) or found.why
+        why = None
+        if wanted.on_host and not wanted.written:
+            why = fault_of_spelling(wanted) or fault_of_registry(wanted, target, definition)
+        if found.by_parameters or not wanted.written:  # what is written is no hook of ours: Python takes any kind
+            why = why or found.why
         if why and found.by_parameters and why == found.why and wanted.on_host:
             call = call_not_taken(wanted, definition, self._host)
             if call is None:
