@@ -29,7 +29,8 @@ DeepOption = Annotated[
 ]
 
 SourceOption = Annotated[
-    bool, typer.Option("--source-only", help="Never start SGLang, also not for a platform on its own classes.")
+    bool,
+    typer.Option("--source-only", help="Never start SGLang, also not for a platform on its own classes."),
 ]
 
 
@@ -80,4 +81,6 @@ def _print(findings: list[Finding]) -> None:
     problems = sum(finding.severity == "problem" for finding in findings)
     unseen = sum(finding.id in NOT_LOOKED_AT for finding in findings)
     count = f"{problems} problem{'s' * (problems > 1)}" if problems else "no problem"
-    out.print(f"{count} found" + (f" in what was looked at; {unseen} notes say what was not" if unseen else ""))
+    out.print(
+        f"{count} found" + (f" in what was looked at; {unseen} notes say what was not" if unseen else "")
+    )

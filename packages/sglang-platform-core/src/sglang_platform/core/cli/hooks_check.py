@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +11,6 @@ from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, console
 from sglang_platform.core.errors import ConfigurationError, PlatformError
 
 if TYPE_CHECKING:
-    from sglang_platform.core.inspect.hook_check.check import CheckedHook
     from sglang_platform.core.inspect.registrations import WantedHook
 
 __all__ = ["check"]
@@ -21,7 +19,6 @@ __all__ = ["check"]
 
 _NOT_UNDERSTOOD = 2
 _HOST = "sglang"
-_STYLES = {"exists": "green", "unknown": "yellow"}
 
 
 def check(
@@ -59,6 +56,7 @@ def check(
     Exit status 1: a required target is changed, bypassed, moved or missing. 2: something given cannot be read.
     """
     from sglang_platform.core.inspect.hook_check.check import check as check_hooks
+    from sglang_platform.core.inspect.hook_check.table import describe, print_rows
     from sglang_platform.core.source.opening import open_host
 
     try:
@@ -76,13 +74,13 @@ def check(
             {
                 "host": source.label,
                 "since": earlier.label if earlier is not None else None,
-                "targets": [_describe(row) for row in rows],
+                "targets": [describe(row) for row in rows],
                 "unread": list(unread),
                 "stand_ins": list(stand_ins),
             }
         )
     else:
-        _print(rows, source.label, unread, stand_ins)
+        print_rows(console(), rows, source.label, unread, stand_ins)
     if any(row.is_problem for row in rows):
         raise typer.Exit(FOUND_A_PROBLEM)
 
@@ -108,53 +106,3 @@ def _wanted(
     hooks = [WantedHook(name) for name in names] + [hook for one in found for hook in one.hooks]
     stand_ins = tuple(f"{one.module} at {one.where}" for each in found for one in each.stand_ins)
     return hooks, tuple(place for one in found for place in one.unread), stand_ins
-
-
-def _describe(row: CheckedHook) -> dict[str, Any]:
-    wanted = row.wanted
-    return {
-        "target": wanted.target,
-        "verdict": row.verdict,
-        "why": row.why or None,
-        "defined_at": row.defined_at,
-        "line": row.line,
-        "moved_to": list(row.moved_to),
-        "nearest": list(row.nearest),
-        "notes": list(row.notes),
-        "required": wanted.required,
-        "plugin": wanted.plugin,
-        "where": wanted.where,
-        "hook": wanted.hook.name if wanted.hook else None,
-        "type": wanted.hook.type.value if wanted.hook else None,
-    }
-
-
-def _print(
-    rows: list[CheckedHook], host: str, unread: tuple[str, ...], stand_ins: tuple[str, ...]
-) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    out = console()
-    if rows:
-        table = Table("verdict", "target", "what is known")
-        for row in rows:
-            target = row.wanted.target + ("" if row.wanted.required else " (optional)")
-            place = Text(f"\n{row.wanted.where}", style="dim") if row.wanted.where else Text("")
-            style = _STYLES.get(row.verdict, "bold red" if row.is_problem else "yellow")
-            table.add_row(Text(row.verdict, style=style), Text(target) + place, Text(_known(row)))
-        out.print(table)
-    counts = Counter(row.verdict for row in rows)
-    parts = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    out.print(Text(f"{len(rows)} hook targets in {host}{': ' + parts if parts else ''}"))
-    for registration in unread:
-        out.print(Text(f"not checked, its target is not in the source: {registration}", style="yellow"))
-    for place in stand_ins:
-        out.print(Text(f"not checked, a module of the plugin's own in sys.modules: {place}", style="yellow"))
-
-
-def _known(row: CheckedHook) -> str:
-    lines = [row.why] if row.why else []
-    lines += [f"now {home}" for home in row.moved_to]
-    lines += [f"like it: {', '.join(row.nearest[:3])}"] if row.nearest else []
-    return "\n".join((*lines, *row.notes))

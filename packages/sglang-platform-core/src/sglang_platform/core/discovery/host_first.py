@@ -53,7 +53,7 @@ def with_host_first(kind: PlatformKind, ask: Callable[[], T], plugin: Callable[[
     if package in sys.modules or find_module(package) is None:
         return ask()
     watch, before = _Watch(package), set(sys.modules)
-    sys.meta_path.insert(0, watch)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, watch)
     try:
         answer = ask()
         if not watch.importer:
@@ -62,12 +62,14 @@ def with_host_first(kind: PlatformKind, ask: Callable[[], T], plugin: Callable[[
     except (HostWanted, PlatformError) as stopped:
         if not watch.importer:
             raise
-        if not (stopped.args and stopped.args[0] == package):  # a bare `except` went on without the host: do it over
+        if not (
+            stopped.args and stopped.args[0] == package
+        ):  # a bare `except` went on without the host: do it over
             for name in set(sys.modules) - before:
                 if name.partition(".")[0] == watch.importer:
                     del sys.modules[name]
     finally:
-        sys.meta_path.remove(watch)  # type: ignore[arg-type]
+        sys.meta_path.remove(watch)
     try:
         importlib.import_module(kind.host.platform_module)
     except LaunchRefused as refusal:

@@ -32,7 +32,9 @@ class Call(NamedTuple):
     def is_taken_by(self, signature: inspect.Signature) -> bool:
         given = [None] * self.positional
         try:
-            (signature.bind_partial if self.is_open else signature.bind)(*given, **dict.fromkeys(self.keywords))
+            (signature.bind_partial if self.is_open else signature.bind)(
+                *given, **dict.fromkeys(self.keywords)
+            )
         except TypeError:
             return False
         return True
@@ -94,6 +96,7 @@ def _call(node: ast.Call, place: str) -> Call:
         text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...",
         sum(not isinstance(one, ast.Starred) for one in node.args),
         tuple(one.arg for one in node.keywords if one.arg is not None),
-        any(isinstance(one, ast.Starred) for one in node.args) or any(one.arg is None for one in node.keywords),
+        any(isinstance(one, ast.Starred) for one in node.args)
+        or any(one.arg is None for one in node.keywords),
         dotted(node.func.value) if isinstance(node.func, ast.Attribute) else (),
     )

@@ -59,7 +59,9 @@ def read_patches(source: SourceTree, host: str = "sglang", plugin: str | None = 
             written += reader.written
             stand_ins += reader.stand_ins
             unread += reader.unread
-    return Patches(tuple(dict.fromkeys(written)), tuple(dict.fromkeys(stand_ins)), tuple(dict.fromkeys(unread)))
+    return Patches(
+        tuple(dict.fromkeys(written)), tuple(dict.fromkeys(stand_ins)), tuple(dict.fromkeys(unread))
+    )
 
 
 class _Reader:
@@ -146,11 +148,15 @@ class _Reader:
             return
         full, key = self._full(call.args[0], names), self._text(call.args[1], names)
         if full is not None and key is not None:
-            self._write(f"{full}.{key}", call.args[2] if len(call.args) > 2 else ast.Constant(None), call.lineno)
+            self._write(
+                f"{full}.{key}", call.args[2] if len(call.args) > 2 else ast.Constant(None), call.lineno
+            )
         elif full is not None or (key is None and not isinstance(call.args[0], ast.Name | ast.Attribute)):
             self.unread.append(f"{self._module.path}:{call.lineno}")
         elif key is None and dotted(call.args[0]) not in (("self",), ("cls",)):
-            self.unread.append(f"{self._module.path}:{call.lineno}")  # a name written as a text, on who knows what
+            self.unread.append(
+                f"{self._module.path}:{call.lineno}"
+            )  # a name written as a text, on who knows what
 
     def _stand_in(self, key: ast.expr, line: int, names: Mapping[str, Any], *, if_absent: bool) -> None:
         name, place = self._text(key, names), f"{self._module.path}:{line}"
@@ -221,7 +227,11 @@ class _Reader:
             if name in names and not isinstance(names[name], _Part):
                 return names[name]
             found = self._lookup.find(Address(self._module.name, (name,)))
-            if isinstance(found, Definition) and len(found.nodes) == 1 and isinstance(found.nodes[0], ast.expr):
+            if (
+                isinstance(found, Definition)
+                and len(found.nodes) == 1
+                and isinstance(found.nodes[0], ast.expr)
+            ):
                 return evaluate(found.nodes[0], _no_name, no_attribute)
             raise Unreadable
 

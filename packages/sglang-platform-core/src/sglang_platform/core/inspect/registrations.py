@@ -69,7 +69,9 @@ _WORDS = re.compile(rb"plugin_hook|HookRegistry|hook_registry")
 class _Helper:
     """A function of the plugin that registers what it is given."""
 
-    def __init__(self, node: ast.FunctionDef | ast.AsyncFunctionDef, names: Names, unread: list[str], reader: _Reader):
+    def __init__(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef, names: Names, unread: list[str], reader: _Reader
+    ):
         self.node, self.names, self.unread, self.reader = node, names, unread, reader
         self.calls = 0
 
@@ -92,7 +94,11 @@ def read_hooks(source: SourceTree, plugin: str | None = None) -> PluginHooks:
             _Reader(module, lookup, plugin, helpers).block(module.tree.body, {})
     called = re.compile("|".join(re.escape(one.path[-1]) for one in helpers) or "(?!)")
     for name in source.served():
-        module = source.module(name) if name in found or called.search(source.text(name).decode(errors="replace")) else None
+        module = (
+            source.module(name)
+            if name in found or called.search(source.text(name).decode(errors="replace"))
+            else None
+        )
         if module is not None and (_registers(module) or name not in found):
             reader = _Reader(module, lookup, plugin, helpers)
             reader.block(module.tree.body, {})
@@ -170,12 +176,12 @@ class _Reader:
         shift = int(own[:1] in (["self"], ["cls"]))
         for default, name in zip(reversed(arguments.defaults), reversed(own), strict=False):
             values[name] = default
-        for name, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-            values.update({name.arg: default} if default is not None else {})
-        given = [*zip(own[shift:], call.args, strict=False), *((one.arg, one.value) for one in call.keywords)]
-        for name, node in given:
-            if name is not None:
-                values[name] = self._passed(node, names)
+        for only, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+            values.update({only.arg: value} if value is not None else {})
+        for name, node in zip(own[shift:], call.args, strict=False):
+            values[name] = self._passed(node, names)
+        for word in call.keywords:
+            values.update({word.arg: self._passed(word.value, names)} if word.arg else {})
         reader = _Reader(helper.reader._module, self._lookup, self._plugin, self._helpers)
         reader._depth = self._depth + 1
         reader.block(helper.node.body, {**helper.names, **values})
@@ -190,7 +196,9 @@ class _Reader:
             value = self._value(node, names)
         except Unreadable:
             return self._hook(node, names)[1] or _UNKNOWN
-        return value if isinstance(value, HookType) else ast.Constant(value) if isinstance(value, str) else value
+        return (
+            value if isinstance(value, HookType) else ast.Constant(value) if isinstance(value, str) else value
+        )
 
     def _other(self, node: ast.stmt, known: dict[str, Any]) -> dict[str, Any]:
         """A statement that holds expressions, blocks, or both."""
@@ -258,7 +266,9 @@ class _Reader:
         """Is it SGLang's registry, through whatever module of the plugin it was imported?"""
         first = (dotted(call.func) or ("",))[:1]
         answer = self._lookup.find(Address(self._module.name, first))
-        named = answer.address.module if isinstance(answer, Definition) else self._imported.meaning(first) or ""
+        named = (
+            answer.address.module if isinstance(answer, Definition) else self._imported.meaning(first) or ""
+        )
         if named == self._module.name:  # the name is of an import that cannot be read here
             named = self._imported.meaning(first) or named
         return named.partition(".")[0] == "sglang"
@@ -276,7 +286,11 @@ class _Reader:
         elif parts is not None:
             answer = self._lookup.find(Address(self._module.name, parts))
             found = answer.node if isinstance(answer, Definition) else None
-        if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef) and parts is not None and len(parts) == 1:
+        if (
+            isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef)
+            and parts is not None
+            and len(parts) == 1
+        ):
             label = found.name
         return label, found if isinstance(found, FunctionNode | ast.ClassDef) else None
 

@@ -75,7 +75,9 @@ FindingId = Literal[
 """The kind of a finding. An id never changes its meaning."""
 
 
-NOT_LOOKED_AT = frozenset({"isolation-unknown", "platform-class-unread", "hook-targets-unread", "hook-unclear"})
+NOT_LOOKED_AT = frozenset(
+    {"isolation-unknown", "platform-class-unread", "hook-targets-unread", "hook-unclear"}
+)
 """Findings that say what the examination has not seen."""
 
 

@@ -8,7 +8,7 @@ from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.errors import ConfigurationError, HookTargetError, PluginOrigin
 from sglang_platform.core.hooks.targets import MissingModule, parse, resolve
 from sglang_platform.core.inspect.changes import Changes, changes_of_installed
-from sglang_platform.core.inspect.doctor.finding import Finding
+from sglang_platform.core.inspect.doctor.finding import Finding, Severity
 from sglang_platform.core.inspect.hook_check.check import CheckedHook, check
 from sglang_platform.core.inspect.registrations import WantedHook
 from sglang_platform.core.source.answers import Absent
@@ -16,6 +16,7 @@ from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.opening import open_host
 
 __all__ = ["examine_hook_targets", "missing_target"]
+
 
 def examine_hook_targets(lookup: Lookup) -> Iterator[Finding]:
     """A problem for each required hook that fails or takes no effect; notes for what was not looked at."""
@@ -33,7 +34,9 @@ def examine_hook_targets(lookup: Lookup) -> Iterator[Finding]:
                 missing.add(hook)
                 yield finding
         if on_host and not has_host:
-            yield _unread(origin, [one.where or "" for one in on_host], "SGLang is not installed in this environment")
+            yield _unread(
+                origin, [one.where or "" for one in on_host], "SGLang is not installed in this environment"
+            )
         elif has_host:
             yield from _on_host(origin, [one for one in on_host if one not in missing])
             yield from _told(origin, found)
@@ -53,7 +56,9 @@ def _on_host(origin: PluginOrigin, hooks: Sequence[WantedHook]) -> Iterator[Find
             why = f"{row.why} (at {row.wanted.where})"
             yield Finding("hook-unclear", "note", f"{_what(row)} could not be checked", origin, why)
             continue
-        severity = "note" if not row.wanted.required else "warning" if row.verdict == "bypassed" else "problem"
+        severity: Severity = (
+            "note" if not row.wanted.required else "warning" if row.verdict == "bypassed" else "problem"
+        )
         yield Finding(
             "hook-does-not-fit" if row.verdict != "missing" else "hook-target-missing",
             severity,

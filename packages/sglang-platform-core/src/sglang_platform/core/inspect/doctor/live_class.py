@@ -1,5 +1,6 @@
-"""The platform class that a running SGLang ended on, and the classes that its factories answer, where their vendor wrote
-them on SGLang's own: examined as objects, in a process that SGLang has been imported in.
+"""The platform class that a running SGLang ended on, and the classes that its factories answer.
+
+Where their vendor wrote them on SGLang's own they are examined as objects, in a process that has imported SGLang.
 
 What the source does not show (classes made under a condition, star imports, mixins of a library, names set later) has
 happened there.
@@ -24,7 +25,12 @@ from sglang_platform.core.source.lookup import Lookup
 
 __all__ = ["examine_live_platform"]
 
-_FACTORIES = ("get_kv_pool_cls", "get_paged_allocator_cls", "get_graph_runner_cls", "get_piecewise_backend_cls")
+_FACTORIES = (
+    "get_kv_pool_cls",
+    "get_paged_allocator_cls",
+    "get_graph_runner_cls",
+    "get_piecewise_backend_cls",
+)
 
 
 def examine_live_platform(platform: Any, origin: PluginOrigin) -> Iterator[Finding]:
@@ -59,8 +65,16 @@ def _answers(platform: Any) -> Iterator[tuple[str, Any]]:
                 continue  # a refusal, which SGLang shows as it is
             except Exception as error:  # noqa: BLE001 - whatever a vendor's factory raises is the finding
                 what = f"{type(platform).__qualname__}.{text} raises {type(error).__name__}"
-                yield text, Finding(
-                    "factory-answer", "problem", what, None, f"{error} (at {_place(error)})", "correct what raises"
+                yield (
+                    text,
+                    Finding(
+                        "factory-answer",
+                        "problem",
+                        what,
+                        None,
+                        f"{error} (at {_place(error)})",
+                        "correct what raises",
+                    ),
                 )
 
 

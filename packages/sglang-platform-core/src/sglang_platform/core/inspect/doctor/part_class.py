@@ -50,7 +50,9 @@ def _differs(
     if kind not in _CALLED or wanted not in _CALLED:
         if kind != wanted and {kind, wanted} & {"property"} and {kind, wanted} & set(_CALLED):
             what = f"{klass.__qualname__}.{name} is a {kind}, and {theirs.__qualname__}.{name} of {host} a {wanted}"
-            yield Finding("override-kind", "problem", what, origin, "SGLang uses it as its own", f"write a {wanted}")
+            yield Finding(
+                "override-kind", "problem", what, origin, "SGLang uses it as its own", f"write a {wanted}"
+            )
         return
     contract, override = bound_signature(base, theirs), bound_signature(value, klass)
     if contract is None or override is None:
@@ -81,15 +83,21 @@ def _signature(
     return Finding("override-signature", "problem" if fails else "warning", what, origin, why, fix)
 
 
-def takes_plain_calls(contract: inspect.Signature, override: inspect.Signature, by_name: bool = False) -> bool:
+def takes_plain_calls(
+    contract: inspect.Signature, override: inspect.Signature, by_name: bool = False
+) -> bool:
     """Whether calls by position, or all `by_name`, with all parameters and with the required ones, get through."""
     parameters = contract.parameters.values()
     for chosen in (list(parameters), [one for one in parameters if one.default is one.empty]):
         positional = [
-            None for p in chosen if p.kind is p.POSITIONAL_ONLY or (p.kind is p.POSITIONAL_OR_KEYWORD and not by_name)
+            None
+            for p in chosen
+            if p.kind is p.POSITIONAL_ONLY or (p.kind is p.POSITIONAL_OR_KEYWORD and not by_name)
         ]
         keywords = {
-            p.name: None for p in chosen if p.kind is p.KEYWORD_ONLY or (p.kind is p.POSITIONAL_OR_KEYWORD and by_name)
+            p.name: None
+            for p in chosen
+            if p.kind is p.KEYWORD_ONLY or (p.kind is p.POSITIONAL_OR_KEYWORD and by_name)
         }
         try:
             override.bind(*positional, **keywords)

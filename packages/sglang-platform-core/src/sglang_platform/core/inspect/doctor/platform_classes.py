@@ -33,7 +33,9 @@ def examine_platform_classes(lookup: Lookup, *, start_host: bool) -> Iterator[Fi
     trace = current.trace()
     for named in platform_locations(lookup):
         origin = named.origin if isinstance(named, PlatformLocation) else named
-        active = trace is not None and any(one.origin == origin and one.outcome == "chosen" for one in trace.candidates)
+        active = trace is not None and any(
+            one.origin == origin and one.outcome == "chosen" for one in trace.candidates
+        )
         if active and start_host and host is not None and not _is_cores(builder, named):
             answers = ask_host() or {}
             found = examine_live(answers)

@@ -23,7 +23,11 @@ from sglang_platform.core.inspect.hook_check.callers import Callers
 from sglang_platform.core.inspect.hook_check.difference import difference
 from sglang_platform.core.inspect.hook_check.fit import misfit
 from sglang_platform.core.inspect.hook_check.moved import search
-from sglang_platform.core.inspect.hook_check.on_host import call_not_taken, fault_of_registry, fault_of_spelling
+from sglang_platform.core.inspect.hook_check.on_host import (
+    call_not_taken,
+    cut_at_its_last_dot,
+    fault_of_registry,
+)
 from sglang_platform.core.inspect.hook_check.returns import other_shape
 from sglang_platform.core.inspect.registrations import WantedHook, WrittenHook
 from sglang_platform.core.source.address import Address, nearest
@@ -182,18 +186,24 @@ class _Checker:
         notes = (*row.notes, _HELD) if bypass.held else row.notes
         return row._replace(verdict="bypassed", why=bypass.why, notes=notes)
 
-    def _fitted(self, row: CheckedHook, hook: WrittenHook, target: Target, definition: Definition) -> CheckedHook:
+    def _fitted(
+        self, row: CheckedHook, hook: WrittenHook, target: Target, definition: Definition
+    ) -> CheckedHook:
         """The row of a hook whose function is known: does it take what its target takes, and give what that gives?"""
         wanted, found, call = row.wanted, misfit(definition, hook), None
         why = None
         if wanted.on_host and not wanted.written:
-            why = fault_of_spelling(wanted) or fault_of_registry(wanted, target, definition)
-        if found.by_parameters or not wanted.written:  # what is written is no hook of ours: Python takes any kind
+            why = cut_at_its_last_dot(wanted.target) or fault_of_registry(wanted, target, definition)
+        if (
+            found.by_parameters or not wanted.written
+        ):  # what is written is no hook of ours: Python takes any kind
             why = why or found.why
         if why and found.by_parameters and why == found.why and wanted.on_host:
             call = call_not_taken(wanted, definition, self._host)
             if call is None:
-                note = f"the hook {hook.name} does not take every call: {why}; no call in {self._host.label} passes that"
+                note = (
+                    f"the hook {hook.name} does not take every call: {why}; no call in the host passes that"
+                )
                 row, why = row._replace(notes=(*row.notes, note)), None
         why = why or other_shape(definition.node, hook, self._host.label)
         if why:

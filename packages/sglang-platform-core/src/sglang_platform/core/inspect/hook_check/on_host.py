@@ -1,7 +1,7 @@
 """Hooks on SGLang's own registry, and functions written in place of its own: nothing there looks whether they fit.
 
-So what fails is what some call of the host cannot pass; a parameter that no call gives may be missing. What that registry
-itself makes of a target, read from `sglang.srt.plugins.hook_registry`, is told as well.
+So what fails is what some call of the host cannot pass; a parameter that no call gives may be missing. What that
+registry itself makes of a target, read from `sglang.srt.plugins.hook_registry`, is told as well.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from sglang_platform.core.source.answers import Definition
 from sglang_platform.core.source.signatures import FunctionNode, decorators
 from sglang_platform.core.source.tree import SourceTree
 
-__all__ = ["call_not_taken", "fault_of_registry", "fault_of_spelling"]
+__all__ = ["call_not_taken", "cut_at_its_last_dot", "fault_of_registry"]
 
 _GIVEN_FIRST = {HookType.AFTER: 1, HookType.AROUND: 1}
 
 
-def fault_of_spelling(wanted: WantedHook) -> str | None:
-    """SGLang's registry cuts a target at its last dot, whatever stands there."""
-    module, colon, path = wanted.target.partition(":")
-    if not wanted.on_host or not colon or "." in path:
+def cut_at_its_last_dot(target: str) -> str | None:
+    """Why SGLang's registry never applies a target that is written with a colon before its last part."""
+    module, colon, path = target.partition(":")
+    if not colon or "." in path:
         return None
     return f"SGLang's registry never applies it: it cuts the target at its last dot; write {module}.{path}"
 
@@ -39,7 +39,9 @@ def fault_of_registry(wanted: WantedHook, target: Target, definition: Definition
     if kinds & {"property", "cached_property"}:
         return f"the target is a property, and SGLang's registry makes a method of it{better}"
     if isinstance(node, ast.AsyncFunctionDef) and hook.type is HookType.AFTER:
-        return f"the target is async, and SGLang's registry gives the hook its coroutine, not its result{better}"
+        return (
+            f"the target is async, and SGLang's registry gives the hook its coroutine, not its result{better}"
+        )
     inherited = target.key != f"{definition.address.module}.{'.'.join(definition.address.path)}"
     if inherited and not definition.via and kinds & {"classmethod", "staticmethod"}:
         return f"the target is an inherited class method, which SGLang's registry makes a plain one{better}"
@@ -58,6 +60,10 @@ def call_not_taken(wanted: WantedHook, definition: Definition, host: SourceTree)
     if len(offered.posonlyargs) + len(offered.args) < first and offered.vararg is None:
         return f"it with {first} arguments more than those in its calls, and the hook has no place for them"
     call = first_not_taken(
-        host, name, signature_of(node.args, bound), signature_of(offered, first), owners[-1] if owners else None
+        host,
+        name,
+        signature_of(node.args, bound),
+        signature_of(offered, first),
+        owners[-1] if owners else None,
     )
     return None if call is None else str(call)

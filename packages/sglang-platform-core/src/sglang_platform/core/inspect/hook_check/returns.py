@@ -16,7 +16,9 @@ def values_given(node: ast.AST | None) -> int | None:
     """How many, where every `return` with a value is written as a tuple of as many; else None."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
-    counts = {_length(one.value) for one in _own(node) if isinstance(one, ast.Return) and one.value is not None}
+    counts = {
+        _length(one.value) for one in _own(node) if isinstance(one, ast.Return) and one.value is not None
+    }
     return counts.pop() if len(counts) == 1 else None
 
 
@@ -48,7 +50,11 @@ def _taken_apart(node: ast.AST, first: str, type_: HookType) -> Iterator[tuple[i
                 continue
             value = value.func
         parts = one.targets[0].elts
-        if isinstance(value, ast.Name) and value.id == first and not any(isinstance(p, ast.Starred) for p in parts):
+        if (
+            isinstance(value, ast.Name)
+            and value.id == first
+            and not any(isinstance(p, ast.Starred) for p in parts)
+        ):
             yield one.lineno, len(parts)
 
 
