@@ -81,7 +81,7 @@ def on_host(body: str, bases: str = "SRTPlatform") -> str:
 
 
 def found(command, status: int) -> list[dict]:
-    findings = command.json("doctor", status=status)["findings"]
+    findings = command.json("doctor", "--source-only", status=status)["findings"]
     return [finding for finding in findings if finding["id"] not in ("platform-decided", "platform-declined")]
 
 
@@ -275,7 +275,9 @@ def test_a_platform_class_that_is_not_there(command, location, why, fix) -> None
 def test_a_platform_named_by_variable_is_read(command, host) -> None:
     host()
     (command.folder / "mine.py").write_text(on_host("def set_device(self): ..."))
-    findings = command.json("doctor", status=1, SGLANG_PLATFORM_PLUGIN="mine=mine:Ven")["findings"]
+    findings = command.json("doctor", "--source-only", status=1, SGLANG_PLATFORM_PLUGIN="mine=mine:Ven")[
+        "findings"
+    ]
     assert (findings[0]["id"], findings[0]["plugin"]["name"]) == ("override-signature", "mine")
 
 

@@ -15,7 +15,7 @@ from sglang_platform.conformance.subject import Subject
 
 __all__ = ["findings", "problems"]
 
-_SECONDS = 120
+_SECONDS = 600
 
 
 def problems(subject: Subject, ids: Sequence[str]) -> None:

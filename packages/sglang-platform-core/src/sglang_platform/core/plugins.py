@@ -8,6 +8,7 @@ general plugin makes it.
 from __future__ import annotations
 
 import copy
+import functools
 import threading
 import time
 from collections.abc import Collection, Iterable
@@ -20,6 +21,7 @@ from sglang_platform.core.discovery.contract_version import check_contract_versi
 from sglang_platform.core.discovery.distribution import normalize
 from sglang_platform.core.discovery.failures import amended, plugin_failed
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
+from sglang_platform.core.discovery.host_first import HostWanted, with_host_first
 from sglang_platform.core.discovery.kind import KINDS, SRT, PlatformKind, installed_plugins
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.log import log
@@ -118,7 +120,9 @@ def _load(already_run: frozenset[str], kind: PlatformKind) -> None:
             continue
         started = time.perf_counter()
         try:
-            _run(record)
+            with_host_first(
+                kind, functools.partial(_run, record), functools.partial(getattr, record, "origin")
+            )
         except PlatformError as error:
             _report(record, "failed", str(error), time.perf_counter() - started)
             if stop:
@@ -137,7 +141,7 @@ def _run(record: EntryPointRecord) -> None:
             function = load_entry_point(record)
             try:
                 function()
-            except (KeyboardInterrupt, LaunchRefused):
+            except (KeyboardInterrupt, LaunchRefused, HostWanted):
                 raise
             except BaseException as error:
                 what = f"general plugin {record.name!r} failed"

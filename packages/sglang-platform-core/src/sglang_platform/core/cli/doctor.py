@@ -28,11 +28,17 @@ DeepOption = Annotated[
     ),
 ]
 
+SourceOption = Annotated[
+    bool,
+    typer.Option("--source-only", help="Never start SGLang, also not for a platform on its own classes."),
+]
 
-def doctor(deep: DeepOption = False, as_json: JsonOption = False) -> None:
+
+def doctor(deep: DeepOption = False, source_only: SourceOption = False, as_json: JsonOption = False) -> None:
     """Examine metadata, variables, versions, platform classes and hook targets, and ask the platform plugins.
 
-    Reads sources; imports neither torch nor sglang, unless --deep is given.
+    Reads sources. A platform that stands on SGLang's own classes is looked at in a running SGLang, in a process of its
+    own, which takes ten seconds or more.
 
     Exit status 1: at least one problem was found; warnings and notes alone give 0.
     """
@@ -40,7 +46,7 @@ def doctor(deep: DeepOption = False, as_json: JsonOption = False) -> None:
     from sglang_platform.core.inspect.doctor.finding import describe, worst_first
 
     with quiet_plugins():
-        findings = examine_everything()
+        findings = examine_everything(start_host=not source_only)
     answers = None
     if deep:
         from sglang_platform.core.inspect.doctor.host_answers import ask_host, examine_answers
@@ -62,6 +68,8 @@ def doctor(deep: DeepOption = False, as_json: JsonOption = False) -> None:
 def _print(findings: list[Finding]) -> None:
     from rich.text import Text
 
+    from sglang_platform.core.inspect.doctor.finding import NOT_LOOKED_AT
+
     out = console()
     for finding in findings:
         line = Text(f"{finding.severity}: ", style=_STYLES[finding.severity]) + Text(finding.what)
@@ -71,4 +79,8 @@ def _print(findings: list[Finding]) -> None:
                 body = str(text).replace("\n", "\n          ")
                 out.print(Text(f"  {label + ':':<7} {body}"))
     problems = sum(finding.severity == "problem" for finding in findings)
-    out.print("no problem found" if not problems else f"{problems} problem{'s' * (problems > 1)} found")
+    unseen = sum(finding.id in NOT_LOOKED_AT for finding in findings)
+    count = f"{problems} problem{'s' * (problems > 1)}" if problems else "no problem"
+    out.print(
+        f"{count} found" + (f" in what was looked at; {unseen} notes say what was not" if unseen else "")
+    )

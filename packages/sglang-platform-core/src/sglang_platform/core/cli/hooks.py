@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from sglang_platform.core.cli.output import (
@@ -28,12 +30,13 @@ def _group() -> None:
 
 @hooks.command("report")
 def report(as_json: JsonOption = False) -> None:
-    """Load the plugins in this process and show each hook with its plugin, target and state.
+    """Load the plugins in this process and show each hook, SGLang's registry's too, with its plugin, target and state.
 
     No target is imported for it, so that most hooks are pending. Exit status 1: a plugin or a hook failed.
     """
     from sglang_platform.core.hooks.registry import HookRegistry
     from sglang_platform.core.hooks.report import as_text
+    from sglang_platform.core.inspect.host_registry import as_rows
     from sglang_platform.core.plugins import load_plugins
 
     error = None
@@ -42,7 +45,7 @@ def report(as_json: JsonOption = False) -> None:
             load_plugins()
     except PlatformError as refusal:
         error = refusal
-    rows = HookRegistry.report()
+    rows: list[Any] = [*HookRegistry.report(), *as_rows()]
     if as_json and error is None:
         print_json({"hooks": rows})
     elif not as_json:

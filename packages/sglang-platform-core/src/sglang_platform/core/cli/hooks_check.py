@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,8 +11,7 @@ from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, console
 from sglang_platform.core.errors import ConfigurationError, PlatformError
 
 if TYPE_CHECKING:
-    from sglang_platform.core.inspect.hook_check.check import CheckedHook
-    from sglang_platform.core.inspect.registrations import PluginHooks, WantedHook
+    from sglang_platform.core.inspect.registrations import WantedHook
 
 __all__ = ["check"]
 
@@ -21,7 +19,6 @@ __all__ = ["check"]
 
 _NOT_UNDERSTOOD = 2
 _HOST = "sglang"
-_STYLES = {"exists": "green", "unknown": "yellow"}
 
 
 def check(
@@ -50,7 +47,8 @@ def check(
 ) -> None:
     """Check hook targets against a release of the host by reading its sources. Nothing is imported or run.
 
-    With no target and no plugin given: the hooks of the installed general plugins.
+    With no target and no plugin given: the hooks of the installed plugins, on this project's registry and on SGLang's,
+    and what they write into SGLang's modules past both.
 
     exists: a hook takes effect. changed: the signature differs from --since, or the hook does not fit. bypassed: no
     caller reaches it. moved: another module defines it. missing: nothing does. unknown: the sources do not tell.
@@ -58,10 +56,11 @@ def check(
     Exit status 1: a required target is changed, bypassed, moved or missing. 2: something given cannot be read.
     """
     from sglang_platform.core.inspect.hook_check.check import check as check_hooks
+    from sglang_platform.core.inspect.hook_check.table import describe, print_rows
     from sglang_platform.core.source.opening import open_host
 
     try:
-        wanted, unread = _wanted(targets or [], targets_file, plugins or [])
+        wanted, unread, stand_ins = _wanted(targets or [], targets_file, plugins or [])
         tops = {one.target.partition(":")[0].partition(".")[0] for one in wanted}
         packages = {_HOST} if _HOST in tops or not tops else tops
         source = open_host(host, packages)
@@ -75,21 +74,23 @@ def check(
             {
                 "host": source.label,
                 "since": earlier.label if earlier is not None else None,
-                "targets": [_describe(row) for row in rows],
+                "targets": [describe(row) for row in rows],
                 "unread": list(unread),
+                "stand_ins": list(stand_ins),
             }
         )
     else:
-        _print(rows, source.label, unread)
+        print_rows(console(), rows, source.label, unread, stand_ins)
     if any(row.is_problem for row in rows):
         raise typer.Exit(FOUND_A_PROBLEM)
 
 
 def _wanted(
     targets: list[str], targets_file: Path | None, plugins: list[str]
-) -> tuple[list[WantedHook], tuple[str, ...]]:
-    """The hooks to check, and the places of registrations that cannot be read."""
-    from sglang_platform.core.inspect.registrations import WantedHook, read_hooks
+) -> tuple[list[WantedHook], tuple[str, ...], tuple[str, ...]]:
+    """The hooks to check, the places that cannot be read, and the modules that stand in for others."""
+    from sglang_platform.core.inspect.changes import changes_of_installed, read_changes
+    from sglang_platform.core.inspect.registrations import WantedHook
     from sglang_platform.core.source.opening import open_plugin
 
     names = list(targets)
@@ -99,65 +100,9 @@ def _wanted(
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{targets_file} cannot be read", why=str(error)) from None
         names += [text for line in lines if (text := line.partition("#")[0].strip())]
-    found = [read_hooks(open_plugin(where), where) for where in plugins]
+    found = [read_changes(open_plugin(where), where) for where in plugins]
     if not names and targets_file is None and not plugins:
-        found = _installed()
+        found = [changes for _, changes in changes_of_installed()]
     hooks = [WantedHook(name) for name in names] + [hook for one in found for hook in one.hooks]
-    return hooks, tuple(place for one in found for place in one.unread)
-
-
-def _installed() -> list[PluginHooks]:
-    from sglang_platform.core.discovery.groups import GENERAL_GROUP
-    from sglang_platform.core.discovery.scan import records
-    from sglang_platform.core.inspect.registrations import read_hooks
-    from sglang_platform.core.source.entry_points import reference
-    from sglang_platform.core.source.opening import open_module, package_of
-
-    plugins = {package_of(reference(one.value)[0]): str(one.origin) for one in records(GENERAL_GROUP)}
-    return [read_hooks(open_module(package), plugin) for package, plugin in plugins.items()]
-
-
-def _describe(row: CheckedHook) -> dict[str, Any]:
-    wanted = row.wanted
-    return {
-        "target": wanted.target,
-        "verdict": row.verdict,
-        "why": row.why or None,
-        "defined_at": row.defined_at,
-        "line": row.line,
-        "moved_to": list(row.moved_to),
-        "nearest": list(row.nearest),
-        "notes": list(row.notes),
-        "required": wanted.required,
-        "plugin": wanted.plugin,
-        "where": wanted.where,
-        "hook": wanted.hook.name if wanted.hook else None,
-        "type": wanted.hook.type.value if wanted.hook else None,
-    }
-
-
-def _print(rows: list[CheckedHook], host: str, unread: tuple[str, ...]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    out = console()
-    if rows:
-        table = Table("verdict", "target", "what is known")
-        for row in rows:
-            target = row.wanted.target + ("" if row.wanted.required else " (optional)")
-            place = Text(f"\n{row.wanted.where}", style="dim") if row.wanted.where else Text("")
-            style = _STYLES.get(row.verdict, "bold red" if row.is_problem else "yellow")
-            table.add_row(Text(row.verdict, style=style), Text(target) + place, Text(_known(row)))
-        out.print(table)
-    counts = Counter(row.verdict for row in rows)
-    parts = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    out.print(Text(f"{len(rows)} hook targets in {host}{': ' + parts if parts else ''}"))
-    for registration in unread:
-        out.print(Text(f"not checked, its target is not in the source: {registration}", style="yellow"))
-
-
-def _known(row: CheckedHook) -> str:
-    lines = [row.why] if row.why else []
-    lines += [f"now {home}" for home in row.moved_to]
-    lines += [f"like it: {', '.join(row.nearest[:3])}"] if row.nearest else []
-    return "\n".join((*lines, *row.notes))
+    stand_ins = tuple(f"{one.module} at {one.where}" for each in found for one in each.stand_ins)
+    return hooks, tuple(place for one in found for place in one.unread), stand_ins

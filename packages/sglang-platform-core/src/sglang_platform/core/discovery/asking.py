@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from sglang_platform.core.discovery.contract_version import check_contract_version
 from sglang_platform.core.discovery.failures import plugin_failed
+from sglang_platform.core.discovery.host_first import HostWanted
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import LOCATION
 from sglang_platform.core.errors import PlatformError, PlatformUnavailable, PluginFailed, PluginOrigin
@@ -60,7 +61,7 @@ def ask(record: EntryPointRecord) -> Answer:
 def _call(function: Callable[[], Any], record: EntryPointRecord) -> Any:
     try:
         return function()
-    except (PlatformUnavailable, KeyboardInterrupt):
+    except (PlatformUnavailable, KeyboardInterrupt, HostWanted):
         raise
     except BaseException as error:
         # SystemExit and the panics of native libraries are no Exception, and would end the process unexplained.
@@ -79,7 +80,7 @@ def load_entry_point(record: EntryPointRecord) -> Callable[[], Any]:
     entry_point = EntryPoint(name=record.name, value=record.value, group=record.group)
     try:
         loaded = entry_point.load()
-    except (PlatformUnavailable, KeyboardInterrupt):
+    except (PlatformUnavailable, KeyboardInterrupt, HostWanted):
         raise
     except BaseException as error:
         raise _load_failure(record, entry_point, error) from error
@@ -134,7 +135,7 @@ def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[ty
     what = f"the platform class {location} of plugin {origin.name!r} could not be loaded"
     try:
         found = _resolve_name(location)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, HostWanted):
         raise
     except BaseException as error:
         raise plugin_failed(what, origin, error, fix=f"correct {location}") from error

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import asked_plugin
+from sglang_platform.core.discovery.host_first import with_host_first
 from sglang_platform.core.discovery.instance import (
     PlatformInstance,
     instance_for,
@@ -21,7 +22,7 @@ from sglang_platform.core.discovery.instance import (
 from sglang_platform.core.discovery.kind import SRT, PlatformKind
 from sglang_platform.core.discovery.resolve import Decision, PlatformChoice, choose, give_up, load_choice
 from sglang_platform.core.discovery.trace import Trace, first_caller_outside
-from sglang_platform.core.errors import HostError, PlatformError, ReentrantResolution
+from sglang_platform.core.errors import HostError, PlatformError, PluginOrigin, ReentrantResolution
 
 __all__ = ["Process", "host_attribute"]
 
@@ -166,16 +167,23 @@ class Process:
             raise copy.copy(self._error) from self._error.__cause__
         if self._in_step:
             raise self._reentrant()
-        self._in_step = True
         try:
-            return make()
+            return with_host_first(self.kind, lambda: self._attempt(make), self._chosen_plugin)
         except PlatformError as error:
             self._error = error
             if self.trace is not None:
                 self.trace.refused(error)
             raise
+
+    def _attempt(self, make: Callable[[], T]) -> T:
+        self._in_step = True
+        try:
+            return make()
         finally:
             self._in_step = False
+
+    def _chosen_plugin(self) -> PluginOrigin | None:
+        return self._choice.origin if self._choice is not None else None
 
     def _choose(self) -> PlatformChoice:
         if self._choice is None:
@@ -199,6 +207,8 @@ class Process:
         return self._instance
 
     def _instance_or_fall_back(self) -> PlatformInstance:
+        if self._instance is not None:  # the host, imported on the way, has asked for it
+            return self._instance
         decision = self._decide()
         try:
             return instance_for(decision, self.kind, self.platform)

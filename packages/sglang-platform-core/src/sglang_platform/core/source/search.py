@@ -1,8 +1,7 @@
 """Finding a module and its parent packages without importing any of them.
 
 Needs the standard library only, so that its text can be run by an interpreter that cannot import this project: see
-`found_by_a_fresh_interpreter`. What only that needs is imported there: every process that registers a hook imports
-this file.
+`inspect.doctor.isolation`. Every process that registers a hook imports this file.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, Pat
 from types import ModuleType
 from typing import NamedTuple
 
-__all__ = ["Found", "find", "find_module", "found_by_a_fresh_interpreter", "interpreter_flags", "submodules"]
+__all__ = ["Found", "find", "find_module", "interpreter_flags", "submodules"]
 
 _STANDARD = (BuiltinImporter, FrozenImporter, PathFinder)
 
@@ -134,53 +133,3 @@ def _in_folders(name: str, folders: Sequence[str]) -> ModuleSpec | None:
 def interpreter_flags() -> list[str]:
     """The flags that make another interpreter see the same site folders as this one."""
     return ["-S"] * sys.flags.no_site + ["-s"] * sys.flags.no_user_site
-
-
-def found_by_a_fresh_interpreter(
-    modules: Sequence[str], distributions: Sequence[str]
-) -> tuple[set[str], set[str]]:
-    """Which modules and which distributions are found from an empty folder, without PYTHONPATH.
-
-    Raises OSError or subprocess.SubprocessError where no such interpreter can be started.
-    """
-    import json
-    import os
-    import subprocess
-    import tempfile
-    from pathlib import Path
-
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    with tempfile.TemporaryDirectory() as empty:
-        run = subprocess.run(
-            [sys.executable, *interpreter_flags(), "-c", Path(__file__).read_text(encoding="utf-8")],
-            input=json.dumps([list(modules), list(distributions)]),
-            cwd=empty,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
-    found_modules, found_distributions = json.loads(run.stdout.splitlines()[-1])
-    return set(found_modules), set(found_distributions)
-
-
-def _answer() -> None:
-    """The fresh interpreter's part: reads two lists from standard input, prints what of them it found."""
-    import json
-    from importlib.metadata import PackageNotFoundError, version
-
-    def is_installed(distribution: str) -> bool:
-        try:
-            version(distribution)
-        except (PackageNotFoundError, KeyError):
-            return False
-        return True
-
-    modules, distributions = json.load(sys.stdin)
-    found = [module for module in modules if find(module)[0] is not None]
-    print(json.dumps([found, list(filter(is_installed, distributions))]))
-
-
-if __name__ == "__main__":
-    _answer()

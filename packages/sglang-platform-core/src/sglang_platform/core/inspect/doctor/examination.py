@@ -13,12 +13,15 @@ from sglang_platform.core.source.lookup import Lookup
 __all__ = ["examine_everything"]
 
 
-def examine_everything() -> list[Finding]:
-    """Every finding, problems first, each told once. Imports neither torch nor sglang, nor any platform class."""
+def examine_everything(*, start_host: bool) -> list[Finding]:
+    """Every finding, problems first, each told once. Imports neither torch nor sglang, nor any platform class.
+
+    start_host: an active platform on SGLang's own classes is looked at in a running SGLang, in a process of its own.
+    """
     lookup = Lookup(Environment())
     findings = examine()  # asks the plugins, so that where their classes are is known afterwards
     told = {(finding.id, finding.plugin) for finding in findings}
     findings += [finding for finding in examine_isolation() if (finding.id, finding.plugin) not in told]
-    findings += examine_platform_classes(lookup)
+    findings += examine_platform_classes(lookup, start_host=start_host)
     findings += examine_hook_targets(lookup)
     return worst_first(dict.fromkeys(findings))

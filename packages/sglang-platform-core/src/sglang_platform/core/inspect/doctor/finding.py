@@ -16,7 +16,7 @@ from sglang_platform.core.errors import (
     SeveralPlatforms,
 )
 
-__all__ = ["Finding", "FindingId", "Severity", "as_finding", "describe", "worst_first"]
+__all__ = ["NOT_LOOKED_AT", "Finding", "FindingId", "Severity", "as_finding", "describe", "worst_first"]
 
 Severity = Literal["problem", "warning", "note"]
 
@@ -55,9 +55,13 @@ FindingId = Literal[
     "override-unreached",
     "override-signature",
     "override-kind",
+    "factory-answer",
     # hooks
     "hook-target-missing",
     "hook-targets-unread",
+    "hook-does-not-fit",
+    "hook-unclear",
+    "host-patched",
     # a running SGLang
     "host-not-installed",
     "host-failed",
@@ -69,6 +73,12 @@ FindingId = Literal[
     "host-helpers",
 ]
 """The kind of a finding. An id never changes its meaning."""
+
+
+NOT_LOOKED_AT = frozenset(
+    {"isolation-unknown", "platform-class-unread", "hook-targets-unread", "hook-unclear"}
+)
+"""Findings that say what the examination has not seen."""
 
 
 class Finding(NamedTuple):

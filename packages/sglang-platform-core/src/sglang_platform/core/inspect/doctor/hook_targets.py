@@ -1,55 +1,129 @@
-"""Hooks that plugins' sources register on targets which the installed modules do not have."""
+"""What plugins' sources change in the installed modules: hooks and patches on what is not there, or does not fit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
-from sglang_platform.core.discovery.kind import installed_plugins
 from sglang_platform.core.errors import ConfigurationError, HookTargetError, PluginOrigin
 from sglang_platform.core.hooks.targets import MissingModule, parse, resolve
-from sglang_platform.core.inspect.doctor.finding import Finding
-from sglang_platform.core.inspect.registrations import PluginHooks, WantedHook, read_hooks
+from sglang_platform.core.inspect.changes import Changes, changes_of_installed
+from sglang_platform.core.inspect.doctor.finding import Finding, Severity
+from sglang_platform.core.inspect.hook_check.check import CheckedHook, check
+from sglang_platform.core.inspect.registrations import WantedHook
 from sglang_platform.core.source.answers import Absent
-from sglang_platform.core.source.entry_points import reference
 from sglang_platform.core.source.lookup import Lookup
-from sglang_platform.core.source.opening import open_module, package_of
+from sglang_platform.core.source.opening import open_host
 
 __all__ = ["examine_hook_targets", "missing_target"]
 
 
 def examine_hook_targets(lookup: Lookup) -> Iterator[Finding]:
-    """A problem for each missing target of a required hook, a note for an optional one."""
+    """A problem for each required hook that fails or takes no effect; notes for what was not looked at."""
     has_host = lookup.modules.has("sglang")
-    for origin, found in _by_plugin():
+    for origin, found in changes_of_installed(without=OWN_PLUGIN):
         if found.unread:
-            why = "their targets are computed, and the source does not tell them"
+            why = "what they change is computed, and the source does not tell it"
             yield _unread(origin, found.unread, why)
-        absent = []
+        on_host = [hook for hook in found.hooks if hook.target.startswith("sglang.")]
+        missing: set[WantedHook] = set()
         for hook in found.hooks:
-            if not has_host and hook.target.startswith("sglang."):
-                absent.append(hook.where or "")
-            else:
-                yield from missing_target(lookup, origin, hook)
-        if absent:
-            yield _unread(origin, absent, "SGLang is not installed in this environment")
+            if hook in on_host and (not has_host or hook.written):
+                continue
+            for finding in missing_target(lookup, origin, hook):
+                missing.add(hook)
+                yield finding
+        if on_host and not has_host:
+            yield _unread(
+                origin, [one.where or "" for one in on_host], "SGLang is not installed in this environment"
+            )
+        elif has_host:
+            yield from _on_host(origin, [one for one in on_host if one not in missing])
+            yield from _told(origin, found)
 
 
-def _by_plugin() -> Iterator[tuple[PluginOrigin, PluginHooks]]:
-    """The registrations of each plugin's package; one that two plugins share counts for the first."""
-    seen: set[str] = set()
-    # General plugins first: it is they who register hooks.
-    for record in sorted(installed_plugins(), key=lambda record: record.group.endswith(".platforms")):
-        package = package_of(reference(record.value)[0])
-        if package in seen or record.name == OWN_PLUGIN:
+def _on_host(origin: PluginOrigin, hooks: Sequence[WantedHook]) -> Iterator[Finding]:
+    if not hooks:
+        return
+    try:
+        rows = check(hooks, open_host("installed", {"sglang"}))
+    except (ConfigurationError, HookTargetError):
+        return  # told as a missing target
+    for row in rows:
+        if row.verdict == "exists":
             continue
-        seen.add(package)
-        try:
-            found = read_hooks(open_module(package), record.name)
-        except ConfigurationError:
-            continue  # told as an entry point that leads nowhere
-        if found.hooks or found.unread:
-            yield record.origin, found
+        if row.verdict == "unknown":
+            why = f"{row.why} (at {row.wanted.where})"
+            yield Finding("hook-unclear", "note", f"{_what(row)} could not be checked", origin, why)
+            continue
+        severity: Severity = (
+            "note" if not row.wanted.required else "warning" if row.verdict == "bypassed" else "problem"
+        )
+        yield Finding(
+            "hook-does-not-fit" if row.verdict != "missing" else "hook-target-missing",
+            severity,
+            f"{_what(row)} {_VERDICTS[row.verdict]}",
+            origin,
+            f"{row.why} (at {row.wanted.where})",
+            _fix(row),
+        )
+
+
+_VERDICTS = {
+    "changed": "does not fit",
+    "bypassed": "takes no effect",
+    "moved": "is not where SGLang has it now",
+    "missing": "is on a name that SGLang does not have",
+}
+
+
+def _what(row: CheckedHook) -> str:
+    kind = "the function written to" if row.wanted.written else "the hook on"
+    return f"{kind} {row.wanted.target}"
+
+
+def _fix(row: CheckedHook) -> str:
+    if row.moved_to:
+        return f"use {row.moved_to[0]}"
+    if row.nearest:
+        return f"did you mean {' or '.join(row.nearest[:3])}?"
+    if row.verdict == "bypassed":
+        return "hook what its callers reach"
+    return "take the target's arguments and give its result, or take *args and **kwargs and hand them on"
+
+
+def _told(origin: PluginOrigin, found: Changes) -> Iterator[Finding]:
+    """What works and is worth knowing."""
+    written = [one for one in found.hooks if one.written]
+    if written:
+        yield Finding(
+            "host-patched",
+            "note",
+            f"{origin.name} writes {len(written)} name{'s' * (len(written) > 1)} into SGLang's modules and classes",
+            origin,
+            f"{_some([f'{one.target} at {one.where}' for one in written])}; modules that have imported one of them by "
+            "name keep the old one",
+            "sglang_platform.core's HookRegistry reaches those as well, and says what it did not reach",
+        )
+    if found.stand_ins:
+        yield Finding(
+            "host-patched",
+            "note",
+            f"{origin.name} puts {len(found.stand_ins)} module{'s' * (len(found.stand_ins) > 1)} into sys.modules",
+            origin,
+            _some([f"{one.module} at {one.where}" for one in found.stand_ins]),
+            "what the stand-ins lack is seen only where it is used",
+        )
+    for hook in found.hooks:
+        if hook.target.replace(":", ".").endswith("ServerArgs.__post_init__"):
+            yield Finding(
+                "host-patched",
+                "note",
+                f"{origin.name} changes ServerArgs.__post_init__ by a hook (at {hook.where})",
+                origin,
+                "SGLang asks a platform for apply_server_args_defaults only, before it derives the rest",
+                "on sglang_platform.core's SRTPlatform, finalize_server_args(server_args) is called at this point",
+            )
 
 
 def missing_target(lookup: Lookup, origin: PluginOrigin, hook: WantedHook) -> Iterator[Finding]:
@@ -73,7 +147,7 @@ def missing_target(lookup: Lookup, origin: PluginOrigin, hook: WantedHook) -> It
         f"the hook target {hook.target} does not exist",
         origin,
         f"{why} (registered at {hook.where})",
-        f"did you mean {' or '.join(nearest)}?" if nearest else _FIX[hook.required],
+        f"did you mean {' or '.join(nearest[:3])}?" if nearest else _FIX[hook.required],
     )
 
 
@@ -89,6 +163,10 @@ def _unread(origin: PluginOrigin, places: Sequence[str], why: str) -> Finding:
         "note",
         f"{len(places)} hook registration{'s' * (len(places) > 1)} of {origin.name} could not be checked",
         origin,
-        f"{why}: {', '.join(places[:5])}{', ...' * (len(places) > 5)}",
+        f"{why}: {_some(places)}",
         "see `sglang-platform hooks report` in an environment that serves",
     )
+
+
+def _some(places: Sequence[str]) -> str:
+    return f"{', '.join(places[:5])}{', ...' * (len(places) > 5)}"

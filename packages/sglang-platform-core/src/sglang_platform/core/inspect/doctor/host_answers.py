@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -14,14 +15,15 @@ from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.inspect.doctor.finding import Finding
 from sglang_platform.core.source.search import find, interpreter_flags
 
-__all__ = ["ask_host", "examine_answers"]
+__all__ = ["ask_host", "examine_answers", "examine_live"]
 
 _SECONDS = 600
 _PROBE = "import sys; from sglang_platform.core.hosts.sglang.srt.probe import main; main(sys.argv[1])"
 
 
+@functools.cache
 def ask_host() -> dict[str, Any] | None:
-    """Start SGLang's platform in a process of its own; None where SGLang is not installed.
+    """Start SGLang's platform in a process of its own, once; None where SGLang is not installed.
 
     `failed` in the answer says why there is no other.
     """
@@ -63,8 +65,19 @@ def examine_answers(answers: dict[str, Any] | None) -> Iterator[Finding]:
     yield from _helpers(answers["platform"], answers["helpers"])
 
 
+def examine_live(answers: dict[str, Any]) -> Iterator[Finding] | None:
+    """What the running SGLang showed of a platform on its own classes; None where it showed nothing."""
+    if answers["failed"] or answers["classes"] is None:
+        return None
+    return (Finding(**{**one, "plugin": _origin(one["plugin"])}) for one in answers["classes"])
+
+
+def _origin(plugin: dict[str, Any] | None) -> PluginOrigin | None:
+    return PluginOrigin(**plugin) if plugin else None
+
+
 def _refusal(refused: dict[str, Any]) -> Finding:
-    plugin = PluginOrigin(**refused["plugin"]) if refused["plugin"] else None
+    plugin = _origin(refused["plugin"])
     return Finding("host-refused", "problem", refused["what"], plugin, refused["why"], refused["fix"])
 
 
@@ -75,7 +88,7 @@ def _platforms(host: dict[str, Any], core: dict[str, Any]) -> Finding:
         )
     if core["refused"]:
         refused = core["refused"]
-        plugin = PluginOrigin(**refused["plugin"]) if refused["plugin"] else None
+        plugin = _origin(refused["plugin"])
         what = f"SGLang ended on {_named(host)}, where core refuses: {refused['what']}"
         return Finding("host-platform-differs", "problem", what, plugin, refused["why"], refused["fix"])
     return Finding(

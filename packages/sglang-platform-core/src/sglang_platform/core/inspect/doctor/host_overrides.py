@@ -4,7 +4,6 @@ signatures that do not take the host's calls, overrides that the resolution orde
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterator
 
@@ -16,6 +15,7 @@ from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.inspect.doctor.finding import Finding
 from sglang_platform.core.inspect.doctor.host_source import HostSource, is_hosts, public_names
+from sglang_platform.core.inspect.doctor.part_class import is_vendors, takes_plain_calls
 from sglang_platform.core.source.opening import package_files
 from sglang_platform.core.spelling import nearest
 
@@ -27,7 +27,7 @@ _CALLED = ("method", "classmethod", "staticmethod")
 def examine_host_class(cls: type, origin: PluginOrigin, host: HostSource) -> Iterator[Finding]:
     """The findings on one class, its vendor's base classes included."""
     known = public_names(cls)
-    vendors = [klass for klass in cls.__mro__[:-1] if not is_hosts(klass)]
+    vendors = list(filter(is_vendors, cls.__mro__))
     defined = {name for klass in vendors for name in vars(klass)}
     for klass in vendors:
         for name, value in vars(klass).items():
@@ -78,31 +78,16 @@ def _differs(
     broken = broken_calls(contract, override)
     if not broken:
         return
-    fails = not _takes_plain_calls(contract, override)
+    call = host.call_not_taken(name, contract, override, "platform")
+    fails = call is not None or not takes_plain_calls(contract, override)
     yield Finding(
         "override-signature",
         "problem" if fails else "warning",
         f"{klass.__qualname__}.{name}{without_annotations(override)} does not take the calls of {host}",
         origin,
-        "it " + "; it ".join(broken),
+        "it " + "; it ".join(broken) + (f"; {host} calls {call}" if call is not None else ""),
         f"write it as {name}{without_annotations(contract)}",
     )
-
-
-def _takes_plain_calls(contract: inspect.Signature, override: inspect.Signature) -> bool:
-    """Whether calls by position, with all parameters and with the required ones only, get through."""
-    parameters = contract.parameters.values()
-    for chosen in (
-        list(parameters),
-        [parameter for parameter in parameters if parameter.default is parameter.empty],
-    ):
-        positional = [None for p in chosen if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        keywords = {p.name: None for p in chosen if p.kind is p.KEYWORD_ONLY}
-        try:
-            override.bind(*positional, **keywords)
-        except TypeError:
-            return False
-    return True
 
 
 def _unknown(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from pathlib import Path
 
 from sglang_platform.core.contract.members import kind_of
 from sglang_platform.core.discovery.versions import installed_version
 from sglang_platform.core.inspect.doctor.class_shape import ShapeBuilder, UnreadableClass
+from sglang_platform.core.inspect.host_calls import Call, calls_of
+from sglang_platform.core.source.opening import open_host
 from sglang_platform.core.source.search import find
+from sglang_platform.core.source.tree import SourceTree
 
 __all__ = ["HostSource", "installed_host", "is_hosts"]
 
@@ -45,6 +49,22 @@ class HostSource:
     def asks_for(self, name: str) -> bool:
         """Whether some line of the LLM runtime reads `name` of a platform."""
         return name in self._asked
+
+    def call_not_taken(
+        self, name: str, contract: inspect.Signature, override: inspect.Signature, receiver: str = ""
+    ) -> Call | None:
+        """A call of a method of this name that the contract takes and the override does not; `receiver`: a word that
+        stands in the name of the object."""
+        for call in calls_of(self._tree, name):
+            on = (call.receiver or ("",))[-1] if call.receiver != () else None
+            if on is not None and receiver in on.lower() and on != "super":
+                if call.is_taken_by(contract) and not call.is_taken_by(override):
+                    return call
+        return None
+
+    @functools.cached_property
+    def _tree(self) -> SourceTree:
+        return open_host("installed", {"sglang"})
 
     @functools.cached_property
     def _asked(self) -> frozenset[str]:

@@ -15,8 +15,9 @@ from pathlib import Path
 from sglang_platform.core.discovery.kind import installed_plugins
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.inspect.doctor.finding import Finding
+from sglang_platform.core.inspect.doctor.fresh_interpreter import found_by_a_fresh_interpreter
 from sglang_platform.core.source.entry_points import reference
-from sglang_platform.core.source.search import find, found_by_a_fresh_interpreter
+from sglang_platform.core.source.search import find
 
 __all__ = ["examine_isolation"]
 

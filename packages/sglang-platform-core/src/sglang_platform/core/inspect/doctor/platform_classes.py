@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sglang_platform.core.contract.device import DeviceMixin
+from sglang_platform.core.discovery import current
 from sglang_platform.core.errors import ContractError, PluginOrigin
 from sglang_platform.core.hooks.targets import MissingModule, parse, resolve
 from sglang_platform.core.inspect.doctor.class_shape import ClassShape, ShapeBuilder, UnreadableClass
 from sglang_platform.core.inspect.doctor.core_overrides import examine_core_class, refused_class
 from sglang_platform.core.inspect.doctor.finding import Finding
+from sglang_platform.core.inspect.doctor.host_answers import ask_host, examine_answers, examine_live
 from sglang_platform.core.inspect.doctor.host_overrides import examine_host_class
 from sglang_platform.core.inspect.doctor.host_source import HostSource, installed_host, is_hosts
 from sglang_platform.core.inspect.doctor.platform_location import PlatformLocation, platform_locations
@@ -20,11 +22,27 @@ from sglang_platform.core.source.lookup import Lookup
 __all__ = ["examine_platform_classes", "platform_class_nowhere"]
 
 
-def examine_platform_classes(lookup: Lookup) -> Iterator[Finding]:
-    """Dead names, drifted signatures, and classes that are not where a plugin says. Imports none of the classes."""
+def examine_platform_classes(lookup: Lookup, *, start_host: bool) -> Iterator[Finding]:
+    """Dead names, drifted signatures, and classes that are not where a plugin says. Imports none of the classes.
+
+    start_host: the active platform, where it is not on this project's contract, is looked at in a running SGLang, in a
+    process of its own; its source is read where that fails.
+    """
     builder = ShapeBuilder(lookup)
     host = installed_host(builder)
+    trace = current.trace()
     for named in platform_locations(lookup):
+        origin = named.origin if isinstance(named, PlatformLocation) else named
+        active = trace is not None and any(
+            one.origin == origin and one.outcome == "chosen" for one in trace.candidates
+        )
+        if active and start_host and host is not None and not _is_cores(builder, named):
+            answers = ask_host() or {}
+            found = examine_live(answers)
+            if found is not None:
+                yield from found
+                continue
+            yield from examine_answers(answers)
         if not isinstance(named, PlatformLocation):
             yield _unread(named, f"the source of {named.name} does not spell out where its class is")
             continue
@@ -40,6 +58,16 @@ def examine_platform_classes(lookup: Lookup) -> Iterator[Finding]:
             yield _unread(named.origin, str(error))
         else:
             yield from _examine(shape, named, host)
+
+
+def _is_cores(builder: ShapeBuilder, named: PlatformLocation | PluginOrigin) -> bool:
+    """Whether the class is on this project's contract, as far as its source tells."""
+    try:
+        return isinstance(named, PlatformLocation) and issubclass(_shape(builder, named).cls, DeviceMixin)
+    except ContractError:
+        return True
+    except UnreadableClass:
+        return False
 
 
 def _examine(shape: ClassShape, named: PlatformLocation, host: HostSource | None) -> Iterator[Finding]:

@@ -23,7 +23,13 @@ from sglang_platform.core.inspect.hook_check.callers import Callers
 from sglang_platform.core.inspect.hook_check.difference import difference
 from sglang_platform.core.inspect.hook_check.fit import misfit
 from sglang_platform.core.inspect.hook_check.moved import search
-from sglang_platform.core.inspect.registrations import WantedHook
+from sglang_platform.core.inspect.hook_check.on_host import (
+    call_not_taken,
+    cut_at_its_last_dot,
+    fault_of_registry,
+)
+from sglang_platform.core.inspect.hook_check.returns import other_shape
+from sglang_platform.core.inspect.registrations import WantedHook, WrittenHook
 from sglang_platform.core.source.address import Address, nearest
 from sglang_platform.core.source.answers import Absent, Definition, Unsure
 from sglang_platform.core.source.environment import Environment
@@ -141,6 +147,8 @@ class _Checker:
             return CheckedHook(wanted, "moved", absent.why, None, None, homes, notes=tuple(notes))
         why = "; ".join(one for one in (absent.why, found.why) if one)
         names = tuple(dict.fromkeys((*found.nearest, *absent.nearest)))
+        if wanted.written and not names:
+            return CheckedHook(wanted, "unknown", f"{why}: a name of the plugin's own, as far as can be told")
         return CheckedHook(wanted, "missing", why, nearest=names, notes=tuple(notes))
 
     def _guess(self, target: Target, earlier: Definition | None) -> Address:
@@ -161,14 +169,9 @@ class _Checker:
         node = definition.node
         row = row._replace(line=getattr(node, "lineno", None))
         if wanted.hook is not None:
-            refusal, by_position = misfit(definition, wanted.hook)
-            if refusal is not None:
-                return row._replace(
-                    verdict="changed", why=f"the hook {wanted.hook.name} does not fit: {refusal}"
-                )
-            if by_position:
-                note = f"the hook takes {', '.join(by_position)} by position only"
-                row = row._replace(notes=(*row.notes, note))
+            row = self._fitted(row, wanted.hook, target, definition)
+            if row.verdict != "exists":
+                return row
         if self._earlier is not None:
             earlier = self._before(target)
             if earlier is None:
@@ -182,6 +185,34 @@ class _Checker:
             return row
         notes = (*row.notes, _HELD) if bypass.held else row.notes
         return row._replace(verdict="bypassed", why=bypass.why, notes=notes)
+
+    def _fitted(
+        self, row: CheckedHook, hook: WrittenHook, target: Target, definition: Definition
+    ) -> CheckedHook:
+        """The row of a hook whose function is known: does it take what its target takes, and give what that gives?"""
+        wanted, found, call = row.wanted, misfit(definition, hook), None
+        why = None
+        if wanted.on_host and not wanted.written:
+            why = cut_at_its_last_dot(wanted.target) or fault_of_registry(wanted, target, definition)
+        if (
+            found.by_parameters or not wanted.written
+        ):  # what is written is no hook of ours: Python takes any kind
+            why = why or found.why
+        if why and found.by_parameters and why == found.why and wanted.on_host:
+            call = call_not_taken(wanted, definition, self._host)
+            if call is None:
+                note = (
+                    f"the hook {hook.name} does not take every call: {why}; no call in the host passes that"
+                )
+                row, why = row._replace(notes=(*row.notes, note)), None
+        why = why or other_shape(definition.node, hook, self._host.label)
+        if why:
+            shown = f"; the host calls {call}" if call else ""
+            return row._replace(verdict="changed", why=f"the hook {hook.name} does not fit: {why}{shown}")
+        if found.by_position:
+            note = f"the hook takes {', '.join(found.by_position)} by position only"
+            row = row._replace(notes=(*row.notes, note))
+        return row
 
     def _difference(self, old: Definition, new: Definition) -> str | None:
         if (

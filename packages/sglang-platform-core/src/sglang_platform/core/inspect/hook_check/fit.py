@@ -7,26 +7,37 @@ given to the check that the engine makes when it applies a hook.
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import Any, NamedTuple
 
 from sglang_platform.core.errors import HookError
 from sglang_platform.core.hooks.call.kinds import hookable
 from sglang_platform.core.hooks.call.refusals import refusal, taken_by_position_only
+from sglang_platform.core.hooks.call.signatures import misfit as parameters_differ
 from sglang_platform.core.hooks.registration import Registration
 from sglang_platform.core.inspect.registrations import WrittenHook
 from sglang_platform.core.source.answers import Definition
 from sglang_platform.core.source.signatures import FunctionNode, bare_parameters, decorators, yields
 
-__all__ = ["misfit"]
+__all__ = ["Misfit", "misfit"]
+
+
+class Misfit(NamedTuple):
+    """Why the engine would refuse a hook; `by_parameters` alone: what it is would go. `by_position`: the arguments that
+    it cannot take by name."""
+
+    why: str | None = None
+    by_parameters: bool = False
+    by_position: tuple[str, ...] = ()
+
 
 _WRAPPERS = {"property": property, "classmethod": classmethod, "staticmethod": staticmethod}
 
 
-def misfit(target: Definition, hook: WrittenHook) -> tuple[str | None, list[str]]:
-    """Why the engine would refuse the hook (None: it would not), and the arguments it cannot take by name."""
+def misfit(target: Definition, hook: WrittenHook) -> Misfit:
+    """What the engine would say of the hook."""
     node = target.node
     if hook.node is None or not isinstance(node, FunctionNode | ast.ClassDef):
-        return None, []
+        return Misfit()
     name = target.address.path[-1]
     owner: Any = object if len(target.address.path) > 1 else None
     raw = _rebuilt(node)
@@ -35,14 +46,16 @@ def misfit(target: Definition, hook: WrittenHook) -> tuple[str | None, list[str]
         raw = _WRAPPERS[wrapper](raw)
     found = hookable(raw, owner, name)
     if isinstance(found, str):
-        return found, []
+        return Misfit(found)
     where = str(target.address)
     try:
         registration = Registration(where, where, _rebuilt(hook.node), hook.type, None, True, 0)
     except HookError as error:
-        return error.why or error.what, []
+        return Misfit(error.why or error.what)
     why = refusal(found, registration)
-    return (why, []) if why else (None, taken_by_position_only(found, registration, raw, owner))
+    if why:
+        return Misfit(why, why == parameters_differ(found.function, registration.hook, registration.type))
+    return Misfit(by_position=tuple(taken_by_position_only(found, registration, raw, owner)))
 
 
 def _rebuilt(node: FunctionNode | ast.ClassDef) -> Any:

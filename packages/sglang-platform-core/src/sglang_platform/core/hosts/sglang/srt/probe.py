@@ -13,6 +13,8 @@ from typing import Any
 
 from sglang_platform.core.discovery import current
 from sglang_platform.core.errors import LaunchRefused, PlatformError
+from sglang_platform.core.inspect.doctor.finding import describe
+from sglang_platform.core.inspect.doctor.live_class import examine_live_platform
 
 __all__ = ["main"]
 
@@ -25,7 +27,7 @@ _WITHOUT_A_PLATFORM = {"is_hpu"}
 
 def main(path: str) -> None:
     """Write the answers to `path` as JSON. What SGLang and the plugins print goes to standard error."""
-    answers: dict[str, Any] = {"failed": None, "refused": None, "helpers": []}
+    answers: dict[str, Any] = {"failed": None, "refused": None, "helpers": [], "classes": None}
     with contextlib.redirect_stdout(sys.stderr):
         try:
             _ask(answers)
@@ -49,6 +51,9 @@ def _ask(answers: dict[str, Any]) -> None:
     answers["platform"] = _identity(platform)
     answers["core"] = _core(platform)
     answers["helpers"] = list(_helpers(platform))
+    decision = current.decision()
+    if decision is not None and decision.origin is not None:
+        answers["classes"] = [describe(one) for one in examine_live_platform(platform, decision.origin)]
 
 
 def _core(platform: Any) -> dict[str, Any]:

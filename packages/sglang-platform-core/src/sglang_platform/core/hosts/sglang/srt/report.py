@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from sglang_platform.core.hooks.registry import HookRegistry
 from sglang_platform.core.hosts.sglang.rebase import is_rebased
 from sglang_platform.core.hosts.sglang.srt import limits, stubs
 from sglang_platform.core.hosts.sglang.srt.adapter import ADAPTER
+from sglang_platform.core.inspect.host_registry import host_hooks
 from sglang_platform.core.plugins import loaded_plugins
 from sglang_platform.core.registries import coordinators, events, models, pools, quant
 
@@ -67,7 +67,7 @@ def _report() -> dict[str, Any]:
         "stubs": list(stubs.served()),
         "registries": _registries(),
         "hooks": HookRegistry.report(),
-        "hooks_on_the_hosts_registry": list(_host_hooks()),
+        "hooks_on_the_hosts_registry": list(host_hooks()),
     }
 
 
@@ -89,21 +89,6 @@ def _registries() -> dict[str, Any]:
         "model_architectures": models.architectures.describe(),
         "answers": events.query_collect("query_report"),
     }
-
-
-def _host_hooks() -> Iterator[dict[str, Any]]:
-    """Hooks that plugins registered with SGLang's own registry, which logs failures and has no report."""
-    registry: Any = getattr(sys.modules.get("sglang.srt.plugins.hook_registry"), "HookRegistry", None)
-    for target, hooks in getattr(registry, "_hooks", {}).items():
-        for kind, hook, source in hooks:
-            yield {
-                "target": target,
-                "type": kind.value,
-                "hook": f"{hook.__module__}.{hook.__qualname__}",
-                "plugin": source.plugin_name if source else None,
-                "distribution": source.dist_name if source else None,
-                "applied": target in registry._patched,
-            }
 
 
 def _name(cls: type) -> str:

@@ -1,0 +1,56 @@
+"""Hooks that plugins registered with SGLang's own registry, which logs what fails and has no report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from sglang_platform.core.errors import HookTargetError
+from sglang_platform.core.hooks.targets import MissingModule, parse, resolve
+from sglang_platform.core.inspect.hook_check.on_host import cut_at_its_last_dot
+from sglang_platform.core.source.answers import Absent
+from sglang_platform.core.source.environment import Environment
+from sglang_platform.core.source.lookup import Lookup
+
+__all__ = ["as_rows", "host_hooks"]
+
+
+def host_hooks() -> Iterator[dict[str, Any]]:
+    """Each hook on SGLang's registry in this process; none where that is not loaded."""
+    registry: Any = getattr(sys.modules.get("sglang.srt.plugins.hook_registry"), "HookRegistry", None)
+    for target, hooks in getattr(registry, "_hooks", {}).items():
+        for kind, hook, source in hooks:
+            yield {
+                "target": target,
+                "type": kind.value,
+                "hook": f"{hook.__module__}.{hook.__qualname__}"
+                if hasattr(hook, "__qualname__")
+                else repr(hook),
+                "plugin": source.plugin_name if source else None,
+                "distribution": source.dist_name if source else None,
+                "applied": target in registry._patched,
+            }
+
+
+def as_rows() -> list[dict[str, Any]]:
+    """The same hooks as rows of `HookRegistry.report()`; one on what the installed SGLang does not have has failed."""
+    lookup, rows = Lookup(Environment()), []
+    for one in host_hooks():
+        applied = one.pop("applied")
+        why = None if applied else _missing(lookup, one["target"])
+        state = "applied" if applied else "failed" if why else "pending"
+        rows.append({**one, "registry": "sglang", "state": state, "why": why, "unreached": []})
+    return rows
+
+
+def _missing(lookup: Lookup, target: str) -> str | None:
+    try:
+        address = resolve(parse(target))
+    except HookTargetError as error:
+        return error.what
+    answer = address if isinstance(address, MissingModule) else lookup.find(address)
+    if isinstance(answer, MissingModule | Absent):
+        near = f"; did you mean {' or '.join(answer.nearest[:3])}?" if answer.nearest else ""
+        return f"{answer.why}{near}"
+    return cut_at_its_last_dot(target)
