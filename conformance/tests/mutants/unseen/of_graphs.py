@@ -194,7 +194,6 @@ graphs("ReplayInBfloat16", "replayed logits are rounded to bfloat16", _COPY,
 graphs("ReplaysKept", "the logits of every replay are kept", _COPY,
        _COPY + "            self.__dict__.setdefault('_kept', []).append(_logits(self.output).clone())\n")  # fmt: skip
 graphs("ReplaySlow", "a replay waits for 100 ms", _COPY, "            import time\n\n            time.sleep(0.1)\n" + _COPY)
-graphs("ReplayTwice", "the model runs twice in a replay", _COPY, "            self.run()\n" + _COPY)
 graphs("OutputOfCapture", "a bucket's first replay returns the logits of the capture", _COPY,
        "            again = self.__dict__.get('_again')\n            self._again = True\n            if not again:\n"
        "                return\n" + _COPY)  # fmt: skip
