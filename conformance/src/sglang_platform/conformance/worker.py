@@ -20,6 +20,7 @@ from typing import Any
 
 from sglang_platform.conformance.check import Blocked, Check, CheckFailed, NotApplicable, NotRun, found_in
 from sglang_platform.conformance.description import describe
+from sglang_platform.conformance.inherited import inherited_call
 from sglang_platform.conformance.outcome import case_fields
 from sglang_platform.conformance.plugin import DeviceAbsent
 from sglang_platform.conformance.subject import PlatformRefused, Subject
@@ -108,6 +109,9 @@ def _fix_of(error: BaseException, check: Check) -> str:
     last = frames[-1] if frames else None
     if last is None or last.filename.startswith(_OWN):
         return check.fix
+    inherited = inherited_call(error)
+    if inherited is not None:
+        return f"{inherited}; what it must do: {check.fix}"
     if isinstance(error, NotImplementedError) and "/site-packages/sglang/" in last.filename:
         return f"implement {last.name}() in the platform's device mixin: {check.fix}"
     return (

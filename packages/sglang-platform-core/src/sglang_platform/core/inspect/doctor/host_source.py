@@ -56,10 +56,11 @@ class HostSource:
         """A call of a method of this name that the contract takes and the override does not; `receiver`: a word that
         stands in the name of the object."""
         for call in calls_of(self._tree, name):
-            on = (call.receiver or ("",))[-1] if call.receiver != () else None
-            if on is not None and receiver in on.lower() and on != "super":
-                if call.is_taken_by(contract) and not call.is_taken_by(override):
-                    return call
+            if call.receiver == ():
+                continue  # a plain function
+            on = (call.receiver or ("",))[-1].lower()
+            if receiver in on and call.is_taken_by(contract) and not call.is_taken_by(override):
+                return call
         return None
 
     @functools.cached_property
