@@ -16,6 +16,8 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
 
+__all__ = ["refuse_the_hosts_move"]
+
 _GIB = 1 << 30
 
 
@@ -157,15 +159,15 @@ def move_is_as_if_all_were_read_first(subject: Subject, case: Move) -> None:
     triton = bool(getattr(subject.platform.capabilities, "supports_triton", False))
     more = subject.fixture(case.kind).move_keywords(triton=triton)
     pool = PoisonedPool(subject, case.kind, size=40, layer_num=2, start_layer=1, **more)
-    _refuse_the_hosts_move(subject, pool.pool)
+    refuse_the_hosts_move(subject, pool.pool)
     pool.fill()
     pool.pool.move_kv_cache(pool.locations(case.target), pool.locations(case.source))
     pool.image.move(list(case.target), list(case.source))
     pool.verify(f"moving slots {list(case.source)} to {list(case.target)}")
 
 
-def _refuse_the_hosts_move(subject: Subject, pool: object) -> None:
-    """Raises NotRun where the platform leaves moving to SGLang's kernel, which needs Triton."""
+def refuse_the_hosts_move(subject: Subject, pool: object) -> None:
+    """Raises NotApplicable where the platform leaves moving to SGLang's kernel, which needs Triton."""
     if not hasattr(pool, "move_kv_cache"):
         raise NotApplicable("this pool has no move_kv_cache(): SGLang does not move rows of this kind")
     if subject.host != "sglang" or getattr(subject.platform.capabilities, "supports_triton", False):

@@ -1,0 +1,164 @@
+"""Level 3: the paged allocator's time beside a few operations of torch, and how it grows. No limit is in seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.checks.allocators import PAGED, alloc_decode, alloc_extend, paged_sizes
+from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+_PAGES = (1024, 4096, 16384, 65536)
+_BATCHES = (64, 256, 1024, 4096)
+_SLACK = 8.0
+_TORCH = 50.0
+
+
+@check(
+    level=Level.MEMORY,
+    requires=PAGED,
+    seconds=300,
+    fix="work on all pages of a call at once: no search through the free pages for each page, no copy of them for each",
+)
+def allocator_time_grows_with_the_pages(subject: Subject) -> None:
+    """Lending 65,536 pages and taking them back takes about 64 times as long as 1,024 pages, not thousands of times;
+    so does taking back as many pages of which one slot each is given, in no order, and as many calls of `free()` in a
+    free group as there are pages of a fourth of that."""
+    page = paged_sizes(subject)[0]
+    generator = subject.torch_rng()
+
+    def lent_whole(pages: int) -> Work:
+        allocator = _all_pages(subject, pages, page)
+
+        def lend_and_free() -> None:
+            allocator.free(_lent(allocator, pages, page))
+
+        return Work(lend_and_free)
+
+    def scattered(pages: int) -> Work:
+        allocator = _all_pages(subject, pages, page)
+        order = torch.randperm(pages, generator=generator).to(subject.device)
+        held: list[torch.Tensor] = []
+        return Work(
+            lambda: allocator.free(held.pop()),
+            lambda: held.append(_lent(allocator, pages, page)[::page][order].contiguous()),
+        )
+
+    def grouped(pages: int) -> Work:
+        allocator = _all_pages(subject, pages, page)
+        held: list[tuple[torch.Tensor, ...]] = []
+
+        def free_each() -> None:
+            allocator.free_group_begin()
+            for slots in held.pop():
+                allocator.free(slots)
+            allocator.free_group_end()
+
+        return Work(free_each, lambda: held.append(_lent(allocator, pages, page).split(page)))
+
+    for sizes, made, what in (
+        (_PAGES, lent_whole, "alloc() of all pages and free() of them"),
+        (_PAGES, scattered, "free() of one slot of each page"),
+        (_PAGES[:3], grouped, "freeing pages one by one in a free group"),
+    ):
+        expect_growth(subject, sizes, made, slack=_SLACK, what=f"{what}, pages of {page},", of="pages")
+
+
+@check(
+    level=Level.MEMORY,
+    requires=PAGED,
+    seconds=300,
+    fix="compute the slots of all requests at once, on the device or in compiled code, and touch only the pages that are"
+    " taken",
+)
+def allocator_time_grows_with_the_batch(subject: Subject) -> None:
+    """`alloc_extend()` and `alloc_decode()` of 4,096 requests take about 64 times as long as of 64, or less."""
+    page = paged_sizes(subject)[0]
+
+    def extending(requests: int) -> Work:
+        allocator = _all_pages(subject, 3 * requests, page)
+        before, after, last = [0] * requests, [page + 1] * requests, [-1] * requests
+        return Work(lambda: alloc_extend(subject, allocator, before, after, last), allocator.clear)
+
+    def decoding(requests: int) -> Work:
+        allocator = _all_pages(subject, 3 * requests, page)
+        slots: list[list[int]] = []
+
+        def hold() -> None:
+            allocator.clear()
+            got = alloc_extend(subject, allocator, [0] * requests, [page] * requests, [-1] * requests)
+            slots[:] = [got.reshape(requests, page)[:, -1].tolist()]
+
+        return Work(lambda: alloc_decode(subject, allocator, [page + 1] * requests, slots[0]), hold)
+
+    for made, what in ((extending, "alloc_extend()"), (decoding, "alloc_decode()")):
+        expect_growth(
+            subject, _BATCHES, made, slack=_SLACK, what=f"{what} onto new pages of {page}", of="requests"
+        )
+
+
+@check(
+    level=Level.MEMORY,
+    requires=PAGED,
+    seconds=300,
+    fix="use tensor operations or compiled code over all slots of a call: the scheduler waits for each of these calls",
+)
+def allocator_is_not_slower_than_torch(subject: Subject) -> None:
+    """Lending pages and taking them back, many at once and one by one, is not 50 times slower than plain operations of
+    torch that do the same."""
+    page, pages = paged_sizes(subject)[0], 16384
+    device = subject.device
+    allocator = _all_pages(subject, pages, page)
+    inside, free = torch.arange(page, device=device), torch.arange(1, pages + 1, device=device)
+
+    def lend_and_free() -> None:
+        allocator.free(_lent(allocator, pages, page))
+
+    def the_same_in_torch() -> torch.Tensor:
+        slots = (free[:, None] * page + inside).reshape(-1)
+        return torch.cat((torch.unique(slots // page), free[:0]))
+
+    beside = "the same in a few operations of torch"
+    expect_ratio(
+        subject,
+        Work(lend_and_free),
+        Work(the_same_in_torch),
+        most=_TORCH,
+        what=f"lending and freeing {pages} pages of {page}",
+        beside=beside,
+    )
+    held = _lent(allocator, 64, page).split(page)
+
+    def one_by_one() -> None:
+        for slots in held:
+            allocator.free(slots)
+
+    def one_by_one_in_torch() -> None:
+        for slots in held:
+            torch.cat((torch.unique(slots // page), free))
+
+    again = Work(one_by_one, lambda: (allocator.clear(), _lent(allocator, 64, page)))
+    expect_ratio(
+        subject,
+        again,
+        Work(one_by_one_in_torch),
+        most=_TORCH,
+        what=f"freeing 64 pages of {page} one by one, with {pages} pages in all",
+        beside=beside,
+    )
+
+
+def _all_pages(subject: Subject, pages: int, page: int) -> Any:
+    return subject.parts.allocator(pages * page, page)
+
+
+def _lent(allocator: Any, pages: int, page: int) -> torch.Tensor:
+    slots = allocator.alloc(pages * page)
+    expect(slots is not None, f"{pages} pages of {page} cannot be had, though all are free")
+    return slots  # type: ignore[no-any-return]

@@ -1,0 +1,195 @@
+"""Level 4: the time that attention takes, beside the same in torch, and how it grows with context, batch and tokens."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from sglang_platform.conformance.check import check
+from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, decode_cases, edge_cases
+from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.requirement import attention_backend, kv_pool
+from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+_SERVED = (attention_backend(), kv_pool())
+_BATCHES = (2, 8, 32)
+_NEW = (64, 256, 512)
+_SLACK = 6.0
+_TORCH = 50.0
+_LARGE_POOL = 16384
+
+
+@dataclass(frozen=True)
+class TimedAttention:
+    """`contexts`: tokens of a request, smallest first."""
+
+    kind: str
+    heads: tuple[int, int]
+    dims: tuple[int, int]
+    contexts: tuple[int, ...]
+
+
+def timed_attention(subject: Subject, rng: random.Random) -> Iterator[TimedAttention]:
+    """One shape of each kind of pool that attention is declared for, large enough that its arithmetic shows."""
+    shapes = {(case.kind, case.heads) for case in edge_cases(subject, rng)} | {
+        (case.kind, case.heads) for case in decode_cases(subject, rng)
+    }
+    if any(kind == "mha" for kind, _ in shapes):
+        heads = max((heads for kind, heads in shapes if kind == "mha"), key=lambda one: (one[1], one[0]))
+        yield TimedAttention("mha", heads, (64, 64), (64, 512, 2048))
+    if any(kind == "mla" for kind, _ in shapes):
+        yield TimedAttention("mla", (16, 1), (512, 64), (64, 256, 1024))
+
+
+class TimedStep:
+    """A step of requests (cached tokens, new tokens), ready to be run again and again."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        case: TimedAttention,
+        mode: Literal["decode", "extend"],
+        requests: tuple[tuple[int, int], ...],
+    ) -> None:
+        page = max(subject.declares.page_sizes)
+        dtype = compute_dtypes(subject)[0]
+        wanted = AttentionCase(mode, requests, case.heads, case.dims, page, dtype, kind=case.kind)
+        self.step = AttentionStep(subject, wanted)
+
+    def work(self) -> Work:
+        """Metadata and attention of the batch, as one layer of a step has them."""
+        return forward_of(self.step)
+
+
+def forward_of(step: AttentionStep) -> Work:
+    device = step.subject.device
+    q = torch.cat(step.q).flatten(1).to(device)
+    new = [n for _, n in step.case.requests]
+    k, v = (
+        torch.cat([x[len(x) - n :] for x, n in zip(rows, new, strict=True)]).flatten(1).to(device)
+        for rows in (step.k, step.v)
+    )
+    backend, batch, layer = step.backend, step.batch, step.layer
+
+    def run() -> None:
+        backend.init_forward_metadata(batch)
+        backend.forward(q, k, v, layer, batch)
+
+    return Work(run)
+
+
+def _torchs(step: AttentionStep) -> Callable[[], Any]:
+    """The same arithmetic without a cache: two products of matrices for each request."""
+    device, scale = step.subject.device, step.scale
+    kv_heads = step.case.heads[1]
+
+    def grouped(rows: torch.Tensor, heads: int) -> torch.Tensor:
+        """[n, heads * groups, d] -> [heads, n * groups, d], so that a group reads its key head once."""
+        n, _, dim = rows.shape
+        return rows.reshape(n, heads, -1, dim).transpose(0, 1).reshape(heads, -1, dim).to(device).contiguous()
+
+    parts = [
+        (grouped(q, kv_heads), grouped(k, kv_heads).transpose(1, 2), grouped(v, kv_heads))
+        for q, k, v in zip(step.q, step.k, step.v, strict=True)
+    ]
+
+    def run() -> None:
+        for query, keys, values in parts:
+            scores = torch.matmul(query.float(), keys.float()) * scale
+            torch.matmul(torch.softmax(scores, dim=-1), values.float())
+
+    return run
+
+
+@check(
+    level=Level.KERNELS,
+    requires=_SERVED,
+    cases=timed_attention,
+    seconds=300,
+    fix="read each cached token of the batch once, and no other: not the whole pool, not the whole row of the table",
+)
+def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -> None:
+    """A decode step over 32 times the tokens takes about 32 times as long, or less, and over 32 requests 16 times as
+    long as over 2; a short request takes as long in a large pool as in a small one."""
+
+    def over(context: int) -> Work:
+        return TimedStep(subject, case, "decode", ((context - 1, 1),) * 2).work()
+
+    def of(batch: int) -> Work:
+        return TimedStep(subject, case, "decode", ((63, 1),) * batch).work()
+
+    what = f"a decode step ({case.kind})"
+    expect_growth(
+        subject, case.contexts, over, slack=_SLACK, what=f"{what} of 2 requests", of="tokens of context"
+    )
+    expect_growth(subject, _BATCHES, of, slack=_SLACK, what=f"{what} over 64 tokens", of="requests")
+    alone = TimedStep(subject, case, "decode", ((63, 1),)).step
+    among = TimedStep(subject, case, "decode", ((_LARGE_POOL - 1, 1), (63, 1))).step
+    expect_ratio(
+        subject,
+        forward_of(among.following("decode", [1], 1.0)),
+        forward_of(alone),
+        most=_SLACK,
+        what=f"{what} over 64 tokens, in a pool of {_LARGE_POOL + 64} slots,",
+        beside="in a pool that is just large enough",
+    )
+
+
+@check(
+    level=Level.KERNELS,
+    requires=_SERVED,
+    cases=timed_attention,
+    seconds=300,
+    fix="gather the prefix once for all new tokens of a request, and attend in blocks, not token by token",
+)
+def extend_time_grows_with_the_tokens(subject: Subject, case: TimedAttention) -> None:
+    """A prefill of 512 tokens takes no more than 64 times as long as of 64 (each sees all before it); 16 new tokens
+    against 32 times the prefix take 32 times as long, or less."""
+
+    def of(new: int) -> Work:
+        return TimedStep(subject, case, "extend", ((0, new),)).work()
+
+    def against(prefix: int) -> Work:
+        return TimedStep(subject, case, "extend", ((prefix, 16),)).work()
+
+    what = f"a prefill ({case.kind})"
+    expect_growth(subject, _NEW, of, slack=_SLACK / 2, power=2, what=what, of="new tokens")
+    expect_growth(
+        subject, case.contexts, against, slack=_SLACK, what=f"{what} of 16 tokens", of="tokens of prefix"
+    )
+
+
+@check(
+    level=Level.KERNELS,
+    requires=_SERVED,
+    cases=timed_attention,
+    seconds=300,
+    fix="compute with the device's matrix operations or compiled kernels, over all heads and tokens at once",
+)
+def attention_is_not_slower_than_torch(subject: Subject, case: TimedAttention) -> None:
+    """Decode steps and prefills do not take 50 times as long as the same products of matrices in plain torch, not even a
+    decode step of one short request."""
+    few, some = case.contexts[0] - 1, case.contexts[-1] // 2 - 1
+    steps: tuple[tuple[Literal["decode", "extend"], tuple[tuple[int, int], ...]], ...] = (
+        ("decode", ((few, 1),)),
+        ("decode", ((some, 1),) * 4),
+        ("extend", ((some, 128), (0, 128))),
+    )
+    for mode, requests in steps:
+        timed = TimedStep(subject, case, mode, requests)
+        expect_ratio(
+            subject,
+            timed.work(),
+            Work(_torchs(timed.step)),
+            most=_TORCH,
+            what=f"{mode} ({case.kind}) of requests of {requests} cached and new tokens",
+            beside="matrix products of torch without a cache",
+        )

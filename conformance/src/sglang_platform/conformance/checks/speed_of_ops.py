@@ -1,0 +1,134 @@
+"""Level 4: the time that fused ops take, beside the same in torch, and how it grows with the rows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from sglang_platform.conformance.check import NotApplicable, check
+from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
+from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.requirement import fused_ops
+from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+_ROWS = (64, 512, 4096)
+_WIDTH = 512
+_HEAD = 64
+_SLACK = 8.0
+_TORCH = 50.0
+
+
+@dataclass(frozen=True)
+class TimedOp:
+    op: str
+
+
+def timed_ops(subject: Subject, rng: random.Random) -> Iterator[TimedOp]:
+    for name in ("activation.silu_and_mul", "layernorm.rms_norm", "rotary.rotary_embedding"):
+        yield TimedOp(name)
+
+
+@check(
+    level=Level.KERNELS,
+    requires=[fused_ops()],
+    cases=timed_ops,
+    seconds=300,
+    fix="run over all rows in one launch or one compiled loop",
+)
+def op_time_grows_with_the_rows(subject: Subject, case: TimedOp) -> None:
+    """4,096 rows take about 64 times as long as 64, or less, and neither takes 50 times as long as the same in torch."""
+    entry = next((one for one in subject.fused_ops() if one.op_cls.op == case.op), None)
+    if entry is None:
+        raise NotApplicable(f"the platform registers no {case.op}: the host's native one is used")
+    dtype = getattr(torch, compute_dtypes(subject)[0])
+
+    def random_of(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=subject.torch_rng()).to(dtype).to(subject.device)
+
+    calls = {
+        "activation.silu_and_mul": _silu_and_mul,
+        "layernorm.rms_norm": _rms_norm,
+        "rotary.rotary_embedding": _rotary_embedding,
+    }
+
+    def made(rows: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
+        return calls[case.op](entry.forward, random_of, rows)
+
+    expect_growth(subject, _ROWS, lambda rows: Work(made(rows)[0]), slack=_SLACK, what=case.op, of="rows")
+    for rows in (_ROWS[0], _ROWS[-1]):
+        ours, plain = made(rows)
+        expect_ratio(
+            subject,
+            Work(ours),
+            Work(plain),
+            most=_TORCH,
+            what=f"{case.op} of {rows} rows",
+            beside="the same in a few operations of torch",
+        )
+
+
+_Random = Callable[..., torch.Tensor]
+_Pair = tuple[Callable[[], Any], Callable[[], Any]]
+
+
+def _silu_and_mul(forward: Any, random_of: _Random, rows: int) -> _Pair:
+    x = random_of(rows, 2 * _WIDTH)
+    op = SimpleNamespace()
+
+    def plain() -> torch.Tensor:
+        gate, up = x.float().chunk(2, dim=-1)
+        return (gate * torch.sigmoid(gate) * up).to(x.dtype)
+
+    return lambda: forward(op, x), plain
+
+
+def _rms_norm(forward: Any, random_of: _Random, rows: int) -> _Pair:
+    x, weight = random_of(rows, _WIDTH), random_of(_WIDTH)
+    op = SimpleNamespace(
+        weight=torch.nn.Parameter(weight, requires_grad=False),
+        variance_epsilon=1e-5,
+        hidden_size=_WIDTH,
+        variance_size_override=None,
+        override_orig_dtype=None,
+        fp32_residual=False,
+        cast_x_before_out_mul=False,
+    )
+
+    def plain() -> torch.Tensor:
+        wide = x.float()
+        return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype) * weight
+
+    return lambda: forward(op, x), plain
+
+
+def _rotary_embedding(forward: Any, random_of: _Random, rows: int) -> _Pair:
+    query, key = random_of(rows, _WIDTH), random_of(rows, _WIDTH // 4)
+    cache = random_of(256, _HEAD)
+    positions = (torch.arange(rows) % 256).to(query.device)
+    op = SimpleNamespace(
+        cos_sin_cache=cache,
+        head_size=_HEAD,
+        rotary_dim=_HEAD,
+        is_neox_style=True,
+        max_position_embeddings=256,
+        dtype=query.dtype,
+    )
+
+    def plain() -> list[torch.Tensor]:
+        cos, sin = (half[:, None] for half in cache[positions].float().chunk(2, dim=-1))
+        turned = []
+        for x in (query, key):
+            first, second = x.float().view(rows, -1, _HEAD).chunk(2, dim=-1)
+            both = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+            turned.append(both.to(x.dtype).view(rows, -1))
+        return turned
+
+    return lambda: forward(op, positions, query, key), plain
