@@ -98,7 +98,7 @@ def store_time_grows_with_the_tokens(subject: Subject, case: StoredKind) -> None
             most=_TORCH,
             what=f"{what}, {tokens} tokens,",
             beside="writing the rows into plain tensors",
-                fix="write the rows in one operation for keys and one for values, and wait for nothing",
+            fix="write the rows in one operation for keys and one for values, and wait for nothing",
         )
 
 
@@ -140,7 +140,10 @@ def move_time_grows_with_the_slots(subject: Subject, case: StoredKind) -> None:
 
 
 def _written_by_torch(timed: TimedPool) -> Any:
-    plain = [torch.zeros((2 * _TOKENS[-1], *rows.shape[1:]), dtype=rows.dtype, device=rows.device) for rows in timed.rows]
+    plain = [
+        torch.zeros((2 * _TOKENS[-1], *rows.shape[1:]), dtype=rows.dtype, device=rows.device)
+        for rows in timed.rows
+    ]
 
     def write() -> None:
         for buffer, rows in zip(plain, timed.rows, strict=True):
