@@ -68,7 +68,7 @@ def attention_takes_queries_by_heads(subject: Subject, case: AttentionCase) -> N
     level=Level.KERNELS,
     requires=_SERVED,
     cases=edge_cases,
-    fix="answer at once where there are no queries, and look at no request's length before it is known that there is one",
+    fix="answer at once where there are no queries, and ask for no length of a request before there is one",
 )
 def empty_and_idle_batches_are_answered(subject: Subject, case: AttentionCase) -> None:
     """A batch of no requests, and an idle step, which a rank of data-parallel attention takes part in without requests,

@@ -70,7 +70,7 @@ def attention(
     """
     m, q_heads, dim = q.shape
     n, kv_heads, _ = k.shape
-    most = max(1, _AT_ONCE // (n * q_heads))
+    most = max(1, _AT_ONCE // max(1, n * q_heads))
     if m > most:
         parts = [
             attention(q[at : at + most], k, v, rule, first_position=first_position + at, dtype=dtype)
