@@ -221,12 +221,21 @@ allocator(
     says="later",
 )
 allocator(
-    "Int32Slots",
+    "Int16Slots",
     "allocator.py",
     "return torch.tensor(values, dtype=torch.int64, device=self.device)",
-    "return torch.tensor(values, dtype=torch.int32, device=self.device)",
+    "return torch.tensor(values, dtype=torch.int16, device=self.device)",
     check=EXTENDS,
-    defect="slots are answered as int32",
+    defect="slots are answered as int16",
+    says="int16",
+)
+allocator(
+    "Int32SlotsOfAlloc",
+    "allocator.py",
+    "for at in range(self.page_size)])",
+    "for at in range(self.page_size)]).int()",
+    check=WALKS,
+    defect="alloc() answers int32, which only alloc_extend() and alloc_decode() may",
     says="int32",
 )
 allocator(

@@ -6,7 +6,7 @@ calls = Table("attention calls", "kernels", "attention.py")
 
 _STORE = "        if save_kv_cache and k is not None:\n"
 _QUERY = "        query = q.reshape(-1, layer.tp_q_head_num, layer.qk_head_dim).float()\n"
-_RETURN = "        return out.to(q.dtype).reshape(out.shape[0], -1)\n"
+_RETURN = "        return out.to(q.dtype).flatten(1)\n"
 _LOOP = "        for row, length, new in zip(batch.req_pool_indices.tolist(), lengths, news, strict=True):\n"
 _SLOTS = "            slots = self.req_to_token_pool.req_to_token[row, :length].long()\n"
 _K = "        k = k.reshape(-1, layer.tp_k_head_num, layer.qk_head_dim)\n"
@@ -111,18 +111,18 @@ calls(
 # What is returned
 
 calls("ReturnsFloat32", "the result is float32 for queries of 16 bits", _RETURN,
-      "        return out.reshape(out.shape[0], -1)\n")  # fmt: skip
+      "        return out.flatten(1)\n")  # fmt: skip
 calls("ReturnsPoolType", "the result has the type of the cache where that is wider than the query's", _RETURN,
       "        wide = keys.element_size() > q.element_size()\n"
-      "        return out.to(keys.dtype if wide else q.dtype).reshape(out.shape[0], -1)\n")  # fmt: skip
+      "        return out.to(keys.dtype if wide else q.dtype).flatten(1)\n")  # fmt: skip
 calls("ReturnsBfloat16", "the result of a float16 model is bfloat16", _RETURN,
       "        kind = torch.bfloat16 if q.dtype == torch.float16 else q.dtype\n"
-      "        return out.to(kind).reshape(out.shape[0], -1)\n")  # fmt: skip
+      "        return out.to(kind).flatten(1)\n")  # fmt: skip
 calls("Returns3D", "the result is [T, heads, dim]", _RETURN, "        return out.to(q.dtype)\n")
 calls("ReturnsColumns", "the result is a transposed view, which models' view() refuses", _RETURN,
-      "        return out.to(q.dtype).reshape(out.shape[0], -1).t().contiguous().t()\n")  # fmt: skip
+      "        return out.to(q.dtype).flatten(1).t().contiguous().t()\n")  # fmt: skip
 calls("ReturnsQuery", "the result is written over the query, which a model may still read", _RETURN,
-      "        result = out.to(q.dtype).reshape(out.shape[0], -1)\n"
+      "        result = out.to(q.dtype).flatten(1)\n"
       "        if q.shape == result.shape:\n            q.copy_(result)\n        return result\n")  # fmt: skip
 # What is changed
 
@@ -180,7 +180,7 @@ calls("WorkspaceAddsUp", "a workspace is not cleared where a batch is smaller th
       "        if kept is not None and kept.shape[1:] == out.shape[1:] and len(kept) > len(out):\n"
       "            out = out + kept[: len(out)]\n        self._work = out.clone()\n" + _RETURN)  # fmt: skip
 calls("BufferIsShared", "all results are views of one buffer: a call changes the result of the one before", _RETURN,
-      "        out = out.to(q.dtype).reshape(out.shape[0], -1)\n"
+      "        out = out.to(q.dtype).flatten(1)\n"
       "        kept = getattr(self, '_kept', None)\n"
       "        if kept is None or kept.shape != out.shape or kept.dtype != out.dtype:\n"
       "            self._kept = kept = torch.empty_like(out)\n        return kept.copy_(out)\n")  # fmt: skip

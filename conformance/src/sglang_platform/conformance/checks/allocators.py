@@ -14,6 +14,7 @@ import torch
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.oracles.allocator_history import SLOT_DTYPES
 from sglang_platform.conformance.oracles.allocator_model import AllocatorModel
 from sglang_platform.conformance.oracles.allocator_search import (
     AllocatorFailure,
@@ -25,6 +26,9 @@ from sglang_platform.conformance.requirement import Requirement, all_of, page_si
 from sglang_platform.conformance.subject import Subject
 
 __all__ = ["PAGED", "alloc_decode", "alloc_extend", "paged_sizes"]
+
+_WHOLE = 16
+"""Pages of up to this many tokens are tried with a prefix and new tokens of every length."""
 
 PAGED: tuple[Requirement, ...] = (all_of(paged_allocator(), page_size(at_least=2)),)
 
@@ -97,11 +101,12 @@ class Extend:
 
 
 def extends(subject: Subject, rng: random.Random) -> Iterator[Extend]:
-    """Every place a prefix can end in a page, and every place that new tokens can, for the smallest page size."""
+    """Every place a prefix can end in a page, and every place that new tokens can, for the smallest page size, if it is
+    small; for others the places around the edges of pages."""
     sizes = paged_sizes(subject)
     for size in sizes:
-        whole = size == sizes[0]
-        places = range(2 * size + 2) if whole else (0, 1, size - 1, size, size + 1)
+        whole = size == sizes[0] <= _WHOLE
+        places = range(2 * size + 2) if whole else (0, 1, size - 1, size, size + 1, 2 * size, 2 * size + 1)
         for prefix in places:
             for new in places:
                 if prefix + new:
@@ -128,7 +133,7 @@ def extend_fills_the_last_page_first(subject: Subject, case: Extend) -> None:
         got = alloc_extend(subject, allocator, [before], [after], [(model.requests.get(1) or [-1])[-1]])
         what = f"alloc_extend() from {before} to {after} tokens"
         expect(got is not None, f"{what} is None with {model.available()} free slots")
-        expect(got.dtype == torch.int64, f"{what} answers {got.dtype}, and slots are int64")
+        expect(got.dtype in SLOT_DTYPES, f"{what} answers {got.dtype}, and slots are int64, or int32")
         expect(got.numel() == after - before, f"{what} answers {got.numel()} slots")
         model.grew(1, got.tolist())
         _adds_up(allocator, model, what)

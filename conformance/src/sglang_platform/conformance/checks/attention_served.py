@@ -12,7 +12,8 @@ import torch
 
 from sglang_platform.conformance.check import CheckFailed, check
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, edge_cases, feature_steps
-from sglang_platform.conformance.fixtures.attention_judge import judge, run_step
+from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words, run_step
+from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
 from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
 from sglang_platform.conformance.fixtures.served_models import served_steps
 from sglang_platform.conformance.level import Level
@@ -35,18 +36,13 @@ _LOUD = 60.0
 def served_models_attention(subject: Subject, case: AttentionCase) -> None:
     """Decode and extend in the shapes of models that people serve: groups of 1 to 71 heads, head sizes of 64 to 256, up
     to 128 latent heads, with the features of their layers. A shape may be refused in words."""
-    try:
+    with refused_in_words("heads and head sizes"):
         run_step(subject, case)
-    except NotImplementedError as refused:
-        if not str(refused):
-            raise CheckFailed(
-                "the shape is refused with a bare NotImplementedError, which says nothing"
-            ) from refused
 
 
 def long_context_cases(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
     """Past 8,192 tokens, in decode and extend, and past the 32,767 that a short integer holds."""
-    for case in _one_of_each(subject):
+    for case in one_of_each(subject):
         yield replace(case, mode="decode", requests=((8200, 1), (3, 1)))
         yield replace(case, mode="extend", requests=((8300, 21),))
         yield replace(case, mode="decode", requests=((33000, 1),))
@@ -67,7 +63,7 @@ def long_context_attention(subject: Subject, case: AttentionCase) -> None:
 def wide_batches(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
     """64 and 256 requests of unlike lengths, and prefills of many tokens."""
     lengths = [(rng.randrange(0, 70), 1) for _ in range(256)]
-    for case in _one_of_each(subject):
+    for case in one_of_each(subject):
         yield replace(case, mode="decode", requests=tuple(lengths[:64]))
         yield replace(case, mode="decode", requests=tuple(lengths))
         yield replace(
@@ -192,11 +188,3 @@ def pairs_of_features(subject: Subject, case: AttentionCase) -> None:
 
 _VALUES: dict[str, object] = {"sliding_window": 12, "logit_cap": 2.0, "sinks": True}
 """Features that a causal layer can ask for beside others, at values where leaving one out shows."""
-
-
-def _one_of_each(subject: Subject) -> Iterator[AttentionCase]:
-    """A small shape of each kind of pool that attention is declared for."""
-    cases = list(edge_cases(subject, random.Random(0)))
-    for kind in dict.fromkeys(case.kind for case in cases):
-        case = next(case for case in cases if case.kind == kind)
-        yield replace(case, page_size=max(subject.declares.page_sizes), dtype=compute_dtypes(subject)[0])

@@ -11,6 +11,7 @@ import torch
 from sglang_platform.conformance.check import NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind, each_kind_and_dtype
+from sglang_platform.conformance.fixtures.pool_memory import bytes_behind, misplaced, tensors_of
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
@@ -27,18 +28,29 @@ _GIB = 1 << 30
     fix="return bytes: nbytes summed over all buffers (for mha a pair, keys and values); mem_usage is the same in GiB",
 )
 def stated_size_is_what_is_allocated(subject: Subject, case: Pool) -> None:
-    """`get_kv_size_bytes()` is the number of bytes of all buffers, and `mem_usage` the same in GiB."""
+    """`get_kv_size_bytes()` is the number of bytes of all buffers, what is padded included, and `mem_usage` the same in
+    GiB."""
     pool = case.build(subject)
-    views = pool.views()
-    sizes = [
-        sum(view.numel() * view.element_size() for name, view in views.items() if name.startswith(kind))
-        for kind in pool.row_shapes()
-    ]
-    index_keys = sum(keys.buffer.numel() for keys in pool.index_keys().values())
-    wanted = pool.fixture.stated_bytes(sizes, index_keys)
+    tensors = tensors_of(pool)
     stated = pool.pool.get_kv_size_bytes()
-    expect(stated == wanted, f"get_kv_size_bytes() is {stated}; the buffers have {wanted} bytes")
-    total = sum(wanted) if isinstance(wanted, tuple) else wanted
+    least, most = bytes_behind(tensor for each in tensors.values() for tensor in each)
+    wanted = str(least) if least == most else f"{least} to {most}"
+    if pool.fixture.states_pair:
+        expect(
+            isinstance(stated, tuple) and len(stated) == len(tensors),
+            f"get_kv_size_bytes() is {stated!r}; it must be a pair, of {' and '.join(tensors)}",
+        )
+        apart = [bytes_behind(each) for each in tensors.values()]
+        if sum(few for few, _ in apart) == least and sum(many for _, many in apart) == most:
+            for name, size, (few, many) in zip(tensors, stated, apart, strict=True):
+                expect(
+                    few <= size <= many,
+                    f"get_kv_size_bytes() says {size} for the {name}; the buffers have {few} bytes",
+                )
+    else:
+        expect(isinstance(stated, int), f"get_kv_size_bytes() is {stated!r}; it must be one number")
+    total = sum(stated) if isinstance(stated, tuple) else stated
+    expect(least <= total <= most, f"get_kv_size_bytes() is {stated}; the buffers have {wanted} bytes")
     in_gib = total / _GIB
     expect(
         abs(pool.pool.mem_usage - in_gib) <= 1e-6 * in_gib + 1e-12,
@@ -56,10 +68,9 @@ def stated_size_is_what_is_allocated(subject: Subject, case: Pool) -> None:
 def buffers_do_not_overlap(subject: Subject, case: Pool) -> None:
     """No byte belongs to two layers, or to keys and values at once."""
     pool = case.build(subject)
-    for name, view in pool.views().items():
-        rows = torch.zeros_like(view)
-        view.copy_(rows)
+    for name, rows in pool.rows().items():
         pool.image.expected[name][:] = 0
+        rows.write(pool.image.expected[name])
         pool.verify(f"writing zeros over the {name}")
 
 
@@ -67,36 +78,55 @@ def buffers_do_not_overlap(subject: Subject, case: Pool) -> None:
     level=Level.MEMORY,
     requires=[kv_pool()],
     cases=each_kind,
-    fix="list (addresses, bytes, bytes per page) of the buffers as they lie in memory, keys of all layers first;"
-    " a page is page_size rows",
+    fix="list (addresses, bytes, bytes per page) of buffers in which every page has bytes of its own, keys of all"
+    " layers first; refuse with NotImplementedError where the layout has no such",
 )
 def buffer_infos_describe_the_buffers(subject: Subject, case: Pool) -> None:
-    """`get_contiguous_buf_infos()` gives the address, the bytes and the bytes per page of every buffer, in order."""
+    """Who moves the bytes that `get_contiguous_buf_infos()` names for a page moves all that its slots hold, and nothing
+    of another page; where there is one buffer for each getter, they are listed in order, keys of all layers first."""
     pool = case.build(subject)
-    addresses, lengths, page_lengths = pool.pool.get_contiguous_buf_infos()
-    buffers = [
-        view for kind in pool.row_shapes() for name, view in pool.views().items() if name.startswith(kind)
-    ]
+    try:
+        addresses, lengths, page_lengths = pool.pool.get_contiguous_buf_infos()
+    except RuntimeError as refused:  # NotImplementedError is one
+        expect(str(refused), "get_contiguous_buf_infos() raises without a word")
+        raise NotApplicable(f"get_contiguous_buf_infos() refuses transfer: {refused}") from refused
+    entries = list(zip(addresses, lengths, page_lengths, strict=False))
     for name, listed in {"addresses": addresses, "lengths": lengths, "page lengths": page_lengths}.items():
-        expect(len(listed) == len(buffers), f"{len(listed)} {name} for {len(buffers)} buffers")
-    for at, (buffer, name) in enumerate(zip(buffers, pool.views(), strict=True)):
+        expect(len(listed) == len(entries), f"{len(listed)} {name} for {len(entries)} buffers")
+    whole = case.size // case.page_size + 1
+    held = [
+        (kind, rows)
+        for kind in pool.row_shapes()
+        for name, rows in pool.rows().items()
+        if name.startswith(kind)
+    ]
+    parts = [tensor for _, rows in held for tensor in rows.tensors]
+    for at, (start, length, page_length) in enumerate(entries):
+        behind = [_room(tensor, start) for tensor in parts]
+        room = max(behind)
         expect(
-            addresses[at] == buffer.data_ptr(),
-            f"buffer {at} starts at {addresses[at]:#x}; the {name if len(pool.row_shapes()) == 1 else 'buffer'} of that"
-            f" place in the list starts at {buffer.data_ptr():#x}",
+            page_length * whole <= length <= room,
+            f"buffer {at} is said to have {length} bytes, in {whole} pages of {page_length}; its memory has {room}",
         )
-        row = buffer[0].numel() * buffer.element_size()
-        # The host counts the span that serves tokens; a pool may have rounded its rows up.
-        least = row * (case.size + case.page_size)
-        expect(
-            least <= lengths[at] <= buffer.numel() * buffer.element_size(),
-            f"buffer {at} is said to have {lengths[at]} bytes; it has {buffer.numel() * buffer.element_size()}",
-        )
-        expect(
-            page_lengths[at] == row * case.page_size,
-            f"a page of buffer {at} is said to have {page_lengths[at]} bytes;"
-            f" {case.page_size} rows of {row} bytes are {row * case.page_size}",
-        )
+    for at, (kind, rows) in enumerate(held):
+        found = rows.addresses()[: whole * case.page_size]
+        size = rows.tensors[0].element_size()
+        if len(entries) == len(held):
+            start, length, _ = entries[at]
+            expect(
+                start <= found.min() and found.max() < start + length,
+                f"buffer {at} starts at {start:#x}; the {kind} of that place in the list starts at {found.min():#x}",
+            )
+            problem = misplaced(found, size, case.page_size, entries[at : at + 1])
+        else:
+            problem = misplaced(found, size, case.page_size, entries)
+        expect(problem is None, f"the {kind}, buffer {at} of {len(held)}: {problem}")
+
+
+def _room(tensor: torch.Tensor, start: int) -> int:
+    """Bytes of the memory that the tensor is a view of, from the address on; 0 where that is not in it."""
+    storage = tensor.untyped_storage()
+    return max(0, storage.data_ptr() + storage.nbytes() - start) if start >= storage.data_ptr() else 0
 
 
 @dataclass(frozen=True)

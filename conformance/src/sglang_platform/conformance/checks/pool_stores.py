@@ -10,8 +10,9 @@ from functools import partial
 import torch
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
-from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool, layer_named
+from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind, large_pools, pools
+from sglang_platform.conformance.fixtures.pool_contents import PoolContents, layer_named
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
@@ -59,20 +60,24 @@ def prefills_are_stored_in_large_pools(subject: Subject, case: Pool) -> None:
 )
 def fresh_buffers_are_zero(subject: Subject, case: Pool) -> None:
     """A new pool holds zeros, so that a padded or unwritten slot is never NaN."""
+    layouts = None
     for _ in range(
         2
     ):  # the memory of a pool that was full of NaN is the likeliest to be given to the next one
         used = case.build(subject)
-        for view in used.views().values():
-            view.copy_(torch.full(view.shape, float("nan")).to(view.dtype))
-        del used, view
+        for rows in used.rows().values():
+            for tensor in rows.tensors:
+                tensor.copy_(torch.full(tensor.shape, float("nan")).to(tensor.dtype))
+        layouts = used.contents.layouts
+        del used, rows, tensor
+    given = subject.pool_keywords(case.kind, **case.keywords(subject))
     pool = subject.pool(case.kind, **case.keywords(subject))
-    for layer_id in range(case.start_layer, case.start_layer + case.layers):
-        rows = pool.get_key_buffer(layer_id).cpu().contiguous().view(torch.uint8)
-        where = torch.nonzero(rows.reshape(rows.shape[0], -1).any(dim=1))
+    contents = PoolContents(subject.fixture(case.kind), pool, given, subject.device, layouts)
+    for name, rows in contents.everything().items():
+        where = rows.read().any(axis=1).nonzero()[0]
         expect(
             len(where) == 0,
-            f"slot {int(where[0]) if len(where) else 0} of layer {layer_id} of a new pool is not zero",
+            f"slot {int(where[0]) if len(where) else 0} of the {name} of a new pool is not zero",
         )
 
 

@@ -16,7 +16,10 @@ import torch
 from sglang_platform.conformance.oracles.allocator_model import AllocatorFault, AllocatorModel, pages_of
 from sglang_platform.conformance.oracles.allocator_watch import WatchedAllocator
 
-__all__ = ["STEPS", "AllocatorHistory", "Make", "Step"]
+__all__ = ["SLOT_DTYPES", "STEPS", "AllocatorHistory", "Make", "Step"]
+
+SLOT_DTYPES = (torch.int64, torch.int32)
+"""What `alloc_extend()` and `alloc_decode()` may answer: SGLang's own NPU allocator answers int32 there."""
 
 Make = Callable[[int, int, bool], Any]
 """(size in slots, page size, need_sort) -> the allocator under test."""
@@ -190,8 +193,8 @@ class AllocatorHistory:
                 "the call is one that the scheduler makes: answer it, or None where the slots are not free",
             ) from error
 
-    def _slots(self, got: Any, count: int) -> list[int]:
-        if not isinstance(got, torch.Tensor) or got.dtype != torch.int64 or got.shape != (count,):
+    def _slots(self, got: Any, count: int, dtypes: tuple[torch.dtype, ...] = (torch.int64,)) -> list[int]:
+        if not isinstance(got, torch.Tensor) or got.dtype not in dtypes or got.shape != (count,):
             seen = f"{got.dtype} {list(got.shape)}" if isinstance(got, torch.Tensor) else repr(got)
             raise AllocatorFault(
                 f"{count} slots were asked for, and the answer is {seen}",
@@ -218,7 +221,7 @@ class AllocatorHistory:
         )
 
     def _hand_out(self, got: Any, batch: list[tuple[int, int]], total: int) -> None:
-        slots = self._slots(got, total)
+        slots = self._slots(got, total, SLOT_DTYPES)
         for name, more in batch:
             self.model.grew(name, slots[:more])
             slots = slots[more:]

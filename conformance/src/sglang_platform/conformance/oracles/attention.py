@@ -30,6 +30,9 @@ from sglang_platform.conformance.oracles.precision import format_of, gamma
 
 __all__ = ["AttentionRule", "Expected", "attention", "worst_element"]
 
+_AT_ONCE = 1 << 22
+"""Scores that are held at a time."""
+
 
 @dataclass(frozen=True)
 class AttentionRule:
@@ -65,9 +68,16 @@ def attention(
     Query head h reads key head h // (Hq / Hk). All inputs on the CPU, in any float dtype; `dtype` is the element type
     the kernel works and answers in. MLA in its absorbed form is Hk = 1 with v the first columns of k.
     """
-    q, k, v = q.double(), k.double(), v.double()
     m, q_heads, dim = q.shape
     n, kv_heads, _ = k.shape
+    most = max(1, _AT_ONCE // max(1, n * q_heads))
+    if m > most:
+        parts = [
+            attention(q[at : at + most], k, v, rule, first_position=first_position + at, dtype=dtype)
+            for at in range(0, m, most)
+        ]
+        return Expected(torch.cat([part.value for part in parts]), torch.cat([part.bound for part in parts]))
+    q, k, v = q.double(), k.double(), v.double()
     # The query heads of one key head side by side: no key is repeated.
     grouped = q.unflatten(1, (kv_heads, q_heads // kv_heads))
 

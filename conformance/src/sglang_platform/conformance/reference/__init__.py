@@ -7,7 +7,7 @@ Every check must pass on it, and the suite is tested by breaking it one line at 
     device.py       identity and memory
     rows.py         rows of a KV buffer: cast, written, read as numbers
     pools.py        KV pools: MHA and MLA
-    dsa_pool.py     the DSA pool, with the indexer's keys
+    dsa_pool.py     the DSA pool, with the indexer's keys; packed_rows.py is its fp8 format
     allocator.py    the paged allocator, a list of free pages
     attention.py    attention, one request after another
     ops.py          the fused ops

@@ -75,7 +75,7 @@ class ReferenceAttention(AttentionBackend):
             value = _scaled(values[slots], layer.v_scale)
             out[first : first + new] = _attend(query[first : first + new], key, value, layer, sinks)
             first += new
-        return out.to(q.dtype).reshape(out.shape[0], -1)
+        return out.to(q.dtype).flatten(1)
 
     def _store(self, k: torch.Tensor, v: torch.Tensor | None, layer: Any, loc: torch.Tensor) -> None:
         k = k.reshape(-1, layer.tp_k_head_num, layer.qk_head_dim)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from sglang_platform.conformance.reference.packed_rows import packed, unpacked
 from sglang_platform.conformance.reference.pools import ReferenceMLAPool
 from sglang_platform.core import DSATokenToKVPool
 
@@ -17,7 +18,32 @@ __all__ = ["ReferenceDSAPool"]
 
 
 class ReferenceDSAPool(ReferenceMLAPool, DSATokenToKVPool):
-    """Rows unpacked, as in the MLA pool; keys and scales in core's cache, stored here."""
+    """Rows as in the MLA pool, or packed where the host asks for their width in bytes with an fp8 dtype; keys and
+    scales in core's cache, stored here."""
+
+    def set_kv_buffer(
+        self,
+        layer: Any,
+        loc: torch.Tensor,
+        cache_k: torch.Tensor,
+        cache_v: torch.Tensor | None = None,
+        layer_id_override: int | None = None,
+    ) -> None:
+        if not self._packs():
+            super().set_kv_buffer(layer, loc, cache_k, cache_v, layer_id_override)
+            return
+        place = self._layer(layer.layer_id if layer_id_override is None else layer_id_override)
+        latent, rotated = cache_k.reshape(loc.numel(), -1).split(
+            (self.kv_lora_rank, self.qk_rope_head_dim), dim=1
+        )
+        self._write(self.kv_buffer[place], loc, packed(latent, rotated, self.dtype))
+
+    def _parts(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return unpacked(rows, self.kv_lora_rank, self.dtype) if self._packs() else super()._parts(rows)
+
+    def _packs(self) -> bool:
+        """Whether a row is bytes: then it is wider than its numbers are many."""
+        return self.kv_cache_dim != self.kv_lora_rank + self.qk_rope_head_dim
 
     def set_index_k_scale_buffer(
         self, layer_id: int, loc: torch.Tensor, index_k: torch.Tensor, index_k_scale: torch.Tensor

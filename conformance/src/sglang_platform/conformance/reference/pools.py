@@ -21,6 +21,7 @@ class _Rows:
     dtype: torch.dtype
     start_layer: int
     layer_num: int
+    layer_transfer_counter: Any
 
     def _buffers(self) -> list[torch.Tensor]:
         """All buffers, those of layer i at i, i + layer_num, ..."""
@@ -35,6 +36,12 @@ class _Rows:
                 why=f"it holds layers {self.start_layer} to {self.start_layer + self.layer_num - 1}",
             )
         return place
+
+    def _wait(self, layer_id: int) -> None:
+        """Until a layer that is loaded back from host memory has arrived."""
+        place = self._layer(layer_id)
+        if self.layer_transfer_counter is not None:
+            self.layer_transfer_counter.wait_until(place)
 
     def _write(self, buffer: torch.Tensor, loc: torch.Tensor, rows: torch.Tensor) -> None:
         buffer[loc.reshape(-1)] = rows.reshape(-1, *buffer.shape[1:])
@@ -94,9 +101,11 @@ class ReferenceMHAPool(_Rows, MHATokenToKVPool):
         self._write(self.v_buffer[place], loc, as_stored(cache_v, self.dtype, v_scale))
 
     def get_key_buffer(self, layer_id: int) -> torch.Tensor:
+        self._wait(layer_id)
         return as_numbers(self.k_buffer[self._layer(layer_id)], self.dtype)
 
     def get_value_buffer(self, layer_id: int) -> torch.Tensor:
+        self._wait(layer_id)
         return as_numbers(self.v_buffer[self._layer(layer_id)], self.dtype)
 
 
@@ -136,6 +145,7 @@ class ReferenceMLAPool(_Rows, MLATokenToKVPool):
         self.set_kv_buffer(layer, loc, rows, None, layer_id_override)
 
     def get_key_buffer(self, layer_id: int) -> torch.Tensor:
+        self._wait(layer_id)
         return as_numbers(self.kv_buffer[self._layer(layer_id)], self.dtype)
 
     def get_value_buffer(self, layer_id: int) -> torch.Tensor:
@@ -144,9 +154,14 @@ class ReferenceMLAPool(_Rows, MLATokenToKVPool):
     def get_mla_kv_buffer(
         self, layer: Any, loc: torch.Tensor, dst_dtype: torch.dtype | None = None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        rows = self.kv_buffer[self._layer(layer.layer_id)][loc.reshape(-1)]
+        self._wait(layer.layer_id)
+        latent, rotated = self._parts(self.kv_buffer[self._layer(layer.layer_id)][loc.reshape(-1)])
+        dtype = dst_dtype or self.dtype
+        return latent.to(dtype), rotated.to(dtype) if self.qk_rope_head_dim else None
+
+    def _parts(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Stored rows [n, 1, width] as the latent and the rotated part."""
         latent, rotated = as_numbers(rows, self.dtype).split(
             (self.kv_lora_rank, self.qk_rope_head_dim), dim=-1
         )
-        dtype = dst_dtype or self.dtype
-        return latent.to(dtype), rotated.to(dtype) if self.qk_rope_head_dim else None
+        return latent, rotated

@@ -61,7 +61,7 @@ class ExampleOOTAttentionBackend(AttentionBackend):
             self.slot_map(layer, forward_batch),
         )
         _decodes.add()
-        return _rescaled(out, value_cache, layer).view(out.shape[0], -1)
+        return _rescaled(out, value_cache, layer).flatten(1)
 
     def forward_extend(
         self,
@@ -105,7 +105,7 @@ class ExampleOOTAttentionBackend(AttentionBackend):
             slot_map,
         )
         _extends.add()
-        return _rescaled(out, value_cache, layer).view(out.shape[0], -1)
+        return _rescaled(out, value_cache, layer).flatten(1)
 
     def _store(
         self,

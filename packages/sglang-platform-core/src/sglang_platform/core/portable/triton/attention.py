@@ -96,7 +96,7 @@ class TritonAttentionBackend(AttentionBackend):
             **self._options(layer, sinks),
         )
         _decodes.add()
-        return out.view(out.shape[0], -1)
+        return out.flatten(1)
 
     def forward_extend(
         self,
@@ -161,7 +161,7 @@ class TritonAttentionBackend(AttentionBackend):
             **self._options(layer, sinks),
         )
         _extends.add()
-        return out.view(out.shape[0], -1)
+        return out.flatten(1)
 
     # Sparse attention
 
@@ -201,7 +201,7 @@ class TritonAttentionBackend(AttentionBackend):
             query, keys, values, slots, rows, (slots >= 0).sum(1), out, packed=self._packed, **options
         )
         _sparse.add()
-        return out.view(out.shape[0], -1)
+        return out.flatten(1)
 
     # Parts of a pass
 

@@ -1,0 +1,90 @@
+"""Level 4: layers of one model that differ, called one after the other for one batch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from sglang_platform.conformance.check import CheckFailed, check, expect
+from sglang_platform.conformance.fixtures.attention_judge import judge
+from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
+from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.oracles.fp8 import FP8
+from sglang_platform.conformance.requirement import attention_backend, kv_pool
+from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+_FEATURES: tuple[tuple[dict[str, object], dict[str, object]], ...] = (
+    ({}, {"sliding_window": 12}),
+    ({}, {"logit_cap": 2.0}),
+    ({"logit_cap": 2.0}, {"logit_cap": 20.0}),
+    ({}, {"sinks": True}),
+    ({"sinks": True}, {"sinks": True}),
+)
+"""What two layers ask for; sinks are drawn for each."""
+
+
+@dataclass(frozen=True)
+class TwoLayers:
+    """`other`: the fields of the case in which the second layer differs; its scale is twice as large."""
+
+    first: AttentionCase
+    other: Mapping[str, Any] = field(default_factory=dict)
+
+
+def two_layers(subject: Subject, rng: random.Random) -> Iterator[TwoLayers]:
+    """Layers that differ in their scale only, in each declared feature, and in the scales of an 8-bit cache, each of
+    them called first."""
+    declared = subject.declares.attention_features
+    for case in one_of_each(subject):
+        for step in (
+            replace(case, mode="decode", requests=((40, 1), (3, 1))),
+            replace(case, mode="extend", requests=((21, 6), (0, 30))),
+        ):
+            yield TwoLayers(step)
+            if case.kind != "mha":
+                continue
+            for pair in _FEATURES:
+                if {*pair[0], *pair[1]} <= declared:
+                    for first, second in (pair, pair[::-1]):
+                        yield TwoLayers(replace(step, features=first), {"features": second})
+            for name in subject.declares.kv_dtypes if "fp8_kv" in declared else ():
+                if getattr(torch, name) in FP8:
+                    scaled = replace(step, kv_dtype=name, kv_scales=(0.25, 2.0))
+                    yield TwoLayers(scaled, {"kv_scales": (0.5, 0.125)})
+                    yield TwoLayers(scaled, {"kv_scales": None})
+
+
+@check(
+    level=Level.KERNELS,
+    requires=(attention_backend(), kv_pool()),
+    cases=two_layers,
+    fix="take buffers, scale, window, cap, sinks and the scales of the cache from the layer at each call; keep nothing of"
+    " the layer before",
+)
+def layers_differ(subject: Subject, case: TwoLayers) -> None:
+    """Two layers of one model with caches of their own, and scales, windows, caps, sinks or cache scales that differ, are
+    each right, one after the other for one batch and once more, and the output of one stays while the other runs."""
+    first = AttentionStep(subject, case.first)
+    second = first.beside(first.layer_id - 1, scale=2.0, **case.other)
+    windowed = next((one for one in (first, second) if "sliding_window" in one.case.features), first)
+    backend = windowed.backend
+    kept: list[tuple[torch.Tensor, torch.Tensor]] = []
+    for at, layer in enumerate((first, second, first, second)):
+        layer.__dict__["backend"] = backend
+        out = layer.forward(*layer.handed(), prepare=at == 0)
+        try:
+            judge(layer, out)
+        except CheckFailed as failed:
+            raise CheckFailed(f"the {('first', 'second')[at % 2]} of two layers: {failed.what}") from None
+        kept.append((out, out.cpu().clone()))
+    expect(
+        all(torch.equal(out.cpu(), was) for out, was in kept),
+        "the output of a layer is overwritten while the next layer is computed",
+    )

@@ -1,0 +1,91 @@
+"""Level 4: attention over the ranges of numbers that models have: scores far from zero, large caps and sinks, long
+8-bit caches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+
+from sglang_platform.conformance.check import check
+from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, edge_cases
+from sglang_platform.conformance.fixtures.attention_judge import judge, run_step
+from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
+from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.oracles.fp8 import FP8
+from sglang_platform.conformance.requirement import attention_backend, attention_feature, kv_kind, kv_pool
+from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+_SERVED = (attention_backend(), kv_pool())
+_SHIFT = 20.0
+
+
+def _far(sign: float) -> Callable[[AttentionStep], None]:
+    """Queries and keys with a number in common, whose square is in every score."""
+
+    def drawn(step: AttentionStep) -> None:
+        for q in step.q:
+            q[..., 0] = _SHIFT
+        for k in step.k:
+            k[..., 0] = sign * _SHIFT
+
+    return drawn
+
+
+@check(
+    level=Level.KERNELS,
+    requires=_SERVED,
+    cases=edge_cases,
+    fix="start the running maximum at minus infinity, and subtract it before the exponential",
+)
+def scores_far_from_zero(subject: Subject, case: AttentionCase) -> None:
+    """Scores that all are far below zero, or far above it, weigh by their differences only."""
+    for sign in (-1.0, 1.0):
+        step = AttentionStep(subject, replace(case, dtype=compute_dtypes(subject)[0]), drawn=_far(sign))
+        judge(step, step.got())
+
+
+def large_caps(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
+    for case in one_of_each(subject):
+        if case.kind == "mha":
+            for cap in (30.0, 50.0, 100.0):
+                yield replace(case, mode="decode", requests=((40, 1), (3, 1))).using(logit_cap=cap)
+                yield replace(case, mode="extend", requests=((21, 6), (0, 30))).using(logit_cap=cap)
+
+
+@check(
+    level=Level.KERNELS,
+    requires=[attention_backend(), kv_kind("mha"), attention_feature("logit_cap")],
+    cases=large_caps,
+    fix="bend every score to cap * tanh(score / cap), whatever the cap",
+)
+def large_caps_attention(subject: Subject, case: AttentionCase) -> None:
+    """Caps of 30 to 100, as models have them, on scores of their size."""
+    step = AttentionStep(subject, case, loud=float(case.features["logit_cap"]) / 2)
+    judge(step, step.got())
+
+
+def eight_bit_caches(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
+    for case in one_of_each(subject):
+        for name in subject.declares.kv_dtypes:
+            if getattr(torch, name) in FP8:
+                scales = (0.25, 2.0) if case.kind == "mha" else None  # latent rows are not scaled
+                stored = replace(case, kv_dtype=name, kv_scales=scales)
+                yield replace(stored, mode="decode", requests=((300, 1), (70, 1), (3, 1)))
+                yield replace(stored, mode="extend", requests=((200, 6), (0, 90)))
+
+
+@check(
+    level=Level.KERNELS,
+    requires=[attention_backend(), kv_pool(), attention_feature("fp8_kv")],
+    cases=eight_bit_caches,
+    fix="read an 8-bit cache in its own format at every length, the rotated part of latent rows as well",
+)
+def eight_bit_caches_attention(subject: Subject, case: AttentionCase) -> None:
+    """8-bit caches of each declared format over some hundred tokens, of latent rows as well."""
+    run_step(subject, case)
