@@ -185,29 +185,18 @@ class KVCache:
         self._load_from_cpu(kv_cache_cpu, indices)
 
     def _slot_buffers(self, layer_index: int) -> list[torch.Tensor]:
-        """Views [slots, ...] of the buffers of a layer, one row per slot; what is copied, moved and listed goes
-        through them.
-
-        Overridable, for buffers of another shape: paged ones, [pages, page, heads, dim], are `flatten(0, 1)`. Where
-        memory has no such view, `get_cpu_copy`, `load_cpu_copy`, `_move_kv_cache_impl` and
-        `get_contiguous_buf_infos` are overridden themselves.
-        """
+        """Views [slots, ...] of a layer's buffers, which copies, moves and lists go through; paged ones flatten."""
         raise NotImplementedError
 
     def _page_infos(self, buffers: list[torch.Tensor]) -> tuple[list[int], list[int], list[int]]:
-        """(addresses, bytes, bytes per page) of buffers [slots, ...]. Raises PlatformError where a page of one does
-        not lie in one piece."""
         if not all(b.is_contiguous() for b in buffers):
             raise PlatformError(
                 f"{type(self).__name__}: the buffers cannot be handed to a transfer engine",
-                why="rows of a page do not lie side by side: other rows, or padding, are between them",
-                fix="serve without disaggregation, or override get_contiguous_buf_infos()",
+                why="the rows of a page do not lie side by side",
+                fix="override get_contiguous_buf_infos()",
             )
-        return (
-            [b.data_ptr() for b in buffers],
-            [b.nbytes for b in buffers],
-            [b[0].nbytes * self.page_size for b in buffers],
-        )
+        sizes = [b.nbytes for b in buffers]
+        return [b.data_ptr() for b in buffers], sizes, [b[0].nbytes * self.page_size for b in buffers]
 
     def _copy_to_cpu(self, indices: torch.Tensor) -> Any:
         # [layer][chunk][buffer]: chunks bound the extra device memory of a long request.

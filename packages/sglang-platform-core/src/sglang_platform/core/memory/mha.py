@@ -27,9 +27,7 @@ class MHATokenToKVPool(KVCache):
       already scaled, cast and viewed as `store_dtype`, and may have any strides.
     - `_move_kv_cache_impl(tgt_loc, src_loc)` copies rows of all layers; the two may overlap.
     - `get_kv_size_bytes()`, when `_create_buffers` allocates more than the two lists.
-    - `_slot_buffers(layer_index)`, when buffers have another shape than [slots, heads, dim]. Any that the device's
-      attention reads will do: paged, heads first, padded, keys and values interleaved. `get_key_buffer` and
-      `get_value_buffer` answer them as they are, and the conformance suite finds the rows in them by itself.
+    - `_slot_buffers(layer_index)`, when buffers have another shape, as the device's attention reads them.
 
     The names are SGLang 0.5.23's hooks.
     """
