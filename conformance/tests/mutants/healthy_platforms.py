@@ -141,3 +141,10 @@ class LatentOnly(ReferencePlatform):
 
 for _platform in (LargePages, HugePagesOnly, LargePagesHeadsFirst, BfloatOnly, HalfAndFp8, LatentOnly):
     _named(_platform, _platform.__name__)
+
+
+def __getattr__(name: str) -> type:
+    """So that each is `healthy_platforms:NAME`, for the command line."""
+    if name in UNLIKE:
+        return UNLIKE[name]
+    raise AttributeError(name)

@@ -15,6 +15,10 @@ from sglang_platform.conformance.reference.pools import ReferenceMLAPool
 from sglang_platform.core import MHATokenToKVPool
 
 
+def _zeros(pool: Any, *shape: int) -> torch.Tensor:
+    return torch.zeros(shape, dtype=pool.store_dtype, device=pool.device)
+
+
 class LaidOut(MHATokenToKVPool):
     """Buffers of a shape of their own, one of keys and one of values for each layer."""
 
@@ -37,7 +41,7 @@ class LaidOut(MHATokenToKVPool):
         """All rows of what a getter answers, [slots, heads, dim]."""
         stored = buffer if self.store_dtype == self.dtype else buffer.view(self.store_dtype)
         rows = self.take(stored, torch.arange(self.size + self.page_size), heads, dim)
-        return self._as_dtype(rows)
+        return rows.view(self.dtype)
 
     def _create_buffers(self) -> None:
         self.k_buffer = [self.make(self.head_num, self.head_dim) for _ in range(self.layer_num)]
@@ -75,10 +79,10 @@ class Paged(MHATokenToKVPool):
     def _create_buffers(self) -> None:
         pages = -(-(self.size + self.page_size) // self.page_size)
         self.k_buffer = [
-            self._zeros(pages, self.page_size, self.head_num, self.head_dim) for _ in range(self.layer_num)
+            _zeros(self, pages, self.page_size, self.head_num, self.head_dim) for _ in range(self.layer_num)
         ]
         self.v_buffer = [
-            self._zeros(pages, self.page_size, self.head_num, self.v_head_dim) for _ in range(self.layer_num)
+            _zeros(self, pages, self.page_size, self.head_num, self.v_head_dim) for _ in range(self.layer_num)
         ]
 
     def _slot_buffers(self, layer_index: int) -> list[torch.Tensor]:
@@ -100,8 +104,8 @@ class AscendPaged(Paged):
     def _create_buffers(self) -> None:
         pages = -(-(self.size + self.page_size) // self.page_size)
         shape = (self.layer_num, pages, self.page_size, self.head_num)
-        self.k_buffer = list(self._zeros(*shape, self.head_dim))
-        self.v_buffer = list(self._zeros(*shape, self.v_head_dim))
+        self.k_buffer = list(_zeros(self, *shape, self.head_dim))
+        self.v_buffer = list(_zeros(self, *shape, self.v_head_dim))
 
 
 class AscendFia(AscendPaged):
@@ -117,7 +121,7 @@ class HeadsFirst(LaidOut):
     """[heads, slots, dim]"""
 
     def make(self, heads: int, dim: int) -> torch.Tensor:
-        return self._zeros(heads, self.size + self.page_size, dim)
+        return _zeros(self, heads, self.size + self.page_size, dim)
 
     def put(self, buffer: torch.Tensor, loc: torch.Tensor, rows: torch.Tensor) -> None:
         buffer[:, loc] = rows.transpose(0, 1)
@@ -130,7 +134,7 @@ class PagedHeadsFirst(LaidOut):
     """[pages, heads, page, dim]"""
 
     def make(self, heads: int, dim: int) -> torch.Tensor:
-        return self._zeros(self.pages, heads, self.page_size, dim)
+        return _zeros(self, self.pages, heads, self.page_size, dim)
 
     def put(self, buffer: torch.Tensor, loc: torch.Tensor, rows: torch.Tensor) -> None:
         buffer[loc // self.page_size, :, loc % self.page_size] = rows
@@ -159,7 +163,7 @@ class Padded(LaidOut):
     """[slots, heads, dim up to the next 32], handed out as it is, and counted whole."""
 
     def make(self, heads: int, dim: int) -> torch.Tensor:
-        return self._zeros(self.size + self.page_size, heads, -(-dim // 32) * 32)
+        return _zeros(self, self.size + self.page_size, heads, -(-dim // 32) * 32)
 
     def put(self, buffer: torch.Tensor, loc: torch.Tensor, rows: torch.Tensor) -> None:
         buffer[loc, :, : rows.shape[-1]] = rows
@@ -191,7 +195,7 @@ class RowsRoundedUp(Padded):
     """Slots up to the next 64, dim as it is."""
 
     def make(self, heads: int, dim: int) -> torch.Tensor:
-        return self._zeros(-(-(self.size + self.page_size) // 64) * 64, heads, dim)
+        return _zeros(self, -(-(self.size + self.page_size) // 64) * 64, heads, dim)
 
 
 class BfloatRows(RowsRoundedUp):
@@ -204,7 +208,7 @@ class Flat(LaidOut):
     """[slots, heads * dim]"""
 
     def make(self, heads: int, dim: int) -> torch.Tensor:
-        return self._zeros(self.size + self.page_size, heads * dim)
+        return _zeros(self, self.size + self.page_size, heads * dim)
 
     def put(self, buffer: torch.Tensor, loc: torch.Tensor, rows: torch.Tensor) -> None:
         buffer[loc] = rows.reshape(len(rows), -1)
@@ -219,7 +223,7 @@ class Interleaved(LaidOut):
     def _create_buffers(self) -> None:
         slots = self.size + self.page_size
         self.whole = [
-            self._zeros(slots, self.head_num, self.head_dim + self.v_head_dim) for _ in range(self.layer_num)
+            _zeros(self, slots, self.head_num, self.head_dim + self.v_head_dim) for _ in range(self.layer_num)
         ]
         self.k_buffer = [b[..., : self.head_dim] for b in self.whole]
         self.v_buffer = [b[..., self.head_dim :] for b in self.whole]
@@ -236,7 +240,7 @@ class OneSlab(Interleaved):
 
     def _create_buffers(self) -> None:
         slots, dims = self.size + self.page_size, self.head_dim + self.v_head_dim
-        slab = self._zeros(slots, self.layer_num, self.head_num, dims)
+        slab = _zeros(self, slots, self.layer_num, self.head_num, dims)
         self.k_buffer = [slab[:, i, :, : self.head_dim] for i in range(self.layer_num)]
         self.v_buffer = [slab[:, i, :, self.head_dim :] for i in range(self.layer_num)]
 
@@ -255,7 +259,7 @@ class Vectors(LaidOut):
 
     def make(self, heads: int, dim: int) -> torch.Tensor:
         x = self._x(dim)
-        return self._zeros(self.pages, heads, dim // x, self.page_size, x)
+        return _zeros(self, self.pages, heads, dim // x, self.page_size, x)
 
     def put(self, buffer: torch.Tensor, loc: torch.Tensor, rows: torch.Tensor) -> None:
         n, heads, dim = rows.shape
@@ -270,7 +274,7 @@ class Columns(LaidOut):
     """[pages, heads, dim, page], each number of a page's tokens side by side."""
 
     def make(self, heads: int, dim: int) -> torch.Tensor:
-        return self._zeros(self.pages, heads, dim, self.page_size)
+        return _zeros(self, self.pages, heads, dim, self.page_size)
 
     def put(self, buffer: torch.Tensor, loc: torch.Tensor, rows: torch.Tensor) -> None:
         buffer[loc // self.page_size, :, :, loc % self.page_size] = rows
@@ -304,8 +308,8 @@ class SplitLatent(ReferenceMLAPool):
 
     def _create_buffers(self) -> None:
         slots = self.size + self.page_size
-        self.kv_buffer = [self._zeros(slots, 1, self.kv_lora_rank) for _ in range(self.layer_num)]
-        self.rotated = [self._zeros(slots, 1, self.qk_rope_head_dim) for _ in range(self.layer_num)]
+        self.kv_buffer = [_zeros(self, slots, 1, self.kv_lora_rank) for _ in range(self.layer_num)]
+        self.rotated = [_zeros(self, slots, 1, self.qk_rope_head_dim) for _ in range(self.layer_num)]
 
     def _buffers(self) -> list[torch.Tensor]:
         return [*self.kv_buffer, *(self.rotated if self.qk_rope_head_dim else [])]
@@ -322,12 +326,12 @@ class SplitLatent(ReferenceMLAPool):
     def get_value_buffer(self, layer_id: int) -> torch.Tensor:
         self._wait(layer_id)
         held = self.rotated if self.qk_rope_head_dim else self.kv_buffer
-        return self._as_dtype(held[self._layer(layer_id)])
+        return held[self._layer(layer_id)].view(self.dtype)
 
     def get_mla_kv_buffer(
         self, layer: Any, loc: torch.Tensor, dst_dtype: torch.dtype | None = None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         self._wait(layer.layer_id)
         place, loc, dtype = self._layer(layer.layer_id), loc.reshape(-1), dst_dtype or self.dtype
-        latent, rotated = (self._as_dtype(b[place][loc]) for b in (self.kv_buffer, self.rotated))
+        latent, rotated = (b[place][loc].view(self.dtype) for b in (self.kv_buffer, self.rotated))
         return latent.to(dtype), rotated.to(dtype) if self.qk_rope_head_dim else None
