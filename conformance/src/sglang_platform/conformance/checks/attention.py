@@ -102,7 +102,7 @@ def attention_stores_the_new_tokens_only(subject: Subject, case: AttentionCase) 
     """`forward()` stores the new tokens' keys and values in their slots and changes no other byte; with
     `save_kv_cache=False` it changes none."""
     for save in (False, True):
-        step = AttentionStep(subject, case)
+        step = AttentionStep(subject, case, to_be_read=True)
         if not save:
             step.store_new_tokens()  # they are there already, as after a fused store
             step.batch.out_cache_loc.zero_()  # nothing may be stored, the padding slot would show it

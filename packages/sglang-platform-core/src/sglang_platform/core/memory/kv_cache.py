@@ -185,8 +185,18 @@ class KVCache:
         self._load_from_cpu(kv_cache_cpu, indices)
 
     def _slot_buffers(self, layer_index: int) -> list[torch.Tensor]:
-        """The buffers of a layer that hold one row per slot."""
+        """Views [slots, ...] of a layer's buffers, which copies, moves and lists go through; paged ones flatten."""
         raise NotImplementedError
+
+    def _page_infos(self, buffers: list[torch.Tensor]) -> tuple[list[int], list[int], list[int]]:
+        if not all(b.is_contiguous() for b in buffers):
+            raise PlatformError(
+                f"{type(self).__name__}: the buffers cannot be handed to a transfer engine",
+                why="the rows of a page do not lie side by side",
+                fix="override get_contiguous_buf_infos()",
+            )
+        sizes = [b.nbytes for b in buffers]
+        return [b.data_ptr() for b in buffers], sizes, [b[0].nbytes * self.page_size for b in buffers]
 
     def _copy_to_cpu(self, indices: torch.Tensor) -> Any:
         # [layer][chunk][buffer]: chunks bound the extra device memory of a long request.

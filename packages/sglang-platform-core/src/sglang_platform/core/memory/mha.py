@@ -27,6 +27,7 @@ class MHATokenToKVPool(KVCache):
       already scaled, cast and viewed as `store_dtype`, and may have any strides.
     - `_move_kv_cache_impl(tgt_loc, src_loc)` copies rows of all layers; the two may overlap.
     - `get_kv_size_bytes()`, when `_create_buffers` allocates more than the two lists.
+    - `_slot_buffers(layer_index)`, when buffers have another shape, as the device's attention reads them.
 
     The names are SGLang 0.5.23's hooks.
     """
@@ -188,9 +189,5 @@ class MHATokenToKVPool(KVCache):
     def get_contiguous_buf_infos(self) -> tuple[list[int], list[int], list[int]]:
         """(addresses, bytes, bytes per page) of every buffer, keys of all layers first; for transfer
         engines."""
-        buffers = [*self.k_buffer, *self.v_buffer]
-        return (
-            [b.data_ptr() for b in buffers],
-            [b.nbytes for b in buffers],
-            [b[0].nbytes * self.page_size for b in buffers],
-        )
+        layers = [self._slot_buffers(layer) for layer in range(self.layer_num)]
+        return self._page_infos([rows[which] for which in (0, 1) for rows in layers])

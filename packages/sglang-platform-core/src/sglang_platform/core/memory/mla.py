@@ -28,7 +28,7 @@ class MLATokenToKVPool(KVCache):
     - `_scatter_mla_rows(dst_buffer, loc, cache_k_nope, cache_k_rope)` writes rows of one layer: `dst_buffer`
       is that layer's buffer, `loc` [n > 0], `cache_k_nope` [n, 1, a] and `cache_k_rope` [n, 1, b] are already
       cast and viewed as `store_dtype`, a + b is the row's width, b may be 0.
-    - `_move_kv_cache_impl(tgt_loc, src_loc)` and `get_kv_size_bytes()` as in the MHA pool.
+    - `_move_kv_cache_impl`, `get_kv_size_bytes` and `_slot_buffers` as in the MHA pool.
 
     The names are SGLang 0.5.23's.
     """
@@ -196,8 +196,4 @@ class MLATokenToKVPool(KVCache):
 
     def get_contiguous_buf_infos(self) -> tuple[list[int], list[int], list[int]]:
         """(addresses, bytes, bytes per page) of every layer's buffer; for transfer engines."""
-        return (
-            [b.data_ptr() for b in self.kv_buffer],
-            [b.nbytes for b in self.kv_buffer],
-            [b[0].nbytes * self.page_size for b in self.kv_buffer],
-        )
+        return self._page_infos([self._slot_buffers(layer)[0] for layer in range(self.layer_num)])

@@ -28,8 +28,9 @@ class PoolCompletion:
         if packed != _FP8_FLAG and hasattr(self, packed):  # a latent pool
             setattr(self, _FP8_FLAG, getattr(self, packed))
         super()._create_buffers()  # type: ignore[misc]
-        if not hasattr(self, "k_buffer"):
-            return  # a latent pool's rows are described by the host's own constructor
+        slots = self.size + self.page_size  # type: ignore[attr-defined]
+        if any(len(buffer) < slots for buffer in getattr(self, "k_buffer", [()])):
+            return  # no rows by slot to describe; a latent pool's the host's own constructor describes
         if not facts().describes_buffers:
             if not hasattr(self, "data_ptrs"):
                 self._describe_by_tensors()

@@ -21,14 +21,15 @@ from sglang_platform.core.hosts.sglang.versions import facts
 
 __all__ = ["host_pool", "rebase_pool", "refusing_pool", "without_stray_keywords"]
 
-_STORE, _SCATTER, _MOVE, _KEYS = (
+_STORE, _SCATTER, _MOVE, _KEYS, _ROWS = (
     "_store_kv_layer",
     "_scatter_mla_rows",
     "_move_kv_cache_impl",
     "_create_index_key_cache",
+    "_slot_buffers",
 )
 _WRITES = frozenset({"set_kv_buffer", "set_mla_kv_buffer"})
-
+_BY_SLOT = ("get_cpu_copy", "load_cpu_copy", "get_contiguous_buf_infos", _MOVE)
 
 _REACHED_BY: Mapping[str, tuple[str, ...]] = {
     _STORE: ("set_kv_buffer",),
@@ -72,6 +73,8 @@ def rebase_pool(cls: Any, kind: str, origin: PluginOrigin | None, *, triton: boo
             if point == _KEYS:
                 bridge.update(index_keys_by_core(core_base))
             bridge.update({name: _of_core(core_base, name) for name in methods})
+    if _overrides(cls, core_base, _ROWS):  # the host's own take buffers for [slots, ...]
+        bridge.update({name: getattr(core_base, name) for name in _BY_SLOT})
     if not triton:
         # Asked for with speculative decoding: the host compiles its Triton kernel that moves accepted tokens.
         bridge["_init_kv_copy_and_warmup"] = _without_copy_kernel
