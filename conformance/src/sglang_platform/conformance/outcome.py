@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["BAD", "Cause", "Outcome", "Status", "case_fields", "case_text"]
+__all__ = ["BAD", "Cause", "Outcome", "Status", "case_fields", "case_text", "failed_with", "plain"]
 
 Status = Literal[
     "failed", "blocked", "unexpected_pass", "expected_failure", "not_run", "not_applicable", "passed"
@@ -62,6 +63,9 @@ class Outcome:
     parts: list[dict[str, Any]] | None = None
     """Of a check that runs tests of somebody else: each test's `of`, `name`, `status`, `baseline` and `why`."""
 
+    failing: list[dict[str, Any]] = field(default_factory=list)
+    """Every case that fails, in the order of the cases: its full `id`, `case`, `failure`, `what`, `fix`, `trace`."""
+
     @property
     def is_bad(self) -> bool:
         return self.status in BAD
@@ -71,8 +75,14 @@ class Outcome:
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Outcome:
-        known = {field.name for field in dataclasses.fields(cls)}
+        known = {one.name for one in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in fields.items() if name in known})
+
+
+def failed_with(failing: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The fields of the outcome of a check of which these cases fail: what is seen first is the smallest."""
+    first = {name: failing[0][name] for name in ("failure", "what", "case", "fix", "trace")}
+    return {"status": "failed", **first, "failing": list(failing)}
 
 
 def case_fields(case: Any) -> dict[str, Any] | None:
@@ -80,10 +90,10 @@ def case_fields(case: Any) -> dict[str, Any] | None:
     if case is None:
         return None
     if dataclasses.is_dataclass(case) and not isinstance(case, type):
-        return {f.name: _plain(getattr(case, f.name)) for f in dataclasses.fields(case)}
+        return {one.name: plain(getattr(case, one.name)) for one in dataclasses.fields(case)}
     if isinstance(case, dict):
-        return {str(name): _plain(value) for name, value in case.items()}
-    return {"case": _plain(case)}
+        return {str(name): plain(value) for name, value in case.items()}
+    return {"case": plain(case)}
 
 
 def case_text(case: dict[str, Any] | None) -> str:
@@ -91,12 +101,13 @@ def case_text(case: dict[str, Any] | None) -> str:
     return " ".join(f"{name}={value}" for name, value in (case or {}).items())
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON types."""
     if isinstance(value, bool | int | float | str) or value is None:
         return value
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): plain(one) for key, one in value.items()}
     text = str(value)
     return text.removeprefix("torch.") if text.startswith("torch.") else text

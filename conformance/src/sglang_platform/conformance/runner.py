@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sglang_platform.conformance.case_ids import full_id
 from sglang_platform.conformance.check import Check, registered
 from sglang_platform.conformance.description import nobody
 from sglang_platform.conformance.expected import VendorFile
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.outcome import Outcome, case_text
+from sglang_platform.conformance.outcome import Outcome, case_text, failed_with
 from sglang_platform.conformance.seeds import seed_of
 from sglang_platform.core.spelling import nearest
 
@@ -197,13 +198,26 @@ class Runner:
         return {**answer, "host": host}
 
 
+@dataclass
+class _Seen:
+    """What a worker told of the check in progress: its present case, how many there were, and those that failed."""
+
+    case: dict[str, Any] | None = None
+    name: str = ""
+    ran: int = 0
+    failing: list[dict[str, Any]] = field(default_factory=list)
+
+
 class _WorkerEnded(Exception):
-    def __init__(self, failure: str, what: str, case: dict[str, Any] | None, trace: str) -> None:
-        self.failure, self.what, self.case, self.trace = failure, what, case, trace
+    def __init__(self, failure: str, what: str, seen: _Seen, trace: str) -> None:
+        self.failure, self.what, self.trace = failure, what, trace
+        self.case, self.name, self.ran, self.failing = seen.case, seen.name, max(1, seen.ran), seen.failing
 
     def outcome(self, check: Check) -> dict[str, Any]:
-        found = {"status": "failed", "failure": self.failure, "what": self.what, "fix": check.fix}
-        return {**found, "case": self.case, "trace": self.trace}
+        """Of the check in progress: the cases that had failed, and the one in which the process ended."""
+        last = {"id": full_id(check.id, self.name), "case": self.case, "failure": self.failure}
+        last |= {"what": self.what, "fix": check.fix, "trace": self.trace}
+        return {**failed_with([*self.failing, last]), "cases": self.ran}
 
 
 class Worker:
@@ -212,7 +226,7 @@ class Worker:
     def __init__(self, selection: Selection, host: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="sglang-platform-conformance-")
         self._log = Path(self._folder.name) / "output"
-        self._case: dict[str, Any] | None = None
+        self._seen = _Seen()
         self._patience = selection.patience
         self._started = False
         with self._log.open("wb") as log:
@@ -241,7 +255,7 @@ class Worker:
         self, check: Check, seed: int, on_case: Callable[[dict[str, Any] | None], None]
     ) -> dict[str, Any]:
         """Run one check. Raises _WorkerEnded where the process died or had to be stopped."""
-        self._case = None
+        self._seen = seen = _Seen()
         self._wait_until_ready()
         self._send({"check": check.id, "module": check.function.__module__, "seed": seed})
         limit = check.seconds * self._patience
@@ -251,8 +265,10 @@ class Worker:
             if "outcome" in event:
                 return event["outcome"]  # type: ignore[no-any-return]
             if "case" in event:
-                self._case = event["case"]
-                on_case(self._case)
+                seen.case, seen.name, seen.ran = event["case"], event["id"], seen.ran + 1
+                on_case(seen.case)
+            if "failing" in event:
+                seen.failing.append(event["failing"])
 
     def describe(self) -> dict[str, Any]:
         """Ask what the platform says of itself. Raises _WorkerEnded."""
@@ -282,15 +298,15 @@ class Worker:
             self._process.send_signal(signal.SIGUSR1)  # it writes where it is
             time.sleep(0.5)
             self._kill()
-            where = f", in the case {case_text(self._case)}" if self._case else ""
+            where = f", in the case {case_text(self._seen.case)}" if self._seen.case else ""
             raise _WorkerEnded(
-                "timeout", f"it did not come back within {limit}{where}", self._case, self.tail()
+                "timeout", f"it did not come back within {limit}{where}", self._seen, self.tail()
             ) from None
         if event is None:
             code = self._process.wait(10)
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
-            where = f" in the case {case_text(self._case)}" if self._case else ""
-            raise _WorkerEnded("crash", f"the process {how}{where}", self._case, self.tail())
+            where = f" in the case {case_text(self._seen.case)}" if self._seen.case else ""
+            raise _WorkerEnded("crash", f"the process {how}{where}", self._seen, self.tail())
         return event
 
     def tail(self) -> str:

@@ -13,6 +13,7 @@ from sglang_platform.core.cli.output import console
 
 __all__ = ["print_summary"]
 
+_CASES_SHOWN = 5
 _STYLES = {"conformant": "bold green", "not conformant": "bold red", "incomplete": "bold yellow"}
 
 
@@ -54,12 +55,26 @@ def _print_failure(out: Any, outcome: dict[str, Any], others: list[str]) -> None
     )
     out.print(head)
     lines = [("proves", outcome["proves"]), ("what", outcome["what"]), ("case", case_text(outcome["case"]))]
-    lines += [("where", outcome["trace"]), ("fix", outcome["fix"]), ("same in", ", ".join(others))]
+    lines += [
+        ("cases", _cases(outcome)),
+        ("where", outcome["trace"]),
+        ("fix", outcome["fix"]),
+        ("same in", ", ".join(others)),
+    ]
     lines += [("again", outcome["rerun"])]
     for label, text in lines:
         if text:
             body = text.replace("\n", "\n          ")
             out.print(Text(f"  {label + ':':<8}{body}", style="green" if label == "fix" else "default"))
+
+
+def _cases(outcome: dict[str, Any]) -> str:
+    """How many cases fail, and the smallest of them by their names."""
+    ids = [one["id"] for one in outcome["failing"]]
+    if len(ids) < 2:
+        return ""
+    rest = [f"and {len(ids) - _CASES_SHOWN} more, in the report"] if len(ids) > _CASES_SHOWN else []
+    return "\n".join([f"{len(ids)} of {max(outcome['cases'], len(ids))} fail:", *ids[:_CASES_SHOWN], *rest])
 
 
 def _table(document: dict[str, Any]) -> Any:

@@ -17,7 +17,7 @@ from sglang_platform.conformance.verdict import judge
 
 __all__ = ["SCHEMA", "STATUSES", "by_cause", "by_reason", "counted", "levels_of", "make_document"]
 
-SCHEMA = 2
+SCHEMA = 3
 STATUSES: tuple[str, ...] = ("passed", *(status for status in get_args(Status) if status != "passed"))
 
 

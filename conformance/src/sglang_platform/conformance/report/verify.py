@@ -13,6 +13,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from sglang_platform.conformance.case_ids import parted
 from sglang_platform.conformance.check import Check, registered
 from sglang_platform.conformance.expected import read_vendor_file
 from sglang_platform.conformance.outcome import Outcome
@@ -163,11 +164,27 @@ def _outcome(report: Report, one: Report, check: Check, parts_seen: Set[str]) ->
         yield "it passed without a case"
     if status == "passed" and (one["failure"] or one["trace"]):
         yield "it passed, and tells a failure"
+    yield from _failing(one, check)
     by_requirement = check.requires and not _found_while_running(one)
     if status == "not_applicable" and by_requirement and _met(check, report, parts_seen):
         yield "it does not apply, and by the declarations and the other checks it does"
 
 
+def _failing(one: Report, check: Check) -> Iterator[str]:
+    """What is told of its cases follows from them, and they are cases of this check."""
+    failing, status = one["failing"], one["status"]
+    if bool(failing) != (status in ("failed", "expected_failure")):
+        yield f"a check that is {status} tells of {len(failing)} failing cases"
+    elif failing and any(one[name] != failing[0][name] for name in _OF_THE_FIRST):
+        yield "what it tells is not what its first failing case tells"
+    ids = [each["id"] for each in failing]
+    if len(set(ids)) < len(ids) or any(parted(each)[0] != check.id for each in ids):
+        yield "its failing cases are not those of one check, each told once"
+    if check.cases is not None and len(failing) > max(1, one["cases"]):
+        yield f"{len(failing)} of {one['cases']} cases failed"
+
+
+_OF_THE_FIRST = ("failure", "what", "case", "fix", "trace")
 _RAN = ("passed", "failed", "expected_failure", "unexpected_pass")
 _WORDS = {
     "kv_kind": "kv_kinds",
