@@ -76,6 +76,7 @@ _FAILING = {
     "what": "x",
     "fix": "y",
     "trace": None,
+    "waived": None,
 }
 _Forgery = tuple[Callable[[Report], Any], Callable[[Report], None], str]
 

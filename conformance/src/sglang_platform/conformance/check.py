@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sglang_platform.conformance.subject import Subject
 
 __all__ = [
+    "CREATED",
     "Blocked",
     "Check",
     "CheckFailed",
@@ -42,6 +43,9 @@ __all__ = [
 HostName = Literal["none", "sglang"]
 Needs = Literal["source", "platform", "device"]
 """What must be there: the plugin's files; its platform object; the device itself."""
+
+CREATED = "contract.platform_is_created"
+"""The check that tells why there is no platform."""
 
 _Function = TypeVar("_Function", bound=Callable[..., list[dict[str, Any]] | None])
 

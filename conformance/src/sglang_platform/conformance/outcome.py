@@ -19,9 +19,10 @@ it waits for. not_applicable: the platform does not declare or bring what the ch
 Failure = Literal["check", "error", "crash", "timeout"]
 """check: a wrong answer. error: the plugin's code raised. crash: its process died. timeout: it did not come back."""
 
-Cause = Literal["device", "host", "extra", "package", "refused", "cannot tell"]
+Cause = Literal["device", "host", "extra", "package", "refused", "cannot tell", "interrupted"]
 """What a check that was not run waits for: the device; SGLang; modules of an extra; an installed package of the plugin.
-refused: SGLang was not started, for a reason given in words. cannot tell: the check itself says why."""
+refused: SGLang was not started, for a reason given in words. cannot tell: the check itself says why. interrupted: the
+run was ended before it."""
 
 BAD: frozenset[str] = frozenset({"failed", "blocked", "unexpected_pass"})
 
@@ -64,7 +65,12 @@ class Outcome:
     """Of a check that runs tests of somebody else: each test's `of`, `name`, `status`, `baseline` and `why`."""
 
     failing: list[dict[str, Any]] = field(default_factory=list)
-    """Every case that fails, in the order of the cases: its full `id`, `case`, `failure`, `what`, `fix`, `trace`."""
+    """Every case that fails, in the order of the cases: its full `id`, `case`, `failure`, `what`, `fix`, `trace`, and
+    why it was expected (`waived`), or None."""
+
+    widened: list[dict[str, Any]] = field(default_factory=list)
+    """Tolerances of the vendor's without which it would have failed: `checks`, `dtype`, `factor`, `reason`, and the
+    factor that was `needed`."""
 
     @property
     def is_bad(self) -> bool:
@@ -81,6 +87,8 @@ class Outcome:
 
 def failed_with(failing: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The fields of the outcome of a check of which these cases fail: what is seen first is the smallest."""
+    for one in failing:
+        one.setdefault("waived", None)
     first = {name: failing[0][name] for name in ("failure", "what", "case", "fix", "trace")}
     return {"status": "failed", **first, "failing": list(failing)}
 

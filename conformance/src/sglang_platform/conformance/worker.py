@@ -1,8 +1,9 @@
 """The process in which a plugin's code runs: takes check ids on standard input, answers on a private pipe.
 
-Run by `runner.Worker`. One JSON object a line. In: first the subject, then `{"check": id, "module": its module,
-"seed": n}`. Out: `ready`, then for each check its cases as they begin, and its outcome. What the plugin prints goes to
-standard error. On SIGUSR1 the process writes where it is, so that a hang can be told.
+Run by `process.Worker`. One JSON object a line. In: first the subject, then `{"check": id, "module": its module,
+"seed": n, ...}`. Out: `ready`, then for each check `started` when the platform is made, its cases as they begin, those
+that fail, and its outcome. What the plugin prints goes to the log. On SIGUSR1 the process writes where it is, so that a
+hang can be told.
 """
 
 from __future__ import annotations
@@ -21,11 +22,23 @@ from types import TracebackType
 from typing import Any
 
 from sglang_platform.conformance.case_ids import CaseNames, case_id, full_id, matches
-from sglang_platform.conformance.check import Blocked, Check, CheckFailed, NotApplicable, NotRun, found_in
+from sglang_platform.conformance.check import (
+    CREATED,
+    Blocked,
+    Check,
+    CheckFailed,
+    NotApplicable,
+    NotRun,
+    found_in,
+)
 from sglang_platform.conformance.description import describe
+from sglang_platform.conformance.expectation import Tolerance
+from sglang_platform.conformance.expected import VendorFile
 from sglang_platform.conformance.outcome import case_fields, failed_with
 from sglang_platform.conformance.plugin import DeviceAbsent
+from sglang_platform.conformance.start import foreign_failure, general_plugins, make_parts
 from sglang_platform.conformance.subject import PlatformRefused, Subject
+from sglang_platform.conformance.tolerance import CURRENT
 
 __all__ = ["run_check"]
 
@@ -49,6 +62,7 @@ def run_check(
     globs over the names of cases, by default all; with `first_only` the first failure ends the check."""
     subject.seed = seed
     run = _Cases(check, tell)
+    CURRENT.begin(check.id, _tolerances(subject))
     try:
         unmet = _unmet(check, subject)
         if unmet is not None:
@@ -64,6 +78,7 @@ def run_check(
                     continue
                 tell({"case": case_fields(case), "id": name})
                 run.ran += 1
+                CURRENT.case(name)
                 run.judge(partial(check.function, subject, case), name, case)
                 if first_only and run.failing:
                     break
@@ -79,6 +94,11 @@ def run_check(
         elif not run.failing:
             return told
     return run.outcome()
+
+
+def _tolerances(subject: Subject) -> list[Tolerance]:
+    rules = VendorFile(tables=subject.written).tolerances
+    return [one for one in rules if one.applies(subject.thorough)]
 
 
 class _Cases:
@@ -115,9 +135,8 @@ class _Cases:
         self._tell({"failing": failure})
 
     def outcome(self) -> dict[str, Any]:
-        if not self.failing:
-            return {"status": "passed", "cases": self.ran, "parts": self.parts}
-        return {**failed_with(self.failing), "cases": self.ran, "parts": self.parts}
+        seen = {"cases": self.ran, "parts": self.parts, "widened": CURRENT.widened}
+        return {**(failed_with(self.failing) if self.failing else {"status": "passed"}), **seen}
 
 
 def _ended(error: BaseException) -> dict[str, Any] | None:
@@ -129,7 +148,7 @@ def _ended(error: BaseException) -> dict[str, Any] | None:
     if isinstance(error, Blocked):
         return {"status": "blocked", "why": str(error)}
     if isinstance(error, PlatformRefused):
-        why = "the platform could not be created: see contract.platform_is_created"
+        why = f"the platform could not be created: see {CREATED}"
         return {"status": "blocked", "why": why}
     return None
 
@@ -211,9 +230,9 @@ def trimmed(error: BaseException) -> str:
     return "".join(lines).rstrip()
 
 
-def _serve() -> None:
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+def _serve(descriptor: int) -> None:
+    os.set_inheritable(descriptor, False)
+    answers = os.fdopen(descriptor, "w")
     faulthandler.enable()
     with contextlib.suppress(AttributeError):  # not on every system
         faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
@@ -225,17 +244,24 @@ def _serve() -> None:
     fields = json.loads(sys.stdin.readline())
     fields["scratch"] = Path(fields["scratch"])
     subject = Subject(**fields)
-    tell({"ready": os.getpid()})
+    tell({"ready": os.getpid(), "plugins": general_plugins(subject)})
     for line in sys.stdin:
         wanted = json.loads(line)
         if "describe" in wanted:
-            tell({"description": describe(subject)})
+            foreign = foreign_failure(subject)
+            tell({"description": describe(subject), "foreign": foreign})
+            make_parts(subject)
+            tell({"made": True})
             continue
         check = found_in(wanted["module"], wanted["check"])
-        outcome = run_check(check, subject, wanted["seed"], tell)
-        tell({"outcome": outcome})
+        if check.needs != "source" or check.id == CREATED:
+            with contextlib.suppress(PlatformRefused, Exception):  # the check says what it means
+                subject.platform  # noqa: B018 - before the check's clock begins
+        tell({"started": True})
+        fields = {"wanted": wanted["cases"], "first_only": wanted["first_only"]}
+        tell({"outcome": run_check(check, subject, wanted["seed"], tell, **fields)})
 
 
 if __name__ == "__main__":
     # Processes that a plugin spawns import this file again as __mp_main__, and must not serve.
-    _serve()
+    _serve(int(sys.argv[1]))

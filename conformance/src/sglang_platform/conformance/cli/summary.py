@@ -31,19 +31,30 @@ def print_summary(document: dict[str, Any], written: list[Path]) -> None:
     for outcome in outcomes:
         if outcome["status"] == "expected_failure":
             out.print(Text(f"expected failure {outcome['id']}: {outcome['why']}", style="yellow"))
+        for one in outcome["widened"]:
+            factor = f"{one['factor']:g} ({one['needed']:g} needed)"
+            said = f"wider tolerance {outcome['id']}: {one['dtype']} by {factor}: {one['reason']}"
+            out.print(Text(said, style="yellow"))
     reasons = by_reason(outcomes)
     if reasons:
         out.print(Text("not run, or nothing to judge:", style="bold"))
         for reason, ids in reasons.items():
             out.print(Text(f"  {reason}"), Text(f"({', '.join(ids)})", style="dim"))
     out.print(_table(document))
+    for one in document["run"]["left_out"]:
+        out.print(Text(f"left out: {one['name']}, of {one['distribution']}: {one['why']}", style="yellow"))
+    for one in document["run"]["models"]:
+        for shape in one["shapes"]:
+            if shape["left"]:
+                out.print(Text(f"attention is not tried in {shape['name']}: {shape['left']}", style="yellow"))
     platform = document["platform"]
     if platform.get("device_absent"):
         out.print(Text(f"what needs the device waits for it: {platform['device_absent']}", style="yellow"))
     for path in written:
         out.print(Text(f"report: {path}", style="dim"))
     run, verdict = document["run"], document["verdict"]
-    out.print(Text(f"{platform['name']}, seed {run['seed']}, {run['seconds']:.0f} s", style="dim"))
+    tier = ", thorough" if run["thorough"] else ""
+    out.print(Text(f"{platform['name']}, seed {run['seed']}{tier}, {run['seconds']:.0f} s", style="dim"))
     out.print(Text(verdict["headline"], style=_STYLES[verdict["word"]]))
 
 
