@@ -33,3 +33,27 @@ class Talks(ReferencePlatform):
     def get_paged_allocator_cls(self) -> Any:
         print("driver 3.1 loaded")
         return super().get_paged_allocator_cls()
+
+
+class WrongInHalf(ReferencePlatform):
+    """Its pools store zeros where they are of float16, and end the process where that meets pages of 16."""
+
+    _ends_with = 0
+
+    def get_kv_pool_cls(self, *, kind: str) -> Any:
+        base: Any = super().get_kv_pool_cls(kind=kind)
+        ends = self._ends_with
+
+        class Pool(base):  # type: ignore[misc]
+            def _write(self, buffer: Any, loc: Any, rows: Any) -> None:
+                if str(self.dtype) == "torch.float16":
+                    if self.page_size == ends:
+                        ctypes.string_at(0)
+                    rows = rows * 0
+                super()._write(buffer, loc, rows)
+
+        return Pool
+
+
+class WrongInHalfAndCrashes(WrongInHalf):
+    _ends_with = 16

@@ -13,7 +13,8 @@ from sglang_platform.conformance.verdict import EXIT_STATUS, judge
 
 
 def _outcome(name: str, status: str = "passed", cause: str | None = None) -> dict[str, Any]:
-    return {"id": name, "status": status, "cause": cause, "why": "for a reason"}
+    fields = {"id": name, "status": status, "cause": cause, "why": "for a reason"}
+    return {**fields, "failing": [], "widened": []}
 
 
 def _all(name: str = "core", **changed: dict[str, Any]) -> list[dict[str, Any]]:

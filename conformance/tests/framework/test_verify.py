@@ -69,6 +69,15 @@ def _careless(report: Report) -> None:
 
 
 _STORE = "memory.store_reads_back"
+_FAILING = {
+    "id": f"{_STORE}[rows=1]",
+    "case": None,
+    "failure": "check",
+    "what": "x",
+    "fix": "y",
+    "trace": None,
+    "waived": None,
+}
 _Forgery = tuple[Callable[[Report], Any], Callable[[Report], None], str]
 
 
@@ -144,6 +153,16 @@ _FORGERIES: dict[str, _Forgery] = {
     "fewer declarations than checked": (_declares_less, _made_consistent, "does not declare"),
     "passed without a case": (_set(_STORE, cases=0), _made_consistent, "without a case"),
     "passed, with a traceback": (_set(_STORE, trace="File x"), _made_consistent, "tells a failure"),
+    "passed, with a failing case": (_set(_STORE, failing=[_FAILING]), _made_consistent, "1 failing cases"),
+    "failed, without a failing case": (
+        _set(_STORE, status="failed", failure="check", what="x"), _made_consistent, "0 failing cases",
+    ),
+    "failed otherwise than its cases": (
+        _set(_STORE, status="failed", failure="check", what="y", failing=[_FAILING]), _made_consistent, "first failing",
+    ),
+    "failed in another check's case": (
+        _set(_STORE, status="failed", failing=[{**_FAILING, "id": "memory.x[]"}]), _made_consistent, "of one check",
+    ),
     "a cause of a check that ran": (_set(_STORE, cause="host"), _made_consistent, "cause"),
     "waived, without a file": (_waived, _made_consistent, "no file"),
     "waived, without a reason": (_waived_without_reason, _made_consistent, "without a reason"),
@@ -195,7 +214,7 @@ def test_the_command(folder: Path, report: Report, tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text(json.dumps(report))
     forged = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
     assert (forged.returncode, "its seal does not fit" in forged.stdout) == (1, True), forged.stdout
-    for bad in ('{"schema": 2}', "{", json.dumps({**report, "extra": 1})):
+    for bad in ('{"schema": 3}', "{", json.dumps({**report, "extra": 1})):
         (tmp_path / "report.json").write_text(bad)
         refused = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
         assert (refused.returncode, "is no report" in refused.stderr) == (2, True), refused.stderr

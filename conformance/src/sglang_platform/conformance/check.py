@@ -7,7 +7,8 @@
         expect(torch.equal(got, wanted), f"slot {slot} holds {got}, and {wanted} was stored")
 
 The id is `<level>.<function name>`: here `memory.mha_store_reads_back`. The docstring says what the check proves.
-Cases are run in the order given, which is smallest first, so that the first failure is the smallest.
+Cases are run in the order given, which is smallest first. All of them are run: each that fails is told, under an id
+that does not change (`case_ids`), and the first of them is the smallest.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from sglang_platform.conformance.subject import Subject
 
 __all__ = [
+    "CREATED",
     "Blocked",
     "Check",
     "CheckFailed",
@@ -41,6 +43,9 @@ __all__ = [
 HostName = Literal["none", "sglang"]
 Needs = Literal["source", "platform", "device"]
 """What must be there: the plugin's files; its platform object; the device itself."""
+
+CREATED = "contract.platform_is_created"
+"""The check that tells why there is no platform."""
 
 _Function = TypeVar("_Function", bound=Callable[..., list[dict[str, Any]] | None])
 
@@ -59,11 +64,13 @@ class CheckFailed(AssertionError):
         case: Any = None,
         fix: str | None = None,
         parts: list[dict[str, Any]] | None = None,
+        also: Sequence[CheckFailed] = (),
     ) -> None:
         """`what` says what was seen and what was expected; `case` replaces the one the runner passed; `fix` the
-        check's own; `parts` are what a check of several tests gives back (`check`)."""
+        check's own; `parts` are what a check of several tests gives back (`check`). `also` are further failures of a
+        check that looks at several things in one call, each with a `case` of its own, by which it is named."""
         super().__init__(what)
-        self.what, self.case, self.fix, self.parts = what, case, fix, parts
+        self.what, self.case, self.fix, self.parts, self.also = what, case, fix, parts, tuple(also)
 
 
 class Blocked(Exception):

@@ -22,7 +22,7 @@ _CAPABILITIES = (
 
 
 def describe(subject: Subject) -> dict[str, Any]:
-    """The `platform` and `declares` parts of a report, as far as the platform can be made."""
+    """The `platform` and `declares` parts of a report, as far as the platform can be made, and its `models`."""
     record = subject.record
     about = nobody(subject.name, subject.location, None)
     found = about["platform"]
@@ -43,6 +43,7 @@ def describe(subject: Subject) -> dict[str, Any]:
     if found["device_absent"] is None:
         found["device"] = _asked(platform.get_device_name)
     about["declares"] |= _declares(subject)
+    about["models"] = _models(subject)
     return about
 
 
@@ -56,6 +57,7 @@ def nobody(name: str, location: str | None, why: str | None) -> dict[str, Any]:
     return {
         "platform": {"name": name, "location": location, **empty, "device_absent": why},
         "declares": {**{field: [] for field in fields}, "origin": {}},
+        "models": [],
     }
 
 
@@ -75,6 +77,18 @@ def _declares(subject: Subject) -> dict[str, Any]:
         "capabilities": [name for name in _CAPABILITIES if getattr(capabilities, name, False)],
         "origin": dict(declared.origin),
     }
+
+
+def _models(subject: Subject) -> list[dict[str, Any]]:
+    """For each file of `--model` its shapes, and why attention is not tried in them."""
+    if not subject.model_files:
+        return []
+    from sglang_platform.conformance.fixtures.served_models import why_left  # imports torch
+
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path, shape in subject.shapes_by_file:
+        found.setdefault(path, []).append({"name": shape.name, "left": why_left(subject, shape)})
+    return [{"path": path, "shapes": shapes} for path, shapes in found.items()]
 
 
 def _text(platform: Any, name: str) -> str | None:

@@ -1,23 +1,34 @@
-"""The vendor's own file, `conformance.toml`: failures that are expected, each with its reason, and declarations.
+"""The vendor's own file, `conformance.toml`: failures that are expected, tolerances that are wider, declarations.
 
     [expected_failures]
     "memory.mha_store_reads_back" = "the firmware truncates odd head sizes; fixed in 2.1"
+    "kernels.*[*dtype=float16*]" = { reason = "no half precision before 3.0", when = "my-plugin<3" }
+
+    [[tolerances]]
+    checks = "kernels.*_attention"
+    dtype = "bfloat16"
+    factor = 1.5
+    reason = "partial sums are kept in bfloat16"
 
     [declares]                      # only where the platform class has no place for it
     supported_kv_kinds = ["mha"]
 
-It is strict: an expected failure that passes is a failure, an id that does not exist is an error, so is a missing
-reason.
+It is strict: an expectation of which nothing fails any more is a failure, and so is a tolerance that is not needed; an
+id that does not exist is an error, so is a missing reason.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.conformance.outcome import Outcome
+from sglang_platform.conformance.case_ids import matches
+from sglang_platform.conformance.expectation import Expectation, Tolerance
+from sglang_platform.conformance.outcome import Outcome, failed_with
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.spelling import nearest
 
@@ -29,7 +40,7 @@ else:
 __all__ = ["DEFAULT_NAME", "VendorFile", "read_vendor_file"]
 
 DEFAULT_NAME = "conformance.toml"
-_TABLES = ("expected_failures", "declares")
+_TABLES = ("expected_failures", "tolerances", "declares")
 _DECLARES = (
     "supported_kv_kinds",
     "supported_kv_dtypes",
@@ -47,22 +58,57 @@ class VendorFile:
     path: Path | None = None
     tables: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def expected(self) -> dict[str, str]:
-        """Check id to reason."""
-        return self.tables.get("expected_failures", {})  # type: ignore[no-any-return]
+    @cached_property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """Raises ValueError for one that cannot be understood."""
+        written = self.tables.get("expected_failures", {})
+        return tuple(Expectation.of(name, value) for name, value in written.items())
 
-    def judge(self, outcome: Outcome) -> None:
-        """Turn a failure that was expected into that, and a pass that was not into a failure."""
-        reason = self.expected.get(outcome.id)
-        if reason is None:
+    @cached_property
+    def tolerances(self) -> tuple[Tolerance, ...]:
+        """Raises ValueError for one that cannot be understood."""
+        return tuple(Tolerance.of(value) for value in self.tables.get("tolerances", ()))
+
+    def judge(
+        self, outcome: Outcome, names: Sequence[str] = (), *, thorough: bool = False, partly: bool = False
+    ) -> None:
+        """Turn failures that were expected into that, and an expectation of which nothing fails into a failure.
+
+        names: of all cases that were run. partly: some cases were left out, so that nothing is known of those.
+        """
+        if outcome.status not in ("failed", "passed"):
             return
-        if outcome.status == "failed":
-            outcome.status, outcome.why = "expected_failure", reason
-        elif outcome.status == "passed":
-            outcome.status = "unexpected_pass"
-            outcome.what = f"it passes, and {self.path} expects it to fail: {reason}"
-            outcome.fix = f"remove {outcome.id!r} from [expected_failures] in {self.path}"
+        rules = [one for one in self.expectations if one.is_about(outcome.id) and one.applies(thorough)]
+        for one in outcome.failing:
+            one["waived"] = next((rule.reason for rule in rules if rule.covers(one["id"])), None)
+        left = [one for one in outcome.failing if one["waived"] is None]
+        if left:
+            told = failed_with(left)
+            outcome.what, outcome.case, outcome.fix = told["what"], told["case"], told["fix"]
+            outcome.failure, outcome.trace = told["failure"], told["trace"]
+            return
+        ended = bool(outcome.failing) and outcome.failing[-1]["failure"] in ("crash", "timeout")
+        over = [rule for rule in rules if rule.is_over(outcome, names, partly=partly or ended)]
+        wide = [
+            one for one in self.tolerances if one.is_over(outcome, names, partly=partly, thorough=thorough)
+        ]
+        if over or wide:
+            self._over(outcome, over, wide)
+        elif outcome.failing:
+            outcome.status = "expected_failure"
+            outcome.why = "; ".join(dict.fromkeys(one["waived"] for one in outcome.failing))
+
+    def _over(self, outcome: Outcome, rules: Sequence[Expectation], wide: Sequence[Tolerance]) -> None:
+        outcome.status, outcome.failure, outcome.trace = "unexpected_pass", None, None
+        told = [f"it passes, and {self.path} expects {rule.what} to fail: {rule.reason}" for rule in rules]
+        told += [
+            f"it passes without the tolerance that {self.path} gives {one.checks}: {one.reason}"
+            for one in wide
+        ]
+        outcome.what = "\n".join(told)
+        entries = [f"{rule.pattern!r} from [expected_failures]" for rule in rules]
+        entries += [f"{one.checks!r} from [[tolerances]]" for one in wide]
+        outcome.fix = f"remove {' and '.join(entries)} in {self.path}"
 
 
 def read_vendor_file(path: Path | None, known: list[str]) -> VendorFile:
@@ -81,11 +127,7 @@ def read_vendor_file(path: Path | None, known: list[str]) -> VendorFile:
             f"{path} cannot be read", why=str(error), fix="see docs/conformance.md"
         ) from None
     problems = [_unknown("table", name, _TABLES) for name in tables if name not in _TABLES]
-    for name, reason in tables.get("expected_failures", {}).items():
-        if name not in known:
-            problems.append(_unknown("check", name, known))
-        elif not isinstance(reason, str) or not reason.strip():
-            problems.append(f"{name} has no reason: say in a sentence why it is expected to fail")
+    problems += _wrong(tables, known)
     problems += [
         _unknown("declaration", name, _DECLARES)
         for name in tables.get("declares", {})
@@ -100,6 +142,28 @@ def read_vendor_file(path: Path | None, known: list[str]) -> VendorFile:
     return VendorFile(path, tables)
 
 
+def _wrong(tables: dict[str, Any], known: list[str]) -> list[str]:
+    """What is wrong with the expectations and tolerances."""
+    problems: list[str] = []
+    rules: list[Expectation | Tolerance] = []
+    for name, value in tables.get("expected_failures", {}).items():
+        try:
+            rules.append(Expectation.of(name, value))
+        except ValueError as error:
+            problems.append(str(error))
+    for value in tables.get("tolerances", ()):
+        try:
+            rules.append(Tolerance.of(value))
+        except ValueError as error:
+            problems.append(str(error))
+    for rule in rules:
+        if not any(matches(rule.check, one) for one in known):
+            problems.append(_unknown("check", rule.check, known))
+    return problems
+
+
 def _unknown(kind: str, name: str, known: Any) -> str:
+    if kind == "check" and ("*" in name or "?" in name):
+        return f"no check fits {name!r}"
     meant = nearest(name, list(known))
     return f"there is no {kind} {name!r}" + (f"; did you mean {meant!r}?" if meant else "")

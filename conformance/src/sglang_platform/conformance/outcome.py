@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["BAD", "Cause", "Outcome", "Status", "case_fields", "case_text"]
+__all__ = ["BAD", "Cause", "Outcome", "Status", "case_fields", "case_text", "failed_with", "plain"]
 
 Status = Literal[
     "failed", "blocked", "unexpected_pass", "expected_failure", "not_run", "not_applicable", "passed"
@@ -18,9 +19,10 @@ it waits for. not_applicable: the platform does not declare or bring what the ch
 Failure = Literal["check", "error", "crash", "timeout"]
 """check: a wrong answer. error: the plugin's code raised. crash: its process died. timeout: it did not come back."""
 
-Cause = Literal["device", "host", "extra", "package", "refused", "cannot tell"]
+Cause = Literal["device", "host", "extra", "package", "refused", "cannot tell", "interrupted"]
 """What a check that was not run waits for: the device; SGLang; modules of an extra; an installed package of the plugin.
-refused: SGLang was not started, for a reason given in words. cannot tell: the check itself says why."""
+refused: SGLang was not started, for a reason given in words. cannot tell: the check itself says why. interrupted: the
+run was ended before it."""
 
 BAD: frozenset[str] = frozenset({"failed", "blocked", "unexpected_pass"})
 
@@ -62,6 +64,14 @@ class Outcome:
     parts: list[dict[str, Any]] | None = None
     """Of a check that runs tests of somebody else: each test's `of`, `name`, `status`, `baseline` and `why`."""
 
+    failing: list[dict[str, Any]] = field(default_factory=list)
+    """Every case that fails, in the order of the cases: its full `id`, `case`, `failure`, `what`, `fix`, `trace`, and
+    why it was expected (`waived`), or None."""
+
+    widened: list[dict[str, Any]] = field(default_factory=list)
+    """Tolerances of the vendor's without which it would have failed: `checks`, `dtype`, `factor`, `reason`, and the
+    factor that was `needed`."""
+
     @property
     def is_bad(self) -> bool:
         return self.status in BAD
@@ -71,8 +81,16 @@ class Outcome:
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Outcome:
-        known = {field.name for field in dataclasses.fields(cls)}
+        known = {one.name for one in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in fields.items() if name in known})
+
+
+def failed_with(failing: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The fields of the outcome of a check of which these cases fail: what is seen first is the smallest."""
+    for one in failing:
+        one.setdefault("waived", None)
+    first = {name: failing[0][name] for name in ("failure", "what", "case", "fix", "trace")}
+    return {"status": "failed", **first, "failing": list(failing)}
 
 
 def case_fields(case: Any) -> dict[str, Any] | None:
@@ -80,10 +98,10 @@ def case_fields(case: Any) -> dict[str, Any] | None:
     if case is None:
         return None
     if dataclasses.is_dataclass(case) and not isinstance(case, type):
-        return {f.name: _plain(getattr(case, f.name)) for f in dataclasses.fields(case)}
+        return {one.name: plain(getattr(case, one.name)) for one in dataclasses.fields(case)}
     if isinstance(case, dict):
-        return {str(name): _plain(value) for name, value in case.items()}
-    return {"case": _plain(case)}
+        return {str(name): plain(value) for name, value in case.items()}
+    return {"case": plain(case)}
 
 
 def case_text(case: dict[str, Any] | None) -> str:
@@ -91,12 +109,13 @@ def case_text(case: dict[str, Any] | None) -> str:
     return " ".join(f"{name}={value}" for name, value in (case or {}).items())
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON types."""
     if isinstance(value, bool | int | float | str) or value is None:
         return value
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): plain(one) for key, one in value.items()}
     text = str(value)
     return text.removeprefix("torch.") if text.startswith("torch.") else text

@@ -1,109 +1,27 @@
-"""Runs checks on a platform: which, in what order, in processes that may die, and what became of each."""
+"""Runs checks on a platform: in what process, what the start of it means for them, and what became of each."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import queue
-import shlex
-import signal
-import subprocess
-import sys
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from sglang_platform.conformance.check import Check, registered
+from sglang_platform.conformance.check import CREATED, Check, registered
 from sglang_platform.conformance.description import nobody
-from sglang_platform.conformance.expected import VendorFile
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.outcome import Outcome, case_text
+from sglang_platform.conformance.outcome import Outcome
+from sglang_platform.conformance.process import Worker, WorkerEnded
 from sglang_platform.conformance.seeds import seed_of
-from sglang_platform.core.spelling import nearest
+from sglang_platform.conformance.selection import Selection, UnknownCheck
+from sglang_platform.core.discovery.groups import OWN_PLUGIN
+from sglang_platform.core.discovery.settings import PLUGINS_VARIABLE
 
 __all__ = ["Runner", "Selection", "UnknownCheck"]
 
-_START_SECONDS = 180
-_LAST_LINES = 30
-
-
-class UnknownCheck(ValueError):
-    """A check id that does not exist; the text offers the nearest."""
-
-
-@dataclass(frozen=True)
-class Selection:
-    """What to run on what. `platform` is an entry-point name, or `name=pkg.mod:Class` for one without a package."""
-
-    platform: str
-    host: str = "none"
-    levels: tuple[Level, ...] = ()
-    checks: tuple[str, ...] = ()
-    profiles: tuple[str, ...] = ()
-    """Those to judge by; empty: what the platform claims. Their checks run though a level runs only on request."""
-
-    seed: int = 0
-    vendor_file: VendorFile = field(default_factory=VendorFile)
-    patience: float = 1.0
-    """The checks' time limits are multiplied by it."""
-
-    environment: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        return self.platform.partition("=")[0]
-
-    @property
-    def location(self) -> str | None:
-        return self.platform.partition("=")[2] or None
-
-    @property
-    def whole(self) -> bool:
-        """Whether no check was left out by name or by level."""
-        return not self.checks and not self.levels
-
-    def chosen(self, required: Collection[str] = ()) -> list[Check]:
-        """The checks to run, in order: all but those of levels on request, and the `required` ones of these; or those
-        that are named. Raises UnknownCheck."""
-        known = registered()
-        for name in self.checks:
-            if name not in known:
-                raise UnknownCheck(unknown_check(name, known))
-        return [one for one in known.values() if self._is_chosen(one, required)]
-
-    def _is_chosen(self, check: Check, required: Collection[str]) -> bool:
-        if self.whole:
-            return check.id in required or not check.level.on_request
-        if self.checks and check.id not in self.checks:
-            return False
-        return check.level in self.levels if self.levels else True
-
-    def host_of(self, check: Check) -> str | None:
-        """Where the check runs: in SGLang, where that is asked and it can; None where it cannot run at all."""
-        if self.host in check.hosts:
-            return self.host
-        return "none" if "none" in check.hosts else None
-
-    def rerun(self, check: Check) -> str:
-        """The command that runs this check alone, the same way."""
-        words = ["sglang-platform", "conformance", "--platform", self.platform]
-        words += ["--host", self.host] if self.host != "none" else []
-        return shlex.join([*words, "--check", check.id, "--seed", str(self.seed)])
-
-
-def unknown_check(name: str, known: Iterable[str]) -> str:
-    """What is said of a check id that does not exist."""
-    meant = nearest(name, list(known))
-    return f"there is no check {name!r}" + (f"; did you mean {meant!r}?" if meant else "")
-
 
 class Runner:
-    """Runs a selection. `on_start(check)` and `on_outcome(outcome)` are called as it goes."""
+    """Runs a selection. `on_start(check)`, `on_case`, `on_outcome(outcome)` and `on_building(words)` are called as it
+    goes."""
 
     def __init__(
         self,
@@ -112,12 +30,25 @@ class Runner:
         on_start: Callable[[Check], None] = lambda check: None,
         on_case: Callable[[Check, dict[str, Any] | None], None] = lambda check, case: None,
         on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+        on_building: Callable[[str], None] = lambda what: None,
     ) -> None:
         self.selection = selection
         self._on_start, self._on_case, self._on_outcome = on_start, on_case, on_outcome
+        self._on_building = on_building
         self._workers: dict[str, Worker] = {}
         self._level: Level | None = None
         self._on_contract: bool | None = None
+        self._broken: dict[str, WorkerEnded] = {}
+        """By host: how a process ended before any check began, which every further one would do as well."""
+
+        self._told: dict[str, str] = {}
+        """By host: the check that tells it."""
+
+        self.left_out: list[dict[str, Any]] = []
+        """General plugins of other distributions that keep the platform from being made, and why."""
+
+        self._kept: list[str] | None = None
+        """The general plugins that run, where some are left out."""
 
     def run(self) -> list[Outcome]:
         """Every chosen check. Raises UnknownCheck."""
@@ -132,192 +63,149 @@ class Runner:
         started = time.perf_counter()
         seed = seed_of(self.selection.seed, check.id)
         outcome = Outcome(check.id, check.level.label, check.proves, "passed", seed=seed)
-        for name, value in self._ask(check, seed).items():
+        answer, names = self._ask(check, seed)
+        for name, value in answer.items():
             setattr(outcome, name, value)
         outcome.seconds = round(time.perf_counter() - started, 3)
-        self.selection.vendor_file.judge(outcome)
+        self.selection.judge(check, outcome, names)
         if outcome.is_bad or outcome.status == "expected_failure":
             outcome.rerun = self.selection.rerun(check)
         self._on_outcome(outcome)
         return outcome
 
     def describe(self) -> dict[str, Any]:
-        """What the platform says of itself, asked in a process of its own: see `description.describe`."""
-        worker = Worker(self.selection, self.selection.host)
+        """What the platform says of itself, asked in a process of its own: see `description.describe`. What it builds
+        at its first start is built here. A broken plugin of another distribution is found, and left out from now on."""
+        while True:
+            worker = self._started(self.selection.host)
+            try:
+                told = worker.describe()
+            except WorkerEnded as ended:
+                others = [
+                    one
+                    for one in worker.plugins
+                    if not one["own"] and one["name"] not in self._names_left_out()
+                ]
+                if others and self._starts_without(worker.plugins, others, ended):
+                    continue
+                self._broken[self.selection.host] = ended
+                return nobody(self.selection.name, self.selection.location, f"{ended.what}\n{ended.trace}")
+            finally:
+                worker.close()
+            foreign = told["foreign"]
+            if foreign is None or foreign["name"] in self._names_left_out():
+                if self.selection.host == "sglang":
+                    self._on_contract = told["description"]["platform"]["on_contract"] is not False
+                return told["description"]  # type: ignore[no-any-return]
+            self._leave_out(worker.plugins, [foreign])
+
+    def _starts_without(
+        self, plugins: list[dict[str, Any]], others: list[dict[str, Any]], ended: WorkerEnded
+    ) -> bool:
+        """Whether the platform is made where these plugins of others do not run; then they are left out."""
+        before = self._kept, list(self.left_out)
+        why = f"with {'it' if len(others) == 1 else 'one of these'}, {ended.what}"
+        self._leave_out(plugins, [{**one, "why": why} for one in others])
+        worker = self._started(self.selection.host)
         try:
-            return worker.describe()
-        except _WorkerEnded as ended:
-            return nobody(self.selection.name, self.selection.location, f"{ended.what}\n{ended.trace}")
+            worker.describe()
+            return True
+        except WorkerEnded:
+            self._kept, self.left_out = before
+            return False
         finally:
             worker.close()
+
+    def _leave_out(self, plugins: list[dict[str, Any]], those: list[dict[str, Any]]) -> None:
+        self.left_out += [{name: one[name] for name in ("name", "distribution", "why")} for one in those]
+        self._kept = [one["name"] for one in plugins if one["name"] not in self._names_left_out()]
+
+    def _names_left_out(self) -> set[str]:
+        return {one["name"] for one in self.left_out}
 
     def _is_on_the_hosts_classes(self) -> bool:
         """Whether the platform is one, and is not built on core; asked in SGLang, once."""
         if self._on_contract is None:
+            if "sglang" in self._broken:
+                return False
             try:
-                about = self._worker("sglang").describe()
-            except _WorkerEnded:
+                about = self._worker("sglang").describe()["description"]
+            except WorkerEnded as ended:
                 self._end("sglang")
+                self._broken["sglang"] = ended
                 return False
             self._on_contract = about["platform"]["on_contract"] is not False
         return not self._on_contract
 
-    def close(self) -> None:
-        """End the processes that ran the plugin."""
+    def close(self, *, kindly: bool = True) -> None:
+        """End the processes that ran the plugin; at once unless kindly."""
         for host in list(self._workers):
-            self._end(host)
+            self._end(host, kindly=kindly)
+
+    def _started(self, host: str) -> Worker:
+        variables = {}
+        if self._kept is not None:
+            # The host holds platforms to the same list; one without a package is installed there alone.
+            installed = host == "sglang" or self.selection.location is None
+            names = [OWN_PLUGIN, *([self.selection.name] if installed else []), *self._kept]
+            variables = {PLUGINS_VARIABLE: ",".join(dict.fromkeys(names))}
+        return Worker(self.selection, host, environment=variables, on_building=self._on_building)
 
     def _worker(self, host: str) -> Worker:
         if host not in self._workers:
-            self._workers[host] = Worker(self.selection, host)
+            self._workers[host] = self._started(host)
         return self._workers[host]
 
-    def _end(self, host: str) -> None:
+    def _end(self, host: str, *, kindly: bool = True) -> None:
         worker = self._workers.pop(host, None)
         if worker is not None:
-            worker.close()
+            worker.close(kindly=kindly)
 
-    def _ask(self, check: Check, seed: int) -> dict[str, Any]:
+    def _ask(self, check: Check, seed: int) -> tuple[dict[str, Any], Sequence[str]]:
+        """The outcome's fields, and the names of the cases that were run."""
         host = self.selection.host_of(check)
         if host is None:
-            return {"status": "not_run", "cause": "host", "why": "it runs with --host sglang"}
+            return {"status": "not_run", "cause": "host", "why": "it runs with --host sglang"}, ()
         if host != self.selection.host and check.needs != "source" and self._is_on_the_hosts_classes():
             why = "the plugin is written on SGLang's classes, and the check is about core's contract"
-            return {"status": "not_applicable", "why": why}
+            return {"status": "not_applicable", "why": why}, ()
+        broken = self._broken.get(host)
+        if broken is not None and self._needs_start(check, broken):
+            return {**self._no_start(check, host, broken), "host": host}, ()
         # A level starts in a process of its own, so that it sees nothing that an earlier one left. In SGLang it takes
         # ten seconds or more to start, so all levels share one there.
         if self._level is not check.level:
             self._end("none")
             self._level = check.level
+        names: Sequence[str] = ()
         try:
-            answer = self._worker(host).ask(check, seed, lambda case: self._on_case(check, case))
-        except _WorkerEnded as ended:
-            self._end(host)
-            answer = ended.outcome(check)
-        return {**answer, "host": host}
-
-
-class _WorkerEnded(Exception):
-    def __init__(self, failure: str, what: str, case: dict[str, Any] | None, trace: str) -> None:
-        self.failure, self.what, self.case, self.trace = failure, what, case, trace
-
-    def outcome(self, check: Check) -> dict[str, Any]:
-        found = {"status": "failed", "failure": self.failure, "what": self.what, "fix": check.fix}
-        return {**found, "case": self.case, "trace": self.trace}
-
-
-class Worker:
-    """One process of `sglang_platform.conformance.worker`."""
-
-    def __init__(self, selection: Selection, host: str) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="sglang-platform-conformance-")
-        self._log = Path(self._folder.name) / "output"
-        self._case: dict[str, Any] | None = None
-        self._patience = selection.patience
-        self._started = False
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "sglang_platform.conformance.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1", **selection.environment},
-                start_new_session=True,  # so that what a plugin started can be ended with it
+            answer, names = self._worker(host).ask(
+                check,
+                seed,
+                lambda case: self._on_case(check, case),
+                cases=self.selection.cases_of(check),
+                first_only=self.selection.first_only,
             )
-        self._events: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-        self._send(
-            {
-                "name": selection.name,
-                "host": host,
-                "location": selection.location,
-                "written": selection.vendor_file.tables,
-                "scratch": self._folder.name,
-            }
-        )
+        except WorkerEnded as ended:
+            self._end(host)
+            if ended.starting:
+                self._broken[host] = ended
+                answer = self._no_start(check, host, ended)
+            else:
+                answer, names = ended.outcome(check), ended.seen.names
+        return {**answer, "host": host}, names
 
-    def ask(
-        self, check: Check, seed: int, on_case: Callable[[dict[str, Any] | None], None]
-    ) -> dict[str, Any]:
-        """Run one check. Raises _WorkerEnded where the process died or had to be stopped."""
-        self._case = None
-        self._wait_until_ready()
-        self._send({"check": check.id, "module": check.function.__module__, "seed": seed})
-        limit = check.seconds * self._patience
-        until = time.monotonic() + limit
-        while True:
-            event = self._next(until - time.monotonic(), f"{limit:g} s")
-            if "outcome" in event:
-                return event["outcome"]  # type: ignore[no-any-return]
-            if "case" in event:
-                self._case = event["case"]
-                on_case(self._case)
+    def _needs_start(self, check: Check, broken: WorkerEnded) -> bool:
+        """Whether it needs what did not start: the platform, or already the process."""
+        return check.needs != "source" or check.id == CREATED or not broken.imported
 
-    def describe(self) -> dict[str, Any]:
-        """Ask what the platform says of itself. Raises _WorkerEnded."""
-        self._wait_until_ready()
-        self._send({"describe": True})
-        return self._next(_START_SECONDS, f"{_START_SECONDS} s")["description"]  # type: ignore[no-any-return]
-
-    def _wait_until_ready(self) -> None:
-        if not self._started:
-            self._next(_START_SECONDS, f"{_START_SECONDS} s of start-up")
-            self._started = True
-
-    def close(self) -> None:
-        """Stop the process, kindly first: it may hold an engine."""
-        if self._process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(20 if self._process.poll() is None else 0)
-        self._kill()
-        self._folder.cleanup()
-
-    def _next(self, seconds: float, limit: str) -> dict[str, Any]:
-        try:
-            event = self._events.get(timeout=max(0.0, seconds))
-        except queue.Empty:
-            self._process.send_signal(signal.SIGUSR1)  # it writes where it is
-            time.sleep(0.5)
-            self._kill()
-            where = f", in the case {case_text(self._case)}" if self._case else ""
-            raise _WorkerEnded(
-                "timeout", f"it did not come back within {limit}{where}", self._case, self.tail()
-            ) from None
-        if event is None:
-            code = self._process.wait(10)
-            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
-            where = f" in the case {case_text(self._case)}" if self._case else ""
-            raise _WorkerEnded("crash", f"the process {how}{where}", self._case, self.tail())
-        return event
-
-    def tail(self) -> str:
-        """The last lines that the process printed."""
-        lines = self._log.read_text(errors="replace").splitlines()
-        return "\n".join(lines[-_LAST_LINES:])
-
-    def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def _send(self, body: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(body) + "\n")
-            self._process.stdin.flush()
-        except OSError:
-            pass  # it died: reading its answer says so
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._events.put(json.loads(line))
-        self._events.put(None)
-
-
-def bad(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Those that keep the run from being green."""
-    return [outcome for outcome in outcomes if outcome.is_bad]
+    def _no_start(self, check: Check, host: str, broken: WorkerEnded) -> dict[str, Any]:
+        """Told once, by the check of the platform's creation, or where that is not run by the first; the others are
+        blocked by it."""
+        if host not in self._told:
+            chosen = {one.id for one in self.selection.chosen()}
+            tells = CREATED in chosen and self.selection.host_of(registered()[CREATED]) == host
+            self._told[host] = CREATED if tells else check.id
+        if self._told[host] == check.id:
+            return broken.outcome(check)
+        return {"status": "blocked", "why": f"the platform does not start: see {self._told[host]}"}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import torch
 
     from sglang_platform.conformance.fixtures.pool_kinds import PoolFixture
+    from sglang_platform.conformance.fixtures.served_models import ServedShape
 
 __all__ = ["PlatformRefused", "Subject"]
 
@@ -39,7 +40,8 @@ class Subject(CheckedPlugin):
     """One platform in this process. Nothing of it is imported before `platform` or a part is asked for.
 
     host: "none" or "sglang". written: the vendor's `conformance.toml`, parsed. seed: that of the check in progress.
-    scratch: a folder for what the suite writes.
+    scratch: a folder for what the suite writes. thorough: more cases and larger ones are wanted. models: files of
+    models' configurations (`--model`).
     """
 
     def __init__(
@@ -51,12 +53,16 @@ class Subject(CheckedPlugin):
         written: Mapping[str, Any] | None = None,
         seed: int = 0,
         scratch: Path | None = None,
+        thorough: bool = False,
+        models: Sequence[str] = (),
     ) -> None:
         super().__init__(name, location)
         self.host = host
         self.written = dict(written or {})
         self.seed = seed
         self.scratch = scratch or Path(os.environ.get("TMPDIR", "/tmp"))
+        self.thorough = thorough
+        self.model_files = tuple(models)
         self._refused: BaseException | None = None
 
     def rng(self) -> random.Random:
@@ -100,6 +106,20 @@ class Subject(CheckedPlugin):
         """What it says it can do."""
         written = self.written.get("declares", {})
         return declarations_of(self.platform, written, declares_itself=self.knows_core)
+
+    @property
+    def models(self) -> tuple[ServedShape, ...]:
+        """The vendor's own models, whose shapes are checked beside the suite's. Raises ConfigurationError for a file
+        that is none."""
+        return tuple(shape for _, shape in self.shapes_by_file)
+
+    @cached_property
+    def shapes_by_file(self) -> tuple[tuple[str, ServedShape], ...]:
+        """(file, shape) of each."""
+        # Shapes are of torch's side of the suite, and a process that checks metadata alone needs no torch.
+        from sglang_platform.conformance.fixtures.model_config import shapes_of
+
+        return tuple((path, shape) for path in self.model_files for shape in shapes_of(Path(path)))
 
     # Its device
 

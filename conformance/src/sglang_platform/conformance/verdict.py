@@ -18,6 +18,7 @@ EXIT_STATUS: Mapping[Word, int] = {"conformant": 0, "not conformant": 1, "incomp
 
 _NOT_SELECTED = "not selected"
 _WAIVED = "expected failure"
+_WIDENED = "wider tolerance"
 _NOT_BROUGHT = "not declared"
 
 
@@ -62,6 +63,12 @@ class RunVerdict:
     """All checks that failed, also those of no profile."""
 
     waived: tuple[str, ...]
+    """All of which cases fail that were expected to."""
+
+    cases_waived: int
+    widened: tuple[str, ...]
+    """All that pass by a wider tolerance of the vendor's."""
+
     device_absent: bool
 
     @property
@@ -82,6 +89,8 @@ class RunVerdict:
             "headline": self.headline,
             "failed": list(self.failed),
             "waived": list(self.waived),
+            "cases_waived": self.cases_waived,
+            "widened": list(self.widened),
             "profiles": [one.as_dict() for one in self.profiles],
         }
 
@@ -97,7 +106,11 @@ class RunVerdict:
         return f"incomplete: {count} of {_checks(short.checks)} of {short.name} not run ({reasons})"
 
     def _waivers(self) -> str:
-        return f"; {_checks(len(self.waived))} waived" if self.waived else ""
+        said = ""
+        if self.waived:
+            cases = f" ({self.cases_waived} cases)" if self.cases_waived > len(self.waived) else ""
+            said = f"; {_checks(len(self.waived))} waived{cases}"
+        return said + (f"; tolerance widened in {_checks(len(self.widened))}" if self.widened else "")
 
 
 def judge(
@@ -107,8 +120,10 @@ def judge(
     by_id = {outcome["id"]: outcome for outcome in outcomes}
     judged = tuple(_judge_one(profile(name), by_id) for name in dict.fromkeys(asked))
     failed = tuple(outcome["id"] for outcome in outcomes if outcome["status"] in BAD)
-    waived = tuple(outcome["id"] for outcome in outcomes if outcome["status"] == "expected_failure")
-    return RunVerdict(judged, failed, waived, device_absent)
+    cases = {one["id"]: sum(each["waived"] is not None for each in one["failing"]) for one in outcomes}
+    waived = tuple(one["id"] for one in outcomes if cases[one["id"]] or one["status"] == "expected_failure")
+    widened = tuple(outcome["id"] for outcome in outcomes if outcome["widened"])
+    return RunVerdict(judged, failed, waived, sum(cases.values()), widened, device_absent)
 
 
 def _judge_one(asked: Profile, by_id: Mapping[str, Mapping[str, Any]]) -> ProfileVerdict:
@@ -124,6 +139,8 @@ def _judge_one(asked: Profile, by_id: Mapping[str, Mapping[str, Any]]) -> Profil
             failed.append(name)
         elif status == "expected_failure":
             missing.setdefault(_WAIVED, []).append(name)
+        elif outcome["widened"]:
+            missing.setdefault(_WIDENED, []).append(name)
         elif status == "not_run":
             missing.setdefault(_reason(outcome), []).append(name)
         elif status == "not_applicable" and name in asked.required:

@@ -1,8 +1,9 @@
 """The process in which a plugin's code runs: takes check ids on standard input, answers on a private pipe.
 
-Run by `runner.Worker`. One JSON object a line. In: first the subject, then `{"check": id, "module": its module,
-"seed": n}`. Out: `ready`, then for each check its cases as they begin, and its outcome. What the plugin prints goes to
-standard error. On SIGUSR1 the process writes where it is, so that a hang can be told.
+Run by `process.Worker`. One JSON object a line. In: first the subject, then `{"check": id, "module": its module,
+"seed": n, ...}`. Out: `ready`, then for each check `started` when the platform is made, its cases as they begin, those
+that fail, and its outcome. What the plugin prints goes to the log. On SIGUSR1 the process writes where it is, so that a
+hang can be told.
 """
 
 from __future__ import annotations
@@ -14,16 +15,31 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sglang_platform.conformance.check import Blocked, Check, CheckFailed, NotApplicable, NotRun, found_in
+from sglang_platform.conformance.case_ids import CaseNames, case_id, full_id, matches
+from sglang_platform.conformance.check import (
+    CREATED,
+    Blocked,
+    Check,
+    CheckFailed,
+    NotApplicable,
+    NotRun,
+    found_in,
+)
 from sglang_platform.conformance.description import describe
+from sglang_platform.conformance.expectation import Tolerance
+from sglang_platform.conformance.expected import VendorFile
 from sglang_platform.conformance.inherited import inherited_call
-from sglang_platform.conformance.outcome import case_fields
+from sglang_platform.conformance.outcome import case_fields, failed_with
 from sglang_platform.conformance.plugin import DeviceAbsent
+from sglang_platform.conformance.start import foreign_failure, general_plugins, make_parts
 from sglang_platform.conformance.subject import PlatformRefused, Subject
+from sglang_platform.conformance.tolerance import CURRENT
 
 __all__ = ["run_check"]
 
@@ -31,46 +47,127 @@ _OWN = str(Path(__file__).parent)
 _MOST_FRAMES = 12
 
 
-def run_check(check: Check, subject: Subject, seed: int, tell: Any = lambda event: None) -> dict[str, Any]:
-    """The outcome's fields. `tell` is called with each case before it runs."""
+Tell = Callable[[dict[str, Any]], None]
+
+
+def run_check(
+    check: Check,
+    subject: Subject,
+    seed: int,
+    tell: Tell = lambda event: None,
+    *,
+    wanted: Sequence[str] = (),
+    first_only: bool = False,
+) -> dict[str, Any]:
+    """The outcome's fields. `tell` is called with each case before it runs, and with each that fails. `wanted` are
+    globs over the names of cases, by default all; with `first_only` the first failure ends the check."""
     subject.seed = seed
-    ran = 0
-    case: Any = None
-    parts: Any = None
+    run = _Cases(check, tell)
+    CURRENT.begin(check.id, _tolerances(subject))
     try:
         unmet = _unmet(check, subject)
         if unmet is not None:
             return unmet
         if check.cases is None:
-            ran = 1
-            parts = check.function(subject)
+            run.ran = 1
+            run.parts = run.judge(lambda: check.function(subject), "", None)
         else:
+            names = CaseNames()
             for case in check.cases(subject, subject.rng()):
-                tell({"case": case_fields(case)})
-                ran += 1
-                check.function(subject, case)
-            if ran == 0:
-                return {"status": "not_applicable", "why": "nothing that is declared gives a case for it"}
-    except NotApplicable as nothing:
-        return {"status": "not_applicable", "why": str(nothing)}
-    except NotRun as stopped:
-        return {"status": "not_run", "why": str(stopped), "cause": stopped.cause}
-    except Blocked as blocked:
-        return {"status": "blocked", "why": str(blocked)}
-    except PlatformRefused:
-        why = "the platform could not be created: see contract.platform_is_created"
-        return {"status": "blocked", "why": why}
-    except CheckFailed as failed:
-        found = {"status": "failed", "failure": "check", "what": failed.what, "fix": failed.fix or check.fix}
-        shown = case_fields(case if failed.case is None else failed.case)
-        return {**found, "case": shown, "cases": ran, "parts": failed.parts}
+                name = names.of(case)
+                if wanted and not any(matches(one, name) for one in wanted):
+                    continue
+                tell({"case": case_fields(case), "id": name})
+                run.ran += 1
+                CURRENT.case(name)
+                run.judge(partial(check.function, subject, case), name, case)
+                if first_only and run.failing:
+                    break
+            if run.ran == 0:
+                why = "no case has such a name" if wanted else "nothing that is declared gives a case for it"
+                return {"status": "not_applicable", "why": why}
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is the check's answer, SystemExit too
-        what = _what(error)
-        found = {"status": "failed", "failure": "error", "what": what, "fix": _fix_of(error, check)}
-        return {**found, "trace": trimmed(error), "case": case_fields(case), "cases": ran}
-    return {"status": "passed", "cases": ran, "parts": parts}
+    except BaseException as ended:  # noqa: BLE001 - the same
+        told = _ended(ended)
+        if told is None:
+            run.add(_failure(ended, check, "", None))  # while cases were made
+        elif not run.failing:
+            return told
+    return run.outcome()
+
+
+def _tolerances(subject: Subject) -> list[Tolerance]:
+    rules = VendorFile(tables=subject.written).tolerances
+    return [one for one in rules if one.applies(subject.thorough)]
+
+
+class _Cases:
+    """What became of the cases of one check so far."""
+
+    def __init__(self, check: Check, tell: Tell) -> None:
+        self.check, self._tell = check, tell
+        self.ran = 0
+        self.failing: list[dict[str, Any]] = []
+        self.parts: list[dict[str, Any]] | None = None
+
+    def judge(self, call: Callable[[], Any], name: str, case: Any) -> Any:
+        """What the call answers; where it fails, None, and the failure is kept. Raises what ends the check."""
+        try:
+            return call()
+        except (NotApplicable, NotRun, Blocked, PlatformRefused, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is an answer, SystemExit too
+            parts: list[dict[str, Any]] | None = getattr(error, "parts", None)
+            failed = [one for one in parts or () if one["status"] == "failed"]
+            for one in failed:
+                name = f"{one['of']}::{one['name']}"
+                test = {"of": one["of"], "name": one["name"]}
+                self.add({**_failure(error, self.check, name, None), "case": test, "what": one["why"] or ""})
+            for one in () if failed else (error, *getattr(error, "also", ())):
+                self.add(_failure(one, self.check, name, case))
+            return parts
+
+    def add(self, failure: dict[str, Any]) -> None:
+        again = sum(one["id"].partition("#")[0] == failure["id"].partition("#")[0] for one in self.failing)
+        if any(one["id"] == failure["id"] for one in self.failing):
+            failure["id"] += f"#{again + 1}"
+        self.failing.append(failure)
+        self._tell({"failing": failure})
+
+    def outcome(self) -> dict[str, Any]:
+        seen = {"cases": self.ran, "parts": self.parts, "widened": CURRENT.widened}
+        return {**(failed_with(self.failing) if self.failing else {"status": "passed"}), **seen}
+
+
+def _ended(error: BaseException) -> dict[str, Any] | None:
+    """The outcome of a check that found that there is nothing for it to judge; None where it failed."""
+    if isinstance(error, NotApplicable):
+        return {"status": "not_applicable", "why": str(error)}
+    if isinstance(error, NotRun):
+        return {"status": "not_run", "why": str(error), "cause": error.cause}
+    if isinstance(error, Blocked):
+        return {"status": "blocked", "why": str(error)}
+    if isinstance(error, PlatformRefused):
+        why = f"the platform could not be created: see {CREATED}"
+        return {"status": "blocked", "why": why}
+    return None
+
+
+def _failure(error: BaseException, check: Check, name: str, case: Any) -> dict[str, Any]:
+    """One failing case: the fields of `Outcome.failing`."""
+    if isinstance(error, CheckFailed):
+        own = case if error.case is None else error.case
+        found = {"failure": "check", "what": error.what, "fix": error.fix or check.fix, "trace": None}
+    else:
+        own = case
+        found = {
+            "failure": "error",
+            "what": _what(error),
+            "fix": _fix_of(error, check),
+            "trace": trimmed(error),
+        }
+    return {"id": full_id(check.id, name or case_id(own)), "case": case_fields(own), **found}
 
 
 def _unmet(check: Check, subject: Subject) -> dict[str, Any] | None:
@@ -137,9 +234,9 @@ def trimmed(error: BaseException) -> str:
     return "".join(lines).rstrip()
 
 
-def _serve() -> None:
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+def _serve(descriptor: int) -> None:
+    os.set_inheritable(descriptor, False)
+    answers = os.fdopen(descriptor, "w")
     faulthandler.enable()
     with contextlib.suppress(AttributeError):  # not on every system
         faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
@@ -151,17 +248,24 @@ def _serve() -> None:
     fields = json.loads(sys.stdin.readline())
     fields["scratch"] = Path(fields["scratch"])
     subject = Subject(**fields)
-    tell({"ready": os.getpid()})
+    tell({"ready": os.getpid(), "plugins": general_plugins(subject)})
     for line in sys.stdin:
         wanted = json.loads(line)
         if "describe" in wanted:
-            tell({"description": describe(subject)})
+            foreign = foreign_failure(subject)
+            tell({"description": describe(subject), "foreign": foreign})
+            make_parts(subject)
+            tell({"made": True})
             continue
         check = found_in(wanted["module"], wanted["check"])
-        outcome = run_check(check, subject, wanted["seed"], tell)
-        tell({"outcome": outcome})
+        if check.needs != "source" or check.id == CREATED:
+            with contextlib.suppress(PlatformRefused, Exception):  # the check says what it means
+                subject.platform  # noqa: B018 - before the check's clock begins
+        tell({"started": True})
+        fields = {"wanted": wanted["cases"], "first_only": wanted["first_only"]}
+        tell({"outcome": run_check(check, subject, wanted["seed"], tell, **fields)})
 
 
 if __name__ == "__main__":
     # Processes that a plugin spawns import this file again as __mp_main__, and must not serve.
-    _serve()
+    _serve(int(sys.argv[1]))

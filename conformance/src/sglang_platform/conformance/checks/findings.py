@@ -19,14 +19,20 @@ _SECONDS = 600
 
 
 def problems(subject: Subject, ids: Sequence[str]) -> None:
-    """Raise CheckFailed with the first finding of these ids about this plugin, the others listed with it."""
+    """Raise CheckFailed with each finding of these ids about this plugin, as a case of its own."""
     found = [one for one in findings(subject) if one["id"] in ids and one["severity"] != "note"]
     if not found:
         return
-    first = found[0]
-    texts = [f"{one['what']}: {one['why']}" if one["why"] else str(one["what"]) for one in found]
-    fixes = list(dict.fromkeys(one["fix"] for one in found if one["fix"]))
-    raise CheckFailed("\n".join(texts), case=None, fix="\n".join(fixes) or first["fix"])
+    first, *others = (
+        CheckFailed(
+            f"{one['what']}: {one['why']}" if one["why"] else str(one["what"]),
+            case={"finding": one["id"], "what": one["what"]},
+            fix=one["fix"],
+        )
+        for one in found
+    )
+    first.also = tuple(others)
+    raise first
 
 
 def findings(subject: Subject) -> list[dict[str, Any]]:

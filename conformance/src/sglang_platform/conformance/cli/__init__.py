@@ -3,7 +3,8 @@
 run      the checks on a platform: what the command does without a subcommand
 listing  `conformance list`     comparing  `conformance compare`     table  `conformance table`
 features `conformance features`        kits `conformance kits`           verifying `conformance verify`
-progress what is shown while checks run     summary  what is shown at the end
+sitting  from the first check to a report       progress what is shown while checks run
+summary  what is shown at the end                merging  `conformance merge`
 
 Every `sglang-platform` command imports these modules. What a command needs is therefore imported when it runs: together
 it is 106 modules, a third of a second on a busy machine.
@@ -15,6 +16,7 @@ import typer
 
 from sglang_platform.conformance.cli.comparing import compare
 from sglang_platform.conformance.cli.listing import list_checks
+from sglang_platform.conformance.cli.merging import merge
 from sglang_platform.conformance.cli.run import run
 from sglang_platform.conformance.cli.table import features, kits, table
 from sglang_platform.conformance.cli.verifying import verify
@@ -30,6 +32,7 @@ app = typer.Typer(
 app.callback(invoke_without_command=True)(run)
 app.command("list")(list_checks)
 app.command("compare")(compare)
+app.command("merge")(merge)
 app.command("table")(table)
 app.command("verify")(verify)
 app.command("features")(features)

@@ -13,18 +13,21 @@ from sglang_platform.conformance.outcome import Outcome, case_text
 __all__ = ["Progress"]
 
 
+_SAY_EVERY = 30.0
+"""Seconds between two lines about one build, where no terminal shows a bar."""
+
+
 class Progress:
     """Goes to standard error, so that standard output holds the result alone."""
 
-    def __init__(self, checks: list[Check], *, quiet: bool) -> None:
+    def __init__(self, *, quiet: bool) -> None:
         from rich import progress
         from rich.console import Console
 
-        self._total, self._done, self._bad = len(checks), 0, 0
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._level: str | None = None
         self._quiet = quiet
-        self._begun = time.monotonic()
+        self._said = -_SAY_EVERY
         self._bar: Any = None
         if sys.stderr.isatty() and not quiet:
             self._bar = progress.Progress(
@@ -36,7 +39,7 @@ class Progress:
                 console=self._console,
                 transient=True,
             )
-            self._task = self._bar.add_task("starting", total=self._total)
+            self._task = self._bar.add_task("starting", total=None)
 
     def __enter__(self) -> Progress:
         if self._bar is not None:
@@ -48,6 +51,19 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+    def begin(self, count: int) -> None:
+        """So many checks will be run."""
+        if self._bar is not None:
+            self._bar.update(self._task, total=count)
+
+    def building(self, what: str) -> None:
+        """Native code is built, which no time limit counts."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=what)
+        elif not self._quiet and time.monotonic() - self._said > _SAY_EVERY:
+            self._said = time.monotonic()
+            self._console.print(what)
 
     def start(self, check: Check) -> None:
         if self._bar is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +20,9 @@ __all__ = ["run"]
 
 _NOT_UNDERSTOOD = 2
 _HOSTS = ("none", "sglang")
+
+
+_Texts = list[str] | None
 
 
 def run(
@@ -39,19 +42,47 @@ def run(
         ),
     ] = "none",
     level: Annotated[
-        list[str] | None,
+        _Texts,
         typer.Option(
             help="A level, by number or name; may be given several times. Default: all.", show_default=False
         ),
     ] = None,
     check: Annotated[
-        list[str] | None,
-        typer.Option(help="The id of a check; may be given several times. Default: all.", show_default=False),
+        _Texts,
+        typer.Option(
+            help="A check, or a glob over ids; in brackets over their cases: 'memory.*[*dtype=float16*]'. May be given "
+            "several times. Default: all.",
+            show_default=False,
+        ),
+    ] = None,
+    expression: Annotated[
+        str | None,
+        typer.Option(
+            "-k", help="Words of ids with and, or, not: 'attention and not fp8'.", show_default=False
+        ),
+    ] = None,
+    last_failed: Annotated[
+        Path | None,
+        typer.Option(help="Only what failed in this report.", show_default=False),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            help="A part of the checks: 1/3. `conformance merge` joins the reports.", show_default=False
+        ),
     ] = None,
     profile: Annotated[
-        list[str] | None,
+        _Texts,
         typer.Option(
             help="A profile to judge by; may be given several times. Default: those that the platform claims.",
+            show_default=False,
+        ),
+    ] = None,
+    thorough: Annotated[bool, typer.Option("--thorough", help="More cases, and larger ones.")] = False,
+    model: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="The config.json of a model of yours, whose shapes are checked too; may be given several times.",
             show_default=False,
         ),
     ] = None,
@@ -59,6 +90,13 @@ def run(
     report: Annotated[
         Path | None,
         typer.Option(help="A folder for report.json and report.html.", show_default=False, file_okay=False),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with the run that was cut off, from the folder of --report."),
+    ] = False,
+    junit: Annotated[
+        Path | None, typer.Option(help="A JUnit file to write.", show_default=False, dir_okay=False)
     ] = None,
     config: Annotated[
         Path | None,
@@ -81,55 +119,79 @@ def run(
     if context.invoked_subcommand is not None:
         return
     from sglang_platform.conformance.check import registered
-    from sglang_platform.conformance.cli.progress import Progress
+    from sglang_platform.conformance.cli.sitting import Sitting
     from sglang_platform.conformance.cli.summary import print_summary
     from sglang_platform.conformance.expected import read_vendor_file
+    from sglang_platform.conformance.expression import Expression
     from sglang_platform.conformance.level import Level
-    from sglang_platform.conformance.profiles import DEFAULT, profiles
     from sglang_platform.conformance.profiles import profile as profile_named
-    from sglang_platform.conformance.report.document import make_document
     from sglang_platform.conformance.report.files import write_report
-    from sglang_platform.conformance.runner import Runner, Selection
+    from sglang_platform.conformance.report.junit import junit as as_junit
+    from sglang_platform.conformance.selection import Selection
+    from sglang_platform.conformance.shard import Shard
     from sglang_platform.conformance.verdict import EXIT_STATUS
 
     try:
         if host not in _HOSTS:
             raise ValueError(f"{host!r} is no host; the hosts are {' and '.join(_HOSTS)}")
+        if resume and report is None:
+            raise ValueError("--resume goes on from the folder of --report: name it")
+        _read_models(model or ())
         selection = Selection(
             platform or _only_platform(),
             host=host,
             levels=tuple(Level.parse(text) for text in level or ()),
-            checks=tuple(check or ()),
+            checks=(*(check or ()), *(_failed_in(last_failed) if last_failed else ())),
+            expression=Expression(expression) if expression else None,
+            shard=Shard.parse(shard) if shard else None,
             profiles=tuple(profile_named(name).name for name in profile or ()),
             seed=seed,
+            thorough=thorough,
+            models=tuple(map(str, model or ())),
             vendor_file=read_vendor_file(config, list(registered())),
             patience=patience,
         )
         selection.chosen()
-        started = time.time()
-        about = Runner(selection).describe()
-        # A claim of what does not exist fails contract.declarations_are_understood.
-        claimed = [name for name in about["declares"]["profiles"] if name in profiles()]
-        judged = selection.profiles or claimed or [DEFAULT]
-        chosen = selection.chosen({check for name in judged for check in profiles()[name].checks})
+        sitting = Sitting(selection, report, resume=resume, command=_command(), quiet=as_json)
     except (ValueError, PlatformError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(_NOT_UNDERSTOOD) from None
-    with Progress(chosen, quiet=as_json) as progress:
-        runner = Runner(
-            selection, on_start=progress.start, on_case=progress.case, on_outcome=progress.outcome
-        )
-        try:
-            outcomes = [runner.run_one(one) for one in chosen]
-        finally:
-            runner.close()
-    document = make_document(selection, about, outcomes, judged, started=started, command=_command())
+    document = sitting.run()
     written = write_report(document, report) if report is not None else []
+    if junit is not None:
+        junit.parent.mkdir(parents=True, exist_ok=True)
+        junit.write_text(as_junit(document), encoding="utf-8")
+        written.append(junit)
     if as_json:
         print_json(document)
     else:
         print_summary(document, written)
     raise typer.Exit(EXIT_STATUS[document["verdict"]["word"]])
+
+
+def _read_models(paths: Sequence[Path]) -> None:
+    """Raises ConfigurationError for one that cannot be read."""
+    if paths:
+        from sglang_platform.conformance.fixtures.model_config import shapes_of  # imports torch
+
+        for path in paths:
+            shapes_of(path)
+
+
+def _failed_in(place: Path) -> list[str]:
+    """The checks that failed in a report. Raises ConfigurationError, and ValueError where none did."""
+    from sglang_platform.conformance.outcome import BAD
+    from sglang_platform.conformance.report.files import find_reports, read_report
+
+    failed = [
+        one["id"]
+        for path in find_reports([place])
+        for one in read_report(path)["outcomes"]
+        if one["status"] in BAD
+    ]
+    if not failed:
+        raise ValueError(f"nothing failed in the report {place}")
+    return list(dict.fromkeys(failed))
 
 
 def _only_platform() -> str:

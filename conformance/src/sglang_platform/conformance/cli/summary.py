@@ -13,6 +13,7 @@ from sglang_platform.core.cli.output import console
 
 __all__ = ["print_summary"]
 
+_CASES_SHOWN = 5
 _STYLES = {"conformant": "bold green", "not conformant": "bold red", "incomplete": "bold yellow"}
 
 
@@ -30,19 +31,30 @@ def print_summary(document: dict[str, Any], written: list[Path]) -> None:
     for outcome in outcomes:
         if outcome["status"] == "expected_failure":
             out.print(Text(f"expected failure {outcome['id']}: {outcome['why']}", style="yellow"))
+        for one in outcome["widened"]:
+            factor = f"{one['factor']:g} ({one['needed']:g} needed)"
+            said = f"wider tolerance {outcome['id']}: {one['dtype']} by {factor}: {one['reason']}"
+            out.print(Text(said, style="yellow"))
     reasons = by_reason(outcomes)
     if reasons:
         out.print(Text("not run, or nothing to judge:", style="bold"))
         for reason, ids in reasons.items():
             out.print(Text(f"  {reason}"), Text(f"({', '.join(ids)})", style="dim"))
     out.print(_table(document))
+    for one in document["run"]["left_out"]:
+        out.print(Text(f"left out: {one['name']}, of {one['distribution']}: {one['why']}", style="yellow"))
+    for one in document["run"]["models"]:
+        for shape in one["shapes"]:
+            if shape["left"]:
+                out.print(Text(f"attention is not tried in {shape['name']}: {shape['left']}", style="yellow"))
     platform = document["platform"]
     if platform.get("device_absent"):
         out.print(Text(f"what needs the device waits for it: {platform['device_absent']}", style="yellow"))
     for path in written:
         out.print(Text(f"report: {path}", style="dim"))
     run, verdict = document["run"], document["verdict"]
-    out.print(Text(f"{platform['name']}, seed {run['seed']}, {run['seconds']:.0f} s", style="dim"))
+    tier = ", thorough" if run["thorough"] else ""
+    out.print(Text(f"{platform['name']}, seed {run['seed']}{tier}, {run['seconds']:.0f} s", style="dim"))
     out.print(Text(verdict["headline"], style=_STYLES[verdict["word"]]))
 
 
@@ -54,12 +66,26 @@ def _print_failure(out: Any, outcome: dict[str, Any], others: list[str]) -> None
     )
     out.print(head)
     lines = [("proves", outcome["proves"]), ("what", outcome["what"]), ("case", case_text(outcome["case"]))]
-    lines += [("where", outcome["trace"]), ("fix", outcome["fix"]), ("same in", ", ".join(others))]
+    lines += [
+        ("cases", _cases(outcome)),
+        ("where", outcome["trace"]),
+        ("fix", outcome["fix"]),
+        ("same in", ", ".join(others)),
+    ]
     lines += [("again", outcome["rerun"])]
     for label, text in lines:
         if text:
             body = text.replace("\n", "\n          ")
             out.print(Text(f"  {label + ':':<8}{body}", style="green" if label == "fix" else "default"))
+
+
+def _cases(outcome: dict[str, Any]) -> str:
+    """How many cases fail, and the smallest of them by their names."""
+    ids = [one["id"] for one in outcome["failing"]]
+    if len(ids) < 2:
+        return ""
+    rest = [f"and {len(ids) - _CASES_SHOWN} more, in the report"] if len(ids) > _CASES_SHOWN else []
+    return "\n".join([f"{len(ids)} of {max(outcome['cases'], len(ids))} fail:", *ids[:_CASES_SHOWN], *rest])
 
 
 def _table(document: dict[str, Any]) -> Any:

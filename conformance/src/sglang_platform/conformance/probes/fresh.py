@@ -43,6 +43,7 @@ def probe(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        errors="replace",  # of what a plugin prints
         env=kept,
     )
     try:

@@ -12,7 +12,7 @@ from typing import Any
 from sglang_platform.core.source.opening import package_of
 from sglang_platform.core.source.search import find_module
 
-__all__ = ["plugin_digest", "seal", "suite_digest"]
+__all__ = ["file_digest", "plugin_digest", "seal", "suite_digest"]
 
 _SUITE = "sglang_platform.conformance"
 _BUILT = {".so", ".pyc", ".pyd", ".o"}
@@ -38,6 +38,14 @@ def plugin_digest(platform: Mapping[str, Any]) -> str | None:
     if found is None:
         return None
     return _of(map(Path, found.search_path or ([found.origin] if found.origin else ())))
+
+
+def file_digest(path: Path) -> str | None:
+    """Of one file; None where it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
 
 
 def seal(document: Mapping[str, Any]) -> str:

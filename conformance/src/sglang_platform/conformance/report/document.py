@@ -5,19 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, get_args
 
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import BAD, Outcome, Status
 from sglang_platform.conformance.profiles import edition
-from sglang_platform.conformance.report.digests import plugin_digest, seal, suite_digest
+from sglang_platform.conformance.report.digests import file_digest, plugin_digest, seal, suite_digest
 from sglang_platform.conformance.report.environment import environment
 from sglang_platform.conformance.runner import Selection
 from sglang_platform.conformance.verdict import judge
 
-__all__ = ["SCHEMA", "STATUSES", "by_cause", "by_reason", "counted", "levels_of", "make_document"]
+__all__ = ["SCHEMA", "STATUSES", "by_cause", "by_reason", "counted", "levels_of", "make_document", "sealed"]
 
-SCHEMA = 2
+SCHEMA = 3
 STATUSES: tuple[str, ...] = ("passed", *(status for status in get_args(Status) if status != "passed"))
 
 
@@ -29,32 +30,58 @@ def make_document(
     *,
     started: float,
     command: str,
+    seconds: float | None = None,
+    sittings: int = 1,
+    left_out: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     """The document. `about` is the platform's description of itself (`Runner.describe`); `profiles` are those that the
-    verdict is on."""
-    described = [outcome.as_dict() for outcome in outcomes]
-    platform = about["platform"]
+    verdict is on; `left_out` are plugins of others (`Runner.left_out`). `seconds` is what all sittings of the run took,
+    by default the time since it was `started`."""
+    platform, file = about["platform"], selection.vendor_file.path
+    shapes = {one["path"]: one["shapes"] for one in about["models"]}
+    run = {
+        "command": command,
+        "started": datetime.fromtimestamp(started, timezone.utc).isoformat(timespec="seconds"),
+        "seconds": round(time.time() - started if seconds is None else seconds, 1),
+        "seed": selection.seed,
+        "whole": selection.whole,
+        "thorough": selection.thorough,
+        "models": [
+            {"path": path, "digest": file_digest(Path(path)), "shapes": shapes.get(path, [])}
+            for path in selection.models
+        ],
+        "shard": str(selection.shard) if selection.shard else None,
+        "shards": None,
+        "sittings": sittings,
+        "vendor_file": str(file) if file else None,
+        "vendor_digest": file_digest(file) if file else None,
+        "left_out": list(left_out),
+    }
     document = {
         "schema": SCHEMA,
         "suite": {"edition": edition(), "digest": suite_digest()},
-        "verdict": judge(described, profiles, device_absent=bool(platform["device_absent"])).as_dict(),
         "platform": {**platform, "digest": plugin_digest(platform)},
         "declares": about["declares"],
         "host": selection.host,
         "environment": environment(platform.get("distribution")),
-        "run": {
-            "command": command,
-            "started": datetime.fromtimestamp(started, timezone.utc).isoformat(timespec="seconds"),
-            "seconds": round(time.time() - started, 1),
-            "seed": selection.seed,
-            "whole": selection.whole,
-            "vendor_file": str(selection.vendor_file.path) if selection.vendor_file.path else None,
-        },
-        "summary": counted(described),
-        "levels": levels_of(described),
-        "outcomes": described,
+        "run": run,
     }
-    return {**document, "seal": seal(document)}
+    return sealed(document, [outcome.as_dict() for outcome in outcomes], profiles)
+
+
+def sealed(
+    document: dict[str, Any], outcomes: list[dict[str, Any]], profiles: Sequence[str]
+) -> dict[str, Any]:
+    """The document with what follows from its outcomes: verdict, sums, seal."""
+    absent = bool(document["platform"]["device_absent"])
+    whole = {
+        **document,
+        "verdict": judge(outcomes, profiles, device_absent=absent).as_dict(),
+        "summary": counted(outcomes),
+        "levels": levels_of(outcomes),
+        "outcomes": outcomes,
+    }
+    return {**whole, "seal": seal(whole)}
 
 
 def counted(outcomes: Sequence[dict[str, Any]]) -> dict[str, int]:

@@ -7,12 +7,13 @@ answer, is believed only where it is run again (`sglang-platform conformance ver
 from __future__ import annotations
 
 import random
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Set
-from datetime import datetime, timezone
 from math import ceil
 from pathlib import Path
 from typing import Any
 
+from sglang_platform.conformance.case_ids import parted
 from sglang_platform.conformance.check import Check, registered
 from sglang_platform.conformance.expected import read_vendor_file
 from sglang_platform.conformance.outcome import Outcome
@@ -20,6 +21,7 @@ from sglang_platform.conformance.profiles import edition, profiles
 from sglang_platform.conformance.report.digests import plugin_digest, seal, suite_digest
 from sglang_platform.conformance.report.document import counted, levels_of
 from sglang_platform.conformance.report.environment import environment
+from sglang_platform.conformance.report.runs import problems_of_run
 from sglang_platform.conformance.runner import Runner, Selection
 from sglang_platform.conformance.seeds import seed_of
 from sglang_platform.conformance.verdict import judge
@@ -55,12 +57,16 @@ def reruns(
         host=report["host"],
         seed=run["seed"],
         vendor_file=read_vendor_file(Path(file) if file else None, list(known)),
+        thorough=run["thorough"],
+        models=tuple(one["path"] for one in run["models"]),
         patience=patience,
     )
-    ran = [one for one in report["outcomes"] if one["host"] is not None]
+    # With a part of its cases a check was not run as it is here.
+    ran = [one for one in report["outcomes"] if one["host"] is not None and not _some_cases(report)]
     again = random.sample(ran, ceil(len(ran) * share))
     runner = Runner(selection, on_outcome=on_outcome)
     try:
+        runner.describe()
         return [
             problem
             for one in sorted(again, key=lambda one: list(known).index(one["id"]))
@@ -71,13 +77,17 @@ def reruns(
 
 
 def _differs(told: Report, found: Outcome) -> str | None:
-    for field in ("status", "cases"):
-        if told[field] != getattr(found, field):
-            return (
-                f"{found.id} was run again: {field} is {getattr(found, field)!r}, and the report says {told[field]!r}"
-                + (f" ({found.what})" if found.what else "")
-            )
+    now = found.as_dict()
+    for field, of in (("status", None), ("cases", None), ("failing", "id")):
+        was, here = (each[field] if of is None else [one[of] for one in each[field]] for each in (told, now))
+        if was != here:
+            more = f" ({found.what})" if found.what else ""
+            return f"{found.id} was run again: {field} is {here!r}, and the report says {was!r}{more}"
     return None
+
+
+def _some_cases(report: Report) -> bool:
+    return any("[" in word for word in shlex.split(report["run"]["command"]))
 
 
 def _suite(report: Report) -> Iterator[str]:
@@ -147,7 +157,8 @@ def _outcome(report: Report, one: Report, check: Check, parts_seen: Set[str]) ->
     if one["seed"] != seed_of(report["run"]["seed"], check.id):
         yield "its seed does not come from the run's"
     where = Selection("", host=report["host"]).host_of(check)
-    if host != where and not (host is None and status == "not_applicable" and check.hosts == ("none",)):
+    nowhere = status == "not_applicable" and check.hosts == ("none",)
+    if host != where and not (host is None and (nowhere or one["cause"] == "interrupted")):
         yield f"it says that it ran in host {host!r}, and with --host {report['host']} it runs in {where!r}"
     if (one["cause"] is not None) != (status == "not_run"):
         yield f"a check that is {status} has the cause {one['cause']!r}"
@@ -163,11 +174,29 @@ def _outcome(report: Report, one: Report, check: Check, parts_seen: Set[str]) ->
         yield "it passed without a case"
     if status == "passed" and (one["failure"] or one["trace"]):
         yield "it passed, and tells a failure"
+    yield from _failing(one, check)
     by_requirement = check.requires and not _found_while_running(one)
     if status == "not_applicable" and by_requirement and _met(check, report, parts_seen):
         yield "it does not apply, and by the declarations and the other checks it does"
 
 
+def _failing(one: Report, check: Check) -> Iterator[str]:
+    """What is told of its cases follows from them, and they are cases of this check."""
+    failing, status = one["failing"], one["status"]
+    left = [each for each in failing if each["waived"] is None]
+    if (status == "failed") != bool(left) or (status == "expected_failure") != (bool(failing) and not left):
+        if not (status == "unexpected_pass" and not left):
+            yield f"a check that is {status} tells of {len(failing)} failing cases, {len(left)} of them not waived"
+    elif failing and any(one[name] != (left or failing)[0][name] for name in _OF_THE_FIRST):
+        yield "what it tells is not what its first failing case tells"
+    ids = [each["id"] for each in failing]
+    if len(set(ids)) < len(ids) or any(parted(each)[0] != check.id for each in ids):
+        yield "its failing cases are not those of one check, each told once"
+    if check.cases is not None and len(failing) > max(1, one["cases"]):
+        yield f"{len(failing)} of {one['cases']} cases failed"
+
+
+_OF_THE_FIRST = ("failure", "what", "case", "fix", "trace")
 _RAN = ("passed", "failed", "expected_failure", "unexpected_pass")
 _WORDS = {
     "kv_kind": "kv_kinds",
@@ -199,14 +228,26 @@ def _found_while_running(one: Report) -> bool:
 
 
 def _waivers(report: Report) -> Iterator[str]:
-    waived = [
-        one["id"] for one in report["outcomes"] if one["status"] in ("expected_failure", "unexpected_pass")
+    outcomes = report["outcomes"]
+    by_the_vendor = [
+        one["id"]
+        for one in outcomes
+        if one["status"] in ("expected_failure", "unexpected_pass")
+        or one["widened"]
+        or any(each["waived"] is not None for each in one["failing"])
     ]
-    if waived and report["run"]["vendor_file"] is None:
-        yield f"{', '.join(waived)} was expected to fail, and the report names no file of the vendor's"
-    for one in report["outcomes"]:
-        if one["status"] == "expected_failure" and not (one["why"] and one["what"]):
-            yield f"{one['id']} is waived without a reason, or without what was seen"
+    if by_the_vendor and report["run"]["vendor_file"] is None:
+        yield f"{', '.join(by_the_vendor)} was judged by a file of the vendor's, and the report names no file"
+    for one in outcomes:
+        reasons = [each["waived"] for each in one["failing"]]
+        if one["status"] == "expected_failure":
+            if not (one["why"] and one["what"] and all(reasons)):
+                yield f"{one['id']} is waived without a reason, or without what was seen"
+            elif one["why"] != "; ".join(dict.fromkeys(reasons)):
+                yield f"{one['id']} is waived for another reason than its cases"
+        for each in one["widened"]:
+            if not (each["reason"] and 1 < each["needed"] <= each["factor"]):
+                yield f"{one['id']} is judged by a tolerance without a reason, or beyond its factor"
 
 
 def _sums(report: Report) -> Iterator[str]:
@@ -232,20 +273,7 @@ def _verdict(report: Report) -> Iterator[str]:
 
 
 def _run(report: Report) -> Iterator[str]:
-    run = report["run"]
-    try:
-        started = datetime.fromisoformat(run["started"])
-    except ValueError:
-        yield f"it was started at {run['started']!r}, which is no time"
-        return
-    if started.tzinfo is None or started > datetime.now(timezone.utc):
-        yield f"it was started at {run['started']}, which has not been yet"
-    total = sum(one["seconds"] for one in report["outcomes"])
-    if any(one["seconds"] < 0 for one in report["outcomes"]) or total > run["seconds"] + 1:
-        yield f"its checks took {total:.0f} s, and the run took {run['seconds']:.0f} s"
-    chosen = "--check" in run["command"] or "--level" in run["command"]
-    if chosen == run["whole"]:
-        yield f"it says that the {'whole' if run['whole'] else 'not whole'} suite was run, by `{run['command']}`"
+    yield from problems_of_run(report)
 
 
 def _ids_of(name: str) -> tuple[str, ...]:
