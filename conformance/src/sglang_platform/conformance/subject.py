@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import torch
 
     from sglang_platform.conformance.fixtures.pool_kinds import PoolFixture
-    from sglang_platform.conformance.fixtures.served_models import ServedShape
+    from sglang_platform.conformance.served_shape import ServedShape
 
 __all__ = ["PlatformRefused", "Subject"]
 

@@ -5,8 +5,8 @@ A table of one dimension says where its defects are and which level must see the
     attention = Table("attention", "kernels", "attention.py")
     attention("HeadsPast64", "of more than 64 query heads only 64 are computed", OLD, NEW, OLD, NEW)
 
-The unchanged source must hold each old text exactly once. `FILE: TEXT` before a pair names another file of the reference,
-as `at("pools.py", OLD, NEW)`; `end(FILE, TEXT)` adds text at the end of a file.
+The unchanged source must hold each old text exactly once. `FILE: TEXT` before a pair names another file of the
+reference, as `at("pools.py", OLD, NEW)`; `end(FILE, TEXT)` adds text at the end of a file.
 """
 
 from __future__ import annotations

@@ -142,4 +142,9 @@ allocators("QuadraticTake", "each page that is lent shifts the list of the free 
 allocators("SlowAvailable", "available_size counts the pages one by one in a copy of both lists", _AVAILABLE,
            "        return len([page for page in list(range(1, self.num_pages + 1)) if page not in self._lent]) "
            "* self.page_size\n")  # fmt: skip
-allocators("SlowClear", "clear sleeps for a second", _CLEAR, "        import time\n\n        time.sleep(1)\n" + _CLEAR)
+allocators(
+    "SlowClear",
+    "clear sleeps for a second",
+    _CLEAR,
+    "        import time\n\n        time.sleep(1)\n" + _CLEAR,
+)

@@ -1,6 +1,6 @@
 """Attention that is wrong in what it takes, what it returns, what it changes, or what it remembers."""
 
-from broken import Table, end
+from broken import Table
 
 calls = Table("attention calls", "kernels", "attention.py")
 
@@ -14,7 +14,7 @@ _V = "        v = v.reshape(-1, layer.tp_v_head_num, layer.v_head_dim)\n"
 _KEYS = "        keys = self.token_to_kv_pool.get_key_buffer(layer.layer_id)\n"
 _DECODE = "        lengths = forward_batch.seq_lens.tolist()\n        news = [1] * len(lengths)\n"
 _EXTEND = "        news = forward_batch.extend_seq_lens.tolist()\n"
-_INIT = '    def init_cuda_graph_state(self, max_bs: int, max_num_tokens: int) -> None:\n'
+_INIT = "    def init_cuda_graph_state(self, max_bs: int, max_num_tokens: int) -> None:\n"
 
 # What is taken
 
@@ -23,7 +23,8 @@ calls(
     "keys are read as if they were contiguous; a slice of a fused qkv is not",
     _K,
     "        if not k.is_contiguous():\n"
-    "            k = torch.as_strided(k, (k.shape[0], k[0].numel()), (k[0].numel(), 1), k.storage_offset())\n" + _K,
+    "            k = torch.as_strided(k, (k.shape[0], k[0].numel()), (k[0].numel(), 1), k.storage_offset())\n"
+    + _K,
 )
 calls(
     "StridesOfQueryAssumed",
@@ -80,24 +81,24 @@ calls(
     "IdleRaises",
     "an idle step (data parallel attention) goes the way of a decode, and fails",
     _INIT,
-    '''    def forward(self, q, k, v, layer, forward_batch, save_kv_cache=True, **kwargs):
+    """    def forward(self, q, k, v, layer, forward_batch, save_kv_cache=True, **kwargs):
         if forward_batch.forward_mode.is_idle():
             raise RuntimeError("no kernel for this mode")
         return super().forward(q, k, v, layer, forward_batch, save_kv_cache, **kwargs)
 
-'''
+"""
     + _INIT,
 )
 calls(
     "IdleOfOneRow",
     "an idle step answers with a row",
     _INIT,
-    '''    def forward(self, q, k, v, layer, forward_batch, save_kv_cache=True, **kwargs):
+    """    def forward(self, q, k, v, layer, forward_batch, save_kv_cache=True, **kwargs):
         if forward_batch.forward_mode.is_idle():
             return q.new_zeros(1, layer.tp_q_head_num * layer.v_head_dim)
         return super().forward(q, k, v, layer, forward_batch, save_kv_cache, **kwargs)
 
-'''
+"""
     + _INIT,
 )
 calls(

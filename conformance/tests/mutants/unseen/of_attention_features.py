@@ -82,7 +82,10 @@ features(
     "CapOnlyInDecode", "the soft cap is left out of an extend", _CAP, "    if layer.logit_cap and m == 1:\n"
 )
 features(
-    "CapOver30Ignored", "caps above 30 are taken for none (Gemma-2 has 50)", _CAP, "    if 0 < layer.logit_cap <= 30:\n"
+    "CapOver30Ignored",
+    "caps above 30 are taken for none (Gemma-2 has 50)",
+    _CAP,
+    "    if 0 < layer.logit_cap <= 30:\n",
 )
 features(
     "CapClamps", "scores are clamped to the cap, not bent", _BENT,
@@ -118,7 +121,8 @@ features(
     "SinksOfKeyHeads",
     "a query head takes the sink of its key head's first query head",
     _SINK,
-    "        group = heads // kv_heads\n        sinks = sinks[torch.arange(heads) // group * group]\n" + _SINK,
+    "        group = heads // kv_heads\n        sinks = sinks[torch.arange(heads) // group * group]\n"
+    + _SINK,
 )
 features(
     "SinksOfFirstLayer",
@@ -168,7 +172,10 @@ features(
     f"    if layer.logit_cap and not ({_HAS_WINDOW}):\n",
 )  # fmt: skip
 features(
-    "CapWithoutSinks", "a layer with sinks leaves the cap out", _CAP, "    if layer.logit_cap and sinks is None:\n"
+    "CapWithoutSinks",
+    "a layer with sinks leaves the cap out",
+    _CAP,
+    "    if layer.logit_cap and sinks is None:\n",
 )
 features(
     "WindowWithoutScale",
@@ -289,7 +296,7 @@ features(
 features(
     "EncoderOfEvenLengthCausal",
     "an encoder is causal for requests of an even length",
-    '        hidden = torch.zeros_like(hidden)\n',
+    "        hidden = torch.zeros_like(hidden)\n",
     "        hidden = torch.zeros_like(hidden) if m % 2 else hidden\n",
 )
 features(
@@ -301,7 +308,7 @@ features(
 features(
     "EncoderOver128Causal",
     "an encoder's tokens after the first 128 see only those before them",
-    '        hidden = torch.zeros_like(hidden)\n',
+    "        hidden = torch.zeros_like(hidden)\n",
     "        hidden = hidden & (position >= 128)\n",
 )
 

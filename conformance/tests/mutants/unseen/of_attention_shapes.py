@@ -9,7 +9,9 @@ _SCORES = '    scores = torch.einsum("ihd,jhd->hij", q, k) * layer.scaling\n'
 _OUT = '    return torch.einsum("hij,jhd->ihd", weights, v)'
 _MASK = "    hidden = other > position\n"
 _SLOTS = "            slots = self.req_to_token_pool.req_to_token[row, :length].long()\n"
-_ATTENDED = "            out[first : first + new] = _attend(query[first : first + new], key, value, layer, sinks)\n"
+_ATTENDED = (
+    "            out[first : first + new] = _attend(query[first : first + new], key, value, layer, sinks)\n"
+)
 _LOOP = "        for row, length, new in zip(batch.req_pool_indices.tolist(), lengths, news, strict=True):\n"
 
 # Heads and groups

@@ -70,7 +70,11 @@ comm("ReduceOfStrided", "a tensor with gaps is read as if it had none", _REDUCE 
             input_ = torch.as_strided(input_, input_.shape, torch.empty(input_.shape).stride(),
                                       input_.storage_offset())
 """ + _SUPER)  # fmt: skip
-comm("ReduceReturnsNone", "an all-reduce in place returns nothing", _REDUCE + "        super().all_reduce(input_)\n")
+comm(
+    "ReduceReturnsNone",
+    "an all-reduce in place returns nothing",
+    _REDUCE + "        super().all_reduce(input_)\n",
+)
 comm("ReduceEmptyFails", "a tensor without elements is an error", _REDUCE + """\
         assert input_.numel() > 0
 """ + _SUPER)  # fmt: skip
@@ -91,7 +95,11 @@ comm("ReduceLargestAfterSmall", "a staging buffer has the size of the first call
         super().all_reduce(flat[: max(self._size, 256)])
         return flat.view(input_.shape)
 """)  # fmt: skip
-comm("ReduceSlow", "each all-reduce waits 50 ms", _REDUCE + "        import time\n\n        time.sleep(0.05)\n" + _SUPER)
+comm(
+    "ReduceSlow",
+    "each all-reduce waits 50 ms",
+    _REDUCE + "        import time\n\n        time.sleep(0.05)\n" + _SUPER,
+)
 comm("WorldForGroup", "the collectives of a group go through the whole world", """\
     def _group(self, tensor):
         return dist.group.WORLD

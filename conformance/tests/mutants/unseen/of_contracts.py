@@ -1,6 +1,6 @@
 """Platforms whose factories, declarations or lifecycle calls answer with something else, or leave something behind."""
 
-from broken import Table, at
+from broken import Table
 
 contracts = Table("contract", "contract", "platform.py")
 
@@ -31,7 +31,12 @@ contracts("CapabilitiesRaise", "capabilities are a property that raises", _CAPS,
 contracts("CapabilitiesChange", "capabilities are other at every second question", _CAPS,
           "    _asked = 0\n\n    @property\n    def capabilities(self):\n        type(self)._asked += 1\n"
           "        return PlatformCapabilities(graph_capture=type(self)._asked % 2 == 0, fp8=True)\n\n")  # fmt: skip
-contracts("CapabilitiesAreADict", "capabilities are a dict", _CAPS, "    capabilities = {'graph_capture': True, 'fp8': True}\n")
+contracts(
+    "CapabilitiesAreADict",
+    "capabilities are a dict",
+    _CAPS,
+    "    capabilities = {'graph_capture': True, 'fp8': True}\n",
+)
 contracts("CapabilitiesAreAMethod", "capabilities are a method", _CAPS,
           "    def capabilities(self):\n        return PlatformCapabilities(graph_capture=True, fp8=True)\n\n")  # fmt: skip
 contracts("TritonPromised", "Triton kernels are promised on a device that has none", _CAPS,
@@ -40,19 +45,44 @@ contracts("PiecewisePromised", "piecewise graphs are promised without a backend"
           _CAPS.replace("fp8=True", "fp8=True, piecewise_graph=True"))  # fmt: skip
 contracts("HicachePromised", "the host's kernels of the hierarchical cache are promised on a CPU", _CAPS,
           _CAPS.replace("fp8=True", "fp8=True, hicache_device_kernels=True"))  # fmt: skip
-contracts("PyncclPromised", "PyNccl is promised on a CPU", _CAPS, _CAPS.replace("fp8=True", "fp8=True, supports_pynccl=True"))
+contracts(
+    "PyncclPromised",
+    "PyNccl is promised on a CPU",
+    _CAPS,
+    _CAPS.replace("fp8=True", "fp8=True, supports_pynccl=True"),
+)
 contracts("PageOfZero", "a page size of 0 is declared", "(1, 4, 16)", "(0, 1, 4, 16)")
 contracts("PagesAreText", "page sizes are text", "(1, 4, 16)", '("1", "16")')
 contracts("PageIsANumber", "page sizes are one number", "(1, 4, 16)", "16")
-contracts("DtypeOfOtherName", "a KV dtype goes by a name of its vendor's", '("float32", "bfloat16",', '("float32", "bf16",')
+contracts(
+    "DtypeOfOtherName",
+    "a KV dtype goes by a name of its vendor's",
+    '("float32", "bfloat16",',
+    '("float32", "bf16",',
+)
 contracts("KindUnknown", "a kind of pool that nobody knows is declared", "tuple(KINDS)", '(*KINDS, "mamba")')
-contracts("FeatureUnknown", "a feature that nobody knows is declared", _FEATURES, _FEATURES.replace('"mixed_batch"', '"mixed_batches"'))
-contracts("Fp8WithoutCapability", "8-bit caches are declared without the capability", _CAPS, _CAPS.replace(", fp8=True", ""))
+contracts(
+    "FeatureUnknown",
+    "a feature that nobody knows is declared",
+    _FEATURES,
+    _FEATURES.replace('"mixed_batch"', '"mixed_batches"'),
+)
+contracts(
+    "Fp8WithoutCapability",
+    "8-bit caches are declared without the capability",
+    _CAPS,
+    _CAPS.replace(", fp8=True", ""),
+)
 contracts("KernelsOfNobody", "a kernel list that does not exist is declared", _FEATURES,
           _FEATURES + '    kernels = ("sglang_platform_reference.kernels:ALL",)\n', levels="contract kernels")  # fmt: skip
 contracts("ProfileOfNobody", "a profile that does not exist is claimed", _FEATURES,
           _FEATURES + '    conformance_profiles = ("core", "fastest")\n')  # fmt: skip
-contracts("QuantizationIsText", "supported_quantization is text", _FEATURES, _FEATURES + '    supported_quantization = "fp8"\n')
+contracts(
+    "QuantizationIsText",
+    "supported_quantization is text",
+    _FEATURES,
+    _FEATURES + '    supported_quantization = "fp8"\n',
+)
 
 # Factories
 
@@ -73,8 +103,18 @@ answers_not("RunnerIsPartial", "get_graph_runner_cls answers with a partial", "R
             "__import__('functools').partial(ReferenceGraphRunner)")  # fmt: skip
 answers_not("CommunicatorIsAModule", "get_communicator_class answers with a module", "ReferenceCommunicator",
             "__import__('sys').modules[ReferenceCommunicator.__module__]")  # fmt: skip
-answers_not("BackendsAreAList", "get_attention_backends answers with a list", "{NAME: ReferenceAttention}", "[ReferenceAttention]")
-answers_not("BackendIsText", "an attention backend is a name", "{NAME: ReferenceAttention}", "{NAME: 'ReferenceAttention'}")
+answers_not(
+    "BackendsAreAList",
+    "get_attention_backends answers with a list",
+    "{NAME: ReferenceAttention}",
+    "[ReferenceAttention]",
+)
+answers_not(
+    "BackendIsText",
+    "an attention backend is a name",
+    "{NAME: ReferenceAttention}",
+    "{NAME: 'ReferenceAttention'}",
+)
 answers_not("BackendTakesNothing", "an attention backend's factory takes no runner", "{NAME: ReferenceAttention}",
             "{NAME: lambda: ReferenceAttention(None)}")  # fmt: skip
 contracts("BackendMisspelt", "the default attention backend is none of its own, and none of the host's",
@@ -90,11 +130,26 @@ answers_not("CompileIsNone", "get_compile_backend answers None", '"eager"', "Non
 answers_not("CompileOfNobody", "a compile backend that torch does not have", '"eager"', '"tensorcompiler"')
 contracts("CompileOfMode", "get_compile_backend fails for a hint of the host's",
           '        return "eager"\n', '        return {None: "eager", "default": "eager"}[mode]\n')  # fmt: skip
-answers("CoordinatorIsText", "the device of a group is text", "get_group_coordinator_device(self, local_rank)", '"cpu"')
+answers(
+    "CoordinatorIsText",
+    "the device of a group is text",
+    "get_group_coordinator_device(self, local_rank)",
+    '"cpu"',
+)
 answers("CoordinatorIsCuda", "the device of a group is another device's", "get_group_coordinator_device(self, local_rank)",
         "__import__('torch').device('cuda', local_rank)")  # fmt: skip
-answers("QuantizationInstance", "get_quantization_config answers with an instance", "get_quantization_config(self, quantization)", "object()")
-answers("LoraOfTriton", "LoRA's default backend is in Triton, which the device has not", "get_default_lora_backend(self)", '"triton"')
+answers(
+    "QuantizationInstance",
+    "get_quantization_config answers with an instance",
+    "get_quantization_config(self, quantization)",
+    "object()",
+)
+answers(
+    "LoraOfTriton",
+    "LoRA's default backend is in Triton, which the device has not",
+    "get_default_lora_backend(self)",
+    '"triton"',
+)
 answers("LoraIsClass", "LoRA's default backend is a class", "get_default_lora_backend(self)", "dict")
 answers("StubsAreAList", "stub_modules answers with a list", "stub_modules(self)", '["triton"]')
 answers("StubsOfText", "a stub is text", "stub_modules(self)", '{"vendor_kernels": "empty"}')
@@ -104,12 +159,37 @@ answers("SpeculativeIsText", "supports_speculative_algorithm answers with text, 
         "supports_speculative_algorithm(self, algorithm)", '"no"')  # fmt: skip
 answers("SpeculativeWithoutDraft", "EAGLE is supported, and no attention backend for its draft model",
         "supports_speculative_algorithm(self, algorithm)", 'algorithm == "EAGLE"')  # fmt: skip
-answers("CacheLocsNoFunction", "get_speculative_cache_locs_fn answers with a number", "get_speculative_cache_locs_fn(self)", "1")
-answers("MambaIsText", "support_mamba_cache_extra_buffer answers with text", "support_mamba_cache_extra_buffer(self)", '"no"')
-answers("HostMemoryInstance", "get_host_memory_cls answers with an instance", "get_host_memory_cls(self)", "object()")
+answers(
+    "CacheLocsNoFunction",
+    "get_speculative_cache_locs_fn answers with a number",
+    "get_speculative_cache_locs_fn(self)",
+    "1",
+)
+answers(
+    "MambaIsText",
+    "support_mamba_cache_extra_buffer answers with text",
+    "support_mamba_cache_extra_buffer(self)",
+    '"no"',
+)
+answers(
+    "HostMemoryInstance",
+    "get_host_memory_cls answers with an instance",
+    "get_host_memory_cls(self)",
+    "object()",
+)
 answers("SaverIsText", "get_memory_saver_cls answers with text", "get_memory_saver_cls(self)", '"torch"')
-answers("EngineOfOtherBase", "get_transfer_engine_cls answers with a class that is none", "get_transfer_engine_cls(self)", "dict")
-answers("FullGraphOfOtherBase", "get_full_graph_backend_cls answers with a class that is none", "get_full_graph_backend_cls(self)", "dict")
+answers(
+    "EngineOfOtherBase",
+    "get_transfer_engine_cls answers with a class that is none",
+    "get_transfer_engine_cls(self)",
+    "dict",
+)
+answers(
+    "FullGraphOfOtherBase",
+    "get_full_graph_backend_cls answers with a class that is none",
+    "get_full_graph_backend_cls(self)",
+    "dict",
+)
 
 # Grammars and states
 
@@ -166,7 +246,11 @@ _LEFT = (
     ("Signals", "a handler of SIGTERM", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"),
     ("RootLogger", "the root logger's level", "import logging; logging.getLogger().setLevel(logging.DEBUG)"),
     ("Collector", "the garbage collector switched off", "__import__('gc').disable()"),
-    ("Matmul", "torch's matrix multiplication of float32 in lower precision", "torch.set_float32_matmul_precision('medium')"),
+    (
+        "Matmul",
+        "torch's matrix multiplication of float32 in lower precision",
+        "torch.set_float32_matmul_precision('medium')",
+    ),
 )
 for _name, _what, _code in _LEFT:
     contracts(f"InitLeaves{_name}", f"init_backend leaves {_what} changed", _INIT,
@@ -174,8 +258,18 @@ for _name, _what, _code in _LEFT:
 contracts("InitTwiceFails", "init_backend fails in a worker where it ran before (a draft model's)", _INIT,
           f"{_INIT}\n        assert not hasattr(ops, 'done')\n        ops.done = True\n")  # fmt: skip
 contracts("InitRaises", "init_backend raises", _INIT, "        raise RuntimeError('no driver')\n")
-contracts("InitSlow", "init_backend takes a minute", _INIT, f"{_INIT}\n        import time\n\n        time.sleep(60)\n")
-contracts("InitPrints", "init_backend prints to standard output", _INIT, f"{_INIT}\n        print('reference 1.0 loaded')\n")
+contracts(
+    "InitSlow",
+    "init_backend takes a minute",
+    _INIT,
+    f"{_INIT}\n        import time\n\n        time.sleep(60)\n",
+)
+contracts(
+    "InitPrints",
+    "init_backend prints to standard output",
+    _INIT,
+    f"{_INIT}\n        print('reference 1.0 loaded')\n",
+)
 contracts("InitForks", "init_backend leaves a child process", _INIT,
           f"{_INIT}\n        import subprocess\n\n        subprocess.Popen(['sleep', '60'])\n")  # fmt: skip
 more("FinalizeAddsUp", "finalize_server_args takes a share of memory each time that it is called",

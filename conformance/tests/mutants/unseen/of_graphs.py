@@ -20,8 +20,11 @@ def inputs(name: str, defect: str, body: str) -> None:
         name,
         defect,
         "    def capture(self):\n        self.inputs.__class__ = Inputs\n        super().capture()\n",
-        end("graph_runner.py", "from sglang_platform.core.graph.runner import DecodeInputs\n\n\n"
-            f"class Inputs(DecodeInputs):\n{body}"),  # fmt: skip
+        end(
+            "graph_runner.py",
+            "from sglang_platform.core.graph.runner import DecodeInputs\n\n\n"
+            f"class Inputs(DecodeInputs):\n{body}",
+        ),  # fmt: skip
     )
 
 
@@ -193,7 +196,12 @@ graphs("ReplayInBfloat16", "replayed logits are rounded to bfloat16", _COPY,
        _COPY.replace("(_logits(self.run()))", "(_logits(self.run()).bfloat16())"))  # fmt: skip
 graphs("ReplaysKept", "the logits of every replay are kept", _COPY,
        _COPY + "            self.__dict__.setdefault('_kept', []).append(_logits(self.output).clone())\n")  # fmt: skip
-graphs("ReplaySlow", "a replay waits for 100 ms", _COPY, "            import time\n\n            time.sleep(0.1)\n" + _COPY)
+graphs(
+    "ReplaySlow",
+    "a replay waits for 100 ms",
+    _COPY,
+    "            import time\n\n            time.sleep(0.1)\n" + _COPY,
+)
 graphs("OutputOfCapture", "a bucket's first replay returns the logits of the capture", _COPY,
        "            again = self.__dict__.get('_again')\n            self._again = True\n            if not again:\n"
        "                return\n" + _COPY)  # fmt: skip

@@ -8,7 +8,9 @@ _RMS = "    y = (y * torch.rsqrt(variance + op.variance_epsilon) * op.weight.flo
 _VAR = "    variance = y.pow(2).mean(dim=-1, keepdim=True)\n"
 _RMS_RETURN = "    return y if residual is None else (y, residual)\n"
 _RMS_IN = "    dtype = x.dtype\n    y = x.float()\n"
-_SILU = "    gate, up = x.float().chunk(2, dim=-1)\n    return (gate * torch.sigmoid(gate) * up).to(x.dtype)\n"
+_SILU = (
+    "    gate, up = x.float().chunk(2, dim=-1)\n    return (gate * torch.sigmoid(gate) * up).to(x.dtype)\n"
+)
 _ROPE = "    cos, sin = op.cos_sin_cache[positions].float().chunk(2, dim=-1)\n"
 _POSITIONS = "    positions = positions.flatten() if offsets is None else (positions + offsets).flatten()\n"
 _ROPE_RETURN = "    return _rotate(op, query, cos, sin), _rotate(op, key, cos, sin)\n"
@@ -25,7 +27,12 @@ _X = "            x = hidden_states[token].float()\n"
 
 # The norm
 
-ops("EpsIsConstant", "the norm takes 1e-6, whatever the model says", _RMS, _RMS.replace("op.variance_epsilon", "1e-6"))
+ops(
+    "EpsIsConstant",
+    "the norm takes 1e-6, whatever the model says",
+    _RMS,
+    _RMS.replace("op.variance_epsilon", "1e-6"),
+)
 ops("EpsOutside", "eps is added to the root", _RMS,
     _RMS.replace("torch.rsqrt(variance + op.variance_epsilon)", "1 / (variance.sqrt() + op.variance_epsilon)"))  # fmt: skip
 for _most in (4096, 8192):
@@ -58,7 +65,12 @@ ops("ResidualRoundedFirst", "the sum with the residual is rounded before it is n
     "    y = y.to(dtype).float() if residual is not None and dtype == torch.bfloat16 else y\n    variance = y")  # fmt: skip
 ops("ResidualIsNorm", "the new residual is the normalised row", _RMS_RETURN,
     "    return y if residual is None else (y, y.clone())\n")  # fmt: skip
-ops("ResidualFloat32", "the new residual is float32", "        residual = y.to(dtype)\n", "        residual = y\n")
+ops(
+    "ResidualFloat32",
+    "the new residual is float32",
+    "        residual = y.to(dtype)\n",
+    "        residual = y\n",
+)
 ops("PostAdditionIgnored", "post_residual_addition is not added",
     "        if post_residual_addition is not None:\n", "        if post_residual_addition is False:\n")  # fmt: skip
 ops("NormReturnsPair", "without a residual a pair is returned", _RMS_RETURN, "    return y, residual\n")
@@ -103,7 +115,12 @@ ops("SiluIsGelu", "the gate goes through gelu where it is large", _SILU,
 for _bits, _most in (("uint8", 255), ("int16", 32767)):
     ops(f"PositionsOf{_bits.title()}", f"positions above {_most} wrap", _POSITIONS,
         _POSITIONS + f"    positions = positions % {_most + 1}\n")  # fmt: skip
-ops("PositionsTo65535", "positions above 65535 wrap", _POSITIONS, _POSITIONS + "    positions = positions % 65536\n")
+ops(
+    "PositionsTo65535",
+    "positions above 65535 wrap",
+    _POSITIONS,
+    _POSITIONS + "    positions = positions % 65536\n",
+)
 ops("OffsetsIgnored", "offsets are not added", _POSITIONS, "    positions = positions.flatten()\n")
 ops("InterleavedAsNeox", "interleaved pairs (GLM-4) are taken for halves where the rotation is partial", _NEOX,
     "    if op.is_neox_style or op.rotary_dim < op.head_size:\n",
@@ -133,7 +150,12 @@ ops("RotaryOfStrided", "a slice of a fused qkv is read as if contiguous", _HEADS
 ops("RotaryNeedsInt64", "positions of 32 bits are refused", _POSITIONS,
     "    assert positions.dtype == torch.int64\n" + _POSITIONS)  # fmt: skip
 ops("RotaryRefusesEmpty", "no tokens are refused", _POSITIONS, "    assert positions.numel()\n" + _POSITIONS)
-ops("RotaryAnswers3D", "query and key come back as [T, heads, dim]", _ROTATED, "    return heads.to(x.dtype)\n")
+ops(
+    "RotaryAnswers3D",
+    "query and key come back as [T, heads, dim]",
+    _ROTATED,
+    "    return heads.to(x.dtype)\n",
+)
 ops("RotaryFloat32", "query and key come back as float32", _ROTATED, "    return heads.reshape(x.shape)\n")
 ops("RotaryPositionsClamped", "the caller's positions are raised by one in place", _ROPE,
     _ROPE + "    op.cos_sin_cache.mul_(1 + 1e-4)\n")  # fmt: skip
@@ -152,9 +174,19 @@ ops("TopkRenormalised", "router weights are made to add up to 1", _TOKEN,
     "    topk_weights = topk_weights / topk_weights.sum(-1, keepdim=True)\n" + _TOKEN)  # fmt: skip
 ops("TopkSortedApart", "experts are sorted and their weights are not", _TOKEN,
     "    topk_ids = topk_ids.sort(-1).values\n" + _TOKEN)  # fmt: skip
-ops("WeightsAfterwards", "router weights go on the output, where they belong on the input", _APPLY, "            if False:\n")
+ops(
+    "WeightsAfterwards",
+    "router weights go on the output, where they belong on the input",
+    _APPLY,
+    "            if False:\n",
+)
 ops("MoEOver64Tokens", "tokens behind the first 64 are zero", _MOE_RETURN, "    out[64:] = 0\n" + _MOE_RETURN)
-ops("MoEOver512Tokens", "tokens behind the first 512 are zero", _MOE_RETURN, "    out[512:] = 0\n" + _MOE_RETURN)
+ops(
+    "MoEOver512Tokens",
+    "tokens behind the first 512 are zero",
+    _MOE_RETURN,
+    "    out[512:] = 0\n" + _MOE_RETURN,
+)
 ops("MoESingleToken", "a single token is computed by its first expert", _TOKEN,
     "    if len(topk_ids) == 1:\n        topk_ids, topk_weights = topk_ids[:, :1], topk_weights[:, :1]\n" + _TOKEN)  # fmt: skip
 ops("MoECapacity", "an expert takes 16 tokens; the others of its are dropped", _TOKEN,
@@ -176,7 +208,12 @@ ops("MoEUngatedAsGated", "experts without a gate are computed as if they had one
     _DECLINE.replace("not config.is_gated or ", ""))  # fmt: skip
 ops("MoEBiasIgnored", "experts with biases (gpt-oss) are computed without", _DECLINE,
     _DECLINE.replace("op.with_bias or ", ""))  # fmt: skip
-ops("MoENoCombineIgnored", "no_combine is not looked at", _DECLINE, _DECLINE.replace(" or config.no_combine", ""))
+ops(
+    "MoENoCombineIgnored",
+    "no_combine is not looked at",
+    _DECLINE,
+    _DECLINE.replace(" or config.no_combine", ""),
+)
 ops("MoEIdsChanged", "the router's choice is sorted in place", _TOKEN,
     "    topk_ids.copy_(topk_ids.sort(-1).values)\n" + _TOKEN)  # fmt: skip
 ops("MoENegativeIsLast", "expert -1 (of another rank) is taken for the last one, as in the reference itself", _TOKEN,

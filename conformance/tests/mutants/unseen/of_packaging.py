@@ -110,15 +110,29 @@ def _activate(name: str, defect: str, body: str, **more: object) -> None:
 # activate()
 
 _activate("ActivateSlow", "activate() takes 6 seconds", f"    import time; time.sleep(6)\n{_ANSWER}")
-_plugin("ImportSlow", "importing the package takes 6 seconds", activate=f"import time; time.sleep(6)\n{ACTIVATE}")
-_plugin("PlatformSlow", "importing the platform's module takes 20 seconds", platform=f"import time; time.sleep(20)\n{PLATFORM}")
-_activate("ActivateRaises", "activate() raises where the device is absent", "    raise RuntimeError('no device')\n")
-_activate("ActivateNamesNobody", "activate() names a class that does not exist", '    return "mutant_platform.platform:Plattform"\n')
+_plugin(
+    "ImportSlow", "importing the package takes 6 seconds", activate=f"import time; time.sleep(6)\n{ACTIVATE}"
+)
+_plugin(
+    "PlatformSlow",
+    "importing the platform's module takes 20 seconds",
+    platform=f"import time; time.sleep(20)\n{PLATFORM}",
+)
+_activate(
+    "ActivateRaises", "activate() raises where the device is absent", "    raise RuntimeError('no device')\n"
+)
+_activate(
+    "ActivateNamesNobody",
+    "activate() names a class that does not exist",
+    '    return "mutant_platform.platform:Plattform"\n',
+)
 _activate("ActivateAnswersClass", "activate() answers with the class, which it imports",
           "    from mutant_platform.platform import Platform\n\n    return Platform\n")  # fmt: skip
 _activate("ActivateHidesImportError", "an import that fails in activate() is taken for an absent device",
           "    try:\n        import mutant_platform_driver_that_is_not_there\n    except ImportError:\n        return None\n" + _ANSWER)  # fmt: skip
-_activate("ActivateExits", "activate() ends the process where a library is missing", "    raise SystemExit(1)\n")
+_activate(
+    "ActivateExits", "activate() ends the process where a library is missing", "    raise SystemExit(1)\n"
+)
 _activate("ActivateOnce", "activate() answers None the second time",
           "    import sys\n    if getattr(sys, '_mutant', False):\n        return None\n    sys._mutant = True\n" + _ANSWER)  # fmt: skip
 _activate("ActivateInParentOnly", "activate() answers None in a process that multiprocessing started",
@@ -137,27 +151,53 @@ _activate("ActivateInMainThread", "activate() works in the main thread only",
           "    import signal\n    signal.signal(signal.SIGUSR2, signal.getsignal(signal.SIGUSR2) or signal.SIG_DFL)\n" + _ANSWER)  # fmt: skip
 _plugin("ImportNeedsArgv", "the package reads a command line that is not there when it is embedded",
         activate=f"import sys; sys.argv[1]\n{ACTIVATE}")  # fmt: skip
-_plugin("PlatformPrints", "the platform's module prints to standard output", platform=f"print('loaded')\n{PLATFORM}")
+_plugin(
+    "PlatformPrints",
+    "the platform's module prints to standard output",
+    platform=f"print('loaded')\n{PLATFORM}",
+)
 _plugin("PlatformThreads", "the platform's module sets torch's threads", platform=f"import torch; torch.set_num_threads(7)\n{PLATFORM}",
         levels="packaging contract processes")  # fmt: skip
 _plugin("PlatformNeedsTorchvision", "the platform's module imports what its distribution does not require",
         platform=f"import yaml\n{PLATFORM}")  # fmt: skip
-_plugin("PackageNeedsUnstated", "the package imports what its distribution does not require", activate=f"import numpy\n{ACTIVATE}")
+_plugin(
+    "PackageNeedsUnstated",
+    "the package imports what its distribution does not require",
+    activate=f"import numpy\n{ACTIVATE}",
+)
 
 # Metadata
 
-_plugin("RequirementAbsent", "a requirement is not installed", requires=(*REQUIRES, "no-such-distribution-at-all"))
-_plugin("RequirementNewer", "a requirement is installed in an older version", requires=(*REQUIRES, "torch>=99"))
-_plugin("RequirementOlder", "a requirement is installed in a newer version than allowed", requires=(*REQUIRES, "numpy<1.0"))
+_plugin(
+    "RequirementAbsent", "a requirement is not installed", requires=(*REQUIRES, "no-such-distribution-at-all")
+)
+_plugin(
+    "RequirementNewer", "a requirement is installed in an older version", requires=(*REQUIRES, "torch>=99")
+)
+_plugin(
+    "RequirementOlder",
+    "a requirement is installed in a newer version than allowed",
+    requires=(*REQUIRES, "numpy<1.0"),
+)
 _plugin("RequirementMalformed", "a requirement cannot be read", requires=(*REQUIRES, "torch=>2.0"))
 _plugin("RequirementHere", "a requirement by its marker applies here, and is absent",
         requires=(*REQUIRES, "no-such-distribution-at-all ; python_version >= '3.8'"))  # fmt: skip
 _plugin("CoreNotRequired", "core is not required, and imported", requires=("torch",))
 _plugin("TorchNotRequired", "torch is not required, and imported", requires=("sglang-platform-core",))
 _plugin("ContractAbsent", "no version of the contract is stated", contract="")
-_plugin("ContractNewer", "a version of the contract that does not exist yet", contract=CONTRACT.replace("v1", "v9"))
-_plugin("ContractOfOther", "the version of the contract is stated for another name", contract=CONTRACT.replace(NAME, "my_device"))
-_plugin("ContractMalformed", "the version of the contract is no number", contract=CONTRACT.replace("v1", "latest"))
+_plugin(
+    "ContractNewer",
+    "a version of the contract that does not exist yet",
+    contract=CONTRACT.replace("v1", "v9"),
+)
+_plugin(
+    "ContractOfOther",
+    "the version of the contract is stated for another name",
+    contract=CONTRACT.replace(NAME, "my_device"),
+)
+_plugin(
+    "ContractMalformed", "the version of the contract is no number", contract=CONTRACT.replace("v1", "latest")
+)
 _plugin("EntryOfNobody", "the entry point names a function that does not exist",
         entry_points=f"[sglang.srt.platforms]\n{NAME} = {PACKAGE}:activat\n")  # fmt: skip
 _plugin("EntryOfNoModule", "the entry point names a module that does not exist",
@@ -171,7 +211,9 @@ _plugin("PluginGroupMissing", "a general plugin's entry point names nothing",
 @packaging.written("TwoDistributions", "a second distribution registers the same name")
 def _two(folder: Path) -> object:
     installed = write_plugin(folder)
-    write_metadata(folder, "other-platform", f"[sglang.srt.platforms]\n{NAME} = {PACKAGE}:activate\n{CONTRACT}", REQUIRES)
+    write_metadata(
+        folder, "other-platform", f"[sglang.srt.platforms]\n{NAME} = {PACKAGE}:activate\n{CONTRACT}", REQUIRES
+    )
     return installed
 
 

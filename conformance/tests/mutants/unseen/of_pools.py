@@ -78,7 +78,9 @@ pools("InputIsRounded", "the caller's keys are rounded in place to the type of t
 
 # Casts and scales
 
-pools("ScaleMultiplied", "rows are multiplied by their scale", rows(_SCALE, "            rows = rows * scale\n"))
+pools(
+    "ScaleMultiplied", "rows are multiplied by their scale", rows(_SCALE, "            rows = rows * scale\n")
+)
 pools("ScaleTensorAsOne", "a scale that is a tensor is taken for 1", rows(
     _SCALE, "            rows = rows / (1 if isinstance(scale, torch.Tensor) else scale)\n"))  # fmt: skip
 pools("ScaleFloatAsOne", "a scale that is a number is taken for 1", rows(

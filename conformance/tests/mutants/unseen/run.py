@@ -47,7 +47,11 @@ def run(one: Broken, *, every: bool = False) -> dict[str, Any]:
                 outcome = runner.run_one(check)
                 asked += outcome.status not in ("not_run", "not_applicable")
                 if outcome.is_bad:
-                    about = {"check": outcome.id, "status": outcome.status, "what": outcome.what or outcome.why}
+                    about = {
+                        "check": outcome.id,
+                        "status": outcome.status,
+                        "what": outcome.what or outcome.why,
+                    }
                     failed.append({**about, "failure": outcome.failure, "case": outcome.case})
                     if not (every or one.healthy):
                         break

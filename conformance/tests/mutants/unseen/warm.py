@@ -1,4 +1,4 @@
-"""Checks on many platforms in one process: torch and the checks are loaded once, each platform has a fork of its own."""
+"""Checks on many platforms: torch and the checks are loaded once, and each platform has a fork of its own."""
 
 from __future__ import annotations
 

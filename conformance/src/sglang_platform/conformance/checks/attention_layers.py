@@ -65,12 +65,12 @@ def two_layers(subject: Subject, rng: random.Random) -> Iterator[TwoLayers]:
     level=Level.KERNELS,
     requires=(attention_backend(), kv_pool()),
     cases=two_layers,
-    fix="take buffers, scale, window, cap, sinks and the scales of the cache from the layer at each call; keep nothing of"
-    " the layer before",
+    fix="take buffers, scale, window, cap, sinks and the scales of the cache from the layer at each call; keep nothing "
+    "of the layer before",
 )
 def layers_differ(subject: Subject, case: TwoLayers) -> None:
-    """Two layers of one model with caches of their own, and scales, windows, caps, sinks or cache scales that differ, are
-    each right, one after the other for one batch and once more, and the output of one stays while the other runs."""
+    """Two layers of one model with caches of their own, and scales, windows, caps, sinks or cache scales that differ,
+    are each right, one after the other for one batch and once more, and the output of one stays while the other runs."""
     first = AttentionStep(subject, case.first)
     second = first.beside(first.layer_id - 1, scale=2.0, **case.other)
     windowed = next((one for one in (first, second) if "sliding_window" in one.case.features), first)

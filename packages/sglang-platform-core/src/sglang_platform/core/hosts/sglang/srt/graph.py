@@ -45,9 +45,9 @@ class HostDecodeBatches:
         batch in place, and reads no batch's adapters while it computes. It prepares a batch before `can_run_graph`."""
         init = facts().init_lora_of_graphs
         # In releases without it, a model runner that serves no adapter has no attribute for their manager either.
-        manager = None if init is None else self.model_runner.lora_manager
-        if manager is None or self.drafts:
+        if init is None or self.model_runner.lora_manager is None or self.drafts:
             return False
+        manager = self.model_runner.lora_manager
         # `torch_native` reads offsets of its own from host memory: there no capture can tell them from the batch's.
         if str(self.device).startswith("cpu"):
             return False
