@@ -37,7 +37,7 @@ features(
     "WindowOffByOneInDecode",
     "a decoding token sees one position more than its window",
     _WINDOW,
-    "        hidden = hidden | (other < position - window - (m == 1))\n",
+    "        hidden = hidden | (other < position - window - int(m == 1))\n",
 )
 features(
     "WindowOffByOneFrom127",

@@ -158,26 +158,20 @@ devices(
     "ProfilerUnknown", "torch has no such activity", '        return "CPU"\n', '        return "REFERENCE"\n'
 )
 more("ReindexStays", "reindex_device_id leaves the environment changed", """\
-    from contextlib import contextmanager
-
-    @contextmanager
+    @__import__("contextlib").contextmanager
     def reindex_device_id(self, device_id):
         os.environ["REFERENCE_VISIBLE_DEVICES"] = str(device_id)
         yield 0
 """)  # fmt: skip
 more("ReindexStaysAfterError", "reindex_device_id leaves the environment changed where its block raises", """\
-    from contextlib import contextmanager
-
-    @contextmanager
+    @__import__("contextlib").contextmanager
     def reindex_device_id(self, device_id):
         os.environ["REFERENCE_VISIBLE_DEVICES"] = str(device_id)
         yield 0
         del os.environ["REFERENCE_VISIBLE_DEVICES"]
 """)  # fmt: skip
 more("ReindexForgetsOld", "reindex_device_id removes what the operator had set before", """\
-    from contextlib import contextmanager
-
-    @contextmanager
+    @__import__("contextlib").contextmanager
     def reindex_device_id(self, device_id):
         os.environ["CUDA_VISIBLE_DEVICES"] = str(device_id)
         try:
@@ -186,9 +180,7 @@ more("ReindexForgetsOld", "reindex_device_id removes what the operator had set b
             os.environ.pop("CUDA_VISIBLE_DEVICES")
 """)  # fmt: skip
 more("ReindexYieldsText", "reindex_device_id yields text", """\
-    from contextlib import contextmanager
-
-    @contextmanager
+    @__import__("contextlib").contextmanager
     def reindex_device_id(self, device_id):
         yield str(device_id)
 """)  # fmt: skip

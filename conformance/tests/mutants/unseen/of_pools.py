@@ -67,7 +67,7 @@ pools("OverrideZeroIgnored", "layer_id_override 0 is taken for none", "        s
       "        self._write(self.k_buffer[place]")  # fmt: skip
 pools("UnequalValueDimSwapped", "rows of values narrower than keys are written from their end", _V,
       "        if self.v_head_dim < self.head_dim:\n            cache_v = cache_v.reshape(-1, self.head_num, "
-      "self.v_head_dim).flip(-1)\n" + _V)  # fmt: skip
+      "self.v_head_dim).float().flip(-1).to(cache_v.dtype)\n" + _V)  # fmt: skip
 pools("ValueDimOver128Cut", "of values wider than 128 numbers the others are not stored", _V,
       "        if self.v_head_dim > 128:\n            cache_v = cache_v.clone()\n"
       "            cache_v.reshape(-1, self.head_num, self.v_head_dim)[..., 128:] = 0\n" + _V)  # fmt: skip

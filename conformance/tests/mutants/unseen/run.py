@@ -25,6 +25,10 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.runner import Runner, Selection
 
 
+_BY_PACKAGE = ("contract.overrides_are_called",)
+"""It looks for the class by other means than the suite's other checks, and finds none that is made on demand."""
+
+
 def run(one: Broken, *, every: bool = False) -> dict[str, Any]:
     """Which checks failed on it, and what they said."""
     started, failed, asked = time.monotonic(), [], 0
@@ -44,6 +48,8 @@ def run(one: Broken, *, every: bool = False) -> dict[str, Any]:
         runner = Runner(selection)
         try:
             for check in selection.chosen():
+                if check.id in _BY_PACKAGE and one.write is None:
+                    continue
                 outcome = runner.run_one(check)
                 asked += outcome.status not in ("not_run", "not_applicable")
                 if outcome.is_bad:
