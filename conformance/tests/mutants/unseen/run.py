@@ -24,7 +24,6 @@ from broken import HERE, Broken, load
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.runner import Runner, Selection
 
-
 _BY_PACKAGE = ("contract.overrides_are_called",)
 """It looks for the class by other means than the suite's other checks, and finds none that is made on demand."""
 

@@ -70,7 +70,7 @@ def two_layers(subject: Subject, rng: random.Random) -> Iterator[TwoLayers]:
 )
 def layers_differ(subject: Subject, case: TwoLayers) -> None:
     """Two layers of one model with caches of their own, and scales, windows, caps, sinks or cache scales that differ,
-    are each right, one after the other for one batch and once more, and the output of one stays while the other runs."""
+    are each right, one after the other for one batch and once more; the output of one stays while the other runs."""
     first = AttentionStep(subject, case.first)
     second = first.beside(first.layer_id - 1, scale=2.0, **case.other)
     windowed = next((one for one in (first, second) if "sliding_window" in one.case.features), first)

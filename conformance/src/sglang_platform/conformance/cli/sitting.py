@@ -16,7 +16,9 @@ from typing import Any
 
 from sglang_platform.conformance.check import Check
 from sglang_platform.conformance.cli.progress import Progress
+from sglang_platform.conformance.description import nobody
 from sglang_platform.conformance.outcome import Outcome
+from sglang_platform.conformance.plugin import CheckedPlugin
 from sglang_platform.conformance.profiles import DEFAULT, profiles
 from sglang_platform.conformance.report.digests import file_digest, plugin_digest, suite_digest
 from sglang_platform.conformance.report.document import make_document
@@ -55,8 +57,6 @@ class Sitting:
 
     def run(self) -> dict[str, Any]:
         """Every check that is left."""
-        from sglang_platform.conformance.description import nobody
-
         about = nobody(self._selection.name, self._selection.location, None)
         judged = list(self._selection.profiles) or [DEFAULT]
         chosen = self._selection.chosen()
@@ -128,8 +128,6 @@ def _key(selection: Selection) -> dict[str, Any]:
 
 
 def _plugin(selection: Selection) -> str | None:
-    from sglang_platform.conformance.plugin import CheckedPlugin
-
     record = CheckedPlugin(selection.name, selection.location).record
     return plugin_digest({"location": selection.location, "entry_point": record.value if record else None})
 
