@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 
@@ -48,7 +49,7 @@ def stated_size_is_what_is_allocated(subject: Subject, case: Pool) -> None:
                     f"get_kv_size_bytes() says {size} for the {name}; the buffers have {few} bytes",
                 )
     else:
-        expect(isinstance(stated, int), f"get_kv_size_bytes() is {stated!r}; it must be one number")
+        expect(isinstance(stated, Integral), f"get_kv_size_bytes() is {stated!r}; it must be one number")
     total = sum(stated) if isinstance(stated, tuple) else stated
     expect(least <= total <= most, f"get_kv_size_bytes() is {stated}; the buffers have {wanted} bytes")
     in_gib = total / _GIB

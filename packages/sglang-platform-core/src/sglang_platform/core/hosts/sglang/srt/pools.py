@@ -110,6 +110,8 @@ def _latent_rows_by_core(cls: type, core_base: type, triton: bool) -> dict[str, 
         served["set_kv_buffer"] = _of_core(core_base, "set_kv_buffer")
     if not triton:
         served[_SCATTER] = getattr(core_base, _SCATTER)
+        # On its way to that point the host packs rows of sparse attention with a kernel of its own.
+        served["set_mla_kv_buffer"] = _of_core(core_base, "set_mla_kv_buffer")
         served["get_mla_kv_buffer"] = _after_waiting(core_base, "get_mla_kv_buffer")
     return served
 
