@@ -81,6 +81,5 @@ def _print(findings: list[Finding]) -> None:
     problems = sum(finding.severity == "problem" for finding in findings)
     unseen = sum(finding.id in NOT_LOOKED_AT for finding in findings)
     count = f"{problems} problem{'s' * (problems > 1)}" if problems else "no problem"
-    out.print(
-        f"{count} found" + (f" in what was looked at; {unseen} notes say what was not" if unseen else "")
-    )
+    notes = "1 note says" if unseen == 1 else f"{unseen} notes say"
+    out.print(f"{count} found" + (f" in what was looked at; {notes} what was not" if unseen else ""))
