@@ -267,6 +267,11 @@ class HostFacts:
     typed_requests: bool = fact(True, before={"0.5.15": False})
     """Whether the fields of a request declare the types that a worker reads, or would read without pickle."""
 
+    media_on_cuda: str | None = fact(
+        None, before={"0.5.21": "sglang.srt.multimodal.processors.base_processor:BaseMultimodalProcessor"}
+    )
+    """The class that prepares pictures on CUDA wherever the machine is not one of a CPU alone, by its module's flag."""
+
     leaves_out_token_logprobs: str | None = fact(
         None,
         before={

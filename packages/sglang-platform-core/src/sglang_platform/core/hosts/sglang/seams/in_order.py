@@ -27,6 +27,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     kv_pools,
     lifecycle_events,
     lora,
+    media_processor,
     memory_saver,
     model_registry,
     only_on_cuda,
@@ -102,6 +103,7 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     hierarchical_cache.register_hooks(platform, host)
     worker_memory.register_hooks(platform)
     memory_saver.register_hooks(platform, host)
+    media_processor.register_hooks(platform, host)
     disaggregation.register_hooks(platform, host)
     dp_attention.register_hooks(platform, host)
     only_on_cuda.register_hooks(platform, host)
