@@ -103,7 +103,7 @@ class HighestFirst(ReferencePagedAllocator):
 
 
 class InNoOrder(ReferencePagedAllocator):
-    """Lends pages in no order, so that no two are neighbours for long."""
+    """Lends pages in no order, so that no two are neighbours for long; in order where that is asked for."""
 
     def clear(self) -> None:
         super().clear()
@@ -111,7 +111,8 @@ class InNoOrder(ReferencePagedAllocator):
 
     def _give_back_pages(self, pages: list[int]) -> None:
         super()._give_back_pages(pages)
-        random.Random(len(self._free)).shuffle(self._free)
+        if not self.need_sort:
+            random.Random(len(self._free)).shuffle(self._free)
 
 
 class ExactSizes(ReferenceGraphRunner):

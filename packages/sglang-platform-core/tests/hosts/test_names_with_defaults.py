@@ -54,10 +54,6 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
         "k_buffer": "latent pools have none",
     },
     "core/hosts/sglang/srt/pools.py": {"loc": "a tensor of slots, or the host's object around it"},
-    "core/hosts/sglang/srt/report.py": {
-        "HookRegistry": "the report tells of hooks that others registered, where there are any",
-        "_hooks": "the same",
-    },
     "core/hosts/sglang/srt/request_check.py": dict.fromkeys(
         (
             "input_embeds",

@@ -34,7 +34,7 @@ def attention_reads_tokens_that_are_in_the_cache(subject: Subject, case: Attenti
     """With `save_kv_cache=False` the new tokens are in the cache, stored by a fused op or by another layer that shares
     it; their keys and values are handed over again, or are None. Nothing is stored."""
     for given in (True, False):
-        step = AttentionStep(subject, case)
+        step = AttentionStep(subject, case, to_be_read=True)
         if not given and step.fixture.values_in_keys:
             continue  # models with latent attention always hand their row over
         step.store_new_tokens()
@@ -73,7 +73,7 @@ def attention_takes_queries_by_heads(subject: Subject, case: AttentionCase) -> N
 def empty_and_idle_batches_are_answered(subject: Subject, case: AttentionCase) -> None:
     """A batch of no requests, and an idle step, which a rank of data-parallel attention takes part in without requests,
     are answered by no rows; padded rows of an idle step by as many; nothing is stored, and the batch after is right."""
-    step = AttentionStep(subject, case)
+    step = AttentionStep(subject, case, to_be_read=True)
     judge(step, step.got())
     before = step.held()
     for mode, rows in ((case.mode, 0), ("idle", 0), ("idle", 3)):

@@ -17,7 +17,7 @@ _BETWEEN = -7
 
 class WatchedAllocator:
     """Passes every call on. What a call is given lies as every second element of a larger tensor, as a column of the
-    request table does; afterwards it must read as before.
+    request table does; afterwards it must read as before, and is written over.
 
     Raises AllocatorFault where it does not.
     """
@@ -39,6 +39,9 @@ class WatchedAllocator:
                         f"{name}() changed its argument {place} from {_some(before)} to {_some(after)}",
                         "copy what you write to: the tensors are the scheduler's, which goes on reading them",
                     )
+            for one in given:
+                if isinstance(one, torch.Tensor):
+                    one.fill_(0)  # it is the caller's again
             return answer
 
         return call
