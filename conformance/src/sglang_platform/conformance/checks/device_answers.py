@@ -45,7 +45,9 @@ def free_memory_follows_allocations(subject: Subject) -> None:
         subject.synchronize()
         after = platform.get_available_memory(0)[0]
         taken, given_back = before - during, after - during
-        if _SIZE // 2 <= taken <= 3 * _SIZE and _SIZE // 2 <= given_back <= 3 * _SIZE:
+        # The system tells of its own memory late, or never, that it has pages back.
+        returned = subject.device.type == "cpu" or _SIZE // 2 <= given_back <= 3 * _SIZE
+        if _SIZE // 2 <= taken <= 3 * _SIZE and returned:
             return
         seen.append((taken, given_back))
     taken, given_back = seen[-1]
