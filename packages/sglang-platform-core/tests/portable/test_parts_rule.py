@@ -42,7 +42,8 @@ def rule(monkeypatch):
 
 def test_without_a_host_all_parts_are_its_own(rule, monkeypatch):
     monkeypatch.setenv(PARTS_VARIABLE, "host")
-    monkeypatch.setattr(parts, "active_host", lambda: None)  # another test of this process may have loaded one
+    # Another test of this process may have loaded one.
+    monkeypatch.setattr(parts, "active_host", lambda: None)
     assert all(rule.own(part) for part in PARTS)
     assert "no host" in rule.choose("attention").reason
 
