@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -80,15 +81,7 @@ def store_time_grows_with_the_tokens(subject: Subject, case: StoredKind) -> None
 
     what = f"set_kv_buffer() of a pool of kind {case.kind}"
     expect_growth(subject, _TOKENS, storing, slack=_SLACK, what=what, of="tokens")
-    small, large = (TimedPool(subject, case.kind, slots, _FEW) for slots in _SLOTS)
-    expect_ratio(
-        subject,
-        Work(large.store),
-        Work(small.store),
-        most=_SLACK,
-        what=f"{what} of {_SLOTS[1]} slots, {_FEW} tokens,",
-        beside=f"in one of {_SLOTS[0]} slots",
-    )
+    _expect_whatever_the_pool(subject, case, TimedPool.store, f"{what} of {{}} slots, {_FEW} tokens,")
     for tokens in (_FEW, _TOKENS[-1]):
         timed = TimedPool(subject, case.kind, 2 * _TOKENS[-1], tokens)
         expect_ratio(
@@ -119,15 +112,7 @@ def move_time_grows_with_the_slots(subject: Subject, case: StoredKind) -> None:
 
     what = f"move_kv_cache() of a pool of kind {case.kind}"
     expect_growth(subject, _TOKENS, moving, slack=_SLACK, what=what, of="slots, read and written,")
-    small, large = (TimedPool(subject, case.kind, slots, _FEW) for slots in _SLOTS)
-    expect_ratio(
-        subject,
-        Work(large.move),
-        Work(small.move),
-        most=_SLACK,
-        what=f"{what} of {_SLOTS[1]} slots, {_FEW // 2} of them,",
-        beside=f"in one of {_SLOTS[0]} slots",
-    )
+    _expect_whatever_the_pool(subject, case, TimedPool.move, f"{what} of {{}} slots, {_FEW // 2} of them,")
     timed = TimedPool(subject, case.kind, 2 * _TOKENS[-1], _TOKENS[-1])
     expect_ratio(
         subject,
@@ -136,6 +121,21 @@ def move_time_grows_with_the_slots(subject: Subject, case: StoredKind) -> None:
         most=_TORCH,
         what=f"{what}, {_TOKENS[-1] // 2} slots,",
         beside="writing twice as many rows into plain tensors",
+    )
+
+
+def _expect_whatever_the_pool(
+    subject: Subject, case: StoredKind, call: Callable[[TimedPool], None], what: str
+) -> None:
+    """A call on few slots takes as long in a large pool as in a small one; `what` has a place for the pool's size."""
+    small, large = (partial(call, TimedPool(subject, case.kind, slots, _FEW)) for slots in _SLOTS)
+    expect_ratio(
+        subject,
+        Work(large),
+        Work(small),
+        most=_SLACK,
+        what=what.format(_SLOTS[1]),
+        beside=f"in one of {_SLOTS[0]} slots",
     )
 
 
