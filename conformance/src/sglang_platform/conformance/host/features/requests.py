@@ -60,6 +60,7 @@ def hostile_requests(run: Running) -> None:
             elif answer.status < 400 and case.refused and not _is_of_another_release(case):
                 wrong.append(f"{words} is served, and cannot be: {answer.body[:200]}")
         expect(not wrong, "\n".join(wrong))
+        _release_beside_a_request(server)
         found = Campaign(server, _FUZZED, 0, say=lambda line: None).run()
         if found.dead:
             raise server.failed(f"ended by one of the requests {found.last}")
@@ -70,6 +71,23 @@ def hostile_requests(run: Running) -> None:
             len(set(found.first_answers)) == 1,
             f"the same request gets other tokens afterwards: {found.first_answers}",
         )
+
+
+def _release_beside_a_request(server: ServerProcess) -> None:
+    """Memory is asked back while a request runs, and the moment after it: the first is refused, the second served."""
+    long = {"input_ids": [3, 5, 7], "sampling_params": {"max_new_tokens": 400, "ignore_eos": True}}
+    pieces = server.stream("/generate", {**long, "stream": True})
+    next(pieces)
+    refused = server.post("/release_memory_occupation", {}).status
+    for _ in pieces:
+        pass
+    server.post("/generate", {**long, "sampling_params": {"max_new_tokens": 2}})
+    served = [server.post(f"/{order}_memory_occupation", {}).status for order in ("release", "resume")]
+    expect(server.alive, "the server ends where memory is asked back beside a request, or right after one")
+    expect(
+        400 <= refused < 500 and served == [200, 200],
+        f"memory asked back beside a request is answered with {refused}, after it with {served}",
+    )
 
 
 def _is_of_another_release(case: HostileRequest) -> bool:
