@@ -398,6 +398,12 @@ class HostFacts:
     )
     """Methods of `disaggregation.prefill:SchedulerDisaggregationPrefillMixin` that make an event of `torch.cuda`."""
 
+    weight_updater: str = fact(
+        "sglang.srt.managers.scheduler_components.weight_updater:SchedulerWeightUpdaterManager",
+        before={"0.5.13": "sglang.srt.managers.scheduler_update_weights_mixin:SchedulerUpdateWeightsMixin"},
+    )
+    """The class that releases and resumes a worker's memory."""
+
     releases_while_paused: bool = fact(True, before={"0.5.21": False})
     """Whether memory can be released while requests wait, where the engine is paused."""
 

@@ -2,7 +2,7 @@
 
 SGLang's workers take such a request as an order, and what they cannot do ends them. One of them comes too early even
 when the client waited for its answers: memory is released by an idle worker only, and a worker is idle one step after
-it has answered. It is held back until then.
+it has answered. It is held back until then. Nor can it resume what was not released.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     for verb in _RECORDS:
         target = f"{_MANAGER}.{verb}_expert_distribution_record"
         HookRegistry.register(target, _check_recorder, HookType.BEFORE)
-    HookRegistry.register(f"{_MANAGER}.release_memory_occupation", _check_idle, HookType.BEFORE)
+    HookRegistry.register(
+        f"{host.weight_updater}.resume_memory_occupation", _resume_released, HookType.AROUND
+    )
 
     def when_idle(original: Any, scheduler: Any, requests: Any, *args: Any, **kwargs: Any) -> Any:
         held = scheduler.__dict__.setdefault(_HELD, [])
@@ -51,12 +53,13 @@ def _check_load_format(manager: Any, request: Any, *args: Any, **kwargs: Any) ->
         raise ValueError(f"load_format is {request.load_format!r}; there are {', '.join(formats)}")
 
 
-def _check_idle(manager: Any, *args: Any, **kwargs: Any) -> None:
-    running = len(manager.rid_to_state)
-    if running and not manager.is_pause:
-        raise ValueError(
-            f"memory cannot be released while {running} requests run: wait for their answers, or pause the server"
-        )
+def _resume_released(original: Any, updater: Any, request: Any) -> Any:
+    """What was not released needs no resuming; the host's worker ends on it."""
+    released = sorted(updater.offload_tags)
+    request.tags = [tag for tag in request.tags or released if tag in released]
+    if not request.tags:
+        return load("sglang.srt.managers.io_struct:ResumeMemoryOccupationReqOutput")()
+    return original(updater, request)
 
 
 def _check_recorder(manager: Any, *args: Any, **kwargs: Any) -> None:
