@@ -79,10 +79,9 @@ def _release_beside_a_request(server: ServerProcess) -> None:
     long = {"input_ids": [3, 5, 7], "sampling_params": {"max_new_tokens": 200, "ignore_eos": True}}
     with ThreadPoolExecutor(1) as pool:
         pieces = server.stream("/generate", {**long, "stream": True})
-        last = next(pieces)
+        next(pieces)
         released = pool.submit(server.post, "/release_memory_occupation", {})
-        for last in pieces:
-            pass
+        *_, last = pieces
         statuses = [released.result().status]
     statuses += [server.post("/resume_memory_occupation", {}).status for _ in range(2)]
     expect(server.alive, "the server ends where memory is asked back beside a request, or resumed twice")
