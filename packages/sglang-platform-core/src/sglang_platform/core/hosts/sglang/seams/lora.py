@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.seams.server_args import asked_for
-from sglang_platform.core.hosts.sglang.versions import HostFacts, facts
+from sglang_platform.core.hosts.sglang.versions import HostFacts
 
 __all__ = ["choose_backend", "register_hooks", "spread"]
 
@@ -42,7 +42,6 @@ def choose_backend(server_args: Any, platform: Any) -> None:
     if asked in (None, _TRITON[0]):
         # Where the host keeps no raw input, its default and the operator's choice of it look alike.
         server_args.lora_backend = default
-        _without_graphs(server_args)
     elif asked in _TRITON and not platform.capabilities.supports_triton:
         raise LaunchRefused(
             f"--lora-backend {asked} cannot run on the platform {platform.device_name!r}",
@@ -50,13 +49,6 @@ def choose_backend(server_args: Any, platform: Any) -> None:
             why="its kernels are written in Triton, and capabilities.supports_triton is False",
             fix=f"leave out --lora-backend, and {default!r} serves",
         )
-
-
-def _without_graphs(server_args: Any) -> None:
-    """Where the host prepares adapters for graphs on CUDA's device only, a graph could not even be captured: the
-    layers read what was prepared for a batch."""
-    if facts().init_lora_of_graphs is None and (server_args.enable_lora or server_args.lora_paths):
-        server_args.disable_cuda_graph = True
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
