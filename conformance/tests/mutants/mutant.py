@@ -44,6 +44,9 @@ class Mutant:
     write: Callable[[Path], Installed] | None
     """Writes the distribution of a function mutant."""
 
+    device: str = "cpu"
+    """The example's device type that a class mutant in SGLang is run on."""
+
     @property
     def level(self) -> str:
         return self.check.partition(".")[0]
@@ -52,14 +55,17 @@ class Mutant:
 MUTANTS: dict[str, Mutant] = {}
 
 
-def mutant(*, check: str, defect: str, says: str, host: str = "none") -> Callable[[Any], Any]:
+def mutant(
+    *, check: str, defect: str, says: str, host: str = "none", device: str = "cpu"
+) -> Callable[[Any], Any]:
     """Register a platform class, or a function that writes a distribution, as a mutant."""
 
     def register(thing: Any) -> Any:
         name = thing.__name__
         is_class = isinstance(thing, type)
         location = f"{thing.__module__}:{thing.__qualname__}" if is_class else None
-        MUTANTS[name] = Mutant(name, check, defect, says, host, location, None if is_class else thing)
+        write = None if is_class else thing
+        MUTANTS[name] = Mutant(name, check, defect, says, host, location, write, device)
         return thing
 
     return register

@@ -77,17 +77,17 @@ class HalfTheVocabulary(ExampleOOTPlatform):
         )
 
 
-class _Hooked(ExampleOOTPlatform):
+class Hooked(ExampleOOTPlatform):
     """A platform whose backend changes one function of the host, wrongly."""
 
-    _target = ""
+    target = ""
 
     def init_backend(self) -> None:
         super().init_backend()
-        HookRegistry.register(self._target, self._wrong, HookType.AROUND)
+        HookRegistry.register(self.target, self.wrong, HookType.AROUND)
 
     @staticmethod
-    def _wrong(original: Any, *args: Any, **kwargs: Any) -> Any:
+    def wrong(original: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
 
 
@@ -97,11 +97,11 @@ class _Hooked(ExampleOOTPlatform):
     says="adapter",
     host="sglang",
 )
-class FirstAdapterForAll(_Hooked):
-    _target = "sglang.srt.lora.backend.torch_backend:TorchNativeLoRABackend.prepare_lora_batch"
+class FirstAdapterForAll(Hooked):
+    target = "sglang.srt.lora.backend.torch_backend:TorchNativeLoRABackend.prepare_lora_batch"
 
     @staticmethod
-    def _wrong(
+    def wrong(
         original: Any, backend: Any, forward_batch: Any, weight_indices: Any, *rest: Any, **named: Any
     ) -> Any:
         return original(backend, forward_batch, [weight_indices[0]] * len(weight_indices), *rest, **named)
@@ -113,11 +113,11 @@ class FirstAdapterForAll(_Hooked):
     says="leaves one token",
     host="sglang",
 )
-class SamplesWithoutFilters(_Hooked):
-    _target = "sglang.srt.layers.sampler:top_k_top_p_min_p_sampling_from_probs_torch"
+class SamplesWithoutFilters(Hooked):
+    target = "sglang.srt.layers.sampler:top_k_top_p_min_p_sampling_from_probs_torch"
 
     @staticmethod
-    def _wrong(original: Any, probs: torch.Tensor, *rest: Any, **named: Any) -> Any:
+    def wrong(original: Any, probs: torch.Tensor, *rest: Any, **named: Any) -> Any:
         return torch.multinomial(probs.cpu(), 1).flatten().to(probs.device, torch.int32)
 
 
@@ -181,11 +181,11 @@ for _check, _says in {
     says="standard deviations",
     host="sglang",
 )
-class HalvesItsCache(_Hooked):
-    _target = "sglang.srt.mem_cache.memory_pool:MHATokenToKVPool.set_kv_buffer"
+class HalvesItsCache(Hooked):
+    target = "sglang.srt.mem_cache.memory_pool:MHATokenToKVPool.set_kv_buffer"
 
     @staticmethod
-    def _wrong(original: Any, pool: Any, layer: Any, loc: Any, cache_k: Any, *rest: Any, **named: Any) -> Any:
+    def wrong(original: Any, pool: Any, layer: Any, loc: Any, cache_k: Any, *rest: Any, **named: Any) -> Any:
         return original(pool, layer, loc, cache_k / 2, *rest, **named)
 
 
@@ -195,10 +195,10 @@ class HalvesItsCache(_Hooked):
     says="picture",
     host="sglang",
 )
-class OneAxisOfThree(_Hooked):
-    _target = "sglang.srt.layers.rotary_embedding.mrope:MRotaryEmbedding.forward_native"
+class OneAxisOfThree(Hooked):
+    target = "sglang.srt.layers.rotary_embedding.mrope:MRotaryEmbedding.forward_native"
 
     @staticmethod
-    def _wrong(original: Any, rotary: Any, positions: torch.Tensor, *rest: Any, **named: Any) -> Any:
+    def wrong(original: Any, rotary: Any, positions: torch.Tensor, *rest: Any, **named: Any) -> Any:
         line = positions[0] if positions.ndim == 2 else positions
         return original(rotary, line.expand(3, -1) if positions.ndim == 2 else line, *rest, **named)

@@ -22,7 +22,7 @@ class _TreesAsChains(ExampleOOTAttentionBackend):
             forward_batch.spec_info = told
 
 
-class _WithTreesAsChains(ExampleOOTPlatform):
+class WithTreesAsChains(ExampleOOTPlatform):
     def get_attention_backends(self) -> dict[str, Callable[..., Any]]:
         return {ATTENTION_BACKEND: _TreesAsChains}
 
@@ -33,7 +33,7 @@ class _WithTreesAsChains(ExampleOOTPlatform):
     says="transformers gives",
     host="sglang",
 )
-class MaskLeftAside(_WithTreesAsChains):
+class MaskLeftAside(WithTreesAsChains):
     pass
 
 
@@ -43,7 +43,7 @@ class MaskLeftAside(_WithTreesAsChains):
     says="target verify",
     host="sglang",
 )
-class MaskLeftAsideInTheKit(_WithTreesAsChains):
+class MaskLeftAsideInTheKit(WithTreesAsChains):
     pass
 
 

@@ -45,8 +45,8 @@ def run_mutant(mutant: Mutant, *, seed: int = 0) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         if mutant.write is None:
             # Those in SGLang derive from the example; on the CPU's device type parts of SGLang can take a part's place.
-            on_cpu = {"SGLANG_EXAMPLE_OOT_DEVICE": "cpu"} if mutant.host == "sglang" else {}
-            installed = Installed(f"mutant={mutant.location}", on_cpu)
+            device = {"SGLANG_EXAMPLE_OOT_DEVICE": mutant.device} if mutant.host == "sglang" else {}
+            installed = Installed(f"mutant={mutant.location}", device)
         else:
             installed = mutant.write(Path(folder))
         path = os.pathsep.join(filter(None, [folder, str(HERE), os.environ.get("PYTHONPATH")]))
