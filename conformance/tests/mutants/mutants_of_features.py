@@ -80,14 +80,14 @@ class HalfTheVocabulary(ExampleOOTPlatform):
 class Hooked(ExampleOOTPlatform):
     """A platform whose backend changes one function of the host, wrongly."""
 
-    target = ""
+    _target = ""
 
     def init_backend(self) -> None:
         super().init_backend()
-        HookRegistry.register(self.target, self.wrong, HookType.AROUND)
+        HookRegistry.register(self._target, self._wrong, HookType.AROUND)
 
     @staticmethod
-    def wrong(original: Any, *args: Any, **kwargs: Any) -> Any:
+    def _wrong(original: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
 
 
@@ -98,10 +98,10 @@ class Hooked(ExampleOOTPlatform):
     host="sglang",
 )
 class FirstAdapterForAll(Hooked):
-    target = "sglang.srt.lora.backend.torch_backend:TorchNativeLoRABackend.prepare_lora_batch"
+    _target = "sglang.srt.lora.backend.torch_backend:TorchNativeLoRABackend.prepare_lora_batch"
 
     @staticmethod
-    def wrong(
+    def _wrong(
         original: Any, backend: Any, forward_batch: Any, weight_indices: Any, *rest: Any, **named: Any
     ) -> Any:
         return original(backend, forward_batch, [weight_indices[0]] * len(weight_indices), *rest, **named)
@@ -114,10 +114,10 @@ class FirstAdapterForAll(Hooked):
     host="sglang",
 )
 class SamplesWithoutFilters(Hooked):
-    target = "sglang.srt.layers.sampler:top_k_top_p_min_p_sampling_from_probs_torch"
+    _target = "sglang.srt.layers.sampler:top_k_top_p_min_p_sampling_from_probs_torch"
 
     @staticmethod
-    def wrong(original: Any, probs: torch.Tensor, *rest: Any, **named: Any) -> Any:
+    def _wrong(original: Any, probs: torch.Tensor, *rest: Any, **named: Any) -> Any:
         return torch.multinomial(probs.cpu(), 1).flatten().to(probs.device, torch.int32)
 
 
@@ -182,10 +182,10 @@ for _check, _says in {
     host="sglang",
 )
 class HalvesItsCache(Hooked):
-    target = "sglang.srt.mem_cache.memory_pool:MHATokenToKVPool.set_kv_buffer"
+    _target = "sglang.srt.mem_cache.memory_pool:MHATokenToKVPool.set_kv_buffer"
 
     @staticmethod
-    def wrong(original: Any, pool: Any, layer: Any, loc: Any, cache_k: Any, *rest: Any, **named: Any) -> Any:
+    def _wrong(original: Any, pool: Any, layer: Any, loc: Any, cache_k: Any, *rest: Any, **named: Any) -> Any:
         return original(pool, layer, loc, cache_k / 2, *rest, **named)
 
 
@@ -196,9 +196,9 @@ class HalvesItsCache(Hooked):
     host="sglang",
 )
 class OneAxisOfThree(Hooked):
-    target = "sglang.srt.layers.rotary_embedding.mrope:MRotaryEmbedding.forward_native"
+    _target = "sglang.srt.layers.rotary_embedding.mrope:MRotaryEmbedding.forward_native"
 
     @staticmethod
-    def wrong(original: Any, rotary: Any, positions: torch.Tensor, *rest: Any, **named: Any) -> Any:
+    def _wrong(original: Any, rotary: Any, positions: torch.Tensor, *rest: Any, **named: Any) -> Any:
         line = positions[0] if positions.ndim == 2 else positions
         return original(rotary, line.expand(3, -1) if positions.ndim == 2 else line, *rest, **named)

@@ -19,10 +19,10 @@ _TOKENS = "transformers gives"
 
 
 class _Averages(Hooked):
-    target = f"{_GROUP}.all_reduce"
+    _target = f"{_GROUP}.all_reduce"
 
     @staticmethod
-    def wrong(original: Any, group: Any, input_: torch.Tensor, *rest: Any, **named: Any) -> Any:
+    def _wrong(original: Any, group: Any, input_: torch.Tensor, *rest: Any, **named: Any) -> Any:
         return original(group, input_, *rest, **named) / group.world_size
 
 
@@ -37,10 +37,10 @@ class MeanOfTheShares(_Averages):
 
 
 class _KeepsItsShare(Hooked):
-    target = f"{_GROUP}.all_reduce"
+    _target = f"{_GROUP}.all_reduce"
 
     @staticmethod
-    def wrong(original: Any, group: Any, input_: torch.Tensor, *rest: Any, **named: Any) -> Any:
+    def _wrong(original: Any, group: Any, input_: torch.Tensor, *rest: Any, **named: Any) -> Any:
         own = input_.clone()
         summed = original(group, input_, *rest, **named)
         return own if group.rank_in_group else summed
@@ -63,10 +63,10 @@ class ShareOfItsOwnExperts(_KeepsItsShare):
     host="sglang",
 )
 class NodesKeepTheirShares(Hooked):
-    target = f"{_GROUP}.all_reduce"
+    _target = f"{_GROUP}.all_reduce"
 
     @staticmethod
-    def wrong(original: Any, group: Any, input_: torch.Tensor, *rest: Any, **named: Any) -> Any:
+    def _wrong(original: Any, group: Any, input_: torch.Tensor, *rest: Any, **named: Any) -> Any:
         return input_
 
 
@@ -121,10 +121,10 @@ class RowsOneFurther(ExampleOOTPlatform):
 
 
 class _LosesTheResidual(Hooked):
-    target = f"{_GROUP}.send_tensor_dict"
+    _target = f"{_GROUP}.send_tensor_dict"
 
     @staticmethod
-    def wrong(original: Any, group: Any, tensor_dict: Any, *rest: Any, **named: Any) -> Any:
+    def _wrong(original: Any, group: Any, tensor_dict: Any, *rest: Any, **named: Any) -> Any:
         changed = dict(tensor_dict)
         if "residual" in changed:
             changed["residual"] = torch.zeros_like(changed["residual"])
@@ -148,10 +148,10 @@ class ResidualIsLost(_LosesTheResidual):
     host="sglang",
 )
 class HalvesTurned(Hooked):
-    target = f"{_GROUP}.recv_tensor_dict"
+    _target = f"{_GROUP}.recv_tensor_dict"
 
     @staticmethod
-    def wrong(original: Any, group: Any, *rest: Any, **named: Any) -> Any:
+    def _wrong(original: Any, group: Any, *rest: Any, **named: Any) -> Any:
         received = original(group, *rest, **named)
         for name in ("hidden_states", "residual"):
             if received and isinstance(received.get(name), torch.Tensor):

@@ -1,4 +1,4 @@
-"""Level 9 mutants: models, checkpoints, adapters, grammars and drafts that no other file breaks. Each needs an engine."""
+"""Level 9 mutants: models, checkpoints, adapters, grammars and drafts that no other file breaks."""
 
 from __future__ import annotations
 
@@ -104,11 +104,11 @@ _READ_BACK: Mapping[str, tuple[str, Callable[[torch.Tensor], torch.Tensor]]] = {
 
 
 def _reads_wrongly(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., Any]:
-    def wrong(original: Any, *args: Any, **kwargs: Any) -> Any:
+    def _wrong(original: Any, *args: Any, **kwargs: Any) -> Any:
         for name, weight in original(*args, **kwargs):
             yield name, change(weight) if name.endswith("_proj.weight") else weight
 
-    return wrong
+    return _wrong
 
 
 for _format, (_defect, _change) in _READ_BACK.items():
@@ -122,8 +122,8 @@ for _format, (_defect, _change) in _READ_BACK.items():
             {
                 "__module__": __name__,
                 "__qualname__": _name,
-                "target": "sglang.srt.model_loader.loader:DefaultModelLoader._get_weights_iterator",
-                "wrong": staticmethod(_reads_wrongly(_change)),
+                "_target": "sglang.srt.model_loader.loader:DefaultModelLoader._get_weights_iterator",
+                "_wrong": staticmethod(_reads_wrongly(_change)),
             },
         )
     )
@@ -140,10 +140,10 @@ for _format, (_defect, _change) in _READ_BACK.items():
     device="example_oot",
 )
 class AdaptersOfTheFirstBatch(Hooked):
-    target = "sglang.srt.lora.lora_manager:LoRAManager.prepare_lora_batch"
+    _target = "sglang.srt.lora.lora_manager:LoRAManager.prepare_lora_batch"
 
     @staticmethod
-    def wrong(original: Any, manager: Any, forward_batch: Any, *rest: Any, **named: Any) -> Any:
+    def _wrong(original: Any, manager: Any, forward_batch: Any, *rest: Any, **named: Any) -> Any:
         if forward_batch.forward_mode.is_decode() and any(forward_batch.lora_ids or ()):
             first = forward_batch.lora_ids[0]
             forward_batch.lora_ids = [first] * len(forward_batch.lora_ids)
@@ -195,7 +195,7 @@ class MaskInverted(ExampleOOTPlatform):
 
 
 class _OutlinesMask(Hooked):
-    target = "sglang.srt.constrained.outlines_backend:OutlinesGrammar.apply_vocab_mask"
+    _target = "sglang.srt.constrained.outlines_backend:OutlinesGrammar.apply_vocab_mask"
 
 
 @mutant(
@@ -206,7 +206,7 @@ class _OutlinesMask(Hooked):
 )
 class OutlinesMasksTheFirst(_OutlinesMask):
     @staticmethod
-    def wrong(original: Any, logits: torch.Tensor, vocab_mask: torch.Tensor) -> Any:
+    def _wrong(original: Any, logits: torch.Tensor, vocab_mask: torch.Tensor) -> Any:
         return original(logits[:1], vocab_mask[:1])
 
 
@@ -218,7 +218,7 @@ class OutlinesMasksTheFirst(_OutlinesMask):
 )
 class OutlinesMasksAllAlike(_OutlinesMask):
     @staticmethod
-    def wrong(original: Any, logits: torch.Tensor, vocab_mask: torch.Tensor) -> Any:
+    def _wrong(original: Any, logits: torch.Tensor, vocab_mask: torch.Tensor) -> Any:
         return original(logits, vocab_mask[:1].expand_as(vocab_mask).contiguous())
 
 
