@@ -36,6 +36,7 @@ class _StaleStage(ExampleOOTGraphRunner):
     defect="a later stage copies what it is handed at the first decode step only",
     says="transformers gives",
     host="sglang",
+    device="example_oot",
 )
 class StageReadsTheFirstStep(ExampleOOTPlatform):
     def get_graph_runner_cls(self) -> Any:

@@ -31,6 +31,7 @@ class _Averages(Hooked):
     defect="ranks take the mean of their shares, not the sum",
     says=_TOKENS,
     host="sglang",
+    device="example_oot",
 )
 class MeanOfTheShares(_Averages):
     pass
@@ -51,6 +52,7 @@ class _KeepsItsShare(Hooked):
     defect="the second rank goes on with its own experts' share",
     says=_TOKENS,
     host="sglang",
+    device="example_oot",
 )
 class ShareOfItsOwnExperts(_KeepsItsShare):
     pass
@@ -61,6 +63,7 @@ class ShareOfItsOwnExperts(_KeepsItsShare):
     defect="between nodes nothing is added up: each goes on with its share",
     says=_TOKENS,
     host="sglang",
+    device="example_oot",
 )
 class NodesKeepTheirShares(Hooked):
     _target = f"{_GROUP}.all_reduce"
@@ -98,6 +101,7 @@ for _check, _what in {
         defect=f"{_what} decodes with half of the values",
         says=_TOKENS,
         host="sglang",
+        device="example_oot",
     )(type(_name, (_WithAWrongSecond,), {"__module__": __name__, "__qualname__": _name}))
 
 
@@ -136,6 +140,7 @@ class _LosesTheResidual(Hooked):
     defect="what a stage adds to its input is not handed to the next",
     says=_TOKENS,
     host="sglang",
+    device="example_oot",
 )
 class ResidualIsLost(_LosesTheResidual):
     pass
@@ -146,6 +151,7 @@ class ResidualIsLost(_LosesTheResidual):
     defect="a stage of two ranks puts the halves of what it receives together in the wrong order",
     says=_TOKENS,
     host="sglang",
+    device="example_oot",
 )
 class HalvesTurned(Hooked):
     _target = f"{_GROUP}.recv_tensor_dict"
