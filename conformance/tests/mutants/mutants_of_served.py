@@ -55,6 +55,7 @@ class _WithoutPositions(ExampleOOTMLAPool):
     defect="the rotated part of a latent row is stored as zeros: keys have no positions",
     says=_TOKENS,
     host="sglang",
+    device="example_oot",
 )
 class KeysWithoutPositions(ExampleOOTPlatform):
     def get_kv_pool_cls(self, *, kind: str) -> Any:
