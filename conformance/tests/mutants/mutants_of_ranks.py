@@ -18,14 +18,6 @@ _GROUP = "sglang.srt.distributed.parallel_state:GroupCoordinator"
 _TOKENS = "transformers gives"
 
 
-class _Averages(Hooked):
-    _target = f"{_GROUP}.all_reduce"
-
-    @staticmethod
-    def _wrong(original: Any, group: Any, input_: torch.Tensor, *rest: Any, **named: Any) -> Any:
-        return original(group, input_, *rest, **named) / group.world_size
-
-
 @mutant(
     check="features.tensor_parallel",
     defect="ranks take the mean of their shares, not the sum",
@@ -33,18 +25,12 @@ class _Averages(Hooked):
     host="sglang",
     device="example_oot",
 )
-class MeanOfTheShares(_Averages):
-    pass
-
-
-class _KeepsItsShare(Hooked):
+class MeanOfTheShares(Hooked):
     _target = f"{_GROUP}.all_reduce"
 
     @staticmethod
     def _wrong(original: Any, group: Any, input_: torch.Tensor, *rest: Any, **named: Any) -> Any:
-        own = input_.clone()
-        summed = original(group, input_, *rest, **named)
-        return own if group.rank_in_group else summed
+        return original(group, input_, *rest, **named) / group.world_size
 
 
 @mutant(
@@ -54,8 +40,14 @@ class _KeepsItsShare(Hooked):
     host="sglang",
     device="example_oot",
 )
-class ShareOfItsOwnExperts(_KeepsItsShare):
-    pass
+class ShareOfItsOwnExperts(Hooked):
+    _target = f"{_GROUP}.all_reduce"
+
+    @staticmethod
+    def _wrong(original: Any, group: Any, input_: torch.Tensor, *rest: Any, **named: Any) -> Any:
+        own = input_.clone()
+        summed = original(group, input_, *rest, **named)
+        return own if group.rank_in_group else summed
 
 
 @mutant(
@@ -124,7 +116,14 @@ class RowsOneFurther(ExampleOOTPlatform):
         return _RowsOfTheOtherRank
 
 
-class _LosesTheResidual(Hooked):
+@mutant(
+    check="features.pipeline_parallel_eager",
+    defect="what a stage adds to its input is not handed to the next",
+    says=_TOKENS,
+    host="sglang",
+    device="example_oot",
+)
+class ResidualIsLost(Hooked):
     _target = f"{_GROUP}.send_tensor_dict"
 
     @staticmethod
@@ -133,17 +132,6 @@ class _LosesTheResidual(Hooked):
         if "residual" in changed:
             changed["residual"] = torch.zeros_like(changed["residual"])
         return original(group, changed, *rest, **named)
-
-
-@mutant(
-    check="features.pipeline_parallel_eager",
-    defect="what a stage adds to its input is not handed to the next",
-    says=_TOKENS,
-    host="sglang",
-    device="example_oot",
-)
-class ResidualIsLost(_LosesTheResidual):
-    pass
 
 
 @mutant(

@@ -135,12 +135,12 @@ for _format, (_defect, _change) in _READ_BACK.items():
 
 @mutant(
     check="features.lora_graphs",
-    defect="what graphs read of a batch's adapters is prepared once: later batches get the first one's adapters",
+    defect="every request of a decode step gets the adapter of the first one",
     says="adapter",
     host="sglang",
     device="example_oot",
 )
-class AdaptersOfTheFirstBatch(Hooked):
+class AdapterOfTheFirstRow(Hooked):
     _target = "sglang.srt.lora.lora_manager:LoRAManager.prepare_lora_batch"
 
     @staticmethod
