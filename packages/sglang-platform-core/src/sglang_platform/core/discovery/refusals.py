@@ -53,8 +53,9 @@ def refuse_unreadable(unreadable: Iterable[UnreadableMetadata], kind: PlatformKi
     files = [one for one in unreadable if one.path.endswith("entry_points.txt")]
     if files:
         raise ConfigurationError(
-            f"the entry points in {files[0].path} cannot be read, and a platform may be among them",
-            why="; ".join(one.reason if one is files[0] else f"{one.path}: {one.reason}" for one in files),
+            f"{files[0].path} cannot be read",
+            why="a platform may be among its entry points: "
+            + "; ".join(one.reason if one is files[0] else f"{one.path}: {one.reason}" for one in files),
             fix="install the distribution again, or remove its folder; to go on without it: name the platform in "
             f"{kind.variable}, or set {ON_ERROR_VARIABLE}=warn",
         )
