@@ -16,7 +16,7 @@ __all__ = ["app"]
 app = typer.Typer(
     name="sglang-platform",
     help="Platforms, plugins and hooks for SGLang: what is installed, what is chosen and why, what is wrong.\n\n"
-    "Exit status: 0 all is well, 1 a problem was found, 2 the command was not understood.",
+    "Exit status: 0 all is well, 1 a problem was found, 2 the command was not understood, 3 it failed itself.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

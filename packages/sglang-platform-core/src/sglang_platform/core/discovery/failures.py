@@ -59,9 +59,16 @@ def explain(error: BaseException) -> str:
 def _one(error: BaseException) -> str:
     if isinstance(error, PlatformError):
         return f"{type(error).__name__}: {error.what}" + (f" ({error.why})" if error.why else "")
-    message = " ".join(str(error).split())
+    message = " ".join(_words(error).split())
     place = _place(error)
     return f"{type(error).__name__}: {message}" + (f" (at {place})" if place else "")
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as second:  # noqa: BLE001  (a foreign exception's own code)
+        return f"(its text cannot be had: __str__ raises {type(second).__name__})"
 
 
 def _place(error: BaseException) -> str | None:
