@@ -1,23 +1,35 @@
-"""Come to the platform as a worker of the host does, call its `init_backend()` twice, and tell what that left behind.
+"""Come to the platform as a worker of the host does, and make the calls of a worker's life, in their order.
 
-Given: `name`, `location`, `host`. Told: `changes` by group (`traces.py`) after the first call; `answered`: what the
-calls answered; `raised`; `again`: fused ops that a second call registered otherwise.
+Given: `name`, `location`, `host`; `words` of SGLang's source of arguments. Told: `arrival`, the seconds until there is
+a platform, beside `floor_seconds` (`left_behind.FLOOR`); `arguments` (`server_arguments.py`) and the files `written`
+then; `changes` by group (`traces.py`) after the first `init_backend()`, its `seconds`, what it `printed` and what both
+calls `answered`, `raised`, `again` (fused ops that a second call registered otherwise); `operations`: what each
+operation of the device changes.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
 import sys
+import tempfile
+import time
 import traceback
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from sglang_platform.conformance.probes.left_behind import FLOOR, Recorder
 from sglang_platform.conformance.probes.processes import look
+from sglang_platform.conformance.probes.server_arguments import tried
 from sglang_platform.conformance.probes.traces import TRACES, changes, read_all
 
 __all__: list[str] = []
 
 # Imports inside functions: core comes after the platform, as in a process of the host (`processes.py`).
+
+_SEED = 5
 
 
 def main() -> None:
@@ -37,13 +49,40 @@ def main() -> None:
 def _told(given: dict[str, Any]) -> dict[str, Any]:
     import torch  # noqa: F401 - a worker has it
 
+    started = time.perf_counter()
+    for name in FLOOR:
+        importlib.import_module(name)
+    told: dict[str, Any] = {"floor_seconds": time.perf_counter() - started}
+    recorder = Recorder()
+    import sglang_platform.core.plugins  # noqa: F401 - what the host and core take is not the platform's
+
+    started = time.perf_counter()
     look(given)
+    told["arrival"] = time.perf_counter() - started
     platform = _platform(given["host"])
+    if given["host"] == "none":
+        recorder.listening = True
+        own = _own(platform)
+        told["arguments"] = tried(platform, own, set(given["words"]))
+        recorder.listening = False
+        told["written"] = recorder.written
+    _initialised(platform, told)
+    if "raised" not in told:
+        told["operations"] = {
+            call: [one for group in _changed_by(operation).values() for one in group]
+            for call, operation in _operations(platform).items()
+        }
+    return told
+
+
+def _initialised(platform: Any, told: dict[str, Any]) -> None:
     groups = {trace.group for trace in TRACES}
     before = read_all(groups)
-    told: dict[str, Any] = {}
     try:
-        told["answered"] = [repr(platform.init_backend())]
+        with _printed(told):
+            started = time.perf_counter()
+            told["answered"] = [repr(platform.init_backend())]
+            told["seconds"] = time.perf_counter() - started
         told["changes"] = changes(before, read_all(groups))
         first = _ops(platform)
         told["call"] = "the second"
@@ -52,7 +91,83 @@ def _told(given: dict[str, Any]) -> dict[str, Any]:
     except BaseException as error:  # noqa: BLE001 - told to the check
         told["raised"] = f"{type(error).__name__}: {error}"
         told["trace"] = traceback.format_exc()
-    return told
+
+
+@contextlib.contextmanager
+def _printed(told: dict[str, Any]) -> Iterator[None]:
+    """Standard output goes into a file meanwhile, that of native code too."""
+    sys.stdout.flush()
+    with tempfile.TemporaryFile() as file:
+        kept = os.dup(1)
+        os.dup2(file.fileno(), 1)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            os.dup2(kept, 1)
+            file.seek(0)
+            told["printed"] = file.read(4000).decode(errors="replace")
+
+
+def _own(platform: Any) -> dict[str, Any]:
+    """What an operator may name of what the platform serves."""
+    found: dict[str, Any] = {}
+    with contextlib.suppress(Exception):
+        found["attention_backend"] = platform.get_default_attention_backend()
+    with contextlib.suppress(Exception):
+        found["page_size"] = max(platform.supported_page_sizes)
+    return found
+
+
+def _operations(platform: Any) -> dict[str, Callable[[], Any]]:
+    """The calls of the contract that a host makes at any time."""
+
+    def entered(context: Any) -> None:
+        with context:
+            pass
+
+    def asked(name: str, *arguments: Any) -> Callable[[], Any]:
+        return lambda: getattr(platform, name)(*arguments)
+
+    device = platform.get_device(0)
+    plain = (
+        "get_device_name",
+        "get_device_uuid",
+        "get_device_capability",
+        "get_device_total_memory",
+        "get_available_memory",
+        "get_current_memory_usage",
+        "empty_cache",
+        "synchronize",
+        "is_pin_memory_available",
+        "get_torch_distributed_backend_str",
+        "get_communicator_class",
+    )
+    return {
+        "get_device(None)": asked("get_device", None),
+        f"set_device({device!r})": asked("set_device", device),
+        **{f"{name}()": asked(name) for name in plain},
+        "inference_mode()": lambda: entered(platform.inference_mode()),
+        "reindex_device_id(0)": lambda: entered(platform.reindex_device_id(0)),
+        "seed_everything(None)": asked("seed_everything", None),
+        f"seed_everything({_SEED})": asked("seed_everything", _SEED),
+        "verify_quantization('no-such-method')": asked("verify_quantization", "no-such-method"),
+    }
+
+
+def _changed_by(operation: Callable[[], Any]) -> dict[str, list[str]]:
+    """What differs after the first call: of torch and the process; what may be set up at first is read at a second."""
+    at_once = read_all(("torch", "process"))
+    _quietly(operation)
+    found = changes(at_once, read_all(("torch", "process")))
+    later = read_all(("logging", "functions"))
+    _quietly(operation)
+    return {**found, **changes(later, read_all(("logging", "functions")))}
+
+
+def _quietly(operation: Callable[[], Any]) -> None:
+    with contextlib.suppress(Exception):  # other checks tell what it must answer
+        operation()
 
 
 def _platform(host: str) -> Any:

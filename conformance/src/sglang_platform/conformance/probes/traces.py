@@ -265,6 +265,7 @@ def _torch() -> dict[str, Any]:
         "tf32": torch.backends.cudnn.allow_tf32,
         "cudnn benchmark": torch.backends.cudnn.benchmark,
         "sharing strategy": torch.multiprocessing.get_sharing_strategy(),
+        "function modes": torch._C._len_torch_function_stack(),
     }
 
 
