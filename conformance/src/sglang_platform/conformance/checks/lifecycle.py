@@ -49,15 +49,14 @@ _ATTEMPTS = 3
 
 def _told(subject: Subject, attempt: int = 0) -> dict[str, Any]:
     who = whoami(subject)
-    return _probed(who["name"], who["location"], who["host"], attempt)
+    return _probed(who["name"], who["location"], who["host"], str(subject.scratch), attempt)
 
 
 @cache
-def _probed(name: str, location: str | None, host: str, attempt: int) -> dict[str, Any]:
+def _probed(name: str, location: str | None, host: str, folder: str, attempt: int) -> dict[str, Any]:
     what = "it comes to its platform, makes the calls of a worker's start, and asks the device"
-    return probe(
-        "lifecycle", what, seconds=180, name=name, location=location, host=host, words=sorted(_words())
-    )
+    who = {"name": name, "location": location, "host": host}
+    return probe("lifecycle", what, seconds=180, **who, folder=folder, words=sorted(_words()))
 
 
 @cache

@@ -1,10 +1,10 @@
 """Come to the platform as a worker of the host does, and make the calls of a worker's life, in their order.
 
-Given: `name`, `location`, `host`; `words` of SGLang's source of arguments. Told: `arrival`, the seconds until there is
-a platform, beside `floor_seconds` (`left_behind.FLOOR`); `arguments` (`server_arguments.py`) and the files `written`
-then; `changes` by group (`traces.py`) after the first `init_backend()`, its `seconds`, what it `printed` and what both
-calls `answered`, `raised`, `again` (fused ops that a second call registered otherwise); `operations`: what each
-operation of the device changes.
+Given: `name`, `location`, `host`; `folder` to be in; `words` of SGLang's source of arguments. Told: `arrival`, the
+seconds until there is a platform, beside `floor_seconds` (`left_behind.FLOOR`); `arguments` (`server_arguments.py`) and
+the files `written` then; `changes` by group (`traces.py`) after the first `init_backend()`, its `seconds`, what it
+`printed` and what both calls `answered`, `raised`, `again` (fused ops that a second call registered otherwise);
+`operations`: what each operation of the device changes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -36,6 +37,7 @@ def main() -> None:
     given = json.loads(sys.argv[1])
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    _as_at_first(given["folder"])
     os.environ["SGLANG_PLATFORM"] = given["name"]
     if given.get("location"):
         os.environ["SGLANG_PLATFORM_PLUGIN"] = f"{given['name']}={given['location']}"
@@ -44,6 +46,16 @@ def main() -> None:
     answers.write(json.dumps(_told(given), default=str) + "\n")
     answers.flush()
     os._exit(0)
+
+
+def _as_at_first(folder: str) -> None:
+    """Put back what a process inherits of one in which the platform was initialised already."""
+    os.chdir(folder)
+    os.umask(0o022)
+    for one in signal.Signals:
+        ignored = signal.getsignal(one) is signal.SIG_IGN
+        if ignored and one not in (signal.SIGPIPE, signal.SIGXFSZ):  # as Python itself has them
+            signal.signal(one, signal.SIG_DFL)
 
 
 def _told(given: dict[str, Any]) -> dict[str, Any]:
