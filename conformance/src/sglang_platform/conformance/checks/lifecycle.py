@@ -12,35 +12,12 @@ from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicabl
 from sglang_platform.conformance.checks.device import whoami
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.probes.fresh import probe
+from sglang_platform.conformance.probes.traces import SETTINGS
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.source.search import find_module
 from sglang_platform.core.spelling import nearest
 
 __all__: list[str] = []
-
-_KEPT = (
-    "torch's default",
-    "torch's threads",
-    "torch's gradients",
-    "torch's inference",
-    "torch's deterministic",
-    "torch's float32 products",
-    "torch's function modes",
-    "the root logger's",
-    "the logger",
-    "the start method",
-    "the working directory",
-    "the umask",
-    "the locale",
-    "the time zone",
-    "the signal handler",
-    "the hook",
-    "the interpreter's",
-    "the garbage collector's",
-    "the state of the random numbers",
-    "child processes are left",
-)
-"""What `init_backend()` must leave alone. It is there to set variables, start threads and load libraries."""
 
 _SECONDS = 10.0
 _TIMES = 30.0
@@ -92,7 +69,7 @@ def init_backend_can_be_called_twice(subject: Subject) -> None:
         told["answered"] == ["None", "None"],
         f"init_backend() answered {' and '.join(told['answered'])}, and must answer None",
     )
-    found = [one for group in told["changes"].values() for one in group if one.startswith(_KEPT)]
+    found = [one for group in told["changes"].values() for one in group if one.startswith(SETTINGS)]
     expect(not found, f"init_backend() leaves traces: {'; '.join(found)}")
     printed = told["printed"].strip()
     expect(
@@ -217,7 +194,7 @@ def post_load_model_keeps_the_model(subject: Subject) -> None:
         answer = subject.platform.post_load_model(model)
         expect(
             answer is None,
-            f"post_load_model() answers {answer!r}, not None: the host keeps the model that it has",
+            f"post_load_model() answers with a {type(answer).__name__}, not None: the host keeps the model that it has",
         )
         after = _described(model)
         changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))

@@ -3,7 +3,7 @@
 Given: `module`, `attribute`; `preload`: modules of others that the plugin imports, whose own traces are not its.
 Told: `changes` by group (`traces.py`), `printed`, `written` (files opened to be written, folders made), `registered`
 (functions of the plugin that run at exit or at a fork), `seconds` of import and call beside `floor_seconds`, which is
-the import of `FLOOR`.
+the import of `FLOOR`. Where a platform is named: `platform`, what importing its class did, in the same words.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import json
 import os
+import pkgutil
 import sys
 import tempfile
 import time
@@ -21,7 +22,7 @@ from typing import Any
 
 from sglang_platform.conformance.probes.traces import TRACES, changes, read_all
 
-__all__: list[str] = []
+__all__ = ["FLOOR", "Recorder", "captured"]
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _NO_FILES = ("/dev/", "/proc/", "/sys/")
@@ -67,21 +68,21 @@ class Recorder:
 
 
 @contextlib.contextmanager
-def _captured(told: dict[str, Any]) -> Iterator[None]:
-    """Standard output and error go into a file meanwhile, those of native code and of children too."""
+def captured(told: dict[str, Any], *descriptors: int) -> Iterator[None]:
+    """What is written to these descriptors goes into a file meanwhile, by native code and by children too."""
     sys.stdout.flush()
     sys.stderr.flush()
     with tempfile.TemporaryFile() as file:
-        kept = os.dup(1), os.dup(2)
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+        kept = [(one, os.dup(one)) for one in descriptors]
+        for one in descriptors:
+            os.dup2(file.fileno(), one)
         try:
             yield
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-            os.dup2(kept[0], 1)
-            os.dup2(kept[1], 2)
+            for one, before in kept:
+                os.dup2(before, one)
             file.seek(0)
             told["printed"] = file.read(4000).decode(errors="replace")
 
@@ -102,14 +103,15 @@ def main() -> None:
     recorder = Recorder()
     groups = {trace.group for trace in TRACES}
     before = read_all(groups)
-    with _captured(told):
+    answer = None
+    with captured(told, 1, 2):
         recorder.listening = True
         started = time.perf_counter()
         try:
             function: Any = importlib.import_module(given["module"])
             for part in given["attribute"].split("."):
                 function = getattr(function, part)
-            function()
+            answer = function()
         except BaseException as error:  # noqa: BLE001 - other checks tell what is wrong with it
             told["raised"] = f"{type(error).__name__}: {error}"
         told["seconds"] = time.perf_counter() - started
@@ -118,8 +120,25 @@ def main() -> None:
     own = given["module"].partition(".")[0] + "."
     told["registered"] = [one for one in recorder.registered if one.startswith(own)]
     told["written"] = recorder.written
+    if isinstance(answer, str):
+        told["platform"] = _imported(answer, groups)
     print(json.dumps(told, default=str), flush=True)
     os._exit(0)  # threads that the plugin left running must not keep the probe
+
+
+def _imported(place: str, groups: set[str]) -> dict[str, Any]:
+    """What importing the class at `place` did."""
+    told: dict[str, Any] = {}
+    before = read_all(groups)
+    with captured(told, 1):
+        started = time.perf_counter()
+        try:
+            pkgutil.resolve_name(place)
+        except BaseException as error:  # noqa: BLE001 - contract.platform_is_created tells
+            told["raised"] = f"{type(error).__name__}: {error}"
+        told["seconds"] = time.perf_counter() - started
+    told["changes"] = changes(before, read_all(groups))
+    return told
 
 
 if __name__ == "__main__":

@@ -15,13 +15,12 @@ import json
 import os
 import signal
 import sys
-import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from sglang_platform.conformance.probes.left_behind import FLOOR, Recorder
+from sglang_platform.conformance.probes.left_behind import FLOOR, Recorder, captured
 from sglang_platform.conformance.probes.processes import look
 from sglang_platform.conformance.probes.server_arguments import tried
 from sglang_platform.conformance.probes.traces import TRACES, changes, read_all
@@ -91,7 +90,7 @@ def _initialised(platform: Any, told: dict[str, Any]) -> None:
     groups = {trace.group for trace in TRACES}
     before = read_all(groups)
     try:
-        with _printed(told):
+        with captured(told, 1):
             started = time.perf_counter()
             told["answered"] = [repr(platform.init_backend())]
             told["seconds"] = time.perf_counter() - started
@@ -103,22 +102,6 @@ def _initialised(platform: Any, told: dict[str, Any]) -> None:
     except BaseException as error:  # noqa: BLE001 - told to the check
         told["raised"] = f"{type(error).__name__}: {error}"
         told["trace"] = traceback.format_exc()
-
-
-@contextlib.contextmanager
-def _printed(told: dict[str, Any]) -> Iterator[None]:
-    """Standard output goes into a file meanwhile, that of native code too."""
-    sys.stdout.flush()
-    with tempfile.TemporaryFile() as file:
-        kept = os.dup(1)
-        os.dup2(file.fileno(), 1)
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-            os.dup2(kept, 1)
-            file.seek(0)
-            told["printed"] = file.read(4000).decode(errors="replace")
 
 
 def _own(platform: Any) -> dict[str, Any]:

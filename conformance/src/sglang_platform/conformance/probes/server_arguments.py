@@ -61,7 +61,7 @@ class HostArguments:
     def __getattr__(self, name: str) -> Any:
         if name in METHODS:
             self._told["asked"].append(name)
-        elif name in self._words and not name.startswith("_"):
+        elif not name.startswith("_") and name in self._words:
             return None
         raise AttributeError(f"'ServerArgs' object has no attribute {name!r}")
 

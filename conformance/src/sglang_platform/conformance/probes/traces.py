@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["TRACES", "LeftTrace", "changes", "read_all"]
+__all__ = ["SETTINGS", "TRACES", "LeftTrace", "changes", "read_all"]
 
 
 class LeftTrace(NamedTuple):
@@ -304,3 +304,28 @@ TRACES: tuple[LeftTrace, ...] = (
     LeftTrace("functions", "functions", "the function", _existing),
 )
 """All of them. A new one is a line here."""
+
+SETTINGS = (
+    "torch's default",
+    "torch's threads",
+    "torch's gradients",
+    "torch's inference",
+    "torch's deterministic",
+    "torch's float32 products",
+    "torch's function modes",
+    "the root logger's",
+    "the logger",
+    "the start method",
+    "the working directory",
+    "the umask",
+    "the locale",
+    "the time zone",
+    "the signal handler",
+    "the hook",
+    "the interpreter's",
+    "the garbage collector's",
+    "the state of the random numbers",
+    "child processes are left",
+)
+"""How those of them begin that code of a platform must leave alone wherever it is: `init_backend()` is there to set
+variables, start threads and load libraries, and not these."""
