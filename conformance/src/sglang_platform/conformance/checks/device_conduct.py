@@ -284,7 +284,7 @@ def current_device_is_set_and_waited_for(subject: Subject) -> None:
                 case={"index": index},
             )
             module = getattr(torch, kind, None)
-            if not hasattr(module, "Event") or kind == "cpu":
+            if kind == "cpu" or module is None or not hasattr(module, "Event"):
                 continue
             done = module.Event()
             for _ in range(200):

@@ -20,7 +20,7 @@ from sglang_platform.core.spelling import nearest
 __all__: list[str] = []
 
 _SECONDS = 10.0
-_TIMES = 30.0
+_TIMES = 12.0
 _ATTEMPTS = 3
 
 
@@ -91,7 +91,7 @@ def init_backend_can_be_called_twice(subject: Subject) -> None:
 )
 def platform_is_ready_soon(subject: Subject) -> None:
     """Coming to the platform (its modules, its class, its object), beside torch, and `init_backend()` take no more than
-    10 seconds each, or thirty times as long as some hundred modules of the standard library (the best of three)."""
+    10 seconds each, or twelve times as long as some hundred modules of the standard library (the best of three)."""
     what = {"arrival": "coming to the platform", "seconds": "init_backend()"}
     shortest = dict.fromkeys(what, float("inf"))
     limit = 0.0

@@ -2,7 +2,7 @@
 
 Given: `module`, `attribute`; `preload`: modules of others that the plugin imports, whose own traces are not its.
 Told: `changes` by group (`traces.py`), `printed`, `written` (files opened to be written, folders made), `registered`
-(functions of the plugin that run at exit or at a fork), `seconds` of import and call beside `floor_seconds`, which is
+(functions that the plugin lets run at exit or at a fork), `seconds` of import and call beside `floor_seconds`, which is
 the import of `FLOOR`. Where a platform is named: `platform`, what importing its class did, in the same words.
 """
 
@@ -34,7 +34,8 @@ class Recorder:
     def __init__(self) -> None:
         self.listening = False
         self.written: list[str] = []
-        self.registered: list[str] = []
+        self.registered: list[tuple[str, str]] = []
+        """(module that did it, function and when it runs)"""
         sys.addaudithook(self._heard)
         atexit.register = self._around(atexit.register, "at exit")  # type: ignore[assignment]
         os.register_at_fork = self._around(os.register_at_fork, "at a fork")  # type: ignore[assignment]
@@ -61,7 +62,8 @@ class Recorder:
         def recorded(*functions: Any, **named: Any) -> Any:
             for function in (*functions[:1], *named.values()):
                 if self.listening and callable(function):
-                    self.registered.append(f"{function.__module__}.{function.__qualname__} {when}")
+                    by = sys._getframe(1).f_globals.get("__name__", "")
+                    self.registered.append((by, f"{function.__module__}.{function.__qualname__} {when}"))
             return register(*functions, **named)
 
         return recorded
@@ -118,7 +120,9 @@ def main() -> None:
         recorder.listening = False
     told["changes"] = changes(before, read_all(groups))
     own = given["module"].partition(".")[0] + "."
-    told["registered"] = [one for one in recorder.registered if one.startswith(own)]
+    told["registered"] = [
+        one for by, one in recorder.registered if f"{by}.".startswith(own) or one.startswith(own)
+    ]
     told["written"] = recorder.written
     if isinstance(answer, str):
         told["platform"] = _imported(answer, groups)
