@@ -22,7 +22,7 @@ def _check(feature: FeatureRecord) -> Callable[[Subject], None]:
     def proof(subject: Subject) -> None:
         installed = importlib.metadata.version("sglang")
         if Version(installed) < Version(feature.since):
-            raise NotApplicable(f"SGLang {installed} does not have it; {feature.since} and later do")
+            raise NotApplicable(f"SGLang {installed} {feature.before}; {feature.since} and later serve it")
         run = running(subject, feature.launch)
         try:
             feature.function(run)

@@ -38,6 +38,9 @@ class FeatureRecord:
     since: str
     """The first release of SGLang that has the feature."""
 
+    before: str
+    """What earlier releases do instead, as the end of "SGLang 0.5.11 ..."."""
+
     fix: str
     seconds: float
     function: Callable[[Running], None]
@@ -57,6 +60,7 @@ def feature(
     launch: EngineLaunch | None,
     fix: str,
     since: str = "0.5.11",
+    before: str = "does not have it",
     seconds: float = 400,
 ) -> Callable[[Callable[[Running], None]], Callable[[Running], None]]:
     """Register `fn(run)` as the proof of a feature; its docstring says what it proves.
@@ -71,7 +75,7 @@ def feature(
         known = _registry.get(name)
         if known is not None and known.function.__module__ != function.__module__:
             raise ValueError(f"two features are named {name}")
-        _registry[name] = FeatureRecord(name, group, title, launch, since, fix, seconds, function)
+        _registry[name] = FeatureRecord(name, group, title, launch, since, before, fix, seconds, function)
         return function
 
     return register

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 
 from sglang_platform.conformance.check import expect
@@ -60,6 +61,7 @@ def hostile_requests(run: Running) -> None:
             elif answer.status < 400 and case.refused and not _is_of_another_release(case):
                 wrong.append(f"{words} is served, and cannot be: {answer.body[:200]}")
         expect(not wrong, "\n".join(wrong))
+        _release_beside_a_request(server)
         found = Campaign(server, _FUZZED, 0, say=lambda line: None).run()
         if found.dead:
             raise server.failed(f"ended by one of the requests {found.last}")
@@ -70,6 +72,25 @@ def hostile_requests(run: Running) -> None:
             len(set(found.first_answers)) == 1,
             f"the same request gets other tokens afterwards: {found.first_answers}",
         )
+
+
+def _release_beside_a_request(server: ServerProcess) -> None:
+    """Memory is asked back while a request runs: the request ends first. What is in place is resumed once more."""
+    long = {"input_ids": [3, 5, 7], "sampling_params": {"max_new_tokens": 200, "ignore_eos": True}}
+    with ThreadPoolExecutor(1) as pool:
+        pieces = server.stream("/generate", {**long, "stream": True})
+        next(pieces)
+        released = pool.submit(server.post, "/release_memory_occupation", {})
+        *_, last = pieces
+        statuses = [released.result().status]
+    statuses += [server.post("/resume_memory_occupation", {}).status for _ in range(2)]
+    expect(server.alive, "the server ends where memory is asked back beside a request, or resumed twice")
+    made = len(last["output_ids"])
+    expect(
+        statuses == [200] * 3,
+        f"memory asked back beside a request, and resumed twice, is answered with {statuses}",
+    )
+    expect(made == 200, f"a request beside which memory is asked back gets {made} of 200 tokens")
 
 
 def _is_of_another_release(case: HostileRequest) -> bool:

@@ -58,7 +58,14 @@ def gated_delta_hybrid(run: Running) -> None:
     _states_are_right(run)
 
 
-@feature(group=_GROUP, title="Mamba-2 (Granite 4)", launch=_launch("granitemoehybrid"), fix=_FIX)
+@feature(
+    group=_GROUP,
+    title="Mamba-2 (Granite 4)",
+    launch=_launch("granitemoehybrid"),
+    fix=_FIX,
+    since="0.5.22",
+    before="adds the residual to that model's last layer twice, on every device (models/granitemoehybrid.py)",
+)
 def mamba2_hybrid(run: Running) -> None:
     """Prompts in one piece and in several, alone, in batches and with a prefix from the cache give the tokens of
     transformers."""

@@ -138,6 +138,7 @@ CASES: tuple[HostileRequest, ...] = (
         "chat with negative top_logprobs", "/v1/chat/completions", _chat(logprobs=True, top_logprobs=-2)
     ),
     # Sampling
+    HostileRequest("many stop strings", "/generate", _sampling(stop=[""] * 9999), refused=False),
     *(
         HostileRequest(f"{name} = {value!r}", "/generate", _sampling(**{name: value}))
         for name, value in (
@@ -182,7 +183,6 @@ CASES: tuple[HostileRequest, ...] = (
             ("stop", 7),
             ("stop", [7]),
             ("stop", {"a": 1}),
-            ("stop", [""] * 9999),
             ("stop_token_ids", "a"),
             ("stop_token_ids", ["a"]),
             ("stop_token_ids", [_HUGE]),
@@ -263,7 +263,10 @@ CASES: tuple[HostileRequest, ...] = (
     ),
     HostileRequest("completion with a bias on text", "/v1/completions", _completion(logit_bias={"a": 1})),
     HostileRequest(
-        "completion with a bias of infinity", "/v1/completions", _completion(logit_bias={"1": float("-inf")})
+        "completion with a bias of infinity",
+        "/v1/completions",
+        _completion(logit_bias={"1": float("-inf")}),
+        refused=False,
     ),
     HostileRequest("completion with max_tokens huge", "/v1/completions", _completion(max_tokens=10**12)),
     HostileRequest(

@@ -236,7 +236,8 @@ class DeviceMixin:
 
     def get_torch_distributed_backend_str(self) -> str:
         """The backend for `torch.distributed.init_process_group`, by `device_type`; `"gloo"` for an unknown
-        one."""
+        one. Its `send` of some KiB must not keep the stream until the peer receives: stages of a pipeline all send
+        before they receive."""
         return _DISTRIBUTED_BACKENDS.get(self.device_type, "gloo")
 
     def get_communicator_class(self) -> type | None:

@@ -284,9 +284,14 @@ class HostFacts:
     # What the host asks a platform for; where it does not, a hook of ours carries the answer in, or it is reported.
 
     imports_everywhere: frozenset[str] = fact(
-        frozenset(), before={"0.5.13": frozenset({"sgl_kernel.kvcacheio"})}
+        frozenset(),
+        before={
+            "0.5.16": frozenset({"sglang.jit_kernel.dsa.cutedsl_paged_mqa_logits"}),
+            "0.5.15": frozenset(),
+            "0.5.13": frozenset({"sgl_kernel.kvcacheio"}),
+        },
     )
-    """Modules of other distributions that the host imports whatever the device, without a check."""
+    """Modules for CUDA that the host imports whatever the device, without a check."""
 
     builds_rotary_off_device: bool = fact(True, before={"0.5.13": False})
     """Whether rotary embeddings can be built on an out-of-tree platform without vLLM installed."""
@@ -392,6 +397,18 @@ class HostFacts:
         before={"0.5.23": ("maybe_send_cached_prefix_chunk",), "0.5.16": ()},
     )
     """Methods of `disaggregation.prefill:SchedulerDisaggregationPrefillMixin` that make an event of `torch.cuda`."""
+
+    weight_updater: str = fact(
+        "sglang.srt.managers.scheduler_components.weight_updater:SchedulerWeightUpdaterManager",
+        before={"0.5.13": "sglang.srt.managers.scheduler_update_weights_mixin:SchedulerUpdateWeightsMixin"},
+    )
+    """The class that releases and resumes a worker's memory."""
+
+    releases_while_paused: bool = fact(True, before={"0.5.21": False})
+    """Whether memory can be released while requests wait, where the engine is paused."""
+
+    races_when_it_sends_early: bool = fact(False, before={"0.5.22": True, "0.5.15": False})
+    """Whether rows of a cached prefix are sent while a forward may still be writing them: nothing waits for it."""
 
     counts_attention_ranks: bool = fact(True, before={"0.5.22": False})
     """Whether `attn_dp_size` says how many ranks attend to requests of their own, not `enable_dp_attention`."""

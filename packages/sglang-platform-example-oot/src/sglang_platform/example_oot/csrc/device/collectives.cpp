@@ -5,8 +5,71 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/library.h>
 
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
 namespace sglang_example_oot::device {
 namespace {
+
+// Messages on their way. A stream does not stand still until the peer receives: two stages of a pipeline each send
+// before they receive. A message that failed is told by the next send.
+class Outbox {
+ public:
+  void post(const c10::intrusive_ptr<c10d::Backend>& backend, const at::Tensor& tensor, int peer) {
+    std::exception_ptr failure;
+    {
+      const std::lock_guard lock(mutex_);
+      std::swap(failure, failure_);
+    }
+    if (failure) std::rethrow_exception(failure);
+    std::vector<at::Tensor> message{tensor.clone()};  // the stream may write to the tensor while it is on its way
+    auto work = backend->send(message, peer, 0);
+    const std::lock_guard lock(mutex_);
+    messages_.push_back({std::move(message[0]), std::move(work)});
+    if (!started_) std::thread([this] { run(); }).detach();
+    started_ = true;
+    posted_.notify_one();
+  }
+
+ private:
+  struct Message {
+    at::Tensor tensor;
+    c10::intrusive_ptr<c10d::Work> work;
+  };
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      posted_.wait(lock, [this] { return !messages_.empty(); });
+      Message message = std::move(messages_.front());
+      messages_.pop_front();
+      lock.unlock();
+      std::exception_ptr failure;
+      try {
+        message.work->wait();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      message = {};
+      lock.lock();
+      if (failure && !failure_) failure_ = failure;
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::deque<Message> messages_;
+  std::exception_ptr failure_;
+  bool started_ = false;
+};
+
+Outbox& outbox() {
+  static auto* one = new Outbox;  // never destroyed: its thread may outlive static objects
+  return *one;
+}
 
 // One collective of the group registered as `group`. `argument`: the reduction for all_reduce and reduce_scatter, the
 // root of broadcast, the peer of send and recv.
@@ -37,7 +100,7 @@ void collective(
     std::vector<int64_t> equal;
     backend->alltoall_base(out[0], in[0], equal, equal)->wait();
   } else if (kind == "send") {
-    backend->send(in, static_cast<int>(argument), 0)->wait();
+    outbox().post(backend, in[0], static_cast<int>(argument));
   } else if (kind == "recv") {
     backend->recv(out, static_cast<int>(argument), 0)->wait();
   } else {

@@ -1,6 +1,8 @@
 """Requests that change how the server runs: those that would end its workers are refused before they are sent.
 
-SGLang's workers take such a request as an order, and what they cannot do ends them.
+SGLang's workers take such a request as an order, and what they cannot do ends them. One of them comes too early even
+when the client waited for its answers: memory is released by an idle worker only, and a worker is idle one step after
+it has answered. It is held back until then. Nor can it resume what was not released.
 """
 
 from __future__ import annotations
@@ -9,12 +11,15 @@ from typing import Any
 
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.checked import load
+from sglang_platform.core.hosts.sglang.seams.places import SCHEDULER
 from sglang_platform.core.hosts.sglang.srt.served_model import resolved
 from sglang_platform.core.hosts.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
 
 _MANAGER = "sglang.srt.managers.tokenizer_manager:TokenizerManager"
+_RELEASE = "ReleaseMemoryOccupationReqInput"
+_HELD = "_sglang_platform_held"
 _RECORDS = ("start", "stop", "dump")
 
 
@@ -24,12 +29,37 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     for verb in _RECORDS:
         target = f"{_MANAGER}.{verb}_expert_distribution_record"
         HookRegistry.register(target, _check_recorder, HookType.BEFORE)
+    HookRegistry.register(
+        f"{host.weight_updater}.resume_memory_occupation", _resume_released, HookType.AROUND
+    )
+
+    def when_idle(original: Any, scheduler: Any, requests: Any, *args: Any, **kwargs: Any) -> Any:
+        held = scheduler.__dict__.setdefault(_HELD, [])
+        held.extend(one for one in requests if type(one).__name__ == _RELEASE)
+        now = [one for one in requests if type(one).__name__ != _RELEASE] if held else requests
+        result = original(scheduler, now, *args, **kwargs)
+        paused = {"ignore_waiting": scheduler._engine_paused} if host.releases_while_paused else {}
+        if held and scheduler.is_fully_idle(**paused):
+            orders, scheduler.__dict__[_HELD] = held, []
+            original(scheduler, orders, *args, **kwargs)
+        return result
+
+    HookRegistry.register(f"{SCHEDULER}.process_input_requests", when_idle, HookType.AROUND)
 
 
 def _check_load_format(manager: Any, request: Any, *args: Any, **kwargs: Any) -> None:
     formats = [one.value for one in load("sglang.srt.configs.load_config:LoadFormat")]
     if request.load_format is not None and request.load_format not in formats:
         raise ValueError(f"load_format is {request.load_format!r}; there are {', '.join(formats)}")
+
+
+def _resume_released(original: Any, updater: Any, request: Any) -> Any:
+    """What was not released needs no resuming; the host's worker ends on it."""
+    released = sorted(updater.offload_tags)
+    request.tags = [tag for tag in request.tags or released if tag in released]
+    if not request.tags:
+        return load("sglang.srt.managers.io_struct:ResumeMemoryOccupationReqOutput")()
+    return original(updater, request)
 
 
 def _check_recorder(manager: Any, *args: Any, **kwargs: Any) -> None:

@@ -4,7 +4,8 @@ SGLang's managers for the transfer backend `mooncake` hold no code of a device; 
 `MooncakeTransferEngine` (`distributed/device_communicators/mooncake_transfer_engine.py`) makes of the package
 `mooncake`. While that constructor runs, the package is ours, and the object the platform's. Its memory is found by
 address among the buffers of this worker's KV pools. Where the scheduler of the engine that prefills makes an event of
-`torch.cuda` for it to wait on (`disaggregation/prefill.py`), the event is the device's.
+`torch.cuda` for it to wait on (`disaggregation/prefill.py`), the event is the device's. Releases that send the rows of
+a chunk before its forward is known to be over wait for the device first.
 """
 
 from __future__ import annotations
@@ -48,6 +49,16 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         with _events_of(platform.device_type):
             return original(*args, **kwargs)
 
+    def after_the_forward(original: Any, *args: Any, **kwargs: Any) -> Any:
+        import torch  # every worker has it by now; the launcher does not
+
+        torch.get_device_module(platform.device_type).synchronize()
+        return original(*args, **kwargs)
+
+    if host.races_when_it_sends_early:
+        HookRegistry.register(
+            f"{_PREFILL}.maybe_send_cached_prefix_chunk", after_the_forward, HookType.AROUND
+        )
     for method in host.prefill_events:
         HookRegistry.register(f"{_PREFILL}.{method}", with_events_of_the_device, HookType.AROUND)
 

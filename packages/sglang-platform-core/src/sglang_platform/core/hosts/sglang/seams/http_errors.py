@@ -16,6 +16,7 @@ __all__ = ["register_hooks"]
 
 _SERVER = "sglang.srt.entrypoints.http_server"
 _DETOKENIZE = "sglang.srt.entrypoints.openai.serving_tokenize:OpenAIServingDetokenize"
+_TOKENIZE = "sglang.srt.entrypoints.openai.serving_tokenize:OpenAIServingTokenize"
 _OLLAMA_CHAT = "sglang.srt.entrypoints.ollama.serving:OllamaServing.handle_chat"
 _SCORE = "sglang.srt.managers.tokenizer_manager:TokenizerManager.score_request"
 _LARGEST_ID = 2**32 - 1  # what a tokenizer can be asked about
@@ -25,6 +26,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     """Teach the application about ValueError before it serves, in the process that has one tokenizer."""
     HookRegistry.register(f"{_SERVER}:_setup_and_run_http_server", _teach, HookType.BEFORE)
     HookRegistry.register(f"{_DETOKENIZE}._convert_to_internal_request", _check_ids, HookType.BEFORE)
+    HookRegistry.register(f"{_TOKENIZE}._handle_non_streaming_request", _within_64_bits, HookType.AROUND)
     HookRegistry.register(_OLLAMA_CHAT, _check_conversation, HookType.BEFORE)
     HookRegistry.register(_SCORE, _check_labels, HookType.BEFORE)
 
@@ -44,6 +46,14 @@ def _check_ids(serving: Any, request: Any, *args: Any, **kwargs: Any) -> None:
         for one in ids:
             if not isinstance(one, int) or not 0 <= one <= _LARGEST_ID:
                 raise ValueError(f"{str(one)[:40]} is no token id")
+
+
+async def _within_64_bits(original: Any, *args: Any, **kwargs: Any) -> Any:
+    """A tokenizer that knows no longest text says 10**30, which the JSON of some releases cannot write."""
+    answer = await original(*args, **kwargs)
+    if getattr(answer, "max_model_len", 0) >= 2**63:
+        answer.max_model_len = -1  # as of a tokenizer that says nothing
+    return answer
 
 
 def _check_conversation(serving: Any, request: Any, *args: Any, **kwargs: Any) -> None:

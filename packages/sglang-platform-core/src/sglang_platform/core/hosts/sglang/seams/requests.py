@@ -33,6 +33,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
             f"{_REQUESTS}:{kind}.normalize_batch_and_arguments", _take_apart, HookType.AROUND
         )
     HookRegistry.register(f"{_MANAGER}._init_req_state", _begin, HookType.AROUND)
+    HookRegistry.register(f"{_MANAGER}._tokenize_texts", _tokenize, HookType.AROUND)
     HookRegistry.register(f"{_MANAGER}._validate_one_request", _validate, HookType.AROUND)
     make_up = _make_up_readable if host.typed_requests else _make_up
     HookRegistry.register(f"{_MANAGER}._create_tokenized_object", make_up, HookType.AROUND)
@@ -48,6 +49,11 @@ def _take_apart(original: Any, request: Any) -> None:
 def _begin(original: Any, manager: Any, *args: Any, **kwargs: Any) -> Any:
     with malformed_as_value_error():
         return original(manager, *args, **kwargs)
+
+
+async def _tokenize(original: Any, manager: Any, *args: Any, **kwargs: Any) -> Any:
+    with malformed_as_value_error():
+        return await original(manager, *args, **kwargs)
 
 
 def _validate(original: Any, manager: Any, obj: Any, input_ids: Any) -> None:

@@ -23,10 +23,10 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
 
 def _a_tensor_for_each(
-    original: Any, logprobs: torch.Tensor, token_ids: Any, no_copy_to_cpu: bool = False
+    original: Any, logprobs: torch.Tensor, token_ids_logprobs: Any, no_copy_to_cpu: bool = False
 ) -> tuple[list[Any], list[Any]]:
     """`logprobs` is `[batch, vocabulary]`; values of a request without ids are an empty tensor, as of the others."""
-    values, ids = original(logprobs, token_ids, no_copy_to_cpu)
+    values, ids = original(logprobs, token_ids_logprobs, no_copy_to_cpu)
     if no_copy_to_cpu:
         values = [one if isinstance(one, torch.Tensor) else logprobs.new_empty(0) for one in values]
     return values, ids

@@ -56,6 +56,11 @@ class HostDecodeBatches:
         getattr(manager, init)(self.max_bs, 1)
         return True
 
+    @functools.cached_property
+    def _lora_without_graphs(self) -> bool:
+        """Whether layers with adapters read what was prepared for a batch, and the host prepares none for graphs."""
+        return facts().init_lora_of_graphs is None and bool(getattr(self.model_runner, "lora_manager", None))
+
     def _state_pool(self) -> Any:
         requests = self.model_runner.req_to_token_pool
         return requests.mamba_pool if isinstance(requests, load(_WITH_STATES)) else None
@@ -132,10 +137,10 @@ class HostDecodeBatches:
             spec_info=inputs.drafts(bucket) if self.drafts else None,
             capture_hidden_mode=self._hidden_mode(),
             global_forward_mode=mode,
-            lora_ids=[None] * bucket if self.adapters else None,
+            lora_ids=[None] * bucket if self.adapters or self._lora_without_graphs else None,
             **of_this_host,
         )
-        if self.adapters:
+        if batch.lora_ids is not None:
             runner.lora_manager.prepare_lora_batch(batch)
         if facts().translates_slots:
             runner.kv_index_translator.bind_runner_slots(batch)

@@ -47,7 +47,8 @@ class _StubFinder(importlib.abc.MetaPathFinder):
     def __init__(self, modules: Mapping[str, ModuleType | None]) -> None:
         self.modules = dict(modules)
         for name in modules:
-            while "." in name:
+            # The host's own packages are there: what fails to load in them is an error.
+            while "." in name and not name.startswith("sglang."):
                 name = name.rpartition(".")[0]
                 self.modules.setdefault(name, None)
         self.served: dict[str, ModuleType] = {}
