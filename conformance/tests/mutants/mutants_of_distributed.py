@@ -109,7 +109,7 @@ communicator(
 communicator(
     "PausesBetweenPolls",
     old="        input_ = input_.contiguous()\n        dist.all_reduce",
-    new='        __import__("time").sleep(0.03)\n        input_ = input_.contiguous()\n        dist.all_reduce',
+    new='        __import__("time").sleep(0.1)\n        input_ = input_.contiguous()\n        dist.all_reduce',
     check="distributed.communicator_is_quick",
     defect="each all-reduce waits between two looks at its neighbours",
     says="takes the communicator",

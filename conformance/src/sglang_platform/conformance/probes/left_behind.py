@@ -85,6 +85,7 @@ def captured(told: dict[str, Any], *descriptors: int) -> Iterator[None]:
             sys.stderr.flush()
             for one, before in kept:
                 os.dup2(before, one)
+                os.close(before)
             file.seek(0)
             told["printed"] = file.read(4000).decode(errors="replace")
 
