@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -196,6 +197,14 @@ def _of_platform(subject: Subject, attempt: int = 0) -> dict[str, Any]:
     told: dict[str, Any] | None = _told(subject, attempt).get("platform")
     if told is None:
         raise NotApplicable("activate() names no class here")
+    if told["host"]:
+        raise NotApplicable("its class is on SGLang's, and SGLang is imported with it")
+    own = installed(subject).value.partition(":")[0].partition(".")[0]
+    if re.match(rf"(AttributeError|ModuleNotFoundError): .*'{re.escape(own)}[.']", told.get("raised", "")):
+        raise CheckFailed(
+            f"activate() names a class that is not there: {told['raised']}",
+            fix='return the place of the platform class, as "package.module:Class"',
+        )
     if "raised" in told:
         raise NotApplicable(f"its class cannot be imported here: {told['raised']}")
     return told

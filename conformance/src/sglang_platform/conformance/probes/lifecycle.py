@@ -15,12 +15,11 @@ import json
 import os
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from typing import Any
 
-from sglang_platform.conformance.probes.left_behind import FLOOR, Recorder, captured
+from sglang_platform.conformance.probes.left_behind import FLOOR, Recorder, captured, undisturbed
 from sglang_platform.conformance.probes.processes import look
 from sglang_platform.conformance.probes.server_arguments import tried
 from sglang_platform.conformance.probes.traces import TRACES, changes, read_all
@@ -60,16 +59,16 @@ def _as_at_first(folder: str) -> None:
 def _told(given: dict[str, Any]) -> dict[str, Any]:
     import torch  # noqa: F401 - a worker has it
 
-    started = time.perf_counter()
+    started = undisturbed()
     for name in FLOOR:
         importlib.import_module(name)
-    told: dict[str, Any] = {"floor_seconds": time.perf_counter() - started}
+    told: dict[str, Any] = {"floor_seconds": undisturbed() - started}
     recorder = Recorder()
     import sglang_platform.core.plugins  # noqa: F401 - what the host and core take is not the platform's
 
-    started = time.perf_counter()
+    started = undisturbed()
     look(given)
-    told["arrival"] = time.perf_counter() - started
+    told["arrival"] = undisturbed() - started
     platform = _platform(given["host"])
     if given["host"] == "none":
         recorder.listening = True
@@ -91,9 +90,9 @@ def _initialised(platform: Any, told: dict[str, Any]) -> None:
     before = read_all(groups)
     try:
         with captured(told, 1):
-            started = time.perf_counter()
+            started = undisturbed()
             told["answered"] = [repr(platform.init_backend())]
-            told["seconds"] = time.perf_counter() - started
+            told["seconds"] = undisturbed() - started
         told["changes"] = changes(before, read_all(groups))
         first = _ops(platform)
         told["call"] = "the second"
