@@ -68,7 +68,7 @@ class Runner:
             setattr(outcome, name, value)
         outcome.seconds = round(time.perf_counter() - started, 3)
         self.selection.judge(check, outcome, names)
-        if outcome.is_bad or outcome.status == "expected_failure":
+        if outcome.is_bad or outcome.status in ("expected_failure", "suite_failed"):
             outcome.rerun = self.selection.rerun(check)
         self._on_outcome(outcome)
         return outcome

@@ -83,7 +83,9 @@ def _case(suite: ElementTree.Element, platform: str, one: Mapping[str, Any], kin
 def _kind(one: Mapping[str, Any]) -> str | None:
     if one["status"] == "passed":
         return None
-    if one["status"] == "blocked" or (one["status"] == "failed" and one["failure"] in ("crash", "timeout")):
+    if one["status"] in ("blocked", "suite_failed") or (
+        one["status"] == "failed" and one["failure"] in ("crash", "timeout")
+    ):
         return "error"
     return "failure" if one["status"] in ("failed", "unexpected_pass") else "skipped"
 
