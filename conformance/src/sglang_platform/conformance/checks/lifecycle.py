@@ -157,7 +157,7 @@ def server_arguments_are_kept(subject: Subject) -> None:
 
 
 def _all_known(method: str, unknown: Sequence[str], case: dict[str, Any]) -> None:
-    from sglang_platform.conformance.probes.server_arguments import KNOWN
+    from sglang_platform.conformance.probes.server_arguments import KNOWN  # lists of the installed host
 
     words = _words()
     for name in dict.fromkeys(unknown):
