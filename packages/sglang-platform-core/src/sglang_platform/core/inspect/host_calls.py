@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sglang_platform.core.source.tree import SourceTree
 from sglang_platform.core.source.values import dotted
 
-__all__ = ["Call", "calls_of", "first_not_taken", "signature_of"]
+__all__ = ["Call", "call_of", "calls_of", "first_not_taken", "signature_of", "taken_apart"]
 
 _LONGEST = 110
 
@@ -46,7 +46,25 @@ def calls_of(host: SourceTree, name: str, *, near: str = "") -> Iterator[Call]:
         module = host.module(module_name)
         for node in ast.walk(module.tree) if module is not None else ():
             if isinstance(node, ast.Call) and _called(node) == name:
-                yield _call(node, f"{host.path(module_name)}:{node.lineno}")
+                yield call_of(node, f"{host.path(module_name)}:{node.lineno}")
+
+
+def taken_apart(host: SourceTree, name: str) -> Iterator[tuple[int, Call]]:
+    """Each ``a, b = x.name(...)``: how many values, and the call."""
+    for module_name in host.containing(f"{name}(".encode()):
+        module = host.module(module_name)
+        for node in ast.walk(module.tree) if module is not None else ():
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.targets[0], ast.Tuple)
+                and not any(isinstance(one, ast.Starred) for one in node.targets[0].elts)
+                and isinstance(node.value, ast.Call)
+                and isinstance(node.value.func, ast.Attribute)
+                and node.value.func.attr == name
+            ):
+                call = call_of(node.value, f"{host.path(module_name)}:{node.lineno}")
+                text = f"{ast.unparse(node.targets[0])} = {call.text}"
+                yield len(node.targets[0].elts), call._replace(text=text)
 
 
 def first_not_taken(
@@ -89,7 +107,8 @@ def _called(call: ast.Call) -> str:
     return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
-def _call(node: ast.Call, place: str) -> Call:
+def call_of(node: ast.Call, place: str) -> Call:
+    """One call; `place`: ``file:line``."""
     text = " ".join(ast.unparse(node).split())
     return Call(
         place,

@@ -50,11 +50,11 @@ def _on_host(origin: PluginOrigin, hooks: Sequence[WantedHook]) -> Iterator[Find
     except (ConfigurationError, HookTargetError):
         return  # told as a missing target
     for row in rows:
-        if row.verdict == "exists":
+        if row.verdict == "exists" or row.is_new:
             continue
         if row.verdict == "unknown":
-            why = f"{row.why} (at {row.wanted.where})"
-            yield Finding("hook-unclear", "note", f"{_what(row)} could not be checked", origin, why)
+            what = f"{_what(row)} could not be checked"
+            yield Finding("hook-unclear", "note", what, origin, row.why, None, row.wanted.where)
             continue
         severity: Severity = (
             "note" if not row.wanted.required else "warning" if row.verdict == "bypassed" else "problem"
@@ -64,8 +64,9 @@ def _on_host(origin: PluginOrigin, hooks: Sequence[WantedHook]) -> Iterator[Find
             severity,
             f"{_what(row)} {_VERDICTS[row.verdict]}",
             origin,
-            f"{row.why} (at {row.wanted.where})",
+            row.why,
             _fix(row),
+            row.wanted.where,
         )
 
 
@@ -119,10 +120,11 @@ def _told(origin: PluginOrigin, found: Changes) -> Iterator[Finding]:
             yield Finding(
                 "host-patched",
                 "note",
-                f"{origin.name} changes ServerArgs.__post_init__ by a hook (at {hook.where})",
+                f"{origin.name} changes ServerArgs.__post_init__ by a hook",
                 origin,
                 "SGLang asks a platform for apply_server_args_defaults only, before it derives the rest",
                 "on sglang_platform.core's SRTPlatform, finalize_server_args(server_args) is called at this point",
+                hook.where,
             )
 
 
@@ -130,9 +132,7 @@ def missing_target(lookup: Lookup, origin: PluginOrigin, hook: WantedHook) -> It
     try:
         address = resolve(parse(hook.target))
     except HookTargetError as error:
-        yield Finding(
-            "hook-target-missing", "problem", error.what, origin, f"registered at {hook.where}", error.fix
-        )
+        yield Finding("hook-target-missing", "problem", error.what, origin, error.why, error.fix, hook.where)
         return
     if isinstance(address, MissingModule):
         why, nearest = address.why, address.nearest
@@ -146,8 +146,9 @@ def missing_target(lookup: Lookup, origin: PluginOrigin, hook: WantedHook) -> It
         "problem" if hook.required else "note",
         f"the hook target {hook.target} does not exist",
         origin,
-        f"{why} (registered at {hook.where})",
+        why,
         f"did you mean {' or '.join(nearest[:3])}?" if nearest else _FIX[hook.required],
+        hook.where,
     )
 
 
