@@ -34,7 +34,12 @@ class InstalledPlugin:
         self.name = name
         self.folder = folder / name
         shutil.copytree(PLUGINS / name, self.folder, ignore=shutil.ignore_patterns("__pycache__"))
+        self._path = [str(self.sources)]
         self._write_metadata()
+
+    def beside(self, other: InstalledPlugin) -> None:
+        """Install another plugin in the same environment."""
+        self._path.append(str(other.sources))
 
     @property
     def sources(self) -> Path:
@@ -66,13 +71,13 @@ class InstalledPlugin:
         return found[0]
 
     def run(
-        self, *command: str, timeout: float = 300, **environment: str
+        self, *command: str, timeout: float = 900, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """Run a program of this environment with the copy installed."""
         clean = {key: value for key, value in os.environ.items() if not key.startswith("SGLANG_")}
         return subprocess.run(
             [sys.executable, *command],
-            env={**clean, "PYTHONPATH": str(self.sources), **environment},
+            env={**clean, "PYTHONPATH": os.pathsep.join(self._path), **environment},
             capture_output=True,
             text=True,
             check=False,
@@ -99,6 +104,22 @@ class InstalledPlugin:
             for one in found
             if one["id"] not in told
             and (one["plugin"] or {}).get("distribution") in (None, self.distribution)
+        ]
+
+    def hooks(self) -> list[dict[str, Any]]:
+        """What `hooks check` says of each hook of this plugin, in the form of a finding: the verdict is its id."""
+        rows = self.json("hooks", "check")["targets"]
+        return [
+            {
+                "id": row["verdict"],
+                "severity": "note" if row["verdict"] in ("exists", "unknown") else "problem",
+                "what": row["target"],
+                "why": row["why"],
+                "fix": " ".join((*row["moved_to"], *row["nearest"])),
+                "where": row["where"],
+            }
+            for row in rows
+            if f"({self.distribution} " in row["plugin"]
         ]
 
     @property

@@ -12,7 +12,7 @@ from sglang_platform.core.source.values import dotted
 
 __all__ = ["Call", "call_of", "calls_of", "first_not_taken", "signature_of", "taken_apart"]
 
-_LONGEST = 110
+_LONGEST = 180
 
 
 class Call(NamedTuple):

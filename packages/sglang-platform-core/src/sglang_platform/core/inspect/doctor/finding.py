@@ -89,7 +89,6 @@ NOT_LOOKED_AT = frozenset(
         "isolation-unknown",
         "platform-class-unread",
         "class-unread",
-        "plugin-unparsed",
         "hook-targets-unread",
         "hook-unclear",
     }

@@ -20,8 +20,8 @@ __all__ = ["HostSource", "installed_host", "is_hosts"]
 
 _ASKED = re.compile(rb"platform(?:\(\))?\s*\.\s*(\w+)")
 _ASKED_BY_TEXT = re.compile(rb"attr\(\s*[\w.]*platform[\w.]*\s*,\s*[\"'](\w+)[\"']")
-_DIFFUSION = "/multimodal_gen/"
-"""The other runtime, which has classes of its own."""
+_NOT_OURS = ("/multimodal_gen/", "/hardware_backend/")
+"""The other runtime, and the devices that SGLang itself carries: both call classes of their own."""
 _QUOTED = re.compile(rb"[\"'](\w+)[\"']")
 
 
@@ -62,7 +62,7 @@ class HostSource:
             is_own = call.receiver == ("self",) and not receiver
             if is_own and call.place.rpartition(":")[0] not in files:
                 continue
-            if _DIFFUSION in call.place:
+            if _is_elsewhere(call) and call.place.rpartition(":")[0] not in files:
                 continue
             if call.receiver != () and receiver in (call.receiver or ("",))[-1].lower():
                 found.append(call)
@@ -73,7 +73,7 @@ class HostSource:
 
         None where no call is, or not all into as many.
         """
-        found = dict(one for one in taken_apart(self._tree, name) if _DIFFUSION not in one[1].place)
+        found = dict(one for one in taken_apart(self._tree, name) if not _is_elsewhere(one[1]))
         return next(iter(found.items())) if len(found) == 1 else None
 
     def fields_of(self, module: str, name: str) -> frozenset[str] | None:
@@ -112,6 +112,10 @@ class HostSource:
             if path.parent.name == "platforms":
                 asked.update(_QUOTED.findall(text))  # tables of older names, looked up by text
         return frozenset(name.decode() for name in asked)
+
+
+def _is_elsewhere(call: Call) -> bool:
+    return any(part in call.place for part in _NOT_OURS)
 
 
 def public_names(cls: type) -> frozenset[str]:

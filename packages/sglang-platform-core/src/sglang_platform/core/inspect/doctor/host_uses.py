@@ -16,7 +16,7 @@ from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.inspect.doctor.finding import Finding, Severity
 from sglang_platform.core.inspect.doctor.host_source import HostSource
 from sglang_platform.core.inspect.hook_check.returns import values_given
-from sglang_platform.core.inspect.host_calls import call_of, signature_of
+from sglang_platform.core.inspect.host_calls import Call, call_of, signature_of
 from sglang_platform.core.source.address import Address
 from sglang_platform.core.source.answers import Absent, Answer, Definition
 from sglang_platform.core.source.conditions import TRY, blocks_that_run, handles_import_errors
@@ -182,7 +182,7 @@ class _Reader:
             f"{self._host} does not take the call {call.text}",
             self._origin,
             f"{definition.address.module}:{name} takes {signature}",
-            f"call it with {signature}",
+            _without(call, signature),
             self._at(node),
         )
 
@@ -262,6 +262,13 @@ class _Reader:
 
     def _at(self, node: ast.stmt | ast.expr) -> str:
         return f"{self._module.path}:{node.lineno}"
+
+
+def _without(call: Call, signature: inspect.Signature) -> str:
+    """The fix: the keywords that are not taken, or what is."""
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+    unknown = [one for one in call.keywords if one not in signature.parameters and not takes_all]
+    return f"leave out {', '.join(unknown)}" if unknown else f"call it with {signature}"
 
 
 def _of_fields(node: ast.ClassDef) -> inspect.Signature | None:

@@ -186,7 +186,8 @@ def _calls(name: str, platform: Any) -> list[tuple[dict[str, str], tuple[str, st
         kinds = get_args(getattr(sys.modules.get("sglang.srt.platforms.interface"), "KVPoolKind", None))
         return [({"kind": one}, (_POOLS, KINDS[one].host_class)) for one in kinds if one in KINDS]
     if name == "get_quantization_config":
-        return [({"quantization": one}, None) for one in platform.supported_quantization]
+        known = platform.supported_quantization
+        return [({"quantization": one}, None) for one in (known if isinstance(known, list | tuple) else ())]
     if name == "get_paged_allocator_cls":
         return [({}, (_ALLOCATORS, "PagedTokenToKVPoolAllocator"))]
     return [({}, None)]

@@ -18,7 +18,7 @@ from sglang_platform.core.inspect.doctor.part_class import examine_part_class
 from sglang_platform.core.inspect.written import place_of
 from sglang_platform.core.source.entry_points import reference
 from sglang_platform.core.source.lookup import Lookup
-from sglang_platform.core.source.module import Module
+from sglang_platform.core.source.module import Module, parse
 from sglang_platform.core.source.opening import open_module, package_of
 from sglang_platform.core.source.tree import SourceTree
 
@@ -42,21 +42,30 @@ def plugin_packages() -> Iterator[tuple[PluginOrigin, SourceTree]]:
 
 
 def examine_plugin_sources(lookup: Lookup, examined: Collection[str] = ()) -> Iterator[Finding]:
-    """The findings of every plugin's source; `examined`: classes that were looked at live, ``module:qualified name``."""
+    """The findings of every plugin's source; `examined`: the classes that were looked at live, as their names."""
     builder = ShapeBuilder(lookup)
     host = installed_host(builder)
     for origin, tree in plugin_packages():
         for name in tree.served():
             module = tree.module(name)
             if module is None:
-                where, why = tree.path(name), tree.unreadable(name) or "its text is no Python"
-                yield Finding(
-                    "plugin-unparsed", "note", f"{name} was not looked at", origin, why, None, where
-                )
+                yield _unparsed(name, tree, origin)
             elif host is not None and b"sglang" in tree.text(name):
                 yield from examine_host_uses(module, lookup, origin, host)
             if module is not None and host is not None:
                 yield from _classes(module, builder, origin, host, examined)
+
+
+def _unparsed(name: str, tree: SourceTree, origin: PluginOrigin) -> Finding:
+    """A module that no process can import, which shows on its first use."""
+    path, why = tree.path(name), "its text is no Python source"
+    try:
+        parse(tree.text(name))
+    except SyntaxError as error:
+        path, why = f"{path}:{error.lineno}", f"SyntaxError: {error.msg}"
+    except ValueError as error:
+        why = str(error)
+    return Finding("plugin-unparsed", "problem", f"{name} cannot be imported", origin, why, "correct the line", path)
 
 
 def _classes(
