@@ -105,6 +105,11 @@ DEFECTS = (
         "SGLang 0.5.23 has no sglang.srt.platforms.base", "the import fails in silence, and the stand-ins from line", "sglang.srt.platforms.interface",
         where=Place("sglang_aurora/compat.py", "sglang.srt.platforms.base"),
     ),
+    _info(
+        "a platform on a stand-in", "sglang_aurora/compat.py", "from sglang.srt.platforms.interface import PlatformCapabilities, SRTPlatform",
+        "from sglang.srt.platforms.base import PlatformCapabilities, SRTPlatform",
+        "which is not a platform class", "sglang_aurora.compat has a stand-in of its own for SRTPlatform", "doctor --source-only",
+    ),
     _source(
         "the group of a draft", "pyproject.toml", _PLATFORMS, '[project.entry-points."sglang.platforms"]',
         "the entry-point group 'sglang.platforms' is read by nobody", "move it to 'sglang.srt.platforms'",
@@ -138,6 +143,12 @@ DEFECTS = (
     _source(
         "a release of SGLang that is not this one", "pyproject.toml", 'dependencies = ["torch"]', 'dependencies = ["torch", "sglang<0.5.20"]',
         "sglang-aurora 1.4.0 needs sglang<0.5.20, and 0.5.23 is installed", "install a matching version of sglang-aurora",
+    ),
+    _source(
+        "a hook where arguments were derived once", "sglang_cobalt/arguments.py", "{_ARGUMENTS}.resolve_once", "{_ARGUMENTS}.__post_init__",
+        "cobalt changes ServerArgs.__post_init__ by a hook", "in this SGLang that method does nothing",
+        "hook sglang.srt.server_args.ServerArgs.resolve_once", "finalize_server_args", plugin="cobalt",
+        where=Place("sglang_cobalt/arguments.py", "HookRegistry.register"),
     ),
     _source(
         "a slip in a decorated hook", "sglang_cobalt/scheduling.py", 'SCHEDULER + ".get_next_batch_to_run"', 'SCHEDULER + ".get_next_batch"',

@@ -15,7 +15,9 @@ _LOOP = "HookRegistry.register(target, function, hook_type)"
 
 def _cobalt(name: str, file: str, old: str, new: str, verdict: str, at: str, says: tuple[str, ...], fix: tuple[str, ...] = (),
             repair: tuple[Edit, ...] = ()) -> Defect:  # fmt: skip
-    return Defect(name, "cobalt", (Edit(file, old, new),), verdict, "problem", Place(file, at), says, fix, repair)
+    return Defect(
+        name, "cobalt", (Edit(file, old, new),), verdict, "problem", Place(file, at), says, fix, repair
+    )
 
 
 def _one_more(name: str, target: str, function: str, kind: str, verdict: str, says: tuple[str, ...], fix: tuple[str, ...],

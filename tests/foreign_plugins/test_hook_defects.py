@@ -21,7 +21,9 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> tuple[InstalledPlugin, l
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda one: one.name)
-def test_a_hook_that_fails_is_told(broken: tuple[InstalledPlugin, list[dict[str, Any]]], defect: Defect) -> None:
+def test_a_hook_that_fails_is_told(
+    broken: tuple[InstalledPlugin, list[dict[str, Any]]], defect: Defect
+) -> None:
     plugin, rows = broken
     assert any(defect.is_told_by(one, plugin) for one in rows), rows
 
@@ -49,5 +51,7 @@ def test_every_hook_of_a_healthy_plugin_is_read_and_fits(tmp_path, name: str, ho
     assert sum(one["id"] == "exists" for one in rows) == hooks
     assert [one for one in rows if one["severity"] == "problem"] == []
     text = plugin.command("hooks", "check").stdout
-    assert str(plugin.folder) not in "".join(line for line in text.splitlines() if "its target is not" in line)
+    assert str(plugin.folder) not in "".join(
+        line for line in text.splitlines() if "its target is not" in line
+    )
     assert "of this project's own packages, without a problem" in text

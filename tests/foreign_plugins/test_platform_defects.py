@@ -52,7 +52,9 @@ def wrong(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda one: f"{one.plugin}: {one.name}")
-def test_a_defect_is_told_with_its_place_and_its_fix(examined: Callable[..., Examined], defect: Defect) -> None:
+def test_a_defect_is_told_with_its_place_and_its_fix(
+    examined: Callable[..., Examined], defect: Defect
+) -> None:
     plugin, findings = examined(defect.plugin, "broken")
     assert any(defect.is_told_by(one, plugin) for one in findings), wrong(findings)
 

@@ -11,7 +11,7 @@ from typing import Any
 from sglang_platform.core.source.module import parse
 from sglang_platform.core.source.search import find_module
 
-__all__ = ["is_unwritten", "place_of", "statement_of", "values_of"]
+__all__ = ["does_nothing", "is_unwritten", "place_of", "statement_of", "values_of"]
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -52,6 +52,11 @@ def is_unwritten(value: Any) -> bool:
         return False
     raised = body[0].exc.func if isinstance(body[0].exc, ast.Call) else body[0].exc
     return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+
+
+def does_nothing(node: _Function) -> bool:
+    """Is a body a docstring, `pass`, or both?"""
+    return all(_is_text(one) or isinstance(one, ast.Pass) for one in node.body)
 
 
 def values_of(value: Any, count: Any) -> tuple[int | None, int | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
@@ -11,7 +13,8 @@ from sglang_platform.core.inspect.changes import Changes, changes_of_installed
 from sglang_platform.core.inspect.doctor.finding import Finding, Severity
 from sglang_platform.core.inspect.hook_check.check import CheckedHook, check
 from sglang_platform.core.inspect.registrations import WantedHook
-from sglang_platform.core.source.answers import Absent
+from sglang_platform.core.inspect.written import does_nothing
+from sglang_platform.core.source.answers import Absent, Definition
 from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.opening import open_host
 
@@ -39,7 +42,7 @@ def examine_hook_targets(lookup: Lookup) -> Iterator[Finding]:
             )
         elif has_host:
             yield from _on_host(origin, [one for one in on_host if one not in missing])
-            yield from _told(origin, found)
+            yield from _told(lookup, origin, found)
 
 
 def _on_host(origin: PluginOrigin, hooks: Sequence[WantedHook]) -> Iterator[Finding]:
@@ -93,7 +96,7 @@ def _fix(row: CheckedHook) -> str:
     return "take the target's arguments and give its result, or take *args and **kwargs and hand them on"
 
 
-def _told(origin: PluginOrigin, found: Changes) -> Iterator[Finding]:
+def _told(lookup: Lookup, origin: PluginOrigin, found: Changes) -> Iterator[Finding]:
     """What works and is worth knowing."""
     written = [one for one in found.hooks if one.written]
     if written:
@@ -117,15 +120,23 @@ def _told(origin: PluginOrigin, found: Changes) -> Iterator[Finding]:
         )
     for hook in found.hooks:
         if hook.target.replace(":", ".").endswith("ServerArgs.__post_init__"):
-            yield Finding(
-                "host-patched",
-                "note",
-                f"{origin.name} changes ServerArgs.__post_init__ by a hook",
-                origin,
-                "SGLang asks a platform for apply_server_args_defaults only, before it derives the rest",
-                "on sglang_platform.core's SRTPlatform, finalize_server_args(server_args) is called at this point",
-                hook.where,
-            )
+            yield _after_arguments(lookup, origin, hook)
+
+
+def _after_arguments(lookup: Lookup, origin: PluginOrigin, hook: WantedHook) -> Finding:
+    """A hook on the place where SGLang once derived its arguments: a warning where nothing is done there any more."""
+    what = f"{origin.name} changes ServerArgs.__post_init__ by a hook"
+    ours = "on sglang_platform.core's SRTPlatform, finalize_server_args(server_args) is called once all is derived"
+    address = resolve(parse(hook.target))
+    answer = lookup.find(address) if not isinstance(address, MissingModule) else None
+    node = answer.node if isinstance(answer, Definition) else None
+    if not isinstance(node, ast.FunctionDef) or not does_nothing(node):
+        why = "SGLang asks a platform for apply_server_args_defaults only, before it derives the rest"
+        return Finding("host-patched", "note", what, origin, why, ours, hook.where)
+    named = re.findall(r"`(\w+)`", ast.get_docstring(node) or "")
+    why = "in this SGLang that method does nothing: the arguments are derived later, and overwrite what the hook sets"
+    fix = f"hook {' or '.join(hook.target.replace('__post_init__', one) for one in named)}; " if named else ""
+    return Finding("host-patched", "warning", what, origin, why, f"{fix}{ours}", hook.where)
 
 
 def missing_target(lookup: Lookup, origin: PluginOrigin, hook: WantedHook) -> Iterator[Finding]:

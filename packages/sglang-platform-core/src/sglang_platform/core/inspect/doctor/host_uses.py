@@ -137,11 +137,9 @@ class _Reader:
         severity: Severity = "problem"
         instead = "the import fails"
         if place.guarded:
-            stubs = [
-                one for one in place.instead if isinstance(one, ast.ClassDef | ast.FunctionDef | ast.Assign)
-            ]
+            stubs = [one for one in place.instead if isinstance(one, ast.ClassDef | ast.FunctionDef)]
             if not stubs or any(isinstance(one, ast.Import | ast.ImportFrom) for one in place.instead):
-                return  # it asks elsewhere then
+                return  # it asks elsewhere then, or does without
             severity = "warning"
             instead = (
                 f"the import fails in silence, and the stand-ins from line {stubs[0].lineno} on are taken"

@@ -65,7 +65,9 @@ def _unparsed(name: str, tree: SourceTree, origin: PluginOrigin) -> Finding:
         path, why = f"{path}:{error.lineno}", f"SyntaxError: {error.msg}"
     except ValueError as error:
         why = str(error)
-    return Finding("plugin-unparsed", "problem", f"{name} cannot be imported", origin, why, "correct the line", path)
+    return Finding(
+        "plugin-unparsed", "problem", f"{name} cannot be imported", origin, why, "correct the line", path
+    )
 
 
 def _classes(

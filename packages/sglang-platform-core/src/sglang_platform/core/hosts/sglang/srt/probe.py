@@ -14,8 +14,8 @@ from typing import Any
 
 from sglang_platform.core.discovery import current
 from sglang_platform.core.errors import LaunchRefused, PlatformError
-from sglang_platform.core.inspect.doctor.finding import describe
-from sglang_platform.core.inspect.doctor.live_class import examine_live_platform
+from sglang_platform.core.inspect.doctor.finding import Finding, describe
+from sglang_platform.core.inspect.doctor.live_class import LiveFindings, examine_live_platform
 
 __all__ = ["main"]
 
@@ -65,7 +65,13 @@ def _ask(answers: dict[str, Any]) -> None:
     if decision is not None and decision.origin is not None:
         with contextlib.suppress(Exception):  # what fails here fails in a launch, which tells of it
             importlib.import_module(_BACKENDS)
-        live = examine_live_platform(platform, decision.origin)
+        try:
+            live = examine_live_platform(platform, decision.origin)
+        except Exception as error:  # noqa: BLE001 - a class of an unforeseen form is one that was not looked at
+            traceback.print_exc()
+            what = f"the platform class of {decision.origin.name} could not be looked at in a running SGLang"
+            unread = Finding("platform-class-unread", "note", what, decision.origin, repr(error))
+            live = LiveFindings([unread], [])
         answers["classes"] = [describe(one) for one in live.findings]
         answers["examined"] = live.examined
 
