@@ -214,6 +214,11 @@ BASALT = (
         ("the function written to sglang.srt.utils.common.get_available_gpu_memory does not fit", "get_available_gpu_memory("), ("take the target's arguments",),
     ),
     _other(
+        "basalt", "the same function, written into the package that re-exports it", (),
+        "hook-does-not-fit", "problem", Place(f"{_PATCHES}/memory_report.py", "    sglang.srt.utils.get_available_gpu_memory = "),
+        ("the function written to sglang.srt.utils.get_available_gpu_memory does not fit",), ("take the target's arguments",),
+    ),
+    _other(
         "basalt", "a class of SGLang's that moved", (
             Edit(f"{_PATCHES}/quantization.py", "from sglang.srt.layers.quantization.w8a8_int8 import", "from sglang.srt.layers.quantization.int8_w8a8 import"),
         ),

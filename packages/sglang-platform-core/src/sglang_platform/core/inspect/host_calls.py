@@ -71,15 +71,18 @@ def first_not_taken(
     host: SourceTree, name: str, target: inspect.Signature, signature: inspect.Signature, owner: str | None
 ) -> Call | None:
     """The first call that `target` takes and `signature` does not. `owner`: the class, for a method; both signatures
-    are without `self` then."""
+    are without `self` then. One in the host's code for its own devices is given where there is no other."""
+    of_a_device = None
     for one in calls_of(host, name):
         if bool(owner) == (one.receiver == ()):
             continue
         if owner and one.receiver and one.receiver[-1] == owner and one.positional:
             one = one._replace(positional=one.positional - 1)  # Class.method(self, ...)
         if one.is_taken_by(target) and not one.is_taken_by(signature):
-            return one
-    return None
+            if "/hardware_backend/" not in one.place:
+                return one
+            of_a_device = of_a_device or one
+    return of_a_device
 
 
 def signature_of(arguments: ast.arguments, leave_out: int = 0) -> inspect.Signature:

@@ -119,21 +119,30 @@ class _Reader:
                 continue
             answer = self._lookup.find(Address(module, (alias.name,)))
             if isinstance(answer, Absent):
-                yield from self._not_there(f"{module}.{alias.name}", answer, node, place)
+                name = f"{module}.{alias.name}"
+                yield from self._not_there(name, answer, node, place, self._homes(module, [alias.name]))
         if not self._has_module(module):
-            yield from self._not_there(module, Absent(f"there is no module {module}"), node, place)
+            absent, homes = Absent(f"there is no module {module}"), [one.name for one in node.names]
+            yield from self._not_there(module, absent, node, place, self._homes(module, homes))
 
     def _import(self, node: ast.Import, place: _Place) -> Iterator[Finding]:
         for alias in node.names:
             if alias.name.partition(".")[0] == _HOST and not self._has_module(alias.name):
-                yield from self._not_there(
-                    alias.name, Absent(f"there is no module {alias.name}"), node, place
-                )
+                absent = Absent(f"there is no module {alias.name}")
+                yield from self._not_there(alias.name, absent, node, place, [])
 
     def _has_module(self, module: str) -> bool:
         return self._lookup.modules.has(module)
 
-    def _not_there(self, name: str, absent: Absent, node: ast.stmt, place: _Place) -> Iterator[Finding]:
+    def _homes(self, module: str, names: list[str]) -> list[str]:
+        """The modules that define all the names, those of the same part of SGLang first."""
+        homes = [set(self._host.homes_of(name)) for name in names]
+        part = ".".join(module.split(".")[:2])
+        return sorted(set.intersection(*homes), key=lambda one: (not one.startswith(part), one))
+
+    def _not_there(
+        self, name: str, absent: Absent, node: ast.stmt, place: _Place, homes: list[str]
+    ) -> Iterator[Finding]:
         severity: Severity = "problem"
         instead = "the import fails"
         if place.guarded:
@@ -144,8 +153,7 @@ class _Reader:
             instead = (
                 f"the import fails in silence, and the stand-ins from line {stubs[0].lineno} on are taken"
             )
-        found = self._host.homes_of(name.rpartition(".")[2])
-        fix = f"import it from {' or '.join(found[:3])}" if found else _meant(absent)
+        fix = f"import it from {' or '.join(homes[:3])}" if homes else _meant(absent)
         what = f"{self._host} has no {name}"
         yield Finding(
             "host-import-missing",

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, get_args
 
 from sglang_platform.core.contract.device import DeviceMixin
+from sglang_platform.core.contract.drift import older_names
 from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.contract.signatures import bound_signature, without_annotations
 from sglang_platform.core.errors import PluginOrigin
@@ -158,7 +159,7 @@ def _answers(platform: Any) -> Iterator[tuple[str, Any, type | None]]:
     Finding where it raises."""
     for name in _FACTORIES:
         factory = getattr(platform, name, None)
-        if factory is None or is_hosts(next(k for k in type(platform).__mro__ if name in vars(k))):
+        if factory is None or _own_name(type(platform), name) is None:
             continue
         for keywords, of_host in _calls(name, platform):
             text = f"{name}({', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
@@ -199,8 +200,17 @@ def _of_host(module: str, name: str) -> type | None:
     return found if isinstance(found, type) else None
 
 
+def _own_name(cls: type, name: str) -> str | None:
+    """The vendor's method that answers a factory: of this name, or of an older one that SGLang's own asks then."""
+    for one in (name, *(row.old for row in older_names() if row.member == name)):
+        owner = next((k for k in cls.__mro__ if one in vars(k)), None)
+        if owner is not None and not is_hosts(owner):
+            return one
+    return None
+
+
 def _where(cls: type, call: str) -> str | None:
-    name = call.partition("(")[0]
+    name = _own_name(cls, call.partition("(")[0]) or call
     return place_of(next(k for k in cls.__mro__ if name in vars(k)), name)
 
 

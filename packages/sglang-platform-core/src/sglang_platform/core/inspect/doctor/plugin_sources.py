@@ -50,7 +50,7 @@ def examine_plugin_sources(lookup: Lookup, examined: Collection[str] = ()) -> It
             module = tree.module(name)
             if module is None:
                 yield _unparsed(name, tree, origin)
-            elif host is not None and b"sglang" in tree.text(name):
+            elif host is not None:
                 yield from examine_host_uses(module, lookup, origin, host)
             if module is not None and host is not None:
                 yield from _classes(module, builder, origin, host, examined)
