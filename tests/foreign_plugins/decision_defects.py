@@ -142,7 +142,7 @@ DEFECTS = (
     ),
     _source(
         "a release of SGLang that is not this one", "pyproject.toml", 'dependencies = ["torch"]', 'dependencies = ["torch", "sglang<0.5.20"]',
-        "sglang-aurora 1.4.0 needs sglang<0.5.20, and 0.5.23 is installed", "install a matching version of sglang-aurora",
+        "sglang-aurora 1.4.0 needs sglang<0.5.20, and sglang 0.5.23 is installed", "install a matching version of sglang-aurora",
     ),
     _source(
         "a hook where arguments were derived once", "sglang_cobalt/arguments.py", "{_ARGUMENTS}.resolve_once", "{_ARGUMENTS}.__post_init__",
