@@ -145,13 +145,19 @@ def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[ty
             f"{base.__module__}.{base.__qualname__}" for base in getattr(found, "__bases__", ())
         )
         wanted = " or ".join(f"{base.__module__}.{base.__qualname__}" for base in allowed)
+        names = {base.__name__ for base in allowed}
+        stand_in = next((one for one in getattr(found, "__mro__", ()) if one.__name__ in names), None)
+        fix = f"derive the class from {allowed[0].__module__}.{allowed[0].__qualname__}"
+        if stand_in is not None:
+            parents += f" ({stand_in.__module__} has a stand-in of its own for {stand_in.__name__})"
+            fix = "correct the import in whose place it is taken: `sglang-platform doctor --source-only` says which"
         raise PluginFailed(
             f"plugin {origin.name!r} names {location}, which is not a platform class",
             plugin=origin,
             why=f"it is {_short(found)}"
             + (f" on {parents}" if parents else "")
             + f", not a subclass of {wanted}",
-            fix=f"derive the class from {allowed[0].__module__}.{allowed[0].__qualname__}",
+            fix=fix,
         )
     return found
 
