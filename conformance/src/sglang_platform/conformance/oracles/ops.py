@@ -150,8 +150,8 @@ def moe_experts(
     biases: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> Expected:
     """SwiGLU experts: x [T, H], w13 [E, 2 I, H], w2 [E, H, I], topk_* [T, K] -> [T, H]. Without a gate w13 is [E, I,
-    H]. `activation`: silu, or gelu in any of its forms; `biases`: of both products, [E, 2 I] and [E, H]. An expert below
-    0 is another rank's and adds nothing.
+    H]. `activation`: silu, or gelu in any of its forms; `biases`: of both products, [E, 2 I] and [E, H]. An expert
+    below 0 is another rank's and adds nothing.
 
     sum_k weight_k * w2_e (silu(g) * u) with (g, u) = w13_e x and e = topk_ids[.., k]. Every step may be kept in the
     element type. With a = |w13| |x|, the gate errs by (gamma(H, u32) + u) a_g, silu and gelu have slopes of at most
