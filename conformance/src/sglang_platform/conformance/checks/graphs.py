@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import torch
 from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.captured_sizes import captured_sizes
 from sglang_platform.conformance.fixtures.decoder import VOCABULARY, DecodingRequests
+from sglang_platform.conformance.fixtures.tensor_memory import bytes_in_tensors
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, graph_capture, kv_kind
 from sglang_platform.conformance.subject import Subject
@@ -280,7 +280,7 @@ def runners_let_go_of_their_memory(subject: Subject) -> None:
         runner = requests.graph_runner(BUCKETS)
         requests.replayed(runner, requests.batch(requests.taken(runner, 3)))
         del runner
-        used.append(_bytes_in_tensors(subject))
+        used.append(bytes_in_tensors(subject))
     grown = [after - before for before, after in pairwise(used)]
     expect(
         min(grown[1:]) <= 0,
@@ -339,19 +339,9 @@ def replays_keep_no_memory(subject: Subject) -> None:
     for _ in range(3):
         for step in range(25):
             requests.replayed(runner, requests.batch(range(1 + step % max(BUCKETS)), step % 4))
-        used.append(_bytes_in_tensors(subject))
+        used.append(bytes_in_tensors(subject))
     grown = used[2] - used[1]
     expect(
         grown <= 0 or used[1] - used[0] <= 0,
         f"tensors take {used[1] - used[0]} bytes more after 25 replays, and {grown} more after another 25",
     )
-
-
-def _bytes_in_tensors(subject: Subject) -> int:
-    gc.collect()
-    module = getattr(torch, subject.device.type, None)
-    if subject.device.type != "cpu" and hasattr(module, "memory_allocated"):
-        return int(module.memory_allocated(subject.device))
-    # type(): isinstance would wake lazy modules that happen to lie about.
-    tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor)]
-    return sum(tensor.untyped_storage().nbytes() for tensor in tensors if tensor.layout == torch.strided)
