@@ -15,9 +15,10 @@ __all__ = ["of"]
 _HEAD = """# Platforms that the suite had not seen
 
 651 broken platforms and some unusual healthy ones were written by somebody who had not read the checks
-(`conformance/tests/mutants/unseen`). The suite as it was then caught 306 of the 538 that were run. Checks were added for
-what was missing, by dimension; this page says what became of the platforms since. A platform that survives is listed
-with the reason, or without one where nothing sees it yet. Not run: its last run was before those checks.
+(`conformance/tests/mutants/unseen`). The suite as it was then caught 306 of the 538 that were run. Checks were added
+for what was missing, by dimension. The last run of a platform counts; one that was caught by the suite as it was may
+not have been run again. A survivor is listed with the reason why nothing should fail on it, or without one where
+nothing sees it yet.
 
 Written by `python run.py --write docs/mutants_unseen.md LOG ...` in that folder.
 

@@ -8,6 +8,7 @@ REASONS: dict[str, str] = {
     "ScaleInHalf": "SGLang's own pools divide in the type of the input, and are rounded twice too",
     "IndexScaleOfFirstBlock": "SGLang's indexer has keys of 128 numbers, with one scale; its pool refuses others",
     "QueryIsViewed": "every form of queries that SGLang hands over can be viewed by heads",
+    "SlowByContext": "the default tier does not time contexts that are long enough; the thorough one does",
     "SlowCapture": "nobody can say how long a device may take to capture",
     "DoubleFreeAccepted": "a page named twice in one call is freed once: nothing is lent twice",
 }
