@@ -10,6 +10,7 @@ from sglang_platform.core.cli.hooks_check import check
 from sglang_platform.core.cli.info import info
 from sglang_platform.core.cli.list import list_plugins
 from sglang_platform.core.cli.new import new
+from sglang_platform.core.cli.upgrade import upgrade
 
 __all__ = ["app"]
 
@@ -25,5 +26,6 @@ app.command("list")(list_plugins)
 app.command("info")(info)
 app.command("doctor")(doctor)
 app.command("new")(new)
+app.command("upgrade")(upgrade)
 hooks.command("check")(check)
 app.add_typer(hooks, name="hooks")

@@ -112,8 +112,8 @@ def construct_change(coupling: Coupling, sides: Sides) -> Change | None:
     )
     was_refused, is_refused = refused(call, old), refused(call, new)
     if was_refused is not None and is_refused is not None:
-        return None  # written for neither
-    if is_refused is not None:
+        verdict, fix = "look", f"the call goes with neither: {is_refused}: {call.text}"
+    elif is_refused is not None:
         verdict, fix = "breaks", f"{is_refused}: {call.text}"
     elif where_arguments_go(call, old) != where_arguments_go(call, new):
         verdict, fix = "breaks", f"its arguments go to {', '.join(where_arguments_go(call, new))}; give them by name"

@@ -150,10 +150,10 @@ def _of_signatures(
     if what is None or old is None or new is None or call is None:
         return None
     was_refused, is_refused = refused(call, old), refused(call, new)
-    if was_refused is not None and is_refused is not None:
-        return None
     name = coupling.target.rpartition(".")[2]
-    if is_refused is not None:
+    if was_refused is not None and is_refused is not None:
+        verdict, fix = "look", f"the call goes with neither: {is_refused}: {call.text}"
+    elif is_refused is not None:
         verdict, fix = "breaks", f"{is_refused}: {call.text}"
     elif where_arguments_go(call, old) != where_arguments_go(call, new):
         verdict = "breaks"
