@@ -1,8 +1,8 @@
 """The truth for `measure.py`, made without any of core's readers: plain `ast` on the files that the probe plugin names.
 
-Each line of `plugin/` that depends on SGLang says in a comment by what, in which file of SGLang, and under which name. This
-script looks at that name in that file in every release, follows no import, resolves no type, and writes down where two
-releases following each other differ: `truth.csv`. The rows were then read one by one beside SGLang's sources.
+Each line of `plugin/` that depends on SGLang says in a comment by what, in which file of SGLang, and under which name.
+This script looks at that name in that file in every release, follows no import, resolves no type, and writes down where
+two releases following each other differ: `truth.csv`. The rows were then read beside SGLang's sources.
 
     python benchmarks/upgrade/make_truth.py --wheels FOLDER --installed SITE_PACKAGES
 """
@@ -47,11 +47,15 @@ class Files:
         found = next(iter(wheels.glob(f"sglang-{release}-*.whl")), None)
         self._archive = zipfile.ZipFile(found) if found is not None else None
         self._root = installed / "sglang"
-        names = self._archive.namelist() if self._archive else [
-            str(path.relative_to(installed)) for path in self._root.rglob("*.py")
-        ]
+        names = (
+            self._archive.namelist()
+            if self._archive
+            else [str(path.relative_to(installed)) for path in self._root.rglob("*.py")]
+        )
         self.names = {
-            name.removeprefix("sglang/") for name in names if name.startswith("sglang/") and name.endswith(".py")
+            name.removeprefix("sglang/")
+            for name in names
+            if name.startswith("sglang/") and name.endswith(".py")
         }
 
     @functools.cache  # noqa: B019 - one object per release
@@ -66,10 +70,16 @@ class Files:
 
 
 def marked_lines() -> Iterator[Marked]:
+    """The lines with a mark, and every name that is imported from SGLang."""
     for path in sorted(PLUGIN.glob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sglang."):
+                file = (node.module or "").removeprefix("sglang.").replace(".", "/") + ".py"
+                for alias in node.names:
+                    yield Marked(path.name, node.lineno, "import", file, alias.name)
         for number, line in enumerate(path.read_text().splitlines(), 1):
             found = MARK.search(line)
-            if found is not None:
+            if found is not None and found[1] != "import":
                 yield Marked(path.name, number, found[1], found[2], found[3] or "")
                 if found[1] == "unpack":  # what is taken apart is called as well
                     yield Marked(path.name, number, "call", found[2], found[3] or "")
@@ -98,7 +108,9 @@ def top_level(files: Files, name: str) -> dict[str, ast.AST]:
                         if one.level:
                             other = f"{name.rpartition('/')[0]}/{one.module}.py"
                         if other in files.names:
-                            bound.update({k: v for k, v in top_level(files, other).items() if not k.startswith("_")})
+                            bound.update(
+                                {k: v for k, v in top_level(files, other).items() if not k.startswith("_")}
+                            )
                     else:
                         bound[alias.asname or alias.name.partition(".")[0]] = one
             elif isinstance(one, ast.If) and "TYPE_CHECKING" in ast.unparse(one.test):
@@ -138,7 +150,10 @@ def parameters(node: Any, *, method: bool) -> list[str]:
         words.append("*" + spec.vararg.arg)
     elif spec.kwonlyargs:
         words.append("*")
-    words += [one.arg + ("=" if default else "") for one, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True)]
+    words += [
+        one.arg + ("=" if default else "")
+        for one, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
+    ]
     return words + (["**" + spec.kwarg.arg] if spec.kwarg else [])
 
 
@@ -159,7 +174,9 @@ def returned(node: Any) -> set[int | str]:
         if isinstance(one, ast.Return):
             if isinstance(one.value, ast.Tuple):
                 found.add(len(one.value.elts))
-            elif one.value is not None and not (isinstance(one.value, ast.Constant) and one.value.value is None):
+            elif one.value is not None and not (
+                isinstance(one.value, ast.Constant) and one.value.value is None
+            ):
                 found.add("?")
         waiting.extend(ast.iter_child_nodes(one))
     return found
@@ -168,7 +185,11 @@ def returned(node: Any) -> set[int | str]:
 def members(node: ast.ClassDef) -> dict[str, ast.AST]:
     found: dict[str, ast.AST] = {}
     for one in ast.walk(node):
-        if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store) and ast.unparse(one.value) == "self":
+        if (
+            isinstance(one, ast.Attribute)
+            and isinstance(one.ctx, ast.Store)
+            and ast.unparse(one.value) == "self"
+        ):
             found.setdefault(one.attr, one)
     for statement in node.body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -206,7 +227,9 @@ def located(files: Files, marked: Marked) -> tuple[str, ast.AST] | None:
                 if member in inner:
                     return file, inner[member]
                 waiting += [
-                    other for base in one.bases if (other := top_level(files, file).get(ast.unparse(base))) is not None
+                    other
+                    for base in one.bases
+                    if (other := top_level(files, file).get(ast.unparse(base))) is not None
                 ]
     return None
 
@@ -223,7 +246,9 @@ def fields(files: Files, file: str, name: str) -> list[str]:
         if isinstance(one, ast.AnnAssign) and "ClassVar" not in ast.unparse(one.annotation):
             name_, default = ast.unparse(one.target), one.value
             if isinstance(default, ast.Call) and ast.unparse(default.func).endswith("field"):
-                if any(word.arg == "init" and ast.unparse(word.value) == "False" for word in default.keywords):
+                if any(
+                    word.arg == "init" and ast.unparse(word.value) == "False" for word in default.keywords
+                ):
                     continue
                 has_default = any(word.arg in ("default", "default_factory") for word in default.keywords)
             else:
@@ -238,13 +263,17 @@ def arguments(files: Files) -> set[str]:
     for file in files.names:
         if file == "srt/server_args.py" or file.startswith(ARGUMENT_CLASSES):
             for node in files.tree(file).body:
-                if isinstance(node, ast.ClassDef) and (node.name == "ServerArgs" or file.startswith(ARGUMENT_CLASSES)):
+                if isinstance(node, ast.ClassDef) and (
+                    node.name == "ServerArgs" or file.startswith(ARGUMENT_CLASSES)
+                ):
                     found |= set(members(node))
     return found
 
 
 def flags(files: Files) -> str:
-    return "".join(files.text(name) for name in files.names if name.startswith(("srt/server_args", "srt/arg_groups/")))
+    return "".join(
+        files.text(name) for name in files.names if name.startswith(("srt/server_args", "srt/arg_groups/"))
+    )
 
 
 def state(files: Files, marked: Marked) -> tuple[str, str] | None:
@@ -262,7 +291,9 @@ def state(files: Files, marked: Marked) -> tuple[str, str] | None:
     if kind == "base":
         return bases(files, marked)
     if kind == "construct" and where == "ServerArgs":
-        return " ".join(sorted(one for one in arguments(files) if not one.startswith("__"))), "srt/server_args.py"
+        return " ".join(
+            sorted(one for one in arguments(files) if not one.startswith("__"))
+        ), "srt/server_args.py"
     if kind == "construct":
         file = spelled(files, where)
         node = class_of(files, file, name) if file is not None else None
@@ -293,7 +324,9 @@ def state(files: Files, marked: Marked) -> tuple[str, str] | None:
 def used(files: Files, name: str) -> bool:
     """Does any line but its definition have the word?"""
     word = re.compile(rf"(?<!def )\b{name}\b")
-    return any(word.search(files.text(file)) for file in sorted(files.names) if not re.search(r"(^|/)tests?/", file))
+    return any(
+        word.search(files.text(file)) for file in sorted(files.names) if not re.search(r"(^|/)tests?/", file)
+    )
 
 
 def bases(files: Files, marked: Marked) -> tuple[str, str] | None:
@@ -311,9 +344,17 @@ def bases(files: Files, marked: Marked) -> tuple[str, str] | None:
         texts.append(", ".join(map(ast.unparse, node.bases)))
         for one in node.body:
             if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and not one.name.startswith("__"):
-                body = [x for x in one.body if not (isinstance(x, ast.Expr) and isinstance(x.value, ast.Constant))]
-                refuses = len(body) == 1 and isinstance(body[0], ast.Raise) and "NotImplemented" in ast.unparse(body[0])
-                if one.name not in seen and (refuses or any("abstractmethod" in ast.unparse(d) for d in one.decorator_list)):
+                body = [
+                    x for x in one.body if not (isinstance(x, ast.Expr) and isinstance(x.value, ast.Constant))
+                ]
+                refuses = (
+                    len(body) == 1
+                    and isinstance(body[0], ast.Raise)
+                    and "NotImplemented" in ast.unparse(body[0])
+                )
+                if one.name not in seen and (
+                    refuses or any("abstractmethod" in ast.unparse(d) for d in one.decorator_list)
+                ):
                     duties.add(one.name)
         seen |= set(members(node))
     return f"{texts[0]} | {' '.join(sorted(duties))}", place
@@ -348,9 +389,11 @@ def table(files: Files, where: str, name: str) -> tuple[str, str] | None:
     for file in sorted(files.names):
         if file.startswith(("srt/server_args", "srt/arg_groups/")) and f"{where} = [" in files.text(file):
             node = top_level(files, file).get(where)
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.List):
-                if name in [one.value for one in node.value.elts if isinstance(one, ast.Constant)]:
-                    return "listed", f"{file}:{node.lineno}"
+            listed = (
+                node.value.elts if isinstance(node, ast.Assign) and isinstance(node.value, ast.List) else []
+            )
+            if name in [one.value for one in listed if isinstance(one, ast.Constant)]:
+                return "listed", f"{file}:{getattr(node, 'lineno', 0)}"
     return None
 
 
@@ -359,10 +402,12 @@ def differs(marked: Marked, old: tuple[str, str] | None, new: tuple[str, str] | 
     if old is None:
         return None
     if new is None:
-        return None if marked.kind in ("base", "call", "construct", "unpack") else "gone"  # told as an import or field
+        return (
+            None if marked.kind in ("base", "call", "construct", "unpack") else "gone"
+        )  # told as an import or field
     if old[0] == new[0]:
         return None
-    if marked.kind == "environment" and new[0] != "deprecated" and not (old[0] + new[0]).count("Env") == 2:
+    if marked.kind == "environment" and new[0] != "deprecated" and (old[0] + new[0]).count("Env") != 2:
         return None  # where a variable is read, its default stands in no place that can be compared
     if marked.kind == "base":
         (was, duties), (now, more) = old[0].split(" | "), new[0].split(" | ")
@@ -371,7 +416,9 @@ def differs(marked: Marked, old: tuple[str, str] | None, new: tuple[str, str] | 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--wheels", type=Path, required=True)
     parser.add_argument("--installed", type=Path, required=True, help="site-packages with the newest release")
     options = parser.parse_args()
@@ -391,7 +438,16 @@ def main() -> None:
                 if how is not None:
                     found = True
                     old, new = states[before], states[after]
-                    table_.writerow([*said, after, how, old[0] if old else "", new[0] if new else "", old[1] if old else ""])
+                    table_.writerow(
+                        [
+                            *said,
+                            after,
+                            how,
+                            old[0] if old else "",
+                            new[0] if new else "",
+                            old[1] if old else "",
+                        ]
+                    )
                     rows += 1
             if not found:
                 place = next(one[1] for one in states.values() if one)

@@ -1,9 +1,8 @@
 """Recall and false reports of `sglang-platform upgrade` over every step of SGLang's releases, against `truth.csv`.
 
-The truth is made by `make_truth.py`, which shares no code with the command. A row of the truth is found if the report has
-a row of its kind at its line that says the same: gone (or moved), or changed. A row of the report is false if the truth
-has no change of that kind at that line in that step, or if it stands at a line that is no coupling of the table and that
-is no import of what such a line needs.
+The truth is made by `make_truth.py`, which shares no code with the command. A row of the truth is found if the report
+has a row of its kind at its line that says the same: gone (or moved), or changed. A row of the report is false if the
+truth has no change of that kind at that line in that step.
 
     python benchmarks/upgrade/measure.py --wheels FOLDER [--step 0.5.13] [--json FILE]
 """
@@ -34,57 +33,61 @@ def truth() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+Key = tuple[str, int, str, str]
+"""File, line, kind, and for an import its name: a line may import several."""
+
+
+def _key(file: str, line: int, kind: str, name: str) -> Key:
+    return file, line, kind, name if kind == "import" else ""
+
+
 def of_step(old: str, new: str, wheels: Path, table: list[dict[str, str]]) -> dict[str, Any]:
-    """Found, missed and false rows of one step, by kind."""
+    """Found, missed and false rows of one step."""
     began = time.perf_counter(), time.process_time()
-    upgrade = upgrade_of(open_source(str(HERE / "plugin")), open_release(old, wheels), open_release(new, wheels))
+    upgrade = upgrade_of(
+        open_source(str(HERE / "plugin")), open_release(old, wheels), open_release(new, wheels)
+    )
     seconds = time.perf_counter() - began[0], time.process_time() - began[1]
-    lines = {(row["file"], int(row["line"])): row["kind"] for row in table}
-    wanted = {(row["file"], int(row["line"]), row["kind"]): row for row in table if row["step"] == new}
-    reported: dict[tuple[str, int, str], Change] = {}
-    beside: list[str] = []
+    wanted = {
+        _key(row["file"], int(row["line"]), row["kind"], row["coupling"].rpartition(" ")[2]): row
+        for row in table
+        if row["step"] == new
+    }
+    reported: dict[Key, Change] = {}
     for change in upgrade.changes:
         for place in change.places:
-            file = Path(place.file).name
-            kind = lines.get((file, place.line))
-            if kind == change.kind:
-                reported[file, place.line, kind] = change
-            elif not _explained(change, kind, file, place.line, wanted):
-                beside.append(f"{change.kind} {change.target} ({place}): {change.what}")
-    missed = {key: row for key, row in wanted.items() if not _says(reported.get(key), row)}
+            name = change.target.rpartition(".")[2]
+            reported[_key(Path(place.file).name, place.line, change.kind, name)] = change
+    missed = [row for key, row in wanted.items() if not _says(reported.get(key), row)]
     false = {key: change for key, change in reported.items() if key not in wanted}
     return {
         "step": new,
         "truth": dict(Counter(row["kind"] for row in wanted.values())),
-        "missed": [f"{row['kind']} {row['coupling']} ({row['file']}:{row['line']}): {row['change']}" for row in missed.values()],
-        "missed_by_kind": dict(Counter(row["kind"] for row in missed.values())),
-        "reported": len(reported) + len(beside),
-        "false": [f"{one.kind} {one.target} ({key[0]}:{key[1]}): {one.how}: {one.what}" for key, one in false.items()] + beside,
+        "missed": [_told(row) for row in missed],
+        "missed_by_kind": dict(Counter(row["kind"] for row in missed)),
+        "reported": len(reported),
+        "false": [
+            f"{one.kind} {one.target} ({key[0]}:{key[1]}): {one.how}: {one.what}"
+            for key, one in false.items()
+        ],
+        "false_by_kind": dict(Counter(one.kind for one in false.values())),
         "seconds": round(seconds[0], 1),
         "cpu_seconds": round(seconds[1], 1),
-    }  # fmt: skip
+    }
+
+
+def _told(row: dict[str, str]) -> str:
+    return f"{row['kind']} {row['coupling']} ({row['file']}:{row['line']}): {row['change']}"
 
 
 def _says(change: Change | None, row: dict[str, str]) -> bool:
     return change is not None and ((change.how in GONE) == (row["change"] == "gone"))
 
 
-def _explained(change: Change, kind: str | None, file: str, line: int, wanted: dict[tuple[str, int, str], Any]) -> bool:
-    """A line of the table that is told under another kind as well, or an import at the head of a file.
-
-    The heads are judged too: a name that is reported there has to be gone, which `names_gone` looks up in the wheel.
-    """
-    if change.kind == "import" and kind is None:
-        return change.how in GONE and not _still_there(change)
-    return kind is not None and (file, line, kind) in wanted
-
-
-def _still_there(change: Change) -> bool:
-    return change.new is not None and change.how == "gone"
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--wheels", type=Path, required=True)
     parser.add_argument("--step", help="the newer release of one step")
     parser.add_argument("--json", type=Path)
@@ -95,8 +98,12 @@ def main() -> None:
             result = of_step(old, new, options.wheels, table)
             results.append(result)
             count = sum(result["truth"].values())
-            print(f"{old} to {new}: {count - len(result['missed'])} of {count} found, {len(result['false'])} of "
-                  f"{result['reported']} false, {result['seconds']} s ({result['cpu_seconds']} s of a processor)", flush=True)  # fmt: skip
+            found, false = count - len(result["missed"]), len(result["false"])
+            took = f"{result['seconds']} s ({result['cpu_seconds']} s of a processor)"
+            print(
+                f"{old} to {new}: {found} of {count} found, {false} of {result['reported']} false, {took}",
+                flush=True,
+            )
             for one in result["missed"]:
                 print(f"  missed: {one}")
             for one in result["false"]:
@@ -111,15 +118,19 @@ def _print_table(results: list[dict[str, Any]], table: list[dict[str, str]]) -> 
     for result in results:
         truths.update(result["truth"])
         missed.update(result["missed_by_kind"])
-    couplings = Counter({(row["kind"], row["file"], row["line"]) for row in table})
-    kinds = Counter(kind for kind, _, _ in couplings)
+    kinds = Counter(
+        kind for kind, *_ in {(row["kind"], row["file"], row["line"], row["coupling"]) for row in table}
+    )
     print(f"\n{'kind':<14}{'couplings':>10}{'changes':>9}{'found':>7}{'recall':>8}")
     for kind in sorted(kinds):
         found = truths[kind] - missed[kind]
         print(f"{kind:<14}{kinds[kind]:>10}{truths[kind]:>9}{found:>7}{_percent(found, truths[kind]):>8}")
     total, reported = truths.total(), sum(result["reported"] for result in results)
     false = sum(len(result["false"]) for result in results)
-    print(f"{'all':<14}{kinds.total():>10}{total:>9}{total - missed.total():>7}{_percent(total - missed.total(), total):>8}")
+    print(
+        f"{'all':<14}{kinds.total():>10}{total:>9}{total - missed.total():>7}"
+        f"{_percent(total - missed.total(), total):>8}"
+    )
     print(f"false: {false} of {reported} reported, {_percent(false, reported)}; "
           f"slowest step {max(one['cpu_seconds'] for one in results)} s of a processor")  # fmt: skip
 

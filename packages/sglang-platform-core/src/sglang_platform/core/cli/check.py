@@ -28,7 +28,9 @@ _NOT_UNDERSTOOD = 2
 
 
 def check(
-    plugin: Annotated[str, typer.Argument(help="A folder, a wheel, or the name of an installed distribution.")],
+    plugin: Annotated[
+        str, typer.Argument(help="A folder, a wheel, or the name of an installed distribution.")
+    ],
     host: Annotated[
         str, typer.Option("--host", help="A version (0.5.22), a wheel, a folder, or 'installed'.")
     ] = "installed",
@@ -37,14 +39,22 @@ def check(
     source_only: Annotated[
         bool, typer.Option("--source-only", help="Run nothing of the plugin, not even activate().")
     ] = False,
+    allow_unread: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unread", help="Exit status 0 where all there is to say is what was not looked at."
+        ),
+    ] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML page.")] = None,
-    sarif: Annotated[Path | None, typer.Option("--sarif", help="Write it as SARIF 2.1.0, for code hosts.")] = None,
+    sarif: Annotated[
+        Path | None, typer.Option("--sarif", help="Write it as SARIF 2.1.0, for code hosts.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Packaging, what `doctor` says, hooks, and every line that depends on SGLang: one command and one page.
 
-    Exit status 0: no problem, and all was looked at. 1: a problem. 2: something given cannot be read. 3: no problem, and
-    some places could not be looked at.
+    Exit status 0: no problem, and all was looked at. 1: a problem. 2: something given cannot be read. 3: no problem,
+    and some places could not be looked at.
     """
     from sglang_platform.core.inspect.check.page import page
     from sglang_platform.core.inspect.check.remark import describe
@@ -70,5 +80,5 @@ def check(
         print_checked(page_console(), found)
     if found.count("problem"):
         raise typer.Exit(FOUND_A_PROBLEM)
-    if found.unread:
+    if found.unread and not allow_unread:
         raise typer.Exit(INCOMPLETE)

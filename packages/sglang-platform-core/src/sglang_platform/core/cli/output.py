@@ -57,7 +57,9 @@ def write_text(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigurationError(f"{path} cannot be written", why=str(error), fix="give another place") from None
+        raise ConfigurationError(
+            f"{path} cannot be written", why=str(error), fix="give another place"
+        ) from None
 
 
 def print_json(document: Any) -> None:

@@ -27,29 +27,38 @@ _NOT_UNDERSTOOD = 2
 _RELEASE = "a version (0.5.22), a wheel, a folder, or 'installed'"
 
 WheelsOption = Annotated[
-    Path | None, typer.Option("--wheels", help="A folder of SGLang's wheels, looked in before anything is downloaded.")
+    Path | None,
+    typer.Option("--wheels", help="A folder of SGLang's wheels, looked in before anything is downloaded."),
 ]
 
 DownloadOption = Annotated[
-    bool, typer.Option("--download/--no-download", help="Fetch the wheel of a version that is not here, by pip, once.")
+    bool,
+    typer.Option(
+        "--download/--no-download", help="Fetch the wheel of a version that is not here, by pip, once."
+    ),
 ]
 
 
 def upgrade(
-    plugin: Annotated[str, typer.Argument(help="A folder, a wheel, or the name of an installed distribution.")],
+    plugin: Annotated[
+        str, typer.Argument(help="A folder, a wheel, or the name of an installed distribution.")
+    ],
     old: Annotated[str, typer.Option("--from", help=f"The release the plugin works on: {_RELEASE}.")],
-    new: Annotated[str, typer.Option("--to", help=f"The release it is to work on: {_RELEASE}.")] = "installed",
+    new: Annotated[
+        str, typer.Option("--to", help=f"The release it is to work on: {_RELEASE}.")
+    ] = "installed",
     wheels: WheelsOption = None,
     download: DownloadOption = True,
     html: Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML page.")] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also what changed and fits, and every place that was not looked at.")
+        bool,
+        typer.Option("--all", help="Also what changed and fits, and every place that was not looked at."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """What changed between two releases for every line of a plugin that depends on SGLang. Nothing is imported or run.
 
-    breaks: fails, or has no effect any more. look: may mean another thing. fits: it changed, and the line goes with both.
+    breaks: fails, or has no effect any more. look: may mean another thing. fits: changed, and the line goes with both.
 
     Exit status 1: at least one line breaks. 2: something given cannot be read. 3: none breaks, and some could not be
     looked at.

@@ -32,7 +32,11 @@ def _import(one: Coupling, host: Release) -> Iterator[Remark]:
     if not isinstance(answer, Absent):
         return
     goes_on = " (the plugin goes on without it)" if one.guarded else ""
-    near = f"did you mean {' or '.join(answer.nearest[:2])}?" if answer.nearest else "see `sglang-platform upgrade`"
+    near = (
+        f"did you mean {' or '.join(answer.nearest[:2])}?"
+        if answer.nearest
+        else "see `sglang-platform upgrade`"
+    )
     level: Level = "note" if one.guarded else "problem"
     what = f"{host.label} has no {one.target}{goes_on}"
     yield Remark("couplings", "name-missing", level, what, one.place.file, one.place.line, answer.why, near)
@@ -55,8 +59,16 @@ def _call(one: Coupling, host: Release) -> Iterator[Remark]:
         signature = parameters_of(node, is_method=False) if plain else None  # type: ignore[arg-type]
     why = refused(call, signature) if signature is not None else None
     if why is not None:
-        yield Remark("couplings", "call-not-taken", "problem", f"{host.label} does not take {call.text}", one.place.file,
-                     one.place.line, why, f"it takes {shown(name, signature)}")  # fmt: skip
+        yield Remark(
+            "couplings",
+            "call-not-taken",
+            "problem",
+            f"{host.label} does not take {call.text}",
+            one.place.file,
+            one.place.line,
+            why,
+            f"it takes {shown(name, signature)}",
+        )
 
 
 def examine_hooks(couplings: Couplings, plugin: PluginSource, host: Release) -> Iterator[Remark]:
@@ -67,7 +79,9 @@ def examine_hooks(couplings: Couplings, plugin: PluginSource, host: Release) -> 
             rows = check_hooks([wanted], host.tree)
         except HookTargetError as error:
             place = plugin.place_of(wanted.where or "")
-            yield Remark("hooks", "hook-malformed", "problem", error.what, place.file, place.line, error.why, error.fix)
+            yield Remark(
+                "hooks", "hook-malformed", "problem", error.what, place.file, place.line, error.why, error.fix
+            )
             continue
         for row in rows:
             place = plugin.place_of(wanted.where or "")
@@ -77,4 +91,6 @@ def examine_hooks(couplings: Couplings, plugin: PluginSource, host: Release) -> 
             homes = row.moved_to or row.nearest
             fix = f"did you mean {' or '.join(homes[:2])}?" if homes else None
             what = f"the hook on {wanted.target}: {row.verdict}"
-            yield Remark("hooks", f"hook-{row.verdict}", level, what, place.file, place.line, row.why or None, fix)
+            yield Remark(
+                "hooks", f"hook-{row.verdict}", level, what, place.file, place.line, row.why or None, fix
+            )

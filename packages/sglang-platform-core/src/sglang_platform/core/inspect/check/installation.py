@@ -10,6 +10,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.inspect.check.project import Project
@@ -31,7 +32,7 @@ def examine_installation(project: Project, source: Path | None) -> Iterator[Rema
         return
     with tempfile.TemporaryDirectory(prefix="sglang-platform-check-") as staging:
         try:
-            paths = [] if source is None else _paths(project, source, Path(staging))
+            paths = [] if source is None else _paths(project, source.resolve(), Path(staging))
         except (OSError, ConfigurationError) as error:
             yield _not_asked(str(error))
             return
@@ -43,14 +44,29 @@ def examine_installation(project: Project, source: Path | None) -> Iterator[Rema
     for finding in answer:
         plugin = finding.get("plugin") or {}
         name = str(plugin.get("distribution") or "").lower().replace("_", "-").replace(".", "-")
-        if name != wanted or finding["id"] in ("platform-decided", "importable-from-here-only", "distribution-hidden"):
+        if name != wanted or finding["id"] in (
+            "platform-decided",
+            "importable-from-here-only",
+            "distribution-hidden",
+        ):
             continue
         level: Level = finding["severity"]
-        yield Remark("installation", finding["id"], level, finding["what"], None, None, finding.get("why"), finding.get("fix"))
+        yield Remark(
+            "installation",
+            finding["id"],
+            level,
+            finding["what"],
+            None,
+            None,
+            finding.get("why"),
+            finding.get("fix"),
+        )
 
 
 def _not_asked(why: str) -> Remark:
-    return Remark("installation", "doctor-unasked", "note", "the plugin could not be asked as an installed one", why=why)
+    return Remark(
+        "installation", "doctor-unasked", "note", "the plugin could not be asked as an installed one", why=why
+    )
 
 
 def _paths(project: Project, source: Path, staging: Path) -> list[Path]:
@@ -62,7 +78,8 @@ def _paths(project: Project, source: Path, staging: Path) -> list[Path]:
     info.mkdir()
     wanted = "".join(f"Requires-Dist: {one}\n" for one in project.requirements)
     (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project.name}\nVersion: {project.version or '0'}\n{wanted}", encoding="utf-8"
+        f"Metadata-Version: 2.1\nName: {project.name}\nVersion: {project.version or '0'}\n{wanted}",
+        encoding="utf-8",
     )
     groups = [
         f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in entries.items())
@@ -86,10 +103,14 @@ def unpacked(wheel: Path, folder: Path) -> None:
             archive.extract(one, folder)
 
 
-def _doctor(project: Project, paths: list[Path]) -> list[dict[str, object]] | str:
+def _doctor(project: Project, paths: list[Path]) -> list[dict[str, Any]] | str:
     """The findings, or why there are none."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SGLANG_PLATFORM")}
-    environment["PYTHONPATH"] = os.pathsep.join([*map(str, paths), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("SGLANG_PLATFORM")
+    }
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [*map(str, paths), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
     names = list(project.entry_points.get("sglang.srt.platforms", {}))
     if len(names) == 1:
         environment["SGLANG_PLATFORM"] = names[0]
@@ -98,13 +119,21 @@ def _doctor(project: Project, paths: list[Path]) -> list[dict[str, object]] | st
     with tempfile.TemporaryDirectory() as elsewhere:
         try:
             done = subprocess.run(
-                command, env=environment, cwd=elsewhere, capture_output=True, text=True, check=False, timeout=_LONGEST
+                command,
+                env=environment,
+                cwd=elsewhere,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_LONGEST,
             )
         except subprocess.TimeoutExpired:
             return f"no answer after {_LONGEST} seconds"
     try:
-        found: list[dict[str, object]] = json.loads(done.stdout)["findings"]
+        found: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
     except (ValueError, KeyError):
-        last = (done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").splitlines()[-1]
+        last = (done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").splitlines()[
+            -1
+        ]
         return f"the process ended without an answer: {last[:300]}"
     return found

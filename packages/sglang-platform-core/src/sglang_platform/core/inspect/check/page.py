@@ -13,8 +13,10 @@ __all__ = ["page"]
 def page(checked: Checked) -> str:
     """Every remark, what was not looked at included."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in checked.looked.items()) or "none"
-    counts = ", ".join(f"{checked.count(level)} {level}s" for level in ("problem", "warning", "note"))  # type: ignore[arg-type]
-    parts = [f"<p><strong>{escape(checked.verdict)}</strong>: {counts}. Lines that depend on SGLang: {escape(kinds)}.</p>"]
+    counts = ", ".join(f"{checked.count(level)} {level}s" for level in ("problem", "warning", "note"))
+    parts = [
+        f"<p><strong>{escape(checked.verdict)}</strong>: {counts}. Lines that depend on SGLang: {escape(kinds)}.</p>"
+    ]
     rows = (
         (
             f'<span class="{one.level}">{one.level}</span><br>{one.part}',

@@ -1,4 +1,4 @@
-"""What a plugin's metadata says: its name, its requirements, its entry points. From `pyproject.toml`, a wheel, or installed."""
+"""What a plugin's metadata says: its name, its requirements, its entry points."""
 
 from __future__ import annotations
 
@@ -43,16 +43,20 @@ def project_of_folder(folder: Path) -> Project:
         return _unreadable(project, "the folder has no pyproject.toml", "write one with a [project] table")
     project.text = path.read_text(encoding="utf-8", errors="replace")
     try:
-        import tomllib  # not in Python 3.10
+        import tomllib  # type: ignore[import-not-found,unused-ignore]  # not in Python 3.10
     except ImportError:
-        return _unreadable(project, "this Python cannot read TOML", "run the check with Python 3.11 or later", "note")
+        return _unreadable(
+            project, "this Python cannot read TOML", "run the check with Python 3.11 or later", "note"
+        )
     try:
         tables: dict[str, Any] = tomllib.loads(project.text)
     except tomllib.TOMLDecodeError as error:
         return _unreadable(project, f"pyproject.toml cannot be read: {error}", "correct that line")
     table = tables.get("project")
     if not isinstance(table, dict):
-        return _unreadable(project, "pyproject.toml has no [project] table", "write one: name, version, entry points")
+        return _unreadable(
+            project, "pyproject.toml has no [project] table", "write one: name, version, entry points"
+        )
     project.name, project.version = table.get("name"), table.get("version")
     project.requires_python = table.get("requires-python")
     project.requirements = [str(one) for one in table.get("dependencies", [])]

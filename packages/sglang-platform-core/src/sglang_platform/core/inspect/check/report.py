@@ -12,7 +12,12 @@ from rich.text import Text
 from sglang_platform.core.inspect.check.couplings import examine_couplings, examine_hooks
 from sglang_platform.core.inspect.check.installation import examine_installation
 from sglang_platform.core.inspect.check.packaging import examine_packaging
-from sglang_platform.core.inspect.check.project import Project, project_of_folder, project_of_metadata, project_of_wheel
+from sglang_platform.core.inspect.check.project import (
+    Project,
+    project_of_folder,
+    project_of_metadata,
+    project_of_wheel,
+)
 from sglang_platform.core.inspect.check.remark import Checked, Remark, worst_first
 from sglang_platform.core.inspect.upgrade.coupling import KINDS
 from sglang_platform.core.inspect.upgrade.plugin import PluginSource
@@ -38,7 +43,9 @@ def checked(where: str, plugin: PluginSource, host: Release, *, ask: bool = True
     project = _project(path, plugin)
     version = re.search(r"\d+\.\d+[\w.]*", host.label)
     remarks: list[Remark] = list(
-        examine_packaging(project, plugin.tree, version[0] if version else None, path if path.is_dir() else None)
+        examine_packaging(
+            project, plugin.tree, version[0] if version else None, path if path.is_dir() else None
+        )
     )
     couplings = read_couplings(plugin, Sides(host, host))
     remarks += examine_couplings(couplings, host)
@@ -52,7 +59,7 @@ def checked(where: str, plugin: PluginSource, host: Release, *, ask: bool = True
     elif not ask:
         unread.append(("activate()", "it was not to be run"))
     counts = Counter(one.kind for one in couplings.found)
-    looked = {kind: counts[kind] for kind in KINDS if counts[kind]}
+    looked: dict[str, int] = {kind: counts[kind] for kind in KINDS if counts[kind]}
     return Checked(plugin.label, host.label, worst_first(remarks), tuple(dict.fromkeys(unread)), looked)
 
 
@@ -70,7 +77,9 @@ def _project(path: Path, plugin: PluginSource) -> Project:
         found = distribution(plugin.label.partition(" ")[0])
     except (PackageNotFoundError, ValueError):
         return project_of_metadata("METADATA", "", "")
-    return project_of_metadata("METADATA", found.read_text("METADATA") or "", found.read_text("entry_points.txt") or "")
+    return project_of_metadata(
+        "METADATA", found.read_text("METADATA") or "", found.read_text("entry_points.txt") or ""
+    )
 
 
 def print_checked(out: Console, one: Checked) -> None:
@@ -80,7 +89,9 @@ def print_checked(out: Console, one: Checked) -> None:
         found = [remark for remark in one.remarks if remark.part == part]
         out.print(Text(f"\n{title}: {_counted(found)}", style="bold"))
         for remark in found:
-            line = Text(f"{remark.level}: ", style=_STYLES[remark.level]) + Text(f"{remark.what} [{remark.id}]")
+            line = Text(f"{remark.level}: ", style=_STYLES[remark.level]) + Text(
+                f"{remark.what} [{remark.id}]"
+            )
             out.print(line)
             for label, text in (("line", remark.where), ("why", remark.why), ("fix", remark.fix)):
                 if text:
@@ -98,4 +109,6 @@ def print_checked(out: Console, one: Checked) -> None:
 
 def _counted(found: list[Remark]) -> str:
     counts = Counter(one.level for one in found)
-    return ", ".join(f"{count} {level}{'s' * (count > 1)}" for level, count in counts.items()) or "nothing wrong"
+    return (
+        ", ".join(f"{count} {level}{'s' * (count > 1)}" for level, count in counts.items()) or "nothing wrong"
+    )

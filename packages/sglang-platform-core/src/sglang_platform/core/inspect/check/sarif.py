@@ -28,7 +28,9 @@ def sarif(checked: Checked) -> dict[str, Any]:
                     "driver": {
                         "name": "sglang-platform check",
                         "version": _version(),
-                        "rules": [{"id": one, "shortDescription": {"text": one.replace("-", " ")}} for one in ids],
+                        "rules": [
+                            {"id": one, "shortDescription": {"text": one.replace("-", " ")}} for one in ids
+                        ],
                     }
                 },
                 "columnKind": "unicodeCodePoints",

@@ -10,7 +10,7 @@ from sglang_platform.core.inspect.hook_check.check import CheckedHook, check
 from sglang_platform.core.inspect.registrations import WantedHook
 from sglang_platform.core.inspect.upgrade.compare_names import side_of
 from sglang_platform.core.inspect.upgrade.coupling import Coupling
-from sglang_platform.core.inspect.upgrade.rows import Change, Side
+from sglang_platform.core.inspect.upgrade.rows import Change, Side, Verdict
 from sglang_platform.core.inspect.upgrade.sides import Sides
 from sglang_platform.core.source.answers import Definition
 
@@ -39,6 +39,7 @@ class HookAnswers:
             return None  # not of the older release
         old, new = sides.find(wanted.target.replace(":", "."))
         found = [side_of(sides.old, old), side_of(sides.new, new)]
+        verdict: Verdict
         how = {"missing": "gone", "moved": "moved", "bypassed": "bypassed"}.get(after.verdict, "signature")
         if after.verdict in ("exists", "unknown"):
             if since.verdict != "changed":
@@ -53,7 +54,15 @@ class HookAnswers:
             homes = [sides.new.find(one.replace(":", ".")) for one in after.moved_to[:1]]
             found[1] = next((side_of(sides.new, one) for one in homes if isinstance(one, Definition)), None)
         return Change(
-            coupling.kind, coupling.target, verdict, how, what, (coupling.place,), found[0], found[1], fix  # type: ignore[arg-type]
+            coupling.kind,
+            coupling.target,
+            verdict,
+            how,
+            what,
+            (coupling.place,),
+            found[0],
+            found[1],
+            fix,
         )
 
     def _all(self) -> dict[WantedHook, tuple[CheckedHook, CheckedHook, CheckedHook]]:

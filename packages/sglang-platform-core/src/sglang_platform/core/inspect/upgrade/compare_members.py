@@ -12,7 +12,7 @@ from sglang_platform.core.inspect.upgrade.compare_names import side_of
 from sglang_platform.core.inspect.upgrade.coupling import Coupling
 from sglang_platform.core.inspect.upgrade.members import HostClass, Member
 from sglang_platform.core.inspect.upgrade.release import Release
-from sglang_platform.core.inspect.upgrade.rows import Change, Side
+from sglang_platform.core.inspect.upgrade.rows import Change, Side, Verdict
 from sglang_platform.core.inspect.upgrade.shapes import (
     bound_parameters,
     kind_of_function,
@@ -42,7 +42,16 @@ def override_change(coupling: Coupling, sides: Sides) -> Change | None:
     if new is None:
         if _may_be_elsewhere(pair.new, name):
             return None
-        return _row(coupling, sides, old, None, "breaks", "gone", f"{sides.new.label} does not call {name}", _instead(pair.new, name))
+        return _row(
+            coupling,
+            sides,
+            old,
+            None,
+            "breaks",
+            "gone",
+            f"{sides.new.label} does not call {name}",
+            _instead(pair.new, name),
+        )
     before, after = kind_of_member(old), kind_of_member(new)
     if before != after:
         what = f"{name} was {before}, and is {after}"
@@ -61,13 +70,17 @@ def override_change(coupling: Coupling, sides: Sides) -> Change | None:
         return _row(coupling, sides, old, new, "look", "signature", f"{name} {what}", fix)
     missing = _not_taken(now, mine)
     if missing is None:
-        return _row(coupling, sides, old, new, "fits", "signature", f"{name} {what}", "nothing: the plugin's takes it")
+        return _row(
+            coupling, sides, old, new, "fits", "signature", f"{name} {what}", "nothing: the plugin's takes it"
+        )
     if _not_taken(was, mine) == missing:
         return _row(coupling, sides, old, new, "look", "signature", f"{name} {what}", fix)
     passed = first_not_taken(sides.new.tree, name, now, mine, pair.new.name)
-    verdict = "breaks" if passed is not None else "look"
+    verdict: Verdict = "breaks" if passed is not None else "look"
     shows = f"; {sides.new.label} calls {passed}" if passed is not None else ""
-    return _row(coupling, sides, old, new, verdict, "signature", f"{name} {what}; the plugin's {missing}{shows}", fix)
+    return _row(
+        coupling, sides, old, new, verdict, "signature", f"{name} {what}; the plugin's {missing}{shows}", fix
+    )
 
 
 def _not_taken(theirs: inspect.Signature, mine: inspect.Signature) -> str | None:
@@ -80,7 +93,9 @@ def _not_taken(theirs: inspect.Signature, mine: inspect.Signature) -> str | None
         for one in theirs.parameters.values()
         if one.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL) and one.name not in names
     ]
-    places = [one for one in names.values() if one.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
+    places = [
+        one for one in names.values() if one.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    ]
     wanted = [one for one in theirs.parameters.values() if one.kind is kinds.POSITIONAL_OR_KEYWORD]
     if open_names and (open_places or len(places) >= len(wanted) or all(one.name in names for one in wanted)):
         lacks = []
@@ -111,15 +126,27 @@ def call_change(coupling: Coupling, sides: Sides) -> Change | None:
     if new is None:
         return field_change(coupling, sides)
     before, after = kind_of_member(old), kind_of_member(new)
-    if before != after and {before, after} & {"a property", "an async method"} and "an attribute" not in (before, after):
-        fix = {"a property": "read it without calling it", "an async method": "await it"}.get(after, f"call it as {after}")
+    if (
+        before != after
+        and {before, after} & {"a property", "an async method"}
+        and "an attribute" not in (before, after)
+    ):
+        fix = {"a property": "read it without calling it", "an async method": "await it"}.get(
+            after, f"call it as {after}"
+        )
         return _row(coupling, sides, old, new, "breaks", "kind", f"it was {before}, and is {after}", fix)
-    return _of_signatures(coupling, sides, bound_parameters(old), bound_parameters(new), _sides(sides, old, new))
+    return _of_signatures(
+        coupling, sides, bound_parameters(old), bound_parameters(new), _sides(sides, old, new)
+    )
 
 
 def _function_call(coupling: Coupling, sides: Sides) -> Change | None:
     old, new = sides.find(coupling.target)
-    if isinstance(old, Definition) and not isinstance(new, Definition) and (homes := sides.moved_to(old.address)):
+    if (
+        isinstance(old, Definition)
+        and not isinstance(new, Definition)
+        and (homes := sides.moved_to(old.address))
+    ):
         new = sides.new.lookup.find(homes[0])
     if not isinstance(old, Definition) or not isinstance(new, Definition):
         return None  # told where it is imported
@@ -145,6 +172,7 @@ def _of_signatures(
     new: inspect.Signature | None,
     shown_sides: tuple[Side | None, Side | None],
 ) -> Change | None:
+    verdict: Verdict
     call = coupling.call
     what = what_differs(old, new) if old is not None and new is not None else None
     if what is None or old is None or new is None or call is None:
@@ -157,11 +185,20 @@ def _of_signatures(
         verdict, fix = "breaks", f"{is_refused}: {call.text}"
     elif where_arguments_go(call, old) != where_arguments_go(call, new):
         verdict = "breaks"
-        fix = f"its arguments go to {', '.join(where_arguments_go(call, new))}; give them by name: {call.text}"
+        fix = (
+            f"its arguments go to {', '.join(where_arguments_go(call, new))}; give them by name: {call.text}"
+        )
     else:
         verdict, fix = "fits", "nothing has to be written: the call goes with both"
     return Change(
-        "call", coupling.target, verdict, "signature", f"{name} {what}", (coupling.place,), *shown_sides, fix  # type: ignore[arg-type]
+        "call",
+        coupling.target,
+        verdict,
+        "signature",
+        f"{name} {what}",
+        (coupling.place,),
+        *shown_sides,
+        fix,
     )
 
 
@@ -176,13 +213,26 @@ def field_change(coupling: Coupling, sides: Sides) -> Change | None:
     if new is None:
         if _may_be_elsewhere(pair.new, name) or _set_from_outside(sides.new, pair.new, name):
             return None
-        verdict = "look" if coupling.guarded else "breaks"
+        verdict: Verdict = "look" if coupling.guarded else "breaks"
         goes_on = "; the plugin goes on without it" if coupling.guarded else ""
-        return _row(coupling, sides, old, None, verdict, "gone", f"{pair.new.name} has no {name} any more{goes_on}", _instead(pair.new, name))
+        return _row(
+            coupling,
+            sides,
+            old,
+            None,
+            verdict,
+            "gone",
+            f"{pair.new.name} has no {name} any more{goes_on}",
+            _instead(pair.new, name),
+        )
     before, after = kind_of_member(old), kind_of_member(new)
     if coupling.kind == "field" and {before, after} <= {"a property", "an attribute"}:
         return None  # both are read alike
-    if coupling.kind == "field" and before != after and ("a property" in (before, after) or "an attribute" in (before, after)):
+    if (
+        coupling.kind == "field"
+        and before != after
+        and ("a property" in (before, after) or "an attribute" in (before, after))
+    ):
         fix = f"call {name}()" if "method" in after else f"read {name} without calling it"
         return _row(coupling, sides, old, new, "breaks", "kind", f"{name} was {before}, and is {after}", fix)
     return None
@@ -199,27 +249,46 @@ def unpack_change(coupling: Coupling, sides: Sides) -> Change | None:
         shown_sides = _sides(sides, old_member, new_member)
     else:
         old, new = sides.find(coupling.target)
-        if isinstance(old, Definition) and not isinstance(new, Definition) and (homes := sides.moved_to(old.address)):
+        if (
+            isinstance(old, Definition)
+            and not isinstance(new, Definition)
+            and (homes := sides.moved_to(old.address))
+        ):
             new = sides.new.lookup.find(homes[0])
-        if not isinstance(old, Definition) or not isinstance(new, Definition) or old.node is None or new.node is None:
+        if (
+            not isinstance(old, Definition)
+            or not isinstance(new, Definition)
+            or old.node is None
+            or new.node is None
+        ):
             return None
         was, now = old.node, new.node
-        shown_sides = (side_of(sides.old, old), side_of(sides.new, new))  # type: ignore[assignment]
+        shown_sides = (side_of(sides.old, old), side_of(sides.new, new))
     before, after = values_of(was), values_of(now)
-    if before == after or after is None or (before is None and after == coupling.count):
+    if before == after or after is None or (before is None and after == coupling.values):
         return None
     gave = f"{before} values" if before is not None else "another number of values"
-    fits = after == coupling.count
-    what = f"it gives {after} values, and gave {gave}; {coupling.count} are taken"
+    fits = after == coupling.values
+    what = f"it gives {after} values, and gave {gave}; {coupling.values} are taken"
     fix = "nothing: the line is written for the newer release" if fits else f"take {after} values"
     return Change(
-        "unpack", coupling.target, "fits" if fits else "breaks", "values", what, (coupling.place,), *shown_sides, fix
+        "unpack",
+        coupling.target,
+        "fits" if fits else "breaks",
+        "values",
+        what,
+        (coupling.place,),
+        *shown_sides,
+        fix,
     )
 
 
 def _may_be_elsewhere(one: HostClass, name: str) -> bool:
     """Can a base that was not read have it, or a name that is made as the class is?"""
-    if any(part.module.class_scope(part.node).is_open and "Struct" not in ast.unparse(part.node) and _makes(part) for part in one.line()):
+    if any(
+        part.module.class_scope(part.node).is_open and "Struct" not in ast.unparse(part.node) and _makes(part)
+        for part in one.line()
+    ):
         return True
     return any("__getattr__" in part.own for part in one.line())
 
@@ -254,10 +323,17 @@ def _instead(new: HostClass, name: str) -> str:
 
 
 def _row(
-    coupling: Coupling, sides: Sides, old: Member, new: Member | None, verdict: str, how: str, what: str, fix: str
+    coupling: Coupling,
+    sides: Sides,
+    old: Member,
+    new: Member | None,
+    verdict: Verdict,
+    how: str,
+    what: str,
+    fix: str,
 ) -> Change:
     before, after = _sides(sides, old, new)
-    return Change(coupling.kind, coupling.target, verdict, how, what, (coupling.place,), before, after, fix)  # type: ignore[arg-type]
+    return Change(coupling.kind, coupling.target, verdict, how, what, (coupling.place,), before, after, fix)
 
 
 def _sides(sides: Sides, old: Member, new: Member | None) -> tuple[Side, Side | None]:
@@ -266,6 +342,8 @@ def _sides(sides: Sides, old: Member, new: Member | None) -> tuple[Side, Side | 
             text = shown(f"{member.owner.path[-1]}.{member.name}", bound_parameters(member), member.node)
         else:
             text = " ".join(ast.unparse(member.node).split())
-        return Side(text if len(text) < 400 else f"{text[:397]}...", release.place(member.module.name, member.node))
+        return Side(
+            text if len(text) < 400 else f"{text[:397]}...", release.place(member.module.name, member.node)
+        )
 
     return one_side(sides.old, old), one_side(sides.new, new) if new is not None else None

@@ -6,9 +6,10 @@ import ast
 
 from sglang_platform.core.inspect.upgrade.coupling import Coupling
 from sglang_platform.core.inspect.upgrade.release import Release
-from sglang_platform.core.inspect.upgrade.rows import Change, Side
+from sglang_platform.core.inspect.upgrade.rows import Change, Side, Verdict
 from sglang_platform.core.inspect.upgrade.shapes import kind_of_function
 from sglang_platform.core.inspect.upgrade.sides import Sides
+from sglang_platform.core.source.address import Address
 from sglang_platform.core.source.answers import Absent, Answer, Definition
 
 __all__ = ["import_change", "lost", "side_of"]
@@ -27,9 +28,15 @@ def import_change(coupling: Coupling, sides: Sides) -> Change | None:
     if before is not None and after is not None and before != after and "class" in f"{before}{after}":
         what = f"it was {before}, and is {after}"
         return _change(coupling, sides, old, new, "kind", what, "look at what it is used for")
-    if before is None and after is None and _constant(old) != _constant(new) and None not in (
-        _constant(old),
-        _constant(new),
+    if (
+        before is None
+        and after is None
+        and _constant(old) != _constant(new)
+        and None
+        not in (
+            _constant(old),
+            _constant(new),
+        )
     ):
         what = "its value is another one"
         return _change(coupling, sides, old, new, "value", what, "look at what depends on the value")
@@ -40,24 +47,37 @@ def _change(
     coupling: Coupling, sides: Sides, old: Definition, new: Definition, how: str, what: str, fix: str
 ) -> Change:
     return Change(
-        coupling.kind, coupling.target, "look", how, what, (coupling.place,),
-        side_of(sides.old, old), side_of(sides.new, new), fix,
-    )  # fmt: skip
+        coupling.kind,
+        coupling.target,
+        "look",
+        how,
+        what,
+        (coupling.place,),
+        side_of(sides.old, old),
+        side_of(sides.new, new),
+        fix,
+    )
 
 
 def lost(coupling: Coupling, sides: Sides, old: Definition, new: Absent) -> Change:
     """A name that the newer release lacks: where it is now, or what is like it."""
-    homes = ()
+    homes: tuple[Address, ...] = ()
     if old.address.path:
         homes = sides.moved_to(old.address)
     elif (module := _moved_module(sides, coupling.target)) is not None:
         fix = f"write {module}"
         return Change(
-            coupling.kind, coupling.target, "look" if coupling.guarded else "breaks", "moved",
-            f"the module is gone; its names are in {module}", (coupling.place,),
-            Side(coupling.target, sides.old.place(coupling.target, None)), Side(module, sides.new.place(module, None)), fix,
-        )  # fmt: skip
-    verdict = "look" if coupling.guarded else "breaks"
+            coupling.kind,
+            coupling.target,
+            "look" if coupling.guarded else "breaks",
+            "moved",
+            f"the module is gone; its names are in {module}",
+            (coupling.place,),
+            Side(coupling.target, sides.old.place(coupling.target, None)),
+            Side(module, sides.new.place(module, None)),
+            fix,
+        )
+    verdict: Verdict = "look" if coupling.guarded else "breaks"
     goes_on = "; the plugin goes on without it" if coupling.guarded else ""
     if homes:
         home = homes[0]
@@ -67,14 +87,32 @@ def lost(coupling: Coupling, sides: Sides, old: Definition, new: Absent) -> Chan
         if len(homes) > 1:
             fix += f", or from {' or '.join(one.module for one in homes[1:3])}"
         return Change(
-            coupling.kind, coupling.target, verdict, "moved", f"it is in {home.module} now{goes_on}",
-            (coupling.place,), side_of(sides.old, old), there, fix,
-        )  # fmt: skip
-    fix = f"like it: {', '.join(new.nearest[:3])}" if new.nearest else "look in the newer release for what took its place"
+            coupling.kind,
+            coupling.target,
+            verdict,
+            "moved",
+            f"it is in {home.module} now{goes_on}",
+            (coupling.place,),
+            side_of(sides.old, old),
+            there,
+            fix,
+        )
+    fix = (
+        f"like it: {', '.join(new.nearest[:3])}"
+        if new.nearest
+        else "look in the newer release for what took its place"
+    )
     return Change(
-        coupling.kind, coupling.target, verdict, "gone", f"it is gone{goes_on}: {new.why}", (coupling.place,),
-        side_of(sides.old, old), None, fix,
-    )  # fmt: skip
+        coupling.kind,
+        coupling.target,
+        verdict,
+        "gone",
+        f"it is gone{goes_on}: {new.why}",
+        (coupling.place,),
+        side_of(sides.old, old),
+        None,
+        fix,
+    )
 
 
 def _moved_module(sides: Sides, dotted: str) -> str | None:
@@ -83,7 +121,9 @@ def _moved_module(sides: Sides, dotted: str) -> str | None:
     if module is None:
         return None
     names = [
-        one.name for one in module.tree.body if isinstance(one, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        one.name
+        for one in module.tree.body
+        if isinstance(one, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     homes = [set(sides.new.tree.defining(name)) - set(sides.old.tree.defining(name)) for name in names]
     counts = {home: sum(home in one for one in homes) for one in homes for home in one}

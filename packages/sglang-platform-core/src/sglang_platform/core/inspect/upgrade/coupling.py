@@ -52,7 +52,7 @@ class Coupling(NamedTuple):
     """For what belongs to a class: the class. `member` is its name there."""
     member: str = ""
     call: Call | None = None
-    count: int = 0
+    values: int = 0
     """For `unpack`: into how many values."""
     arguments: ast.arguments | None = None
     """For `override`: what the plugin's method takes."""

@@ -62,7 +62,9 @@ class Body:
 
     def _statement(self, node: ast.stmt, names: dict[str, Value]) -> None:
         match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Import() | ast.ImportFrom():
+            case (
+                ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Import() | ast.ImportFrom()
+            ):
                 return  # read on their own
             case ast.Assign(targets=targets, value=value):
                 self._expression(value, names)
@@ -78,8 +80,10 @@ class Body:
             case ast.For(target=target, iter=table) | ast.AsyncFor(target=target, iter=table):
                 self._expression(table, names)
                 over = self.value(table, names)
-                inner = over._replace(depth=over.depth - 1) if isinstance(over, Instance) and over.depth else (
-                    FOREIGN if isinstance(over, Foreign) else None
+                inner = (
+                    over._replace(depth=over.depth - 1)
+                    if isinstance(over, Instance) and over.depth
+                    else (FOREIGN if isinstance(over, Foreign) else None)
                 )
                 self._bind(target, inner, names)
             case ast.With(items=items) | ast.AsyncWith(items=items):
@@ -136,9 +140,9 @@ class Body:
         called, place, count = self._called(inner, names), self._place(self._module, target), len(target.elts)
         match called:
             case Method(pair, name):
-                self.found.append(Coupling("unpack", f"{pair.full}.{name}", place, pair, name, count=count))
+                self.found.append(Coupling("unpack", f"{pair.full}.{name}", place, pair, name, values=count))
             case Named(full):
-                self.found.append(Coupling("unpack", full, place, count=count))
+                self.found.append(Coupling("unpack", full, place, values=count))
 
     # Expressions
 
@@ -151,11 +155,15 @@ class Body:
                 for one in node.generators:
                     self._expression(one.iter, inner)
                     over = self.value(one.iter, inner)
-                    is_many = isinstance(over, Instance) and over.depth
-                    self._bind(one.target, over._replace(depth=over.depth - 1) if is_many else None, inner)  # type: ignore[union-attr]
+                    many = over if isinstance(over, Instance) and over.depth else None
+                    self._bind(one.target, many and many._replace(depth=many.depth - 1), inner)
                     for test in one.ifs:
                         self._expression(test, inner)
-                for part in (getattr(node, "elt", None), getattr(node, "key", None), getattr(node, "value", None)):
+                for part in (
+                    getattr(node, "elt", None),
+                    getattr(node, "key", None),
+                    getattr(node, "value", None),
+                ):
                     if part is not None:
                         self._expression(part, inner)
                 return None
@@ -224,14 +232,14 @@ class Body:
                 return
             case Instance() | TheClass() | Foreign():
                 return
-            case Named(full) | Method(_, full):
+            case Named() | Method():
                 return
         parts = dotted(node.value)
         if self._own is not None and parts == (self._self,):
             if self._own.find(node.attr) is None:
-                pair = self._own.inherited(node.attr)
-                if pair is not None:
-                    self.found.append(Coupling("field", f"{pair.full}.{node.attr}", place, pair, node.attr))
+                base = self._own.inherited(node.attr)
+                if base is not None:
+                    self.found.append(Coupling("field", f"{base.full}.{node.attr}", place, base, node.attr))
             return
         if parts is not None and parts[0] in self._given:
             first, many = self.unread.get(".".join(parts), (place, 0))
@@ -256,19 +264,23 @@ class Body:
                 return names[name]
             case ast.Name() | ast.Attribute():
                 return self._named(node, names)
-            case ast.Call(func=func):
+            case ast.Call():
                 return self._types.of_call(self._called(node, names))
             case ast.Await(value=inner) | ast.NamedExpr(value=inner) | ast.Starred(value=inner):
                 return self.value(inner, names)
             case ast.Subscript(value=table):
                 found = self.value(table, names)
                 if isinstance(found, Instance) and found.depth:
-                    return found if isinstance(node.slice, ast.Slice) else found._replace(depth=found.depth - 1)
+                    return (
+                        found if isinstance(node.slice, ast.Slice) else found._replace(depth=found.depth - 1)
+                    )
                 return FOREIGN if isinstance(found, Foreign) else None
             case ast.IfExp(body=body, orelse=orelse):
                 return self.value(body, names) or self.value(orelse, names)
             case ast.BoolOp(values=values):
-                return next((one for one in (self.value(v, names) for v in values) if isinstance(one, Instance)), None)
+                return next(
+                    (one for one in (self.value(v, names) for v in values) if isinstance(one, Instance)), None
+                )
             case ast.Constant() | ast.JoinedStr() | ast.List() | ast.Dict() | ast.Tuple() | ast.Compare():
                 return FOREIGN
         return None
@@ -311,8 +323,7 @@ class Body:
         if mine.inside is not None and mine.value is not None:
             known = self._own_names(mine.inside)
             inner = Body(mine.module, self._types, self._own_classes, self._place, None, "")
-            names = {one: value for one, value in known.items()}
-            return inner.value(mine.value, names)
+            return inner.value(mine.value, known)
         return None
 
     def _own_names(self, function: Function) -> dict[str, Value]:
@@ -327,6 +338,7 @@ def _as_call(node: ast.Call, place: str) -> Call:
         text if len(text) <= 100 else f"{text[:97]}...",
         sum(not isinstance(one, ast.Starred) for one in node.args),
         tuple(word.arg for word in node.keywords if word.arg is not None),
-        any(isinstance(one, ast.Starred) for one in node.args) or any(word.arg is None for word in node.keywords),
+        any(isinstance(one, ast.Starred) for one in node.args)
+        or any(word.arg is None for word in node.keywords),
         dotted(node.func.value) if isinstance(node.func, ast.Attribute) else (),
     )

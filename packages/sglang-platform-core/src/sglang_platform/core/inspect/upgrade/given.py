@@ -27,7 +27,9 @@ def given_to_method(own: OwnClass, function: Function, types: Types) -> dict[str
         for place, one in enumerate(mine):
             other = by_name.get(one.arg) or (theirs[place] if place < len(theirs) else None)
             if other is not None and names.get(one.arg) is None and one.annotation is None and place:
-                names[one.arg] = types.annotated(other.annotation, member.module, release) or types.usual(one.arg)
+                names[one.arg] = types.annotated(other.annotation, member.module, release) or types.usual(
+                    one.arg
+                )
     return names
 
 
@@ -57,7 +59,9 @@ def given_to_hook(hook: WantedHook, function: Function, module: Module, types: T
             (function_of(answer, side), side)
             for answer, side in zip(answers, (types.sides.old, types.sides.new), strict=True)
         ]
-        known = next(((node, mod, side) for (node, mod), side in found if node is not None and mod is not None), None)
+        known = next(
+            ((node, mod, side) for (node, mod), side in found if node is not None and mod is not None), None
+        )
         if known is None:
             return names
         target, home, release = known
@@ -73,7 +77,9 @@ def given_to_hook(hook: WantedHook, function: Function, module: Module, types: T
             continue
         is_self = pair is not None and other is theirs[0] and "staticmethod" not in decorators(target)
         names[one.arg] = (
-            Instance(pair) if is_self and pair is not None else types.annotated(other.annotation, home, release)
+            Instance(pair)
+            if is_self and pair is not None
+            else types.annotated(other.annotation, home, release)
         )
         names[one.arg] = names[one.arg] or types.usual(other.arg)
     return names

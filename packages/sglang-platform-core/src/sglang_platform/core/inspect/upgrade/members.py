@@ -108,11 +108,14 @@ class HostClass:
                     continue
                 found[member.name] = kinds(
                     member.name,
-                    kinds.KEYWORD_ONLY if _keyword_only(one.node) or self.is_remade else kinds.POSITIONAL_OR_KEYWORD,
+                    kinds.KEYWORD_ONLY
+                    if _keyword_only(one.node) or self.is_remade
+                    else kinds.POSITIONAL_OR_KEYWORD,
                     default=kinds.empty if default is None else None,
                 )
         ordered = sorted(
-            found.values(), key=lambda one: (one.kind, one.kind is kinds.POSITIONAL_OR_KEYWORD and one.default is None)
+            found.values(),
+            key=lambda one: (one.kind, one.kind is kinds.POSITIONAL_OR_KEYWORD and one.default is None),
         )
         return inspect.Signature(ordered)
 
@@ -137,8 +140,8 @@ def members_of(node: ast.ClassDef, address: Address, module: Module) -> dict[str
                 )
             case ast.ClassDef(name=name):
                 found[name] = Member(name, "class", one, address, module)
-            case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value):
-                found[name] = Member(name, "field", one, address, module, annotation, value)
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=default):
+                found[name] = Member(name, "field", one, address, module, annotation, default)
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     if isinstance(target, ast.Name):
@@ -146,8 +149,12 @@ def members_of(node: ast.ClassDef, address: Address, module: Module) -> dict[str
     for function in functions:
         for name, statement, annotation, value in _set_on_self(function):
             known = found.get(name)
-            if known is None or (known.inside is not None and known.annotation is None and annotation is not None):
-                found[name] = Member(name, "attribute", statement, address, module, annotation, value, function)
+            if known is None or (
+                known.inside is not None and known.annotation is None and annotation is not None
+            ):
+                found[name] = Member(
+                    name, "attribute", statement, address, module, annotation, value, function
+                )
     return found
 
 
@@ -173,24 +180,28 @@ def _set_on_self(
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     if isinstance(target, ast.Tuple | ast.List):
-                        given = value.elts if isinstance(value, ast.Tuple) else []
-                        same = len(given) == len(target.elts)
-                        pairs += [(one, None, given[i] if same else None) for i, one in enumerate(target.elts)]
+                        parts = value.elts if isinstance(value, ast.Tuple) else []
+                        same = len(parts) == len(target.elts)
+                        pairs += [
+                            (one, None, parts[i] if same else None) for i, one in enumerate(target.elts)
+                        ]
                     else:
                         pairs.append((target, None, value))
-            case ast.AnnAssign(target=target, annotation=annotation, value=value):
-                pairs.append((target, annotation, value))
+            case ast.AnnAssign(target=target, annotation=written, value=given):
+                pairs.append((target, written, given))
             case ast.AugAssign(target=target):
                 pairs.append((target, None, None))
             case ast.For(target=target) | ast.AsyncFor(target=target):
                 pairs.append((target, None, None))
             case ast.withitem(optional_vars=ast.expr() as target):
                 pairs.append((target, None, None))
-        for target, annotation, value in pairs:
-            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and (
-                target.value.id == self_name
+        for target, annotation, assigned in pairs:
+            if (
+                isinstance(target, ast.Attribute)
+                and isinstance(target.value, ast.Name)
+                and (target.value.id == self_name)
             ):
-                yield target.attr, node, annotation, value
+                yield target.attr, node, annotation, assigned
 
 
 def _last(node: ast.expr) -> str:
@@ -215,7 +226,11 @@ def _default(member: Member) -> ast.expr | None:
 
 
 def _keyword_only(node: ast.ClassDef) -> bool:
-    words = [*node.keywords, *(word for one in node.decorator_list if isinstance(one, ast.Call) for word in one.keywords)]
+    words = [
+        *node.keywords,
+        *(word for one in node.decorator_list if isinstance(one, ast.Call) for word in one.keywords),
+    ]
     return any(
-        word.arg == "kw_only" and isinstance(word.value, ast.Constant) and word.value.value is True for word in words
+        word.arg == "kw_only" and isinstance(word.value, ast.Constant) and word.value.value is True
+        for word in words
     )

@@ -51,7 +51,12 @@ class Naming:
         if is_hosts(whole):
             return whole
         count = next(
-            (n for n in range(len(whole.split(".")) - 1, 0, -1) if self._plugin.has(".".join(whole.split(".")[:n]))), 0
+            (
+                n
+                for n in range(len(whole.split(".")) - 1, 0, -1)
+                if self._plugin.has(".".join(whole.split(".")[:n]))
+            ),
+            0,
         )
         if not count:
             return whole

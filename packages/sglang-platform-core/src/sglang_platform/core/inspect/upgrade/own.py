@@ -68,7 +68,9 @@ class OwnClasses:
             return None
         if len(parts) == 1:
             nodes = [one for one in module.scope.nodes(parts[0]) if isinstance(one, ast.ClassDef)]
-            nodes = nodes or [one for one in ast.walk(module.tree) if isinstance(one, ast.ClassDef) and one.name == parts[0]]
+            nodes = nodes or [
+                one for one in ast.walk(module.tree) if isinstance(one, ast.ClassDef) and one.name == parts[0]
+            ]
             if nodes:
                 return self.of(module, nodes[-1])
         full = self._naming.full_name(module, parts)

@@ -38,14 +38,17 @@ def page(upgrade: Upgrade) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in upgrade.looked.items()) or "none"
     parts = [
         f"<p>{sum(upgrade.looked.values())} lines that depend on SGLang were looked at: {escape(kinds)}. "
-        f"{upgrade.count('breaks')} break, {upgrade.count('look')} have to be looked at, {upgrade.count('fits')} changed "
-        f"and fit; {len(upgrade.unread)} places could not be read. What a function does inside is not compared.</p>"
+        f"{upgrade.count('breaks')} break, {upgrade.count('look')} have to be looked at, {upgrade.count('fits')} "
+        f"changed and fit; {len(upgrade.unread)} places could not be read. "
+        "What a function does inside is not compared.</p>"
     ]
     parts += [f"<p>{escape(note)}</p>" for note in upgrade.notes]
     for verdict, heading in _TITLES.items():
         rows = [one for one in upgrade.changes if one.verdict == verdict]
         if rows:
-            parts.append(f"<h2>{heading}</h2>" + table(("", "what changed", "in SGLang", "write"), change_rows(rows)))
+            parts.append(
+                f"<h2>{heading}</h2>" + table(("", "what changed", "in SGLang", "write"), change_rows(rows))
+            )
     if upgrade.unread:
         rows_unread = ((f"<code>{escape(where)}</code>", escape(why)) for where, why in upgrade.unread)
         parts.append("<h2>Not looked at</h2>" + table(("line", "why"), rows_unread))
@@ -57,7 +60,8 @@ def change_rows(changes: Iterable[Change]) -> Iterator[tuple[str, ...]]:
     for one in changes:
         guess = ", if it is of that class" if one.guessed else ""
         lines = "<br>".join(
-            f"<code class=place>{escape(str(place))}</code> <code>{escape(place.text)}</code>" for place in one.places[:6]
+            f"<code class=place>{escape(str(place))}</code> <code>{escape(place.text)}</code>"
+            for place in one.places[:6]
         )
         more = f"<br>and {len(one.places) - 6} more" if len(one.places) > 6 else ""
         yield (

@@ -1,8 +1,9 @@
-"""The sources of a plugin, from a folder, a wheel, or where it is installed, with the metadata that names its entry points."""
+"""The sources of a plugin, from a folder, a wheel, or where it is installed, with the texts that name entry points."""
 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -28,14 +29,23 @@ class PluginSource:
 
     def place(self, module: Module, node: ast.AST) -> Place:
         line = getattr(node, "lineno", 1)
-        lines = self.tree.text(module.name).decode(errors="replace").splitlines()
-        text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-        return Place(self._relative(module.path), line, text)
+        return Place(self._relative(module.path), line, self._line(module.name, line))
 
     def place_of(self, where: str) -> Place:
         """``path:line (why)`` as a place."""
         found = re.match(r"(.*?):(\d+)", where)
-        return Place(self._relative(found[1]), int(found[2])) if found else Place(self._relative(where), 1)
+        if found is None:
+            return Place(self._relative(where), 1)
+        line, module = int(found[2]), self._modules.get(found[1], "")
+        return Place(self._relative(found[1]), line, self._line(module, line))
+
+    @functools.cached_property
+    def _modules(self) -> dict[str, str]:
+        return {self.tree.path(name) or "": name for name in self.tree.served()}
+
+    def _line(self, module: str, number: int) -> str:
+        lines = self.tree.text(module).decode(errors="replace").splitlines()
+        return lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
     def _relative(self, path: str) -> str:
         if self.root is not None:
@@ -54,8 +64,9 @@ def open_source(where: str) -> PluginSource:
     path = Path(where)
     if path.suffix == ".whl" or (path.is_file() and path.suffix != ".py"):
         if not path.is_file():
-            raise ConfigurationError(f"The plugin {where!r} is not found", why="there is no such file",
-                                     fix="give the wheel's path")  # fmt: skip
+            raise ConfigurationError(
+                f"The plugin {where!r} is not found", why="there is no such file", fix="give the wheel's path"
+            )
         tree = open_wheel(path)
         return PluginSource(tree.label, tree, None, {"entry_points.txt": tree.entry_points})
     if path.is_dir():
@@ -63,7 +74,9 @@ def open_source(where: str) -> PluginSource:
         root = path.resolve()
         found = PluginSource(path.name or str(root), tree, root, _texts(root))
         if not tree.top_packages:
-            raise ConfigurationError(f"The folder {where} has no Python source", fix="give the folder of the plugin's project")
+            raise ConfigurationError(
+                f"The folder {where} has no Python source", fix="give the folder of the plugin's project"
+            )
         return found
     if not path.is_file():
         installed = _installed(where)
@@ -95,13 +108,19 @@ def _installed(name: str) -> PluginSource | None:
         return PluginSource(label, tree, root, {"entry_points.txt": entry_points})
     from sglang_platform.core.source.opening import package_files
 
-    pairs = dict(pair for one in modules for pair in package_files(one))  # an editable install lists no sources
+    pairs = dict(
+        pair for one in modules for pair in package_files(one)
+    )  # an editable install lists no sources
     if not pairs:
-        raise ConfigurationError(f"{label} has no Python source that can be found",
-                                 why="its metadata lists none, and its entry points lead to none",
-                                 fix="give the folder of its sources")  # fmt: skip
+        raise ConfigurationError(
+            f"{label} has no Python source that can be found",
+            why="its metadata lists none, and its entry points lead to none",
+            fix="give the folder of its sources",
+        )
     root = _project_of(next(iter(pairs.values())))
-    tree = SourceTree(label, {str(path): module for module, path in pairs.items()}, lambda one: Path(one).read_bytes())
+    tree = SourceTree(
+        label, {str(path): module for module, path in pairs.items()}, lambda one: Path(one).read_bytes()
+    )
     return PluginSource(label, tree, root, {"entry_points.txt": entry_points})
 
 
@@ -109,7 +128,9 @@ def _tree_of(label: str, files: list[Path], root: Path) -> SourceTree:
     from sglang_platform.core.source.tree import module_name
 
     named = {
-        str(path): name for path in files if (name := module_name(path.relative_to(root).as_posix())) is not None
+        str(path): name
+        for path in files
+        if (name := module_name(path.relative_to(root).as_posix())) is not None
     }
     return SourceTree(label, named, lambda one: Path(one).read_bytes())
 

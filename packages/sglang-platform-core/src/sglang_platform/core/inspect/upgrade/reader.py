@@ -78,9 +78,11 @@ class _Reader:
                 if name not in told
                 and words.search(tree.text(name))
                 and tree.module(name) is not None
-                and any(origin.rpartition(".")[0] in told or origin in told
-                        for origin in (*self._naming.imported(name)[0].values(), *self._naming.imported(name)[1]))
-            }  # fmt: skip
+                and any(
+                    origin.rpartition(".")[0] in told or origin in told
+                    for origin in (*self._naming.imported(name)[0].values(), *self._naming.imported(name)[1])
+                )
+            }
             told |= more
         return [name for name in tree.served() if name in told]
 
@@ -94,45 +96,59 @@ class _Reader:
             place = self._plugin.place_of(hook.where or "")
             self._found.append(Coupling("patch" if hook.written else "hook", target, place, hook=hook))
         for where in changes.unread:
-            self._unread.append((str(self._plugin.place_of(where)), "the target of a hook or patch is not in the source"))
+            self._unread.append(
+                (str(self._plugin.place_of(where)), "the target of a hook or patch is not in the source")
+            )
         for one in changes.stand_ins:
             where = str(self._plugin.place_of(one.where))
-            self._unread.append((where, f"a module of the plugin's own stands for {one.module} in sys.modules"))
+            self._unread.append(
+                (where, f"a module of the plugin's own stands for {one.module} in sys.modules")
+            )
 
     def _module(self, module: Module) -> None:
         self._imports(module)
         lines = {
-            one.place.line for one in self._found if one.kind in ("hook", "patch") and one.place.file == self._plugin.file(module.name)
+            one.place.line
+            for one in self._found
+            if one.kind in ("hook", "patch") and one.place.file == self._plugin.file(module.name)
         }
         self._found += text_couplings(module, self._naming, self._place, lines)
         self._body(module, module.tree.body, None, {})
-        for node, own, outer in _functions(module.tree.body, None, ()):
+        for function, own, outer in _functions(module.tree.body, None, ()):
             owner = self._own.of(module, own) if own is not None else None
-            self._function(module, node, owner, outer)
+            self._function(module, function, owner, outer)
         for node in ast.walk(module.tree):
             if isinstance(node, ast.ClassDef):
                 self._class(self._own.of(module, node))
 
     def _class(self, own: OwnClass) -> None:
         mine = frozenset(name for one in own.line() for name in one.members)
-        for expression, pair in own.hosts:
+        for expression, base in own.hosts:
             place = self._place(own.module, expression)
-            self._found.append(Coupling("base", pair.full, place, pair, own=mine))
+            self._found.append(Coupling("base", base.full, place, base, own=mine))
         for why in own.unread:
             self._unread.append((str(self._place(own.module, own.node)), why))
         pairs = own.host_pairs()
         for name, member in own.members.items():
             if member.inside is not None or name.startswith("__"):
                 continue
-            pair = next((one for one in pairs if one.old is not None and one.old.find(name) is not None), None)
+            pair = next(
+                (one for one in pairs if one.old is not None and one.old.find(name) is not None), None
+            )
             if pair is None:
                 continue
             place = self._place(own.module, member.node)
-            arguments = member.function.args if member.function is not None and member.kind == "method" else None
-            self._found.append(Coupling("override", f"{pair.full}.{name}", place, pair, name, arguments=arguments))
+            arguments = (
+                member.function.args if member.function is not None and member.kind == "method" else None
+            )
+            self._found.append(
+                Coupling("override", f"{pair.full}.{name}", place, pair, name, arguments=arguments)
+            )
         self._body(own.module, own.node.body, own, {})
 
-    def _function(self, module: Module, node: Function, own: OwnClass | None, outer: tuple[Function, ...]) -> None:
+    def _function(
+        self, module: Module, node: Function, own: OwnClass | None, outer: tuple[Function, ...]
+    ) -> None:
         names: dict[str, Value] = {}
         given: set[str] = set()
         for one in outer:
@@ -148,7 +164,9 @@ class _Reader:
             self_name = ""
         self._body(module, node.body, own, names, given, self_name)
 
-    def _parameters(self, module: Module, node: Function, own: OwnClass | None) -> tuple[dict[str, Value], set[str]]:
+    def _parameters(
+        self, module: Module, node: Function, own: OwnClass | None
+    ) -> tuple[dict[str, Value], set[str]]:
         """What the parameters are, and which of them the host hands in."""
         hook = self._hooked.get(id(node))
         if hook is not None:
@@ -188,13 +206,13 @@ class _Reader:
             for name in names:
                 if is_hosts(name):
                     self._found.append(Coupling("import", name, place, guarded=guarded))
-        for node in ast.walk(module.tree):  # sglang.srt.utils.is_cuda, through `import sglang.srt.utils`
-            if isinstance(node, ast.Attribute):
-                found = self._types_named(module, node)
+        for part in ast.walk(module.tree):  # sglang.srt.utils.is_cuda, through `import sglang.srt.utils`
+            if isinstance(part, ast.Attribute):
+                found = self._named_in_module(module, part)
                 if found is not None:
-                    self._found.append(Coupling("import", found, self._place(module, node)))
+                    self._found.append(Coupling("import", found, self._place(module, part)))
 
-    def _types_named(self, module: Module, node: ast.Attribute) -> str | None:
+    def _named_in_module(self, module: Module, node: ast.Attribute) -> str | None:
         """The full name where an attribute is taken of a module of the host."""
         full = self._naming.host_name(module, dotted(node))
         if full is None:

@@ -137,5 +137,12 @@ def _parts(node: ast.expr) -> tuple[str, ...] | None:
 
 def _adds_nothing(base: ast.expr) -> bool:
     parts = _parts(base)
-    return parts is not None and parts[-1] in {"object", "ABC", "Generic", "Protocol", "Enum", "IntEnum", "Struct"}
-
+    return parts is not None and parts[-1] in {
+        "object",
+        "ABC",
+        "Generic",
+        "Protocol",
+        "Enum",
+        "IntEnum",
+        "Struct",
+    }

@@ -38,9 +38,14 @@ def upgrade_of(plugin: PluginSource, old: Release, new: Release) -> Upgrade:
     counts = Counter(one.kind for one in couplings.found)
     notes = [] if couplings.found else [f"{plugin.label} names nothing of {old.label.partition(' ')[0]}'s"]
     return Upgrade(
-        plugin.label, old.label, new.label, merged(found),
-        {kind: counts[kind] for kind in KINDS if counts[kind]}, couplings.unread, tuple(notes),
-    )  # fmt: skip
+        plugin.label,
+        old.label,
+        new.label,
+        merged(found),
+        {kind: counts[kind] for kind in KINDS if counts[kind]},
+        couplings.unread,
+        tuple(notes),
+    )
 
 
 def print_upgrade(out: Console, upgrade: Upgrade, *, everything: bool = False) -> None:
@@ -56,14 +61,21 @@ def print_upgrade(out: Console, upgrade: Upgrade, *, everything: bool = False) -
     for where, why in unread:
         out.print(Text(f"not looked at: {where}: {why}", style="yellow"))
     if len(unread) < len(upgrade.unread):
-        out.print(Text(f"not looked at: {len(upgrade.unread) - len(unread)} places more (--all shows them)", style="yellow"))
+        out.print(
+            Text(
+                f"not looked at: {len(upgrade.unread) - len(unread)} places more (--all shows them)",
+                style="yellow",
+            )
+        )
     for note in upgrade.notes:
         out.print(Text(note))
     total = sum(upgrade.looked.values())
     kinds = ", ".join(f"{count} {kind}" for kind, count in upgrade.looked.items())
-    counts = ", ".join(f"{upgrade.count(one)} {one}" for one in ("breaks", "look", "fits"))  # type: ignore[arg-type]
+    counts = ", ".join(f"{upgrade.count(one)} {one}" for one in ("breaks", "look", "fits"))
     out.print(Text(f"{total} couplings" + (f" ({kinds})" if kinds else "")))
-    out.print(Text(f"{len(upgrade.changes)} changed: {counts}" if upgrade.changes else "none of them changed"))
+    out.print(
+        Text(f"{len(upgrade.changes)} changed: {counts}" if upgrade.changes else "none of them changed")
+    )
 
 
 def _print_change(out: Console, one: Change) -> None:

@@ -63,7 +63,9 @@ def merged(changes: list[tuple[Coupling, Change]]) -> tuple[Change, ...]:
             rows[key] = one
         elif one.places[0] not in known.places:
             rows[key] = known._replace(places=(*known.places, *one.places))
-    found = sorted(rows.values(), key=lambda one: (_ORDER.index(one.verdict), one.places[0].file, one.places[0].line))
+    found = sorted(
+        rows.values(), key=lambda one: (_ORDER.index(one.verdict), one.places[0].file, one.places[0].line)
+    )
     return tuple(found)
 
 

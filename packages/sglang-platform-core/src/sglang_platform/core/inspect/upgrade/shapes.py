@@ -82,7 +82,9 @@ def what_differs(old: inspect.Signature, new: inspect.Signature) -> str | None:
         if other is None:
             continue
         if (one.default is _Kinds.empty) != (other.default is _Kinds.empty):
-            parts.append(f"{name} " + ("has to be given" if other.default is _Kinds.empty else "may be left out"))
+            parts.append(
+                f"{name} " + ("has to be given" if other.default is _Kinds.empty else "may be left out")
+            )
         if one.kind != other.kind:
             parts.append(f"{name} is taken {_KIND_WORDS[other.kind]}")
     if not parts:
@@ -100,7 +102,7 @@ _KIND_WORDS = {
 
 
 def _word(one: inspect.Parameter) -> str:
-    stars = {_Kinds.VAR_POSITIONAL: "*", _Kinds.VAR_KEYWORD: "**"}.get(one.kind, "")
+    stars = "*" if one.kind is _Kinds.VAR_POSITIONAL else "**" if one.kind is _Kinds.VAR_KEYWORD else ""
     needed = one.default is _Kinds.empty and not stars
     return f"{stars}{one.name}" + (", which has to be given" if needed else "")
 

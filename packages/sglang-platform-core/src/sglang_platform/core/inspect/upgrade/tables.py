@@ -14,7 +14,18 @@ from sglang_platform.core.source.values import dotted
 
 __all__ = ["Reading", "Table", "flag_at", "reading_of", "tables_with", "text_at"]
 
-_WORDS_OF_TABLES = {"choices", "backend", "backends", "supported", "default", "type", "cls", "name", "names", "get"}
+_WORDS_OF_TABLES = {
+    "choices",
+    "backend",
+    "backends",
+    "supported",
+    "default",
+    "type",
+    "cls",
+    "name",
+    "names",
+    "get",
+}
 _REGISTERS = re.compile(r"^(register|add|_register)_\w+$")
 
 
@@ -117,8 +128,9 @@ def _tables(release: Release, module: Module) -> Iterator[Table]:
     registered: dict[str, tuple[str, list[str]]] = {}
     for node in ast.walk(module.tree):
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(
-                target=ast.Name(id=name), value=ast.expr() as value
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
             ):
                 names = _strings(value)
                 if isinstance(node, ast.AnnAssign):
@@ -129,7 +141,9 @@ def _tables(release: Release, module: Module) -> Iterator[Table]:
                 names = _choices(annotation)
                 if names:
                     yield Table(name, release.place(module.name, node), tuple(names))
-            case ast.ClassDef(name=name) if any((dotted(one) or ("",))[-1].endswith("Enum") for one in node.bases):
+            case ast.ClassDef(name=name) if any(
+                (dotted(one) or ("",))[-1].endswith("Enum") for one in node.bases
+            ):
                 values = [
                     one.value.value
                     for one in node.body
@@ -139,9 +153,13 @@ def _tables(release: Release, module: Module) -> Iterator[Table]:
             case ast.Call(func=function, args=[ast.Constant(value=str(first)), *_]):
                 called = (dotted(function) or ("",))[-1]
                 if called == "add_argument" and first.startswith("--"):
-                    names = [one for word in node.keywords if word.arg == "choices" for one in _strings(word.value)]
+                    names = [
+                        one for word in node.keywords if word.arg == "choices" for one in _strings(word.value)
+                    ]
                     if names:
-                        yield Table(first[2:].replace("-", "_"), release.place(module.name, node), tuple(names))
+                        yield Table(
+                            first[2:].replace("-", "_"), release.place(module.name, node), tuple(names)
+                        )
                 elif _REGISTERS.match(called):
                     registered.setdefault(called, (release.place(module.name, node), []))[1].append(first)
     for name, (place, texts) in registered.items():
@@ -164,8 +182,12 @@ def _strings(node: ast.expr) -> list[str]:
     """The strings of a literal list, tuple, set, or the keys of a dict; of `Literal[...]`; of lists inside a list."""
     match node:
         case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
-            plain = [one.value for one in elements if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-            return plain + [name for one in elements if isinstance(one, ast.Starred) for name in _strings(one.value)]
+            plain = [
+                one.value for one in elements if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            ]
+            return plain + [
+                name for one in elements if isinstance(one, ast.Starred) for name in _strings(one.value)
+            ]
         case ast.Dict(keys=keys):
             return [one.value for one in keys if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         case ast.Call(func=ast.Name(id="frozenset" | "set" | "tuple" | "list"), args=[inner]):
@@ -194,7 +216,10 @@ def _deprecation(release: Release, module: str, variable: str) -> str | None:
             case ast.Call(func=function, args=args, keywords=words):
                 texts = [one.value for one in args if isinstance(one, ast.Constant)]
                 if "deprecat" in (dotted(function) or ("",))[-1] and variable in texts[:1]:
-                    given = [*texts[1:2], *(one.value.value for one in words if isinstance(one.value, ast.Constant))]
+                    given = [
+                        *texts[1:2],
+                        *(one.value.value for one in words if isinstance(one.value, ast.Constant)),
+                    ]
                     return str(given[0]) if given and given[0] else ""
                 if any(
                     (one.arg or "").startswith("deprecated")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from sglang_platform.core.inspect.upgrade.coupling import Coupling, Place
 from sglang_platform.core.inspect.upgrade.naming import Naming
@@ -37,7 +38,9 @@ def text_couplings(
 ) -> Iterator[Coupling]:
     """Those of one module. `known_lines`: where a hook or a patch is told already."""
     documentation = {id(one) for one in _documentation(module.tree)}
-    inside = {id(part) for one in ast.walk(module.tree) if isinstance(one, ast.JoinedStr) for part in one.values}
+    inside = {
+        id(part) for one in ast.walk(module.tree) if isinstance(one, ast.JoinedStr) for part in one.values
+    }
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in documentation | inside:
             text = _text(node, module)
@@ -63,9 +66,8 @@ def _names(
                 if subject:
                     yield from _as_names(other, subject, module, place)
         case ast.Assign(targets=[ast.Attribute() as target], value=value):
-            subject = _subject(target)
-            if subject:
-                yield from _as_names(value, subject, module, place)
+            if _subject(target):
+                yield from _as_names(value, target.attr, module, place)
         case ast.Call(func=function):
             for word in node.keywords:
                 if word.arg and _is_hosts(function, module, naming):
@@ -80,20 +82,31 @@ def _names(
         case ast.Subscript(value=table, slice=key) if _is_hosts(table, module, naming):
             yield from _as_names(key, (dotted(table) or ("",))[-1], module, place)
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            for flag, value in zip(elements, elements[1:], strict=False):
-                if isinstance(flag, ast.Constant) and isinstance(flag.value, str) and _FLAG.fullmatch(flag.value):
-                    yield from _as_names(value, flag.value[2:].replace("-", "_"), module, place)
+            for flag, given in pairwise(elements):
+                if (
+                    isinstance(flag, ast.Constant)
+                    and isinstance(flag.value, str)
+                    and _FLAG.fullmatch(flag.value)
+                ):
+                    yield from _as_names(given, flag.value[2:].replace("-", "_"), module, place)
         case ast.ClassDef(body=body):
-            for one in body:
-                if isinstance(one, ast.FunctionDef) and re.match(r"get_(default_)?\w+", one.name):
-                    subject = re.sub(r"^get_(default_)?", "", one.name)
-                    for inner in ast.walk(one):
-                        if isinstance(inner, ast.Return) and isinstance(inner.value, ast.Constant):
-                            yield from _as_names(inner.value, subject, module, place)
-                elif isinstance(one, ast.Assign | ast.AnnAssign) and isinstance(one.value, ast.List | ast.Tuple):
-                    target = one.targets[0] if isinstance(one, ast.Assign) else one.target
-                    if isinstance(target, ast.Name):
-                        yield from _as_names(one.value, target.id, module, place)
+            for statement in body:
+                yield from _answered(statement, module, place)
+
+
+def _answered(
+    node: ast.stmt, module: Module, place: Callable[[Module, ast.AST], Place]
+) -> Iterator[Coupling]:
+    """Names that a class answers with: ``get_default_attention_backend``, ``supported_quantization = [...]``."""
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("get_"):
+        subject = re.sub(r"^get_(default_)?", "", node.name)
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Return) and isinstance(inner.value, ast.Constant):
+                yield from _as_names(inner.value, subject, module, place)
+    elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.List | ast.Tuple):
+        named = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        if isinstance(named, ast.Name):
+            yield from _as_names(node.value, named.id, module, place)
 
 
 def _as_names(

@@ -107,7 +107,7 @@ class Types:
             full = self.naming.host_name(module, name)
             pair = self.sides.pair(full) if full is not None else None
             return Instance(pair) if pair is not None else None if full is not None else FOREIGN
-        found_class = release.named(module, node)  # type: ignore[arg-type]
+        found_class = release.named(module, node)
         return FOREIGN if found_class is None else Instance(self.sides.pair_of(found_class, release))
 
     def _first(self, parts: list[ast.expr], module: Module, release: Release | None) -> Value:
@@ -152,7 +152,9 @@ class Types:
                     release = self.sides.release_of(member)
                     return self.annotated(member.function.returns, member.module, release)
             case Named(full):
-                for release, answer in zip((self.sides.old, self.sides.new), self.sides.find(full), strict=True):
+                for release, answer in zip(
+                    (self.sides.old, self.sides.new), self.sides.find(full), strict=True
+                ):
                     function, module = function_of(answer, release)
                     if function is not None and module is not None:
                         return self.annotated(function.returns, module, release)

@@ -35,8 +35,11 @@ def open_release(where: str, wheels: Path | None = None, *, download: bool = Tru
     except ConfigurationError as error:
         if not download:
             looked = ", ".join(map(str, folders))
-            raise ConfigurationError(f"There is no {HOST} {where} here", why=f"looked in {looked}; {error.why or 'none is installed'}",
-                                     fix="give --wheels with a folder of wheels, or leave out --no-download") from None  # fmt: skip
+            raise ConfigurationError(
+                f"There is no {HOST} {where} here",
+                why=f"looked in {looked}; {error.why or 'none is installed'}",
+                fix="give --wheels with a folder of wheels, or leave out --no-download",
+            ) from None
     return Release(open_host(str(_download(where, cache_folder())), {HOST}))
 
 
@@ -56,8 +59,19 @@ def _download(version: str, folder: Path) -> Path:
     """By pip, from the index that pip is set up for, without dependencies. The wheel appears whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as staging:
-        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:",
-                   "--dest", staging, f"{HOST}=={version}"]  # fmt: skip
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "--dest",
+            staging,
+            f"{HOST}=={version}",
+        ]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LONGEST)
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -65,7 +79,10 @@ def _download(version: str, folder: Path) -> Path:
         found = _in_folder(Path(staging), version)
         if done.returncode or found is None:
             lines = [line for line in done.stderr.splitlines() if line.strip()]
-            raise _failed(version, next((one for one in lines if "ERROR" in one), lines[-1] if lines else "no wheel came"))
+            raise _failed(
+                version,
+                next((one for one in lines if "ERROR" in one), lines[-1] if lines else "no wheel came"),
+            )
         return found.replace(folder / found.name)
 
 

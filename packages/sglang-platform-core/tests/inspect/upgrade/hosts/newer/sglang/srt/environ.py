@@ -1,0 +1,6 @@
+class Envs:
+    SGLANG_SAME = EnvBool(False)
+    SGLANG_FLIPPED = EnvBool(True)
+
+
+GROUP = "sglang.srt.plugins"

@@ -1,0 +1,7 @@
+class Envs:
+    SGLANG_OLD = EnvBool(False)
+    SGLANG_SAME = EnvBool(False)
+    SGLANG_FLIPPED = EnvBool(False)
+
+
+GROUP = "sglang.srt.plugins"
