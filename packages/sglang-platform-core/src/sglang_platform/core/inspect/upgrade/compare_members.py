@@ -54,13 +54,13 @@ def override_change(coupling: Coupling, sides: Sides) -> Change | None:
         )
     before, after = kind_of_member(old), kind_of_member(new)
     if before != after:
-        what = f"{name} was {before}, and is {after}"
-        return _row(coupling, sides, old, new, "breaks", "kind", what, f"write {after}")
+        said = f"{name} was {before}, and is {after}"
+        return _row(coupling, sides, old, new, "breaks", "kind", said, f"write {after}")
     was, now = bound_parameters(old), bound_parameters(new)
     given, gives = values_of(old.node), values_of(new.node)
     if given is not None and gives is not None and given != gives:
-        what, fix = f"it gives {gives} values, and gave {given}", f"return {gives} values"
-        return _row(coupling, sides, old, new, "breaks", "values", what, fix)
+        said = f"it gives {gives} values, and gave {given}"
+        return _row(coupling, sides, old, new, "breaks", "values", said, f"return {gives} values")
     what = what_differs(was, now) if was is not None and now is not None else None
     if what is None or was is None or now is None:
         return None
@@ -246,7 +246,7 @@ def unpack_change(coupling: Coupling, sides: Sides) -> Change | None:
         if old_member is None or new_member is None:
             return None
         was, now = old_member.node, new_member.node
-        shown_sides = _sides(sides, old_member, new_member)
+        shown_sides: tuple[Side | None, Side | None] = _sides(sides, old_member, new_member)
     else:
         old, new = sides.find(coupling.target)
         if (

@@ -147,13 +147,13 @@ def members_of(node: ast.ClassDef, address: Address, module: Module) -> dict[str
                     if isinstance(target, ast.Name):
                         found[target.id] = Member(target.id, "attribute", one, address, module, None, value)
     for function in functions:
-        for name, statement, annotation, value in _set_on_self(function):
+        for name, statement, written, assigned in _set_on_self(function):
             known = found.get(name)
             if known is None or (
-                known.inside is not None and known.annotation is None and annotation is not None
+                known.inside is not None and known.annotation is None and written is not None
             ):
                 found[name] = Member(
-                    name, "attribute", statement, address, module, annotation, value, function
+                    name, "attribute", statement, address, module, written, assigned, function
                 )
     return found
 

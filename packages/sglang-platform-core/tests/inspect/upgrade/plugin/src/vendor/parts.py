@@ -5,6 +5,7 @@ import os
 from sglang.srt.layers.ops import fused, moved
 from sglang.srt.mem.pool import PAGE, Allocator, Result, helper, same, split
 from sglang.srt.server_args import ServerArgs
+
 from vendor.compat import HostBase
 
 try:

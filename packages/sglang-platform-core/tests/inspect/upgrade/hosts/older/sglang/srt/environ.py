@@ -1,3 +1,8 @@
+class EnvBool:
+    def __init__(self, default):
+        self.default = default
+
+
 class Envs:
     SGLANG_OLD = EnvBool(False)
     SGLANG_SAME = EnvBool(False)
