@@ -87,6 +87,7 @@ def marked_lines() -> Iterator[Marked]:
                     yield Marked(path.name, number, "construct", "ServerArgs", "")
 
 
+@functools.cache
 def top_level(files: Files, name: str) -> dict[str, ast.AST]:
     """What a file binds, those under conditions too; a package's `import *` is followed into the file beside it."""
     bound: dict[str, ast.AST] = {}
@@ -257,6 +258,7 @@ def fields(files: Files, file: str, name: str) -> list[str]:
     return found
 
 
+@functools.cache
 def arguments(files: Files) -> set[str]:
     """The fields of ServerArgs, and the flags of the command line by the same names."""
     found: set[str] = set()
@@ -270,6 +272,7 @@ def arguments(files: Files) -> set[str]:
     return found
 
 
+@functools.cache
 def flags(files: Files) -> str:
     return "".join(
         files.text(name) for name in files.names if name.startswith(("srt/server_args", "srt/arg_groups/"))
@@ -325,7 +328,9 @@ def used(files: Files, name: str) -> bool:
     """Does any line but its definition have the word?"""
     word = re.compile(rf"(?<!def )\b{name}\b")
     return any(
-        word.search(files.text(file)) for file in sorted(files.names) if not re.search(r"(^|/)tests?/", file)
+        name in files.text(file) and word.search(files.text(file))
+        for file in sorted(files.names)
+        if not re.search(r"(^|/)tests?/", file)
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import json
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.core.inspect.upgrade.plugin import open_source
+from sglang_platform.core.inspect.upgrade.release import Release
 from sglang_platform.core.inspect.upgrade.report import upgrade_of
 from sglang_platform.core.inspect.upgrade.rows import Change
 from sglang_platform.core.inspect.upgrade.wheels import open_release
@@ -41,12 +43,16 @@ def _key(file: str, line: int, kind: str, name: str) -> Key:
     return file, line, kind, name if kind == "import" else ""
 
 
+@functools.lru_cache(maxsize=2)
+def _release(version: str, wheels: Path) -> Release:
+    """Read once for the step before and the step after it."""
+    return open_release(version, wheels)
+
+
 def of_step(old: str, new: str, wheels: Path, table: list[dict[str, str]]) -> dict[str, Any]:
     """Found, missed and false rows of one step."""
     began = time.perf_counter(), time.process_time()
-    upgrade = upgrade_of(
-        open_source(str(HERE / "plugin")), open_release(old, wheels), open_release(new, wheels)
-    )
+    upgrade = upgrade_of(open_source(str(HERE / "plugin")), _release(old, wheels), _release(new, wheels))
     seconds = time.perf_counter() - began[0], time.process_time() - began[1]
     wanted = {
         _key(row["file"], int(row["line"]), row["kind"], row["coupling"].rpartition(" ")[2]): row

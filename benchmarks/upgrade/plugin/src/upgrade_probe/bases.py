@@ -1,5 +1,6 @@
 """Classes of SGLang that classes of a plugin stand on."""
 # ruff: noqa
+# fmt: off
 
 from sglang.srt.disaggregation.base.conn import BaseKVReceiver, BaseKVSender
 from sglang.srt.layers.activation import ReLU2, SiluAndMul

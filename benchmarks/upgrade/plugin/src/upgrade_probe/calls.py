@@ -1,5 +1,6 @@
 """Functions and methods of SGLang that a plugin calls, with the arguments of some release."""
 # ruff: noqa
+# fmt: off
 
 from sglang.srt.distributed.communication_op import tensor_model_parallel_all_reduce
 from sglang.srt.distributed.parallel_state import GroupCoordinator, init_distributed_environment, init_world_group, initialize_model_parallel, patch_tensor_parallel_group

@@ -1,5 +1,6 @@
 """Attributes of SGLang's objects that a plugin reads."""
 # ruff: noqa
+# fmt: off
 
 from sglang.srt.configs.model_config import ModelConfig
 from sglang.srt.disaggregation.base.conn import KVArgs

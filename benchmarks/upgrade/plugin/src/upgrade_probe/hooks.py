@@ -1,5 +1,6 @@
 """Functions of SGLang that a plugin hooks, or writes over."""
 # ruff: noqa
+# fmt: off
 
 import sglang.srt.layers.dp_attention as dp_attention
 import sglang.srt.mem_cache.common as common

@@ -1,5 +1,6 @@
 """Imported names. Nothing here is ever run: the releases that these names are of are different ones."""
 # ruff: noqa
+# fmt: off
 
 from sglang.srt.mem_cache.memory_pool import NSATokenToKVPool  # import: srt/mem_cache/memory_pool.py NSATokenToKVPool
 from sglang.srt.mem_cache.allocator import PagedTokenToKVPoolAllocator  # import: srt/mem_cache/allocator.py PagedTokenToKVPoolAllocator

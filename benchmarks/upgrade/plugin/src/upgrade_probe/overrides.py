@@ -1,5 +1,6 @@
 """Methods of SGLang that methods of a plugin stand in for, written as some release has them."""
 # ruff: noqa
+# fmt: off
 
 from sglang.srt.disaggregation.base.conn import BaseKVReceiver, BaseKVSender
 from sglang.srt.distributed.parallel_state import GroupCoordinator

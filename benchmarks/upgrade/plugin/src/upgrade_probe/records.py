@@ -1,5 +1,6 @@
 """Classes of SGLang that a plugin makes objects of."""
 # ruff: noqa
+# fmt: off
 
 from sglang.srt.distributed.parallel_state import GroupCoordinator
 from sglang.srt.layers.logits_processor import LogitsProcessorOutput

@@ -1,5 +1,6 @@
 """What a plugin sets or reads by a text: variables of the environment, flags, names of parts."""
 # ruff: noqa
+# fmt: off
 
 import os
 

@@ -1,5 +1,6 @@
 """Results of SGLang's functions that a plugin takes apart."""
 # ruff: noqa
+# fmt: off
 
 from sglang.srt.disaggregation.utils import MetadataBuffers
 from sglang.srt.entrypoints.engine import Engine
