@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from rich.console import Console
@@ -71,8 +72,6 @@ def _project(path: Path, plugin: PluginSource) -> Project:
         return project_of_folder(path)
     if path.is_file() and path.suffix == ".whl":
         return project_of_wheel(path)
-    from importlib.metadata import PackageNotFoundError, distribution
-
     try:
         found = distribution(plugin.label.partition(" ")[0])
     except (PackageNotFoundError, ValueError):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.inspect.upgrade.coupling import Place
 from sglang_platform.core.source.module import Module
-from sglang_platform.core.source.opening import open_plugin, open_wheel
-from sglang_platform.core.source.tree import SourceTree
+from sglang_platform.core.source.opening import open_plugin, open_wheel, package_files
+from sglang_platform.core.source.tree import SourceTree, module_name
 
 __all__ = ["PluginSource", "open_source"]
 
@@ -92,8 +93,6 @@ def _texts(root: Path) -> dict[str, str]:
 
 def _installed(name: str) -> PluginSource | None:
     """The distribution of this name; None where none is installed."""
-    from importlib.metadata import PackageNotFoundError, distribution
-
     try:
         found = distribution(name)
     except (PackageNotFoundError, ValueError):
@@ -106,8 +105,6 @@ def _installed(name: str) -> PluginSource | None:
         root = Path(str(found.locate_file("")))
         tree = _tree_of(label, [one for one in files if one.is_file()], root)
         return PluginSource(label, tree, root, {"entry_points.txt": entry_points})
-    from sglang_platform.core.source.opening import package_files
-
     pairs = dict(
         pair for one in modules for pair in package_files(one)
     )  # an editable install lists no sources
@@ -125,8 +122,6 @@ def _installed(name: str) -> PluginSource | None:
 
 
 def _tree_of(label: str, files: list[Path], root: Path) -> SourceTree:
-    from sglang_platform.core.source.tree import module_name
-
     named = {
         str(path): name
         for path in files
