@@ -14,7 +14,7 @@ from sglang_platform.core.source.contents import Unread, file_bytes, member_byte
 from sglang_platform.core.source.search import find_module
 from sglang_platform.core.source.tree import SourceTree, module_name
 
-__all__ = ["open_host", "open_module", "open_plugin", "package_files", "package_of"]
+__all__ = ["open_host", "open_module", "open_plugin", "open_wheel", "package_files", "package_of"]
 
 _VERSION = re.compile(r"\d+(\.\w+)*")
 
@@ -27,7 +27,7 @@ def open_host(where: str, packages: Collection[str]) -> SourceTree:
     """
     path = Path(where)
     if path.is_file():
-        return _from_wheel(path)
+        return open_wheel(path)
     if path.is_dir():
         return _from_folder(path, packages)
     if where == "installed" or _VERSION.fullmatch(where):
@@ -86,7 +86,8 @@ def package_files(module: str) -> list[tuple[str, Path]]:
     return [(name, Path(tree.path(name) or "")) for name in tree.served()]
 
 
-def _from_wheel(path: Path) -> SourceTree:
+def open_wheel(path: Path) -> SourceTree:
+    """The modules of a wheel, without unpacking it. Raises ConfigurationError for a file that is none."""
     try:
         archive = zipfile.ZipFile(path)
         names = archive.namelist()
