@@ -38,11 +38,13 @@ def ask(
 
     A process that dies, or does not come back in time, is an answer of the judge that was asked then.
     """
-    sort, _, first = judges[0].partition(":")
+    sort = judges[0].partition(":")[0]
     names = [judge.partition(":")[2] for judge in judges]
-    if sort == "check":
+    if sort == "check" and "LINES_SEEN_IN" in variables:
         command = [str(HERE / "ask_checks.py"), PLATFORM, *names]
         yield from _of_lines(command, variables, seconds, judges)
+    elif sort == "check":
+        yield from _of_warm(names, variables["CHANGED_MODULE"], seconds)
     elif sort == "kernels":
         for judge, name in zip(judges, names, strict=True):
             platform, _, kernel = name.partition(":")
@@ -74,16 +76,7 @@ def _of_lines(
     command: Sequence[str], variables: Mapping[str, str], seconds: float, judges: Sequence[str]
 ) -> Iterator[Answer]:
     """What the program prints, a JSON line an answer; by its end where it prints none."""
-    path = os.pathsep.join(filter(None, [str(HERE / "at_start"), os.environ.get("PYTHONPATH")]))
-    process = subprocess.Popen(
-        [sys.executable, *command],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **variables, "PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    process = _started(command, variables)
     late = threading.Event()
     clock = threading.Timer(seconds, lambda: (late.set(), _end(process)))
     clock.start()
@@ -110,6 +103,52 @@ def _of_lines(
     finally:
         clock.cancel()
         _end(process)
+
+
+def _started(
+    command: Sequence[str], variables: Mapping[str, str], stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[str]:
+    path = os.pathsep.join(filter(None, [str(HERE / "at_start"), os.environ.get("PYTHONPATH")]))
+    return subprocess.Popen(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **variables, "PYTHONPATH": path},
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+_warm: subprocess.Popen[str] | None = None
+
+
+def _of_warm(names: Sequence[str], changed: str, seconds: float) -> Iterator[Answer]:
+    """Checks in a fork of the one warm process."""
+    global _warm
+    if _warm is None:
+        _warm = _started([str(HERE / "warm.py")], {}, stdin=subprocess.PIPE)
+    assert _warm.stdin is not None
+    assert _warm.stdout is not None
+    _warm.stdin.write(json.dumps({"changed": changed, "checks": list(names), "seconds": int(seconds)}) + "\n")
+    _warm.stdin.flush()
+    said: list[str] = []
+    told, failed, started = 0, False, time.monotonic()
+    for line in _warm.stdout:
+        answer = _answer(line, "")
+        if answer is not None:
+            told, failed = told + 1, failed or bool(answer.failed)
+            yield answer
+        elif line.startswith('{"ended": '):
+            status = json.loads(line)["ended"]
+            if status != 0 and not failed:
+                why = f"no end within {seconds:g} s" if status == -signal.SIGALRM else f"ended with {status}"
+                judge = f"check:{names[min(told, len(names) - 1)]}"
+                yield Answer(judge, time.monotonic() - started, f"{why}: {_words(said)}")
+            return
+        else:
+            said = [*said[-40:], line.rstrip()]
 
 
 def _answer(line: str, judge: str) -> Answer | None:
