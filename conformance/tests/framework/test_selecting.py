@@ -123,7 +123,9 @@ def test_only_what_failed_is_run_again(tmp_path: Path) -> None:
         (("--last-failed", "nowhere.json"), "nowhere.json is no report"),
     ],
 )
-def test_what_cannot_be_chosen_ends_with_2_in_a_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_chosen_ends_with_2_in_a_line(
+    tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
     run = conformance("--platform", GOOD, *words, folder=tmp_path)
     assert run.returncode == 2, run.stdout
     assert said in run.stderr

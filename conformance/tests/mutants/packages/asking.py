@@ -22,6 +22,7 @@ __all__ = ["Answer", "ask"]
 HERE = Path(__file__).parent
 _NO_TESTS = 5  # of pytest: all of a file start engines
 
+
 @dataclass(frozen=True)
 class Answer:
     """`failed`: what the judge said, or None where it passed."""

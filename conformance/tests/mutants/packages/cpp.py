@@ -1,8 +1,8 @@
 """Small changes to a C++ kernel, one at a time, and the library built with one.
 
-    comparison   < to <=, > to >=, == to !=, and back        number     + 1 to + 2, = 0; to = 1;
-    arithmetic   + to -, - to +, += to -=                    logic      && to ||, and back
-    statement    an assignment of one line left out
+comparison   < to <=, > to >=, == to !=, and back        number     + 1 to + 2, = 0; to = 1;
+arithmetic   + to -, - to +, += to -=                    logic      && to ||, and back
+statement    an assignment of one line left out
 """
 
 from __future__ import annotations

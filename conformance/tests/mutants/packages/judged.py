@@ -100,7 +100,8 @@ def _of_cpp(mutation: Mutation, seen: Seen) -> list[list[str]]:
     name = Path(mutation.file).stem
     wrapper = str((EXAMPLE / KERNELS_OF[name]).relative_to(ROOT))
     (checks, *_) = judges_of(seen, wrapper, range(1, 1000)) or [[]]
-    return [[one for one in checks if _WORDS.get(name, "") in one]]
+    chosen = [one for one in checks if _WORDS.get(name, "") in one]
+    return [chosen] if chosen else []
 
 
 def _changed(mutation: Mutation, folder: Path) -> str:

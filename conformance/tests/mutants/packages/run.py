@@ -89,7 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, default=80, help="how many")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--again", action="store_true", help="ask about the survivors of an earlier run again")
+    parser.add_argument(
+        "--again", action="store_true", help="ask about the survivors of an earlier run again"
+    )
     parser.add_argument("--write", type=Path, help="the page whose section is written")
     given = parser.parse_args(arguments)
     results = run(given.sample, given.seed, given.again)
