@@ -1,4 +1,4 @@
-"""The command on platforms of this folder, as a person calls it: another process, with nothing of this one's setting."""
+"""The command on platforms of this folder, as a person calls it: in a process of its own, with a plain environment."""
 
 from __future__ import annotations
 

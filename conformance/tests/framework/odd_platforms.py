@@ -86,3 +86,21 @@ class WrongAtOneShape(ReferencePlatform):
                 return out * 1.5 if (layer.tp_q_head_num, layer.qk_head_dim) == (13, 72) else out
 
         return {self.get_default_attention_backend(): Attention}
+
+
+class NoWindows(ReferencePlatform):
+    attention_features = ("mha", "gqa", "mqa", "logit_cap")
+
+
+class RoundsTwice(ReferencePlatform):
+    """Its attention answers in bfloat16 with a last bit too few."""
+
+    def get_attention_backends(self) -> Any:
+        (base,) = super().get_attention_backends().values()
+
+        class Attention(base):  # type: ignore[misc, valid-type]
+            def _forward(self, *args: Any) -> Any:
+                out = super()._forward(*args)
+                return out * (1 + 1 / 64) if str(out.dtype) == "torch.bfloat16" else out
+
+        return {self.get_default_attention_backend(): Attention}

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from commands import FACTORIES, NAMED, conformance, variables
+
 from sglang_platform.conformance.report.files import read_report
 from sglang_platform.conformance.report.verify import problems_of
 

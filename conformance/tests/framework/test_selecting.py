@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-
 from commands import BAD, FACTORIES, GOOD, NAMED, conformance
+
 from sglang_platform.conformance.check import registered
 from sglang_platform.conformance.expression import Expression
 from sglang_platform.conformance.level import Level

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from commands import BAD, FACTORIES, NAMED, conformance
+
 from sglang_platform.conformance.report.digests import seal
 from sglang_platform.conformance.report.document import counted, levels_of
 from sglang_platform.conformance.report.files import read_report, write_report

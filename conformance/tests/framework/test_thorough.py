@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from commands import conformance
+
 from sglang_platform.conformance.check import Check, registered
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import Outcome

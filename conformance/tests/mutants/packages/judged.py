@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,9 @@ from seen import RECORD, Seen, judges_of
 __all__ = ["Judged", "judge"]
 
 _SECONDS = 600.0
+_MOST = 60.0
+"""Seconds of judges, as the record has them, that one mutation is asked about: the quickest first."""
+
 _NEAR = 3
 
 
@@ -54,7 +59,7 @@ def judge(area: str, mutation: Mutation, seen: Seen) -> Judged:
             changed = _changed(mutation, Path(folder)) if groups else ""
         except RuntimeError as error:
             groups, found = [], ("the compiler", str(error))
-        for judges in groups:
+        for judges in (_affordable(judges, seen) for judges in groups):
             if found[0] is not None:
                 break
             for answer in ask(judges, {"CHANGED_MODULE": changed}, seconds=_SECONDS):
@@ -64,6 +69,12 @@ def judge(area: str, mutation: Mutation, seen: Seen) -> Judged:
     message = found[1].strip().splitlines()[0][:300] if found[1].strip() else ""
     told = (mutation.line, mutation.kind, mutation.old, mutation.new)
     return Judged(area, mutation.file, *told, found[0], message, asked, round(seconds, 1))
+
+
+def _affordable(judges: Sequence[str], seen: Seen) -> Sequence[str]:
+    """The first of them, one at least."""
+    spent = list(itertools.accumulate(seen[judge]["seconds"] for judge in judges))
+    return judges[: max(1, sum(seconds <= _MOST for seconds in spent))]
 
 
 def _judges(mutation: Mutation, seen: Seen) -> list[list[str]]:

@@ -1,4 +1,6 @@
-"""Which judge runs which lines: each is asked once about the healthy packages, and watched. `seen.py` writes the record.
+"""Which judge runs which lines: each is asked once about the healthy packages, and watched.
+
+`seen.py [SORT ...]` writes the record: of all judges, or of `check`, `kernels` or `test` anew.
 
 A judge that fails here is left out: it would kill everything.
 """
@@ -9,7 +11,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from asking import ask
 __all__ = ["RECORD", "judges_of", "read", "watch"]
 
 RECORD = ROOT / ".nox" / "mutations" / "seen.json"
+_SORTS = ("check", "kernels", "test")
 _SECONDS = 1800.0
 _SHARE = "0/12"
 """Of the cases of a kernel: in the interpreter, watched, all of them take an hour."""
@@ -48,10 +51,12 @@ def all_judges() -> list[list[str]]:
     return found
 
 
-def watch() -> Seen:
-    """Asks all of them. Half an hour on one core."""
+def watch(sorts: Collection[str]) -> Seen:
+    """Asks those of these sorts: all in half an hour on one core."""
     seen: Seen = {}
     for judges in all_judges():
+        if judges[0].partition(":")[0] not in sorts:
+            continue
         folder = Path(tempfile.mkdtemp(prefix="seen-"))
         variables = {"LINES_SEEN_IN": str(folder), "LINES_SEEN_OF": ":".join(_sources())}
         for answer in ask(judges, variables, seconds=_SECONDS, share=_SHARE):
@@ -84,9 +89,16 @@ def _lines(folder: Path) -> dict[str, list[int]]:
 def read() -> Seen:
     """The record, made where there is none."""
     if not RECORD.exists():
-        RECORD.parent.mkdir(parents=True, exist_ok=True)
-        RECORD.write_text(json.dumps(watch()))
+        write(_SORTS)
     return json.loads(RECORD.read_text())  # type: ignore[no-any-return]
+
+
+def write(sorts: Collection[str]) -> None:
+    """Makes the record of judges of these sorts anew."""
+    before = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    kept = {judge: one for judge, one in before.items() if judge.partition(":")[0] not in sorts}
+    RECORD.parent.mkdir(parents=True, exist_ok=True)
+    RECORD.write_text(json.dumps({**kept, **watch(sorts)}))
 
 
 def judges_of(seen: Seen, file: str, lines: range) -> list[list[str]]:
@@ -97,11 +109,9 @@ def judges_of(seen: Seen, file: str, lines: range) -> list[list[str]]:
         if one["failed"] is None and set(one.get("lines", {}).get(file, ())) & set(lines)
     ]
     mine.sort(key=lambda judge: seen[judge]["seconds"])
-    sorts = ("check", "kernels", "test")
-    by_sort = [[judge for judge in mine if judge.startswith(f"{sort}:")] for sort in sorts]
+    by_sort = [[judge for judge in mine if judge.startswith(f"{sort}:")] for sort in _SORTS]
     return [judges for judges in by_sort if judges]
 
 
 if __name__ == "__main__":
-    RECORD.unlink(missing_ok=True)
-    sys.exit(0 if read() else 1)
+    write(sys.argv[1:] or _SORTS)

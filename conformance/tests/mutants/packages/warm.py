@@ -22,7 +22,7 @@ import numpy  # noqa: F401
 import torch
 import torch._dynamo
 import torch.distributed
-import torch.utils.cpp_extension  # noqa: F401
+import torch.utils.cpp_extension
 from areas import PLATFORM
 
 HERE = Path(__file__).parent

@@ -1,4 +1,4 @@
-"""`sglang-platform conformance pages`: what a check asks, why, and what to do, for one check or as the documentation."""
+"""`sglang-platform conformance pages`: what checks ask, why, and what to do where they fail."""
 
 from __future__ import annotations
 

@@ -27,8 +27,7 @@ def pages(checks: Iterable[Check], mistakes: Mapping[str, Sequence[str]]) -> dic
 
 def section(record: CheckRecord) -> str:
     """One check."""
-    level, _, name = record.id.partition(".")
-    lines = [f"## {name}", "", f"`{record.id}`", "", record.asks, ""]
+    lines = [f"## {record.id.partition('.')[2]}", "", f"`{record.id}`", "", record.asks, ""]
     lines += [f"- **Why:** {record.why}"]
     lines += [f"- **Cases:** {record.cases}", f"- **Runs:** {record.runs}"]
     if record.requires:

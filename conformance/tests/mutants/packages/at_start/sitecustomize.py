@@ -41,7 +41,8 @@ class Lines:
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._folders = tuple(folders)
-        self._of: dict[CodeType, set[int] | None] = {}
+        # By identity, and kept: equal code may come from another file.
+        self._of: dict[int, tuple[CodeType, set[int] | None]] = {}
         self._files: dict[str, set[int]] = {}
 
     def begin(self) -> None:
@@ -57,11 +58,11 @@ class Lines:
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
-        if code not in self._of:
+        if id(code) not in self._of:
             file = code.co_filename
             mine = file.startswith(self._folders)
-            self._of[code] = self._files.setdefault(file, set()) if mine else None
-        lines = self._of[code]
+            self._of[id(code)] = code, self._files.setdefault(file, set()) if mine else None
+        lines = self._of[id(code)][1]
         if lines is None:
             return None
         lines.add(frame.f_lineno)

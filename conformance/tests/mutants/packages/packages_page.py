@@ -1,4 +1,4 @@
-"""The section of `docs/mutants_generated.md` about the packages; the one about the reference is `run_generated.py`'s."""
+"""The section of `docs/mutants_generated.md` about the packages; `run_generated.py` writes what stands above it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from areas import AREAS
 from judged import Judged
+from run_generated import PACKAGES as MARK
 from survivors import explanation
 
-__all__ = ["MARK", "with_section"]
-
-MARK = "## Packages, sampled\n"
+__all__ = ["with_section"]
 
 
 def with_section(text: str, results: Sequence[Judged], seed: int) -> str:

@@ -1,6 +1,6 @@
 """Mutations of whole packages, a seeded sample of them, each asked about by the checks that run its line.
 
-    python run.py --sample 80 --seed 0 --write docs/mutants_generated.md
+    python run_packages.py --sample 80 --seed 0 --write docs/mutants_generated.md
 
 What is judged is kept in `.nox/mutations/`, so that a larger sample of the same seed goes on from there. The record of
 who runs which line is made first, in half an hour, where there is none (`seen.py`).
@@ -16,23 +16,24 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from areas import AREAS, ROOT, Area
 from cpp import cpp_mutations
 from generated_mutations import Mutation, mutations, places
 from judged import Judged, judge
-from page import with_section
+from packages_page import with_section
 from seen import RECORD, read
 from survivors import explanation
 
 _JUDGED = RECORD.parent / "judged.jsonl"
 
 
-def sample(count: int, seed: int) -> Iterator[tuple[str, Mutation]]:
+def sample(count: int, seed: int, chosen: Sequence[Area] = AREAS) -> Iterator[tuple[str, Mutation]]:
     """(area, mutation), each area's by its share, mixed: the first of a larger sample are a smaller one."""
-    streams = [(area.name, _drawn(area, random.Random(f"{seed} {area.name}"))) for area in AREAS]
-    turns = [at for at, area in enumerate(AREAS) for _ in range(area.share)]
+    streams = [(area.name, _drawn(area, random.Random(f"{seed} {area.name}"))) for area in chosen]
+    turns = [at for at, area in enumerate(chosen) for _ in range(area.share)]
     order = random.Random(seed)
     left = count
     while left > 0:
@@ -68,10 +69,10 @@ def judged_before() -> dict[str, Judged]:
     return {f"{one.area} {one.line} {one.name}": one for one in found}
 
 
-def run(count: int, seed: int, again: bool) -> list[Judged]:
-    """Judges the sample."""
+def run(count: int, seed: int, chosen: Sequence[Area] = AREAS, *, again: bool = False) -> list[Judged]:
+    """Judges the sample. again: ask about the survivors of an earlier run once more."""
     before, seen, results = judged_before(), read(), []
-    for area, mutation in sample(count, seed):
+    for area, mutation in sample(count, seed, chosen):
         known = before.get(f"{area} {mutation.line} {mutation.name}")
         if known is None or (again and known.killer is None):
             known = judge(area, mutation, seen)
@@ -93,8 +94,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--again", action="store_true", help="ask about the survivors of an earlier run again"
     )
     parser.add_argument("--write", type=Path, help="the page whose section is written")
+    parser.add_argument(
+        "--area", action="append", choices=[area.name for area in AREAS], help="only this part"
+    )
     given = parser.parse_args(arguments)
-    results = run(given.sample, given.seed, given.again)
+    chosen = [area for area in AREAS if given.area is None or area.name in given.area]
+    results = run(given.sample, given.seed, chosen, again=given.again)
     alive = [one for one in results if one.killer is None and one.asked]
     unexplained = [one for one in alive if explanation(one) is None]
     killed = sum(one.killer is not None for one in results)
