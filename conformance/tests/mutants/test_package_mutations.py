@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-sys.path.insert(0, str(HERE / "packages"))
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "packages"))
 
 from areas import AREAS, ROOT, module_of
 from asking import ask
@@ -24,6 +23,7 @@ from run_packages import sample
 from seen import judges_of
 from survivors import REASONS
 
+HERE = Path(__file__).parent
 KINDS = """
 def f(self, x, y):
     copied = torch.zeros(3, dtype=torch.int64).sum(dim=-1)
