@@ -92,8 +92,8 @@ class NoWindows(ReferencePlatform):
     attention_features = ("mha", "gqa", "mqa", "logit_cap")
 
 
-class RoundsTwice(ReferencePlatform):
-    """Its attention answers in bfloat16 with a last bit too few."""
+class RoughInBfloat16(ReferencePlatform):
+    """Its attention in bfloat16 is off by an eighth."""
 
     def get_attention_backends(self) -> Any:
         (base,) = super().get_attention_backends().values()
@@ -101,6 +101,6 @@ class RoundsTwice(ReferencePlatform):
         class Attention(base):  # type: ignore[misc, valid-type]
             def _forward(self, *args: Any) -> Any:
                 out = super()._forward(*args)
-                return out * (1 + 1 / 64) if str(out.dtype) == "torch.bfloat16" else out
+                return out * (1 + 1 / 8) if str(out.dtype) == "torch.bfloat16" else out
 
         return {self.get_default_attention_backend(): Attention}

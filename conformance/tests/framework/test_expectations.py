@@ -120,17 +120,19 @@ reason = "sums are kept in bfloat16"
 
 
 def test_a_tolerance_widens_the_bound_of_its_type_alone_and_is_told(run: Run) -> None:
-    assert run("RoundsTwice", DECODE).status == "failed"
+    assert run("RoughInBfloat16", DECODE).status == "failed"
     outcome = run(
-        "RoundsTwice", DECODE, _WIDER.format(checks="kernels.*_attention", dtype="bfloat16", factor=8)
+        "RoughInBfloat16", DECODE, _WIDER.format(checks="kernels.*_attention", dtype="bfloat16", factor=8)
     )
     assert outcome.status == "passed", outcome.what
     (told,) = outcome.widened
     assert (told["dtype"], told["factor"], told["reason"]) == ("bfloat16", 8.0, "sums are kept in bfloat16")
     assert 1 < told["needed"] <= 8
-    other = run("RoundsTwice", DECODE, _WIDER.format(checks="kernels.*_attention", dtype="float16", factor=8))
+    other = run(
+        "RoughInBfloat16", DECODE, _WIDER.format(checks="kernels.*_attention", dtype="float16", factor=8)
+    )
     assert other.status == "failed"
-    narrow = run("RoundsTwice", DECODE, _WIDER.format(checks=DECODE, dtype="bfloat16", factor=1.001))
+    narrow = run("RoughInBfloat16", DECODE, _WIDER.format(checks=DECODE, dtype="bfloat16", factor=1.001))
     assert narrow.status == "failed"
 
 

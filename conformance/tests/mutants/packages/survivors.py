@@ -6,7 +6,14 @@ from judged import Judged
 
 __all__ = ["explanation"]
 
-REASONS: dict[str, str] = {}
+_CORE = "packages/sglang-platform-core/src/sglang_platform/core"
+_EXAMPLE = "packages/sglang-platform-example-oot/src/sglang_platform/example_oot"
+
+REASONS: dict[str, str] = {
+    f"{_EXAMPLE}/torch_device/process_group.py: return True -> return False": "the answer of wait() is not looked at: what failed raises",
+    f"{_CORE}/graph/runner.py: return Drafts(self.tokens, topk=1) -> return Drafts(self.tokens, topk=2)": "what a static batch says of drafts is read in an engine alone, with speculative decoding",
+    f"{_CORE}/graph/piecewise.py: self.compiler = sglang_backend -> pass": "the attribute is read in an engine alone, which names its compiler",
+}
 
 
 def explanation(judged: Judged) -> str | None:
