@@ -21,9 +21,8 @@ def _section(results: Sequence[Judged], seed: int) -> str:
     reached = [one for one in results if one.asked or one.killer]
     killed = sum(one.killer is not None for one in results)
     lines = [
-        f"A seeded sample of {len(results)} changes to core's portable parts, the example's Python and C++, and the "
-        "kernels for GPUs in Triton's interpreter. Each was asked about by the checks that run its line; what only an "
-        "engine calls, by the package's own tests. "
+        f"A seeded sample of {len(results)} changes to {_parts(results)}. Each was asked about by the checks that run its "
+        "line or, where that is not recorded, its file; what only an engine calls, by the package's own tests. "
         f"{killed} of {len(reached)} that anything runs without an engine were killed "
         f"({100 * killed / max(1, len(reached)):.0f} %). Seed {seed}; `nox -s mutants_generated -- packages`.",
         "",
@@ -32,6 +31,8 @@ def _section(results: Sequence[Judged], seed: int) -> str:
     ]
     for area in AREAS:
         own = [one for one in results if one.area == area.name]
+        if not own:
+            continue
         by_tests = sum((one.killer or "").startswith("test:") for one in own)
         dead = sum(one.killer is not None for one in own)
         idle = sum(one.killer is None and not one.asked for one in own)
@@ -45,6 +46,11 @@ def _section(results: Sequence[Judged], seed: int) -> str:
             cells_of = (f"`{_short(one.file)}:{one.line}`", f"`{one.old}`", f"`{one.new}`", why)
             lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells_of)} |")
     return "\n".join(lines) + "\n"
+
+
+def _parts(results: Sequence[Judged]) -> str:
+    names = [area.name for area in AREAS if any(one.area == area.name for one in results)]
+    return f"{len(names)} of {len(AREAS)} parts of the packages"
 
 
 _IDLE = "only an engine of SGLang, or a GPU, runs this line"

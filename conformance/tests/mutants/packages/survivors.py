@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Why mutations of the packages survive: each changes nothing that can be noticed, or waits for a check."""
 
 from __future__ import annotations
