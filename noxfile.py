@@ -406,9 +406,12 @@ def mutants(session: nox.Session) -> None:
 @nox.session(venv_backend="none")
 def mutants_generated(session: nox.Session) -> None:
     """Every small change of the reference's pools, allocator and attention, made by a tool, against the checks; writes
-    `docs/mutants_generated.md`."""
-    script = "conformance/tests/mutants/run_generated.py"
-    run(session, host(session), script, "--write", "docs/mutants_generated.md", *session.posargs)
+    `docs/mutants_generated.md`. `-- packages --sample 84` writes its section on core, the example and the kernels for
+    GPUs: a sample, hours on two cores."""
+    folder, words = "conformance/tests/mutants", list(session.posargs)
+    packages = words[:1] == ["packages"]
+    script = f"{folder}/packages/run_packages.py" if packages else f"{folder}/run_generated.py"
+    run(session, host(session), script, "--write", "docs/mutants_generated.md", *words[packages:])
 
 
 @nox.session(venv_backend="none")

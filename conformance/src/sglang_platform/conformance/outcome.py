@@ -69,6 +69,9 @@ class Outcome:
     rerun: str | None = None
     """The command that runs this check alone, the same way."""
 
+    page: str | None = None
+    """Of a failure: where the documentation tells of this check."""
+
     parts: list[dict[str, Any]] | None = None
     """Of a check that runs tests of somebody else: each test's `of`, `name`, `status`, `baseline` and `why`."""
 

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from sglang_platform.conformance.blame import is_the_suites, what_to_report
-from sglang_platform.conformance.case_ids import CaseNames, case_id, full_id, matches
+from sglang_platform.conformance.case_ids import case_id, full_id, matches
 from sglang_platform.conformance.check import (
     CREATED,
     Blocked,
@@ -40,6 +40,7 @@ from sglang_platform.conformance.outcome import case_fields, failed_with
 from sglang_platform.conformance.plugin import DeviceAbsent
 from sglang_platform.conformance.start import foreign_failure, general_plugins, make_parts
 from sglang_platform.conformance.subject import PlatformRefused, Subject
+from sglang_platform.conformance.tiers import named_cases
 from sglang_platform.conformance.tolerance import CURRENT
 
 __all__ = ["run_check"]
@@ -73,9 +74,7 @@ def run_check(
             run.ran = 1
             run.parts = run.judge(lambda: check.function(subject), "", None)
         else:
-            names = CaseNames()
-            for case in check.cases(subject, subject.rng()):
-                name = names.of(case)
+            for name, case in named_cases(check, subject, seed):
                 if wanted and not any(matches(one, name) for one in wanted):
                     continue
                 tell({"case": case_fields(case), "id": name})

@@ -77,7 +77,7 @@ def _print_failure(out: Any, outcome: dict[str, Any], others: list[str]) -> None
         ("fix", outcome["fix"]),
         ("same in", ", ".join(others)),
     ]
-    lines += [("again", outcome["rerun"])]
+    lines += [("again", outcome["rerun"]), ("page", outcome.get("page"))]
     for label, text in lines:
         if text:
             body = text.replace("\n", "\n          ")

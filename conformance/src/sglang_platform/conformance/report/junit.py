@@ -76,7 +76,7 @@ def _case(suite: ElementTree.Element, platform: str, one: Mapping[str, Any], kin
         ("where", one["trace"]),
     ]
     lines += [("fails", each["id"]) for each in one["failing"] if each["waived"] is None]
-    lines += [("fix", one["fix"]), ("again", one["rerun"])]
+    lines += [("fix", one["fix"]), ("again", one["rerun"]), ("page", one.get("page"))]
     what.text = _clean("\n".join(f"{label}: {text}" for label, text in lines if text))
 
 
