@@ -22,7 +22,7 @@ from typing import Any
 from sglang_platform.core.inspect.upgrade.plugin import open_source
 from sglang_platform.core.inspect.upgrade.release import Release
 from sglang_platform.core.inspect.upgrade.report import upgrade_of
-from sglang_platform.core.inspect.upgrade.rows import Change
+from sglang_platform.core.inspect.upgrade.rows import CouplingChange
 from sglang_platform.core.inspect.upgrade.wheels import open_release
 
 HERE = Path(__file__).parent
@@ -59,7 +59,7 @@ def of_step(old: str, new: str, wheels: Path, table: list[dict[str, str]]) -> di
         for row in table
         if row["step"] == new
     }
-    reported: dict[Key, Change] = {}
+    reported: dict[Key, CouplingChange] = {}
     for change in upgrade.changes:
         for place in change.places:
             name = change.target.rpartition(".")[2]
@@ -86,7 +86,7 @@ def _told(row: dict[str, str]) -> str:
     return f"{row['kind']} {row['coupling']} ({row['file']}:{row['line']}): {row['change']}"
 
 
-def _says(change: Change | None, row: dict[str, str]) -> bool:
+def _says(change: CouplingChange | None, row: dict[str, str]) -> bool:
     return change is not None and ((change.how in GONE) == (row["change"] == "gone"))
 
 

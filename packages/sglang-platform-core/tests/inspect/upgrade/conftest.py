@@ -9,7 +9,7 @@ import pytest
 
 from sglang_platform.core.inspect.upgrade.plugin import open_source
 from sglang_platform.core.inspect.upgrade.report import upgrade_of
-from sglang_platform.core.inspect.upgrade.rows import Change, Upgrade
+from sglang_platform.core.inspect.upgrade.rows import CouplingChange, Upgrade
 from sglang_platform.core.inspect.upgrade.wheels import open_release
 
 HERE = Path(__file__).parent
@@ -43,7 +43,7 @@ def upgrade(wheels: Path) -> Upgrade:
 
 
 @pytest.fixture(scope="session")
-def rows(upgrade: Upgrade) -> dict[tuple[str, str, str], Change]:
+def rows(upgrade: Upgrade) -> dict[tuple[str, str, str], CouplingChange]:
     """By kind, the last word of the target, and how."""
     return {
         (one.kind, one.target.replace(":", ".").rpartition(".")[2], one.how): one for one in upgrade.changes

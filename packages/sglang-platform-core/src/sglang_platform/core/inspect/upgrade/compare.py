@@ -13,13 +13,13 @@ from sglang_platform.core.inspect.upgrade.compare_members import (
 from sglang_platform.core.inspect.upgrade.compare_names import import_change
 from sglang_platform.core.inspect.upgrade.compare_texts import text_change
 from sglang_platform.core.inspect.upgrade.coupling import Coupling
-from sglang_platform.core.inspect.upgrade.rows import Change
+from sglang_platform.core.inspect.upgrade.rows import CouplingChange
 from sglang_platform.core.inspect.upgrade.sides import Sides
 
 __all__ = ["changes_of"]
 
 
-def changes_of(coupling: Coupling, sides: Sides, hooks: HookAnswers) -> list[Change]:
+def changes_of(coupling: Coupling, sides: Sides, hooks: HookAnswers) -> list[CouplingChange]:
     """All that is to be said of one coupling: several things for a base class."""
     match coupling.kind:
         case "import":

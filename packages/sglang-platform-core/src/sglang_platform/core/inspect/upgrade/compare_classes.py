@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Iterator
 
 from sglang_platform.core.inspect.upgrade.coupling import Coupling
-from sglang_platform.core.inspect.upgrade.members import HostClass, Member
-from sglang_platform.core.inspect.upgrade.rows import Change, Side, Verdict
+from sglang_platform.core.inspect.upgrade.members import HostClass, HostMember
+from sglang_platform.core.inspect.upgrade.rows import CouplingChange, Side, Verdict
 from sglang_platform.core.inspect.upgrade.shapes import (
     bound_parameters,
     refused,
@@ -22,12 +22,12 @@ from sglang_platform.core.source.signatures import decorators
 __all__ = ["base_changes", "construct_change"]
 
 
-def base_changes(coupling: Coupling, sides: Sides) -> list[Change]:
+def base_changes(coupling: Coupling, sides: Sides) -> list[CouplingChange]:
     """What is new below a class of the plugin: other bases, duties, and names that the host takes for its own."""
     pair = coupling.pair
     if pair is None or pair.old is None or pair.new is None:
         return []  # told where it is imported
-    found: list[Change] = []
+    found: list[CouplingChange] = []
     old, new = pair.old, pair.new
     before, after = _bases(old), _bases(new)
     if before != after:
@@ -43,7 +43,7 @@ def base_changes(coupling: Coupling, sides: Sides) -> list[Change]:
         )
         fix = "look at what the plugin's class has from the bases that went, and at metaclass and __init__"
         found.append(
-            Change(
+            CouplingChange(
                 "base",
                 coupling.target,
                 "look",
@@ -59,7 +59,7 @@ def base_changes(coupling: Coupling, sides: Sides) -> list[Change]:
         if name not in coupling.own:
             wanted = shown(name, bound_parameters(member), member.node)
             found.append(
-                Change(
+                CouplingChange(
                     "base",
                     f"{coupling.target}.{name}",
                     "breaks" if _is_abstract(member) else "look",
@@ -81,7 +81,7 @@ def base_changes(coupling: Coupling, sides: Sides) -> list[Change]:
         ):
             signature = bound_parameters(taken)
             found.append(
-                Change(
+                CouplingChange(
                     "base",
                     f"{coupling.target}.{name}",
                     "look",
@@ -100,7 +100,7 @@ def _bases(one: HostClass) -> list[str]:
     return [ast.unparse(base) for base in one.node.bases]
 
 
-def _duties(old: HostClass, new: HostClass) -> Iterator[tuple[str, Member]]:
+def _duties(old: HostClass, new: HostClass) -> Iterator[tuple[str, HostMember]]:
     """Methods that a subclass has to write, and had not to before."""
     for name, member in new.names().items():
         if (
@@ -114,11 +114,11 @@ def _duties(old: HostClass, new: HostClass) -> Iterator[tuple[str, Member]]:
             yield name, member
 
 
-def _is_abstract(member: Member) -> bool:
+def _is_abstract(member: HostMember) -> bool:
     return "abstractmethod" in decorators(member.node)
 
 
-def _only_refuses(member: Member) -> bool:
+def _only_refuses(member: HostMember) -> bool:
     """Is its body nothing but ``raise NotImplementedError``?"""
     function = member.function
     if function is None:
@@ -131,7 +131,7 @@ def _only_refuses(member: Member) -> bool:
     return len(body) == 1 and isinstance(body[0], ast.Raise) and "NotImplementedError" in ast.unparse(body[0])
 
 
-def construct_change(coupling: Coupling, sides: Sides) -> Change | None:
+def construct_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """A call of a class: does its constructor take the arguments still, and do they mean the same?"""
     pair, call = coupling.pair, coupling.call
     if pair is None or call is None or pair.old is None or pair.new is None:
@@ -159,7 +159,7 @@ def construct_change(coupling: Coupling, sides: Sides) -> Change | None:
         )
     else:
         verdict, fix = "fits", "nothing has to be written; " + _optional(new, old)
-    return Change(
+    return CouplingChange(
         "construct",
         coupling.target,
         verdict,

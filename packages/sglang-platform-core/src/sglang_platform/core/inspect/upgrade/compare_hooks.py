@@ -10,7 +10,7 @@ from sglang_platform.core.inspect.hook_check.check import CheckedHook, check
 from sglang_platform.core.inspect.registrations import WantedHook
 from sglang_platform.core.inspect.upgrade.compare_names import side_of
 from sglang_platform.core.inspect.upgrade.coupling import Coupling
-from sglang_platform.core.inspect.upgrade.rows import Change, Side, Verdict
+from sglang_platform.core.inspect.upgrade.rows import CouplingChange, Side, Verdict
 from sglang_platform.core.inspect.upgrade.sides import Sides
 from sglang_platform.core.source.answers import Definition
 
@@ -26,7 +26,7 @@ class HookAnswers:
         self._hooks, self._sides = list(hooks), sides
         self._rows: dict[WantedHook, tuple[CheckedHook, CheckedHook, CheckedHook]] | None = None
 
-    def change(self, coupling: Coupling) -> Change | None:
+    def change(self, coupling: Coupling) -> CouplingChange | None:
         """Between the releases; None where the hook was in the same plight before."""
         wanted, sides = coupling.hook, self._sides
         if wanted is None:
@@ -53,7 +53,7 @@ class HookAnswers:
         if after.moved_to and found[1] is None:
             homes = [sides.new.find(one.replace(":", ".")) for one in after.moved_to[:1]]
             found[1] = next((side_of(sides.new, one) for one in homes if isinstance(one, Definition)), None)
-        return Change(
+        return CouplingChange(
             coupling.kind,
             coupling.target,
             verdict,

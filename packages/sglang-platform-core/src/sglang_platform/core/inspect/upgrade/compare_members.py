@@ -10,9 +10,9 @@ from sglang_platform.core.contract.drift import older_name
 from sglang_platform.core.inspect.host_calls import first_not_taken, signature_of
 from sglang_platform.core.inspect.upgrade.compare_names import side_of
 from sglang_platform.core.inspect.upgrade.coupling import Coupling
-from sglang_platform.core.inspect.upgrade.members import HostClass, Member
+from sglang_platform.core.inspect.upgrade.members import HostClass, HostMember
 from sglang_platform.core.inspect.upgrade.release import Release
-from sglang_platform.core.inspect.upgrade.rows import Change, Side, Verdict
+from sglang_platform.core.inspect.upgrade.rows import CouplingChange, Side, Verdict
 from sglang_platform.core.inspect.upgrade.shapes import (
     bound_parameters,
     kind_of_function,
@@ -31,7 +31,7 @@ from sglang_platform.core.source.answers import Definition
 __all__ = ["call_change", "field_change", "override_change", "unpack_change"]
 
 
-def override_change(coupling: Coupling, sides: Sides) -> Change | None:
+def override_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """A method of the plugin's that stands in for the host's."""
     pair, name = coupling.pair, coupling.member
     if pair is None or pair.old is None or pair.new is None:
@@ -111,7 +111,7 @@ def _not_taken(theirs: inspect.Signature, mine: inspect.Signature) -> str | None
     return " and ".join(parts) or None
 
 
-def call_change(coupling: Coupling, sides: Sides) -> Change | None:
+def call_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """A call of a function or method of the host."""
     call = coupling.call
     if call is None:
@@ -140,7 +140,7 @@ def call_change(coupling: Coupling, sides: Sides) -> Change | None:
     )
 
 
-def _function_call(coupling: Coupling, sides: Sides) -> Change | None:
+def _function_call(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     old, new = sides.find(coupling.target)
     if (
         isinstance(old, Definition)
@@ -159,7 +159,9 @@ def _function_call(coupling: Coupling, sides: Sides) -> Change | None:
     if kind_of_function(was) != kind_of_function(now):
         what = f"it was {kind_of_function(was)}, and is {kind_of_function(now)}"
         fix = "await it" if isinstance(now, ast.AsyncFunctionDef) else "do not await it"
-        return Change("call", coupling.target, "breaks", "kind", what, (coupling.place,), *shown_sides, fix)
+        return CouplingChange(
+            "call", coupling.target, "breaks", "kind", what, (coupling.place,), *shown_sides, fix
+        )
     return _of_signatures(
         coupling, sides, parameters_of(was, is_method=False), parameters_of(now, is_method=False), shown_sides
     )
@@ -171,7 +173,7 @@ def _of_signatures(
     old: inspect.Signature | None,
     new: inspect.Signature | None,
     shown_sides: tuple[Side | None, Side | None],
-) -> Change | None:
+) -> CouplingChange | None:
     verdict: Verdict
     call = coupling.call
     what = what_differs(old, new) if old is not None and new is not None else None
@@ -190,7 +192,7 @@ def _of_signatures(
         )
     else:
         verdict, fix = "fits", "nothing has to be written: the call goes with both"
-    return Change(
+    return CouplingChange(
         "call",
         coupling.target,
         verdict,
@@ -202,7 +204,7 @@ def _of_signatures(
     )
 
 
-def field_change(coupling: Coupling, sides: Sides) -> Change | None:
+def field_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """An attribute that the plugin reads, writes or calls."""
     pair, name = coupling.pair, coupling.member
     if pair is None or pair.old is None or pair.new is None:
@@ -238,7 +240,7 @@ def field_change(coupling: Coupling, sides: Sides) -> Change | None:
     return None
 
 
-def unpack_change(coupling: Coupling, sides: Sides) -> Change | None:
+def unpack_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """A result that the plugin takes apart."""
     if coupling.pair is not None:
         old_member = coupling.pair.old.find(coupling.member) if coupling.pair.old is not None else None
@@ -271,7 +273,7 @@ def unpack_change(coupling: Coupling, sides: Sides) -> Change | None:
     fits = after == coupling.values
     what = f"it gives {after} values, and gave {gave}; {coupling.values} are taken"
     fix = "nothing: the line is written for the newer release" if fits else f"take {after} values"
-    return Change(
+    return CouplingChange(
         "unpack",
         coupling.target,
         "fits" if fits else "breaks",
@@ -325,19 +327,21 @@ def _instead(new: HostClass, name: str) -> str:
 def _row(
     coupling: Coupling,
     sides: Sides,
-    old: Member,
-    new: Member | None,
+    old: HostMember,
+    new: HostMember | None,
     verdict: Verdict,
     how: str,
     what: str,
     fix: str,
-) -> Change:
+) -> CouplingChange:
     before, after = _sides(sides, old, new)
-    return Change(coupling.kind, coupling.target, verdict, how, what, (coupling.place,), before, after, fix)
+    return CouplingChange(
+        coupling.kind, coupling.target, verdict, how, what, (coupling.place,), before, after, fix
+    )
 
 
-def _sides(sides: Sides, old: Member, new: Member | None) -> tuple[Side, Side | None]:
-    def one_side(release: Release, member: Member) -> Side:
+def _sides(sides: Sides, old: HostMember, new: HostMember | None) -> tuple[Side, Side | None]:
+    def one_side(release: Release, member: HostMember) -> Side:
         if member.function is not None:
             text = shown(f"{member.owner.path[-1]}.{member.name}", bound_parameters(member), member.node)
         else:

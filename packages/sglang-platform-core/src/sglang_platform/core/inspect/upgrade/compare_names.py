@@ -6,7 +6,7 @@ import ast
 
 from sglang_platform.core.inspect.upgrade.coupling import Coupling
 from sglang_platform.core.inspect.upgrade.release import Release
-from sglang_platform.core.inspect.upgrade.rows import Change, Side, Verdict
+from sglang_platform.core.inspect.upgrade.rows import CouplingChange, Side, Verdict
 from sglang_platform.core.inspect.upgrade.shapes import kind_of_function
 from sglang_platform.core.inspect.upgrade.sides import Sides
 from sglang_platform.core.source.address import Address
@@ -15,7 +15,7 @@ from sglang_platform.core.source.answers import Absent, Answer, Definition
 __all__ = ["import_change", "lost", "side_of"]
 
 
-def import_change(coupling: Coupling, sides: Sides) -> Change | None:
+def import_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """Gone, moved, of another kind, or a constant of another value. A name that the older release lacks too is none."""
     old, new = sides.find(coupling.target)
     if not isinstance(old, Definition):
@@ -45,8 +45,8 @@ def import_change(coupling: Coupling, sides: Sides) -> Change | None:
 
 def _change(
     coupling: Coupling, sides: Sides, old: Definition, new: Definition, how: str, what: str, fix: str
-) -> Change:
-    return Change(
+) -> CouplingChange:
+    return CouplingChange(
         coupling.kind,
         coupling.target,
         "look",
@@ -59,14 +59,14 @@ def _change(
     )
 
 
-def lost(coupling: Coupling, sides: Sides, old: Definition, new: Absent) -> Change:
+def lost(coupling: Coupling, sides: Sides, old: Definition, new: Absent) -> CouplingChange:
     """A name that the newer release lacks: where it is now, or what is like it."""
     homes: tuple[Address, ...] = ()
     if old.address.path:
         homes = sides.moved_to(old.address)
     elif (module := _moved_module(sides, coupling.target)) is not None:
         fix = f"write {module}"
-        return Change(
+        return CouplingChange(
             coupling.kind,
             coupling.target,
             "look" if coupling.guarded else "breaks",
@@ -86,7 +86,7 @@ def lost(coupling: Coupling, sides: Sides, old: Definition, new: Absent) -> Chan
         fix = f"write from {home.module} import {home.path[0]}"
         if len(homes) > 1:
             fix += f", or from {' or '.join(one.module for one in homes[1:3])}"
-        return Change(
+        return CouplingChange(
             coupling.kind,
             coupling.target,
             verdict,
@@ -102,7 +102,7 @@ def lost(coupling: Coupling, sides: Sides, old: Definition, new: Absent) -> Chan
         if new.nearest
         else "look in the newer release for what took its place"
     )
-    return Change(
+    return CouplingChange(
         coupling.kind,
         coupling.target,
         verdict,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sglang_platform.core.inspect.upgrade.coupling import Coupling
-from sglang_platform.core.inspect.upgrade.rows import Change, Side
+from sglang_platform.core.inspect.upgrade.rows import CouplingChange, Side
 from sglang_platform.core.inspect.upgrade.sides import Sides
 from sglang_platform.core.inspect.upgrade.tables import reading_of, tables_named, tables_with, text_at
 from sglang_platform.core.source.address import nearest
@@ -14,7 +14,7 @@ ARGUMENTS = "sglang.srt.server_args.ServerArgs"
 """The record of the host's arguments."""
 
 
-def text_change(coupling: Coupling, sides: Sides) -> Change | None:
+def text_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     match coupling.kind:
         case "environment":
             return _variable(coupling, sides)
@@ -27,14 +27,14 @@ def text_change(coupling: Coupling, sides: Sides) -> Change | None:
     return None
 
 
-def _variable(coupling: Coupling, sides: Sides) -> Change | None:
+def _variable(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     old, new = reading_of(sides.old, coupling.target), reading_of(sides.new, coupling.target)
     if old is None:
         return None
     before = Side(f"{coupling.target} = {old.default}" if old.default else coupling.target, old.place)
     if new is None:
         fix = "leave it out, or look for what took its place"
-        return Change(
+        return CouplingChange(
             "environment",
             coupling.target,
             "breaks",
@@ -52,7 +52,7 @@ def _variable(coupling: Coupling, sides: Sides) -> Change | None:
             if new.deprecated_for
             else "leave it out before a later release refuses it"
         )
-        return Change(
+        return CouplingChange(
             "environment",
             coupling.target,
             "look",
@@ -66,18 +66,18 @@ def _variable(coupling: Coupling, sides: Sides) -> Change | None:
     if old.default and new.default and old.default != new.default:
         what = f"its default is {new.default}, and was {old.default}"
         fix = "look at whether the plugin relies on the default"
-        return Change(
+        return CouplingChange(
             "environment", coupling.target, "look", "default", what, (coupling.place,), before, after, fix
         )
     return None
 
 
-def _group(coupling: Coupling, sides: Sides) -> Change | None:
+def _group(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     old, new = text_at(sides.old, coupling.target), text_at(sides.new, coupling.target)
     if old is None or new is not None:
         return None
     what = f"{sides.new.label} does not look for plugins in this group"
-    return Change(
+    return CouplingChange(
         "group",
         coupling.target,
         "breaks",
@@ -90,7 +90,7 @@ def _group(coupling: Coupling, sides: Sides) -> Change | None:
     )
 
 
-def _argument(coupling: Coupling, sides: Sides) -> Change | None:
+def _argument(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """A flag of the command line; `server_args.name` is a field of the record."""
     field = coupling.target.lstrip("-").replace("-", "_")
     pair = sides.pair(ARGUMENTS)
@@ -107,7 +107,7 @@ def _argument(coupling: Coupling, sides: Sides) -> Change | None:
     names = pair.new.names() if pair is not None and pair.new is not None else {}
     like = [f"--{one.replace('_', '-')}" for one in nearest(field, names)]
     fix = f"like it: {', '.join(like)}" if like else "leave it out"
-    return Change(
+    return CouplingChange(
         "argument",
         coupling.target,
         "breaks",
@@ -120,7 +120,7 @@ def _argument(coupling: Coupling, sides: Sides) -> Change | None:
     )
 
 
-def _name(coupling: Coupling, sides: Sides) -> Change | None:
+def _name(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """A name that a table of the older release has and the same table of the newer one lacks."""
     for table in tables_with(sides.old, coupling.target, coupling.subject):
         if tables_with(sides.new, coupling.target, coupling.subject):
@@ -137,7 +137,7 @@ def _name(coupling: Coupling, sides: Sides) -> Change | None:
                 else None
             )
             after = Side(f"{table.name}: {', '.join(names[:12])}", later[0].place) if later else None
-            return Change(
+            return CouplingChange(
                 "name",
                 coupling.target,
                 "breaks",

@@ -9,7 +9,7 @@ from sglang_platform.core.inspect.host_calls import Call
 from sglang_platform.core.inspect.registrations import WantedHook
 from sglang_platform.core.inspect.upgrade.sides import Pair
 
-__all__ = ["KINDS", "Coupling", "Kind", "Place"]
+__all__ = ["KINDS", "Coupling", "Kind", "SourcePlace"]
 
 Kind = Literal[
     "import",
@@ -31,7 +31,7 @@ Kind = Literal[
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-class Place(NamedTuple):
+class SourcePlace(NamedTuple):
     """A line of the plugin; `file` is relative to where its sources are."""
 
     file: str
@@ -47,7 +47,7 @@ class Coupling(NamedTuple):
 
     kind: Kind
     target: str
-    place: Place
+    place: SourcePlace
     pair: Pair | None = None
     """For what belongs to a class: the class. `member` is its name there."""
     member: str = ""

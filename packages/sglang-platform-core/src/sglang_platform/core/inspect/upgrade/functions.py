@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable
 
 from sglang_platform.core.inspect.host_calls import Call
-from sglang_platform.core.inspect.upgrade.coupling import Coupling, Place
+from sglang_platform.core.inspect.upgrade.coupling import Coupling, SourcePlace
 from sglang_platform.core.inspect.upgrade.given import given_to_method
 from sglang_platform.core.inspect.upgrade.members import Function
 from sglang_platform.core.inspect.upgrade.naming import Naming
@@ -40,12 +40,12 @@ class Body:
         module: Module,
         types: Types,
         own_classes: OwnClasses,
-        place: Callable[[Module, ast.AST], Place],
+        place: Callable[[Module, ast.AST], SourcePlace],
         own: OwnClass | None = None,
         self_name: str = "",
     ) -> None:
         self.found: list[Coupling] = []
-        self.unread: dict[str, tuple[Place, int]] = {}
+        self.unread: dict[str, tuple[SourcePlace, int]] = {}
         self._module, self._types, self._own_classes, self._place = module, types, own_classes, place
         self._naming: Naming = types.naming
         self._own, self._self = own, self_name

@@ -13,14 +13,14 @@ from sglang_platform.core.source.address import Address
 from sglang_platform.core.source.module import Module
 from sglang_platform.core.source.signatures import decorators
 
-__all__ = ["Function", "HostClass", "Member", "members_of"]
+__all__ = ["Function", "HostClass", "HostMember", "members_of"]
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _RECORDS = {"dataclass", "dataclasses", "Struct", "NamedTuple", "BaseModel", "define"}
 
 
-class Member(NamedTuple):
+class HostMember(NamedTuple):
     """One name of a class. `node` is its `def`, or the statement that sets it."""
 
     name: str
@@ -45,7 +45,7 @@ class HostClass:
     address: Address
     module: Module
     node: ast.ClassDef
-    own: dict[str, Member]
+    own: dict[str, HostMember]
     bases: list[HostClass] = field(default_factory=list)
     parts: list[HostClass] = field(default_factory=list)
     """Classes whose fields it is made of, without being their subclass."""
@@ -66,12 +66,12 @@ class HostClass:
                 found.append(one)
         return iter(found)
 
-    def find(self, name: str) -> Member | None:
+    def find(self, name: str) -> HostMember | None:
         """The member of this name, inherited ones too; a `def` or a class-level value before what a method sets."""
         found = [one.own[name] for one in self.line() if name in one.own]
         return next((one for one in found if one.inside is None), found[0] if found else None)
 
-    def names(self) -> dict[str, Member]:
+    def names(self) -> dict[str, HostMember]:
         return {name: member for one in reversed(list(self.line())) for name, member in one.own.items()}
 
     @property
@@ -123,9 +123,9 @@ class HostClass:
 _LEFT_OUT = ast.Constant("not in __init__")
 
 
-def members_of(node: ast.ClassDef, address: Address, module: Module) -> dict[str, Member]:
+def members_of(node: ast.ClassDef, address: Address, module: Module) -> dict[str, HostMember]:
     """The names of one class, without its bases: of its body first, then what its methods set on `self`."""
-    found: dict[str, Member] = {}
+    found: dict[str, HostMember] = {}
     functions: list[Function] = []
     for one in _statements(node.body):
         match one:
@@ -135,24 +135,26 @@ def members_of(node: ast.ClassDef, address: Address, module: Module) -> dict[str
                 if kinds & {"setter", "getter", "deleter", "overload"} and name in found:
                     continue
                 is_property = bool(kinds & {"property", "cached_property"})
-                found[name] = Member(
+                found[name] = HostMember(
                     name, "property" if is_property else "method", one, address, module, one.returns
                 )
             case ast.ClassDef(name=name):
-                found[name] = Member(name, "class", one, address, module)
+                found[name] = HostMember(name, "class", one, address, module)
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=default):
-                found[name] = Member(name, "field", one, address, module, annotation, default)
+                found[name] = HostMember(name, "field", one, address, module, annotation, default)
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     if isinstance(target, ast.Name):
-                        found[target.id] = Member(target.id, "attribute", one, address, module, None, value)
+                        found[target.id] = HostMember(
+                            target.id, "attribute", one, address, module, None, value
+                        )
     for function in functions:
         for name, statement, written, assigned in _set_on_self(function):
             known = found.get(name)
             if known is None or (
                 known.inside is not None and known.annotation is None and written is not None
             ):
-                found[name] = Member(
+                found[name] = HostMember(
                     name, "attribute", statement, address, module, written, assigned, function
                 )
     return found
@@ -209,11 +211,11 @@ def _last(node: ast.expr) -> str:
     return getattr(node, "attr", getattr(node, "id", ""))
 
 
-def _is_class_variable(member: Member) -> bool:
+def _is_class_variable(member: HostMember) -> bool:
     return member.annotation is not None and "ClassVar" in ast.unparse(member.annotation)
 
 
-def _default(member: Member) -> ast.expr | None:
+def _default(member: HostMember) -> ast.expr | None:
     """The default of a field; _LEFT_OUT for ``field(init=False)``."""
     value = member.value
     if isinstance(value, ast.Call) and _last(value.func) in ("field", "Field"):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sglang_platform.core.inspect.upgrade.members import Member, members_of
+from sglang_platform.core.inspect.upgrade.members import HostMember, members_of
 from sglang_platform.core.inspect.upgrade.naming import Naming, is_hosts
 from sglang_platform.core.inspect.upgrade.sides import Pair, Sides
 from sglang_platform.core.source.address import Address
@@ -24,7 +24,7 @@ class OwnClass:
     name: str
     module: Module
     node: ast.ClassDef
-    members: dict[str, Member]
+    members: dict[str, HostMember]
     bases: list[OwnClass] = field(default_factory=list)
     hosts: list[tuple[ast.expr, Pair]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ class OwnClass:
     def host_pairs(self) -> list[Pair]:
         return [pair for one in self.line() for _, pair in one.hosts]
 
-    def find(self, name: str) -> Member | None:
+    def find(self, name: str) -> HostMember | None:
         """What the plugin's own classes give it."""
         return next((one.members[name] for one in self.line() if name in one.members), None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from sglang_platform.core.inspect.upgrade.rows import Change, Side, Upgrade
+from sglang_platform.core.inspect.upgrade.rows import CouplingChange, Side, Upgrade
 
 __all__ = ["STYLE", "change_rows", "page", "table", "whole_page"]
 
@@ -55,7 +55,7 @@ def page(upgrade: Upgrade) -> str:
     return whole_page(title, "\n".join(parts))
 
 
-def change_rows(changes: Iterable[Change]) -> Iterator[tuple[str, ...]]:
+def change_rows(changes: Iterable[CouplingChange]) -> Iterator[tuple[str, ...]]:
     """The cells of each change."""
     for one in changes:
         guess = ", if it is of that class" if one.guessed else ""

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.inspect.upgrade.coupling import Place
+from sglang_platform.core.inspect.upgrade.coupling import SourcePlace
 from sglang_platform.core.source.module import Module
 from sglang_platform.core.source.opening import open_plugin, open_wheel, package_files
 from sglang_platform.core.source.tree import SourceTree, module_name
@@ -28,17 +28,17 @@ class PluginSource:
     def file(self, module: str) -> str:
         return self._relative(self.tree.path(module) or module)
 
-    def place(self, module: Module, node: ast.AST) -> Place:
+    def place(self, module: Module, node: ast.AST) -> SourcePlace:
         line = getattr(node, "lineno", 1)
-        return Place(self._relative(module.path), line, self._line(module.name, line))
+        return SourcePlace(self._relative(module.path), line, self._line(module.name, line))
 
-    def place_of(self, where: str) -> Place:
+    def place_of(self, where: str) -> SourcePlace:
         """``path:line (why)`` as a place."""
         found = re.match(r"(.*?):(\d+)", where)
         if found is None:
-            return Place(self._relative(where), 1)
+            return SourcePlace(self._relative(where), 1)
         line, module = int(found[2]), self._modules.get(found[1], "")
-        return Place(self._relative(found[1]), line, self._line(module, line))
+        return SourcePlace(self._relative(found[1]), line, self._line(module, line))
 
     @functools.cached_property
     def _modules(self) -> dict[str, str]:

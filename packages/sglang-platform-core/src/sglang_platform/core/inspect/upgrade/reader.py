@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sglang_platform.core.inspect.changes import Changes, read_changes
 from sglang_platform.core.inspect.registrations import WantedHook
-from sglang_platform.core.inspect.upgrade.coupling import Coupling, Place
+from sglang_platform.core.inspect.upgrade.coupling import Coupling, SourcePlace
 from sglang_platform.core.inspect.upgrade.functions import Body
 from sglang_platform.core.inspect.upgrade.given import given_to_function, given_to_hook, given_to_method
 from sglang_platform.core.inspect.upgrade.members import Function
@@ -221,7 +221,7 @@ class _Reader:
         is_module = self._sides.old.tree.has(above) or self._sides.new.tree.has(above)
         return full if is_module and not self._sides.old.tree.has(full) else None
 
-    def _place(self, module: Module, node: ast.AST) -> Place:
+    def _place(self, module: Module, node: ast.AST) -> SourcePlace:
         return self._plugin.place(module, node)
 
 

@@ -14,7 +14,7 @@ from sglang_platform.core.inspect.upgrade.coupling import KINDS
 from sglang_platform.core.inspect.upgrade.plugin import PluginSource
 from sglang_platform.core.inspect.upgrade.reader import read_couplings
 from sglang_platform.core.inspect.upgrade.release import Release
-from sglang_platform.core.inspect.upgrade.rows import Change, Upgrade, merged
+from sglang_platform.core.inspect.upgrade.rows import CouplingChange, Upgrade, merged
 from sglang_platform.core.inspect.upgrade.sides import Sides
 
 __all__ = ["print_upgrade", "upgrade_of"]
@@ -78,7 +78,7 @@ def print_upgrade(out: Console, upgrade: Upgrade, *, everything: bool = False) -
     )
 
 
-def _print_change(out: Console, one: Change) -> None:
+def _print_change(out: Console, one: CouplingChange) -> None:
     guess = ", if it is of that class" if one.guessed else ""
     out.print(Text(f"{one.verdict}: ", style=_STYLES[one.verdict]) + Text(f"{one.kind} {one.target}"))
     out.print(Text(f"  what: {one.what}{guess}"))

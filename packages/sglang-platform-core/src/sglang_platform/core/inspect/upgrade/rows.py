@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from sglang_platform.core.inspect.upgrade.coupling import Coupling, Kind, Place
+from sglang_platform.core.inspect.upgrade.coupling import Coupling, Kind, SourcePlace
 
-__all__ = ["Change", "Side", "Upgrade", "Verdict", "describe", "merged"]
+__all__ = ["CouplingChange", "Side", "Upgrade", "Verdict", "describe", "merged"]
 
 Verdict = Literal["breaks", "look", "fits"]
 """``breaks``: fails, or has no effect any more. ``look``: what is written may mean another thing, or misses something.
@@ -22,7 +22,7 @@ class Side(NamedTuple):
     place: str | None = None
 
 
-class Change(NamedTuple):
+class CouplingChange(NamedTuple):
     """What changed for one coupling. `how` is a word for programs: gone, moved, signature, kind, values, value, base,
     duty, taken, default, deprecated, new."""
 
@@ -31,7 +31,7 @@ class Change(NamedTuple):
     verdict: Verdict
     how: str
     what: str
-    places: tuple[Place, ...]
+    places: tuple[SourcePlace, ...]
     old: Side | None = None
     new: Side | None = None
     fix: str | None = None
@@ -44,7 +44,7 @@ class Upgrade(NamedTuple):
     plugin: str
     old: str
     new: str
-    changes: tuple[Change, ...]
+    changes: tuple[CouplingChange, ...]
     looked: dict[str, int]
     unread: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
@@ -53,9 +53,9 @@ class Upgrade(NamedTuple):
         return sum(one.verdict == verdict for one in self.changes)
 
 
-def merged(changes: list[tuple[Coupling, Change]]) -> tuple[Change, ...]:
+def merged(changes: list[tuple[Coupling, CouplingChange]]) -> tuple[CouplingChange, ...]:
     """One row for what is said alike of several lines; the worst first, in the order of the lines."""
-    rows: dict[tuple[object, ...], Change] = {}
+    rows: dict[tuple[object, ...], CouplingChange] = {}
     for _, one in changes:
         key = (one.kind, one.target, one.verdict, one.how, one.what, one.fix)
         known = rows.get(key)

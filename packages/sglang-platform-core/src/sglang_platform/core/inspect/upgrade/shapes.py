@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from sglang_platform.core.inspect.hook_check.returns import values_given
 from sglang_platform.core.inspect.host_calls import Call, signature_of
-from sglang_platform.core.inspect.upgrade.members import Function, Member
+from sglang_platform.core.inspect.upgrade.members import Function, HostMember
 from sglang_platform.core.source.signatures import decorators
 from sglang_platform.core.source.values import dotted
 
@@ -32,7 +32,7 @@ def parameters_of(node: Function, *, is_method: bool) -> inspect.Signature:
     return signature_of(node.args, int(is_method and "staticmethod" not in decorators(node)))
 
 
-def bound_parameters(member: Member) -> inspect.Signature | None:
+def bound_parameters(member: HostMember) -> inspect.Signature | None:
     return parameters_of(member.function, is_method=True) if member.function is not None else None
 
 
@@ -151,7 +151,7 @@ def kind_of_function(node: ast.AST | None) -> str | None:
     return None
 
 
-def kind_of_member(member: Member) -> str:
+def kind_of_member(member: HostMember) -> str:
     kinds = set(decorators(member.node))
     if member.kind == "property":
         return "a property"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sglang_platform.core.inspect.hook_check.moved import search
-from sglang_platform.core.inspect.upgrade.members import HostClass, Member
+from sglang_platform.core.inspect.upgrade.members import HostClass, HostMember
 from sglang_platform.core.inspect.upgrade.release import Release
 from sglang_platform.core.source.address import Address
 from sglang_platform.core.source.answers import Absent, Answer, Definition
@@ -29,7 +29,7 @@ class Pair(NamedTuple):
         found = self.old or self.new
         return str(found.address) if found is not None else "?"
 
-    def member(self, name: str) -> Member | None:
+    def member(self, name: str) -> HostMember | None:
         """The older release's member; the newer one's where the older has none."""
         found = self.old.find(name) if self.old is not None else None
         return found or (self.new.find(name) if self.new is not None else None)
@@ -82,7 +82,7 @@ class Sides:
         """What a full name is in each."""
         return self.old.find(dotted), self.new.find(dotted)
 
-    def release_of(self, member: Member) -> Release:
+    def release_of(self, member: HostMember) -> Release:
         """The release that a member was read in."""
         return self.old if self.old.module(member.module.name) is member.module else self.new
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from sglang_platform.core.inspect.upgrade.coupling import Coupling, Place
+from sglang_platform.core.inspect.upgrade.coupling import Coupling, SourcePlace
 from sglang_platform.core.inspect.upgrade.naming import Naming
 from sglang_platform.core.source.module import Module
 from sglang_platform.core.source.values import Unreadable, dotted, evaluate, no_attribute
@@ -30,11 +30,11 @@ def group_couplings(texts: dict[str, str]) -> Iterator[Coupling]:
         for match in pattern.finditer(text):
             if match[1].startswith("sglang."):
                 line = text.count("\n", 0, match.start()) + 1
-                yield Coupling("group", match[1], Place(file, line, match[0]))
+                yield Coupling("group", match[1], SourcePlace(file, line, match[0]))
 
 
 def text_couplings(
-    module: Module, naming: Naming, place: Callable[[Module, ast.AST], Place], known_lines: set[int]
+    module: Module, naming: Naming, place: Callable[[Module, ast.AST], SourcePlace], known_lines: set[int]
 ) -> Iterator[Coupling]:
     """Those of one module. `known_lines`: where a hook or a patch is told already."""
     documentation = {id(one) for one in _documentation(module.tree)}
@@ -56,7 +56,7 @@ def text_couplings(
 
 
 def _names(
-    node: ast.AST, module: Module, naming: Naming, place: Callable[[Module, ast.AST], Place]
+    node: ast.AST, module: Module, naming: Naming, place: Callable[[Module, ast.AST], SourcePlace]
 ) -> Iterator[Coupling]:
     """Names of parts, with what they are given to or compared with."""
     match node:
@@ -95,7 +95,7 @@ def _names(
 
 
 def _answered(
-    node: ast.stmt, module: Module, place: Callable[[Module, ast.AST], Place]
+    node: ast.stmt, module: Module, place: Callable[[Module, ast.AST], SourcePlace]
 ) -> Iterator[Coupling]:
     """Names that a class answers with: ``get_default_attention_backend``, ``supported_quantization = [...]``."""
     if isinstance(node, ast.FunctionDef) and node.name.startswith("get_"):
@@ -110,7 +110,7 @@ def _answered(
 
 
 def _as_names(
-    node: ast.expr, subject: str, module: Module, place: Callable[[Module, ast.AST], Place]
+    node: ast.expr, subject: str, module: Module, place: Callable[[Module, ast.AST], SourcePlace]
 ) -> Iterator[Coupling]:
     parts = node.elts if isinstance(node, ast.List | ast.Tuple | ast.Set) else [node]
     for one in parts:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from sglang_platform.core.inspect.upgrade.members import Function, HostClass, Member
+from sglang_platform.core.inspect.upgrade.members import Function, HostClass, HostMember
 from sglang_platform.core.inspect.upgrade.naming import Naming
 from sglang_platform.core.inspect.upgrade.release import Release
 from sglang_platform.core.inspect.upgrade.sides import Pair, Sides
@@ -126,7 +126,7 @@ class Types:
             return self.annotated(member.annotation, member.module, release)
         return self._of_value(member, release)
 
-    def _of_value(self, member: Member, release: Release) -> Value:
+    def _of_value(self, member: HostMember, release: Release) -> Value:
         value = member.value
         if isinstance(value, ast.Call):
             found = release.named(member.module, value.func)
