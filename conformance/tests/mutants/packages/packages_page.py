@@ -21,8 +21,8 @@ def _section(results: Sequence[Judged], seed: int) -> str:
     reached = [one for one in results if one.asked or one.killer]
     killed = sum(one.killer is not None for one in results)
     lines = [
-        f"A seeded sample of {len(results)} changes to {_parts(results)}. Each was asked about by the checks that run its "
-        "line or, where that is not recorded, its file; what only an engine calls, by the package's own tests. "
+        f"A seeded sample of {len(results)} changes to {_parts(results)}. Each was asked about by the checks that run "
+        "its line or, where that is not recorded, its file; what only an engine calls, by the package's own tests. "
         f"{killed} of {len(reached)} that anything runs without an engine were killed "
         f"({100 * killed / max(1, len(reached)):.0f} %). Seed {seed}; `nox -s mutants_generated -- packages`.",
         "",
