@@ -176,7 +176,8 @@ def root_logger() -> dict[str, Any]:
 
 
 def host_loggers() -> dict[str, str]:
-    """Of the host and of what it is made of; a logger as it is made is not told."""
+    """Of the host and of what it is made of; a logger as it is made is not told, nor are those that torch sets up for
+    its artifacts (`torch._inductor.codecache.__autotuning`) as its modules are imported."""
     found = {}
     for name, logger in list(logging.root.manager.loggerDict.items()):
         if isinstance(logger, logging.Logger) and name.partition(".")[0] in (
@@ -185,7 +186,7 @@ def host_loggers() -> dict[str, str]:
             "transformers",
         ):
             set_up = (logger.level, len(logger.handlers), logger.propagate, logger.disabled)
-            if set_up != (logging.NOTSET, 0, True, False):
+            if set_up != (logging.NOTSET, 0, True, False) and ".__" not in name:
                 found[name] = "level {}, {} handlers, propagate {}, disabled {}".format(*set_up)
     return found
 
