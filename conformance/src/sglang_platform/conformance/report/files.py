@@ -54,7 +54,8 @@ def find_reports(places: Iterable[Path]) -> list[Path]:
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """A report. Raises ConfigurationError where it is none, or of another schema."""
+    """A report, or that of a folder. Raises ConfigurationError where it is none, or of another schema."""
+    path = path / _NAME if path.is_dir() else path
     try:
         document = json.loads(file_bytes(str(path), _LARGEST).decode("utf-8"))
     except (ValueError, RecursionError) as error:
