@@ -26,6 +26,7 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
     "core/attention/speculative.py": {
         "topk": "drafts of n-grams have none: then the mask is read, also of a chain"
     },
+    "core/hosts/sglang/seams/http_errors.py": {"max_model_len": "an answer, or the refusal in its place"},
     "core/hosts/sglang/seams/memory_saver.py": {
         "_init_data_ptrs_and_strides": "MHA pools since 0.5.16",
         "_kv_buffer_descs": "MHA pools since 0.5.16",
@@ -48,6 +49,7 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
     "core/hosts/sglang/seams/worker_memory.py": {
         "get_key_buffer": "tells pools from other attributes of a pool"
     },
+    "core/hosts/sglang/srt/graph.py": {"lora_manager": "model runners with adapters, up to 0.5.19"},
     "core/hosts/sglang/srt/pool_buffers.py": {
         "_kv_buffer_descs": "MHA pools since 0.5.16",
         "data_ptrs": "MHA pools before 0.5.16",

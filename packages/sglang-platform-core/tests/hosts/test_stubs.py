@@ -93,28 +93,3 @@ def test_installing_twice_is_once() -> None:
     stubs.install(platform({"absent_four": None}))
     stubs.install(platform({"absent_four": None}))
     assert len(sys.meta_path) == before + 1
-
-
-def test_a_module_of_the_host_is_stood_in_for_and_its_packages_are_not(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    package = tmp_path / "sglang" / "kernels_here"
-    package.mkdir(parents=True)
-    (package.parent / "__init__.py").touch()
-    (package / "__init__.py").write_text("from .for_cuda import Fast\n")
-    (package / "for_cuda.py").write_text("import no_such_library\n")
-    (package.parent / "broken.py").write_text("import no_such_library\n")
-    for name in [one for one in sys.modules if one.partition(".")[0] == "sglang"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    module = "sglang.kernels_here.for_cuda"
-    stubs.install(platform({module: stubs.AbsentModule(module), "sglang.broken.part": None}))
-    import sglang.kernels_here as here
-
-    with pytest.raises(NotImplementedError, match="for_cuda"):
-        here.Fast()
-    assert stubs.served() == (module,)
-    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
-        pass
-    for name in [one for one in sys.modules if one.partition(".")[0] == "sglang"]:
-        monkeypatch.delitem(sys.modules, name)
