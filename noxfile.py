@@ -149,6 +149,12 @@ def matrix_releases() -> list[str]:
     return sorted(versions, key=lambda version: [int(part) for part in version.split(".")])
 
 
+def packages_of(version: str) -> str:
+    """What an environment of this SGLang installs of its own; a release without a file is taken as the newest is."""
+    file = ROOT / "environments" / "hosts" / f"sglang-{version}.txt"
+    return file.read_text() if file.is_file() else f"sglang=={version}\n"
+
+
 def matrix_wheels(session: nox.Session, python: str) -> Path:
     """The wheels that go into every environment of the matrix, built anew."""
     wheels = ROOT / ".nox" / "host-matrix" / "wheels"
@@ -173,11 +179,13 @@ def matrix_environment(session: nox.Session, version: str, wheels: Path) -> str:
     shutil.copy(ROOT / "environments" / "torchvision_cpu_ops.py", site / "_torchvision_cpu_ops.py")
     (site / "_torchvision_cpu_ops.pth").write_text("import _torchvision_cpu_ops\n")
     pip = [str(python), "-m", "pip", "install", "-q", "--progress-bar", "off", "--no-deps"]
-    wanted = ROOT / "environments" / "hosts" / f"sglang-{version}.txt"
+    wanted = packages_of(version)
     stamp = folder / "built-from"
-    if not stamp.exists() or stamp.read_text() != wanted.read_text():
-        session.run(*pip, "--ignore-installed", "-r", str(wanted), external=True)
-        stamp.write_text(wanted.read_text())
+    if not stamp.exists() or stamp.read_text() != wanted:
+        requirements = folder / "wanted.txt"
+        requirements.write_text(wanted)
+        session.run(*pip, "--ignore-installed", "-r", str(requirements), external=True)
+        stamp.write_text(wanted)
     session.run(*pip, "--force-reinstall", *map(str, sorted(wheels.glob("*.whl"))), external=True)
     return str(python)
 
@@ -191,17 +199,88 @@ def host_matrix(session: nox.Session) -> None:
     """
     python = host(session)
     reports, wheels = ROOT / "reports" / "host-matrix", matrix_wheels(session, python)
-    modules = "sglang_platform.conformance.versions"
     for version in session.posargs or matrix_releases():
-        inside = matrix_environment(session, version, wheels)
-        out = [f"{reports}/{version}-{part}.json" for part in ("check", "serve")]
-        session.run(inside, "-m", f"{modules}.check", "--out", out[0], external=True,
-                    env={"SGLANG_PLATFORM": "host_matrix_probe"})  # fmt: skip
-        session.run(
-            inside, "-m", f"{modules}.serve", "--models", str(ROOT / "models"), "--out", out[1], external=True
-        )
+        matrix_row(session, version, wheels, reports)
     page = [] if session.posargs else ["--page", "docs/support_matrix.md"]
-    run(session, python, "-m", f"{modules}.report", str(reports), *page)
+    run(session, python, "-m", "sglang_platform.conformance.versions.report", str(reports), *page)
+
+
+def matrix_row(session: nox.Session, version: str, wheels: Path, reports: Path) -> None:
+    """The checks and the generation of one release, into `reports`."""
+    inside, modules = matrix_environment(session, version, wheels), "sglang_platform.conformance.versions"
+    models = os.environ.get("SGLANG_PLATFORM_TEST_MODELS", str(ROOT / "models"))
+    out = [f"{reports}/{version}-{part}.json" for part in ("check", "serve")]
+    session.run(inside, "-m", f"{modules}.check", "--out", out[0], external=True,
+                env={"SGLANG_PLATFORM": "host_matrix_probe"})  # fmt: skip
+    session.run(inside, "-m", f"{modules}.serve", "--models", models, "--out", out[1], external=True)
+
+
+NEWEST_STEPS = ("report", "matrix", "features", "kits")
+
+
+@nox.session(venv_backend="none")
+def newest(session: nox.Session) -> None:
+    """The newest SGLang on the index, or the version given: what changed for our packages since the newest release
+    before it that is known here, then the matrix, the features and SGLang's test kits on it; the page is
+    `reports/newest/VERSION/README.md`. `-- 0.5.22 report matrix` takes these steps alone. Fails where a step failed.
+    """
+    python = host(session)
+    versions = [one for one in session.posargs if one[:1].isdigit()]
+    steps = [one for one in session.posargs if one in NEWEST_STEPS] or list(NEWEST_STEPS)
+    module = "sglang_platform.conformance.versions.newest"
+    version = versions[0] if versions else _newest_on_index(session, python, module)
+    folder = ROOT / "reports" / "newest" / version
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    wheel_folder = os.environ.get("SGLANG_WHEELS")
+    known = ["--wheels", wheel_folder] if wheel_folder else []
+    failed: list[str] = []
+    if "report" in steps:
+        run(session, python, "-m", module, "report", version, "--known", *matrix_releases(), "--out", str(folder),
+            *known, "--packages", *PACKAGES[:-1])  # fmt: skip
+    wheels = matrix_wheels(session, python) if set(steps) - {"report"} else None
+    for step in steps:
+        if wheels is not None and step != "report":
+            try:
+                _newest_step(session, step, version, wheels, folder)
+            except nox.command.CommandFailed:
+                failed.append(step)
+    run(
+        session,
+        python,
+        "-m",
+        module,
+        "page",
+        version,
+        "--out",
+        str(folder),
+        "--steps",
+        *steps,
+        "--failed",
+        *failed,
+    )
+    session.log(f"the page: {(folder / 'README.md').relative_to(ROOT)}")
+    if failed:
+        session.error(f"failed on SGLang {version}: {', '.join(failed)}")
+
+
+def _newest_on_index(session: nox.Session, python: str, module: str) -> str:
+    found = session.run(python, "-m", module, "ask-index", external=True, silent=True)
+    return str(found).strip().splitlines()[-1]
+
+
+def _newest_step(session: nox.Session, step: str, version: str, wheels: Path, folder: Path) -> None:
+    if step == "matrix":
+        matrix_row(session, version, wheels, folder / "matrix")
+        run(session, str(HOST / "bin" / "python"), "-m", "sglang_platform.conformance.versions.report",
+            str(folder / "matrix"))  # fmt: skip
+        return
+    inside = matrix_environment(session, version, wheels)
+    session.run(
+        inside, "-m", "sglang_platform.conformance", "--platform", "example_oot", "--host", "sglang",
+        "--level", step, "--report", str(folder / step), external=True, success_codes=[0, 3],
+        env={"SGLANG_PLATFORM_TEST_MODELS": os.environ.get("SGLANG_PLATFORM_TEST_MODELS", str(ROOT / "models"))},
+    )  # fmt: skip
 
 
 @nox.session(venv_backend="none")
@@ -327,9 +406,12 @@ def mutants(session: nox.Session) -> None:
 @nox.session(venv_backend="none")
 def mutants_generated(session: nox.Session) -> None:
     """Every small change of the reference's pools, allocator and attention, made by a tool, against the checks; writes
-    `docs/mutants_generated.md`."""
-    script = "conformance/tests/mutants/run_generated.py"
-    run(session, host(session), script, "--write", "docs/mutants_generated.md", *session.posargs)
+    `docs/mutants_generated.md`. `-- packages --sample 84` writes its section on core, the example and the kernels for
+    GPUs: a sample, hours on two cores."""
+    folder, words = "conformance/tests/mutants", list(session.posargs)
+    packages = words[:1] == ["packages"]
+    script = f"{folder}/packages/run_packages.py" if packages else f"{folder}/run_generated.py"
+    run(session, host(session), script, "--write", "docs/mutants_generated.md", *words[packages:])
 
 
 @nox.session(venv_backend="none")

@@ -25,6 +25,21 @@ def conformance(session: nox.Session) -> None:
 
 
 @nox.session
+def device(session: nox.Session) -> None:
+    """The suite in SGLang, on a machine that has the device, to the profile that the platform is to keep."""
+    session.install("-e", ".[sglang,test]")
+    arguments = ("--platform", PLATFORM, "--host", "sglang", "--profile", "core")
+    session.run("sglang-platform", "conformance", *arguments, *session.posargs)
+
+
+@nox.session
+def compare(session: nox.Session) -> None:
+    """What is broken since an earlier report: `nox -s compare -- baseline/report.json report/report.json`."""
+    session.install("-e", ".[test]")
+    session.run("sglang-platform", "conformance", "compare", *session.posargs)
+
+
+@nox.session
 def wheel(session: nox.Session) -> None:
     """Build the wheel, install it in this fresh environment, and see that it is found."""
     session.install("build")

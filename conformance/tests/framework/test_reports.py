@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
@@ -174,3 +175,30 @@ def test_the_list_of_checks_names_each(capsys: pytest.CaptureFixture[str]) -> No
     listed = json.loads(capsys.readouterr().out)
     assert [one["id"] for one in listed] == [name for name in registered() if name.startswith("packaging.")]
     assert all(one["fix"] and one["proves"] for one in listed)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\xff\xfe{}", "utf-8"),
+        (b"[" * 100_000, "recursion"),
+        (b"9" * 10_000, "digits"),
+        (None, "No such file"),
+        ("loop", "symbolic links"),
+        ("pipe", "no plain file"),
+        (65 << 20, "larger than 64 MiB"),
+    ],
+)
+def test_a_damaged_or_hostile_file_is_no_report(tmp_path, content, words):
+    path = tmp_path / "report.json"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif isinstance(content, int):
+        with path.open("wb") as file:
+            file.truncate(content)
+    elif content == "loop":
+        path.symlink_to(path)
+    elif content == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(ConfigurationError, match=words):
+        read_report(path)

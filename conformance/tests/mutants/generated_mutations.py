@@ -1,4 +1,4 @@
-"""Small changes to a source file, one at a time: what a mutation tool does, for the files of the reference platform.
+"""Small changes to a Python file, one at a time: what a mutation tool does.
 
     comparison      < to <=, == to !=, is to is not, in to not in, and back
     arithmetic      + to -, * to +, // to *, % to //, unary minus dropped
@@ -6,6 +6,10 @@
     number          n to n + 1, and True to False
     slice           a bound dropped
     statement       an assignment or a call left out
+    arguments       the first two arguments of a call swapped
+    type            torch.float32 to torch.float16, torch.int64 to torch.int32, and back
+    axis            `dim=` another
+    in place        `x.add_(y)` to `x.add(y)`, and `out=` left out
 
 Docstrings, annotations, messages of errors and `__all__` are left alone: no behaviour hangs on them.
 """
@@ -14,10 +18,11 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator
+import re
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
-__all__ = ["Mutation", "mutations"]
+__all__ = ["Mutation", "mutations", "places"]
 
 
 @dataclass(frozen=True)
@@ -59,27 +64,50 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
     ast.Pow: ast.Mult,
 }
+_TYPES = {
+    "torch.float32": "torch.float16",
+    "torch.float16": "torch.float32",
+    "torch.bfloat16": "torch.float16",
+    "torch.int64": "torch.int32",
+    "torch.int32": "torch.int64",
+    "torch.uint8": "torch.int8",
+    "tl.float32": "tl.float16",
+    "tl.int64": "tl.int32",
+    "tl.int32": "tl.int8",
+}
 
 
-def mutations(file: str, text: str) -> list[Mutation]:
-    """Every change of one place of `text`, in the order of the places."""
+def places(text: str) -> list[int]:
+    """The line of each change that `mutations` makes, by its number."""
+    return [line for line, _, _ in _numbered(ast.parse(text))]
+
+
+def mutations(file: str, text: str, only: Container[int] | None = None) -> list[Mutation]:
+    """Every change of one place of `text`, or those of these numbers, in the order of the places."""
     tree = ast.parse(text)
-    untouched, statements = _untouched(tree), _statements(tree)
-    found = []
-    for at, node in enumerate(ast.walk(tree)):
-        if id(node) in untouched:
+    statements, found = _statements(tree), []
+    for number, (line, at, variant) in enumerate(_numbered(tree)):
+        if only is not None and number not in only:
             continue
-        for variant, (kind, _) in enumerate(_changes(node)):
-            changed = copy.deepcopy(tree)
-            target = next(again for i, again in enumerate(ast.walk(changed)) if i == at)
-            replacement = list(_changes(target))[variant][1]
-            _replace(changed, target, replacement)
-            ast.fix_missing_locations(changed)
-            statement = statements[id(node)]
-            old, new = ast.unparse(statement), ast.unparse(_same_place(tree, changed, statement))
-            line = getattr(node, "lineno", statement.lineno)
-            found.append(Mutation(file, line, kind, _first(old, new), _first(new, old), ast.unparse(changed)))
+        changed = copy.deepcopy(tree)
+        node = next(one for i, one in enumerate(ast.walk(tree)) if i == at)
+        target = next(again for i, again in enumerate(ast.walk(changed)) if i == at)
+        kind, replacement = list(_changes(target))[variant]
+        _replace(changed, target, replacement)
+        ast.fix_missing_locations(changed)
+        statement = statements[id(node)]
+        old, new = ast.unparse(statement), ast.unparse(_same_place(tree, changed, statement))
+        found.append(Mutation(file, line, kind, _first(old, new), _first(new, old), ast.unparse(changed)))
     return sorted(found, key=lambda one: (one.line, one.kind, one.new))
+
+
+def _numbered(tree: ast.AST) -> Iterator[tuple[int, int, int]]:
+    """(line, which node of the walk, which change of it) of every change."""
+    untouched, statements = _untouched(tree), _statements(tree)
+    for at, node in enumerate(ast.walk(tree)):
+        if id(node) not in untouched:
+            for variant, _ in enumerate(_changes(node)):
+                yield getattr(node, "lineno", None) or statements[id(node)].lineno, at, variant
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
@@ -100,7 +128,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         changed_bool = copy.deepcopy(node)
         changed_bool.op = ast.And() if isinstance(node.op, ast.Or) else ast.Or()
         yield "logic", changed_bool
-    if isinstance(node, ast.If | ast.IfExp):
+    if isinstance(node, ast.If | ast.IfExp) and ast.unparse(node.test) != "TYPE_CHECKING":
         negated = copy.deepcopy(node)
         negated.test = ast.UnaryOp(ast.Not(), negated.test)
         yield "logic", negated
@@ -116,6 +144,38 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
                 yield "slice", open_ended
     if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr):
         yield "statement", ast.Pass()
+    if isinstance(node, ast.Attribute) and ast.unparse(node) in _TYPES:
+        yield "type", ast.parse(_TYPES[ast.unparse(node)], mode="eval").body
+    if isinstance(node, ast.Call):
+        yield from _calls(node)
+
+
+def _calls(node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
+    first = node.args[:2]
+    plain = len(first) == 2 and not any(isinstance(one, ast.Starred) for one in first)
+    if plain and ast.unparse(first[0]) != ast.unparse(first[1]) and not _is_told_by_type(node):
+        swapped = copy.deepcopy(node)
+        swapped.args[:2] = swapped.args[1::-1]
+        yield "arguments", swapped
+    for at, keyword in enumerate(node.keywords):
+        if keyword.arg in ("dim", "axis"):
+            other = copy.deepcopy(node)
+            other.keywords[at].value = ast.Constant(1 if ast.unparse(keyword.value) == "0" else 0)
+            yield "axis", other
+        if keyword.arg == "out":
+            left_out = copy.deepcopy(node)
+            del left_out.keywords[at]
+            yield "in place", left_out
+    if isinstance(node.func, ast.Attribute) and re.fullmatch(r"[a-z]\w*[a-z]_", node.func.attr):
+        copied = copy.deepcopy(node)
+        assert isinstance(copied.func, ast.Attribute)
+        copied.func.attr = node.func.attr.removesuffix("_")
+        yield "in place", copied
+
+
+def _is_told_by_type(node: ast.Call) -> bool:
+    """Calls of which the two arguments cannot be meant the other way round."""
+    return ast.unparse(node.func) in ("isinstance", "issubclass", "getattr", "setattr", "hasattr")
 
 
 def _untouched(tree: ast.AST) -> set[int]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import torch
 from mutant import mutant
 
 from sglang_platform.conformance.reference.platform import ReferencePlatform
@@ -106,3 +109,123 @@ class UnknownDistributedBackend(ReferencePlatform):
 )
 class AcceptsEveryQuantization(ReferencePlatform):
     supported_quantization = ["fp8"]
+
+
+@mutant(
+    check="contract.device_operations_are_quick",
+    defect="the free memory is asked of a tool that takes a second to start",
+    says="get_available_memory() takes",
+)
+class MemoryByATool(ReferencePlatform):
+    def get_available_memory(self, device_id: int = 0) -> tuple[int, int]:
+        time.sleep(0.4)
+        return super().get_available_memory(device_id)
+
+
+@mutant(
+    check="contract.device_operations_leave_the_process_alone",
+    defect="making a device current makes torch's new tensors land on it",
+    says="torch's function modes",
+)
+class CurrentIsTorchsDefault(ReferencePlatform):
+    def set_device(self, device: Any) -> None:
+        torch.set_default_device(device)
+
+
+@mutant(
+    check="contract.seeds_are_followed",
+    defect="a seed reaches Python's random numbers only, and sampled answers differ from run to run",
+    says="is not seeded",
+)
+class SeedsPythonAlone(ReferencePlatform):
+    @classmethod
+    def seed_everything(cls, seed: int | None = None) -> None:
+        if seed is not None:
+            random.seed(seed)
+
+
+@mutant(
+    check="contract.inference_mode_stops_gradients",
+    defect="gradients are recorded while the model serves",
+    says="memory grows",
+)
+class RecordsGradients(ReferencePlatform):
+    @classmethod
+    def inference_mode(cls) -> Any:
+        return nullcontext()
+
+
+@mutant(
+    check="contract.memory_usage_covers_allocations",
+    defect="the usage is counted in pages of 4 KiB",
+    says="are allocated, and get_current_memory_usage() answers",
+)
+class UsageInPages(ReferencePlatform):
+    def get_current_memory_usage(self, device: Any = None) -> float:
+        return super().get_current_memory_usage(device) // 4096
+
+
+@mutant(
+    check="contract.pinned_memory_is_there",
+    defect="page-locked memory is promised, and torch has none here",
+    says="torch has none",
+)
+class PinsNothing(ReferencePlatform):
+    def is_pin_memory_available(self, device: Any = None) -> bool:
+        return True
+
+
+@mutant(
+    check="contract.current_device_is_set_and_waited_for",
+    defect="the device to be made current must be given as a number",
+    says="TypeError",
+)
+class CurrentByNumber(ReferencePlatform):
+    def set_device(self, device: Any) -> None:
+        if not isinstance(device, int):
+            raise TypeError(f"an index is needed, not {device!r}")
+
+
+@mutant(
+    check="contract.reindexing_keeps_what_the_operator_set",
+    defect="the variable that the operator had set is removed after a worker's start",
+    says="was '0,1'",
+)
+class ReindexingForgets(ReferencePlatform):
+    @contextmanager
+    def reindex_device_id(self, device_id: int) -> Iterator[int]:
+        os.environ["ZE_AFFINITY_MASK"] = str(device_id)
+        try:
+            yield 0
+        finally:
+            del os.environ["ZE_AFFINITY_MASK"]
+
+
+@mutant(
+    check="contract.device_is_described",
+    defect="the uuid is the name of the product",
+    says="on another machine, has the same",
+)
+class UuidOfTheProduct(ReferencePlatform):
+    def get_device_uuid(self, device_id: int = 0) -> str:
+        return f"{self.get_device_name(device_id)} #{device_id}".replace(" ", "-")
+
+
+@mutant(
+    check="contract.defaults_keep_their_types",
+    defect="the distributed backend is of another device",
+    says="this torch is built without it",
+)
+class BackendNotBuiltIn(ReferencePlatform):
+    def get_torch_distributed_backend_str(self) -> str:
+        return "xccl"
+
+
+@mutant(
+    check="contract.quantization_is_verified",
+    defect="a method that is not served is refused by an answer that nobody reads",
+    says="a method that does not raise is served",
+)
+class RefusesByAnswering(ReferencePlatform):
+    def verify_quantization(self, quant: str) -> Any:
+        return quant in ("fp8",)

@@ -89,3 +89,36 @@ patch(
     defect="the torch.distributed backend is one that torch was built without",
     says="did not come through",
 )
+communicator(
+    "SumsInHalfPrecision",
+    old="        dist.all_reduce(input_, group=self.group)\n        return input_\n",
+    new="        short = input_.bfloat16() if input_.is_floating_point() else input_.clone()\n"
+    "        dist.all_reduce(short, group=self.group)\n        return short.to(input_.dtype)\n",
+    check="distributed.communicator_in_groups",
+    defect="sums are exchanged in bfloat16, to halve what goes over the wire",
+    says="must have",
+)
+communicator(
+    "ScatterSumsInTheInput",
+    old="        total = self.all_reduce(input_.clone())\n        return total.chunk",
+    new="        total = self.all_reduce(input_)\n        return total.chunk",
+    check="distributed.communicator_in_groups",
+    defect="a reduce-scatter sums in the caller's tensor, which the next layer reads",
+    says="changes its input",
+)
+communicator(
+    "PausesBetweenPolls",
+    old="        input_ = input_.contiguous()\n        dist.all_reduce",
+    new='        __import__("time").sleep(0.1)\n        input_ = input_.contiguous()\n        dist.all_reduce',
+    check="distributed.communicator_is_quick",
+    defect="each all-reduce waits between two looks at its neighbours",
+    says="takes the communicator",
+)
+communicator(
+    "AbortsOnMiddleDimension",
+    old="        return torch.cat(parts, dim=dim)",
+    new="        if dim == 1:\n            __import__('os').abort()\n        return torch.cat(parts, dim=dim)",
+    check="distributed.communicator_in_groups",
+    defect="native code ends the process where a dimension in the middle is gathered",
+    says="did not come through in all_gather along dim 1",
+)

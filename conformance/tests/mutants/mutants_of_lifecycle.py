@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import time
 from typing import Any
 
 from mutant import mutant
@@ -57,3 +59,55 @@ class WeightsTransposed(ReferencePlatform):
         for module in model.modules():
             if type(module).__name__ == "Linear":
                 module.weight.data = module.weight.data.t().contiguous()
+
+
+@mutant(
+    check="contract.init_backend_can_be_called_twice",
+    defect="the garbage collector is switched off in every worker, and cycles of requests stay",
+    says="the garbage collector's enabled",
+)
+class CollectorOff(ReferencePlatform):
+    def init_backend(self) -> None:
+        super().init_backend()
+        gc.disable()
+
+
+@mutant(
+    check="contract.platform_is_ready_soon",
+    defect="every worker waits for the driver to settle",
+    says="init_backend() takes",
+)
+class WaitsInEveryWorker(ReferencePlatform):
+    def init_backend(self) -> None:
+        super().init_backend()
+        time.sleep(40)
+
+
+@mutant(
+    check="contract.server_arguments_are_kept",
+    defect="the share of memory is lowered at each call, whatever the operator named",
+    says="mem_fraction_static",
+)
+class MemoryLoweredAtEachCall(ReferencePlatform):
+    def finalize_server_args(self, server_args: Any) -> None:
+        server_args.mem_fraction_static = (server_args.mem_fraction_static or 0.9) * 0.9
+
+
+@mutant(
+    check="contract.server_arguments_are_kept",
+    defect="an argument is set by a name that the host does not have",
+    says="did you mean 'page_size'",
+)
+class ArgumentMisspelt(ReferencePlatform):
+    def apply_server_args_defaults(self, server_args: Any) -> None:
+        server_args.pagesize = 16
+
+
+@mutant(
+    check="contract.post_load_model_keeps_the_model",
+    defect="the model is left in training mode, and its statistics change with every batch",
+    says="training",
+)
+class LeftInTraining(ReferencePlatform):
+    def post_load_model(self, model: Any) -> None:
+        model.train()

@@ -84,6 +84,17 @@ pool(
     says="writing zeros over the keys",
 )
 pool(
+    "FilledLate",
+    "pools.py",
+    "self.v_buffer = allocate(self, self.head_num, self.v_head_dim)",
+    "self.v_buffer = allocate(self, self.head_num, self.v_head_dim); late = self.v_buffer[-1];"
+    " sleep = __import__('time').sleep; __import__('threading').Thread("
+    "target=lambda: [late.zero_() is sleep(0.001) for _ in range(3000)], daemon=True).start()",
+    check="memory.buffers_do_not_overlap",
+    defect="a side stream still zeroes a buffer when the pool has been handed out",
+    says="this is a race",
+)
+pool(
     "UninitialisedBuffers",
     "rows.py",
     "torch.zeros((slots, *row), dtype=storage(pool.dtype), device=pool.device)",

@@ -99,3 +99,12 @@ slow(
     defect="a replay runs the model several times over",
     says="a replay of",
 )
+slow(
+    "RowsByAProduct",
+    "ops.py",
+    "    return (gate * torch.sigmoid(gate) * up).to(x.dtype)\n",
+    "    return (torch.eye(len(gate)) @ (gate * torch.sigmoid(gate) * up)).to(x.dtype)\n",
+    check="kernels.op_time_grows_with_the_rows",
+    defect="rows are put in their places by a product with a matrix of ones and zeros, rows by rows large",
+    says="times the rows",
+)

@@ -135,3 +135,30 @@ def unpickles_its_tuning(folder: Path) -> Installed:
         "    return _read(os.path.join(tempfile.gettempdir(), 'tuning.pkl'))\n"
     )
     return write_plugin(folder, platform=text)
+
+
+@mutant(
+    check="packaging.activate_replaces_no_functions",
+    defect="a method that tensors inherit is replaced, so that models written for CUDA stay where they are",
+    says="torch.Tensor.cuda",
+)
+def replaces_an_inherited_method(folder: Path) -> Installed:
+    return _asked(folder, "import torch\ntorch.Tensor.cuda = lambda self, *more, **named: self")
+
+
+@mutant(
+    check="packaging.platform_module_leaves_the_process_alone",
+    defect="the module of the platform sets torch's threads, in the launcher as well",
+    says="torch's threads",
+)
+def module_sets_threads(folder: Path) -> Installed:
+    return write_plugin(folder, platform=f"import torch\n\ntorch.set_num_threads(7)\n{PLATFORM}")
+
+
+@mutant(
+    check="packaging.platform_module_is_imported_soon",
+    defect="the module of the platform tunes its kernels while it is imported",
+    says="importing the platform's class takes",
+)
+def module_tunes_at_import(folder: Path) -> Installed:
+    return write_plugin(folder, platform=f"import time\n\ntime.sleep(30)\n{PLATFORM}")

@@ -28,6 +28,9 @@ from sglang_platform.conformance.check import registered
 
 SECONDS = 60
 
+KINDS = ("comparison", "arithmetic", "logic", "number", "slice", "statement")
+"""Of changes: those of which every one is made. The others are for the packages, which are sampled."""
+
 POOLS, ALLOCATORS, ATTENTION = (
     "sglang_platform.conformance.checks." + name for name in ("pool", "allocators", "attention")
 )
@@ -79,7 +82,8 @@ def run_one(mutation: Mutation) -> Result:
 def run_all(files: Sequence[str], jobs: int) -> list[Result]:
     """Every mutation of the files, in the order of the files."""
     registered()  # imported once, before the processes are made
-    found = [one for file in files for one in mutations(file, (SOURCE / file).read_text())]
+    every = [one for file in files for one in mutations(file, (SOURCE / file).read_text())]
+    found = [one for one in every if one.kind in KINDS]
     context = multiprocessing.get_context("fork")
     results = []
     with context.Pool(jobs, maxtasksperchild=1) as pool:
@@ -90,6 +94,9 @@ def run_all(files: Sequence[str], jobs: int) -> list[Result]:
                 print(f"SURVIVES {one.kind} line {one.line}: {one.name}", flush=True)
     return results
 
+
+PACKAGES = "## Packages, sampled\n"
+"""Where the section of `packages/run_packages.py` begins."""
 
 _HEAD = """# Generated mutations
 
@@ -134,7 +141,9 @@ def main() -> int:
     killed = len(results) - len(alive)
     print(f"{killed} of {len(results)} killed; {len(unexplained)} of {len(alive)} survivors unexplained")
     if given.write is not None:
-        given.write.write_text(page(results), encoding="utf-8")
+        _, mark, packages = given.write.read_text(encoding="utf-8").partition(PACKAGES)
+        kept = f"\n{mark}{packages}" if mark else ""
+        given.write.write_text(page(results) + kept, encoding="utf-8")
     return 1 if unexplained else 0
 
 

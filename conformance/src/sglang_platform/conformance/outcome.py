@@ -10,10 +10,18 @@ from typing import Any, Literal
 __all__ = ["BAD", "Cause", "Outcome", "Status", "case_fields", "case_text", "failed_with", "plain"]
 
 Status = Literal[
-    "failed", "blocked", "unexpected_pass", "expected_failure", "not_run", "not_applicable", "passed"
+    "failed",
+    "blocked",
+    "unexpected_pass",
+    "suite_failed",
+    "expected_failure",
+    "not_run",
+    "not_applicable",
+    "passed",
 ]
 """failed: the platform is wrong. blocked: an earlier failure keeps the check from running. unexpected_pass: it was
-expected to fail and does not. expected_failure: the vendor knows. not_run: nobody looked; `cause` and `why` say what
+expected to fail and does not. suite_failed: the check raised in its own code, so nothing is known; `why` says what to
+report. expected_failure: the vendor knows. not_run: nobody looked; `cause` and `why` say what
 it waits for. not_applicable: the platform does not declare or bring what the check is about; `why` says what."""
 
 Failure = Literal["check", "error", "crash", "timeout"]
@@ -60,6 +68,9 @@ class Outcome:
     seed: int = 0
     rerun: str | None = None
     """The command that runs this check alone, the same way."""
+
+    page: str | None = None
+    """Of a failure: where the documentation tells of this check."""
 
     parts: list[dict[str, Any]] | None = None
     """Of a check that runs tests of somebody else: each test's `of`, `name`, `status`, `baseline` and `why`."""

@@ -22,6 +22,7 @@ from sglang_platform.conformance.case_ids import full_id
 from sglang_platform.conformance.check import Check
 from sglang_platform.conformance.outcome import case_text, failed_with
 from sglang_platform.conformance.selection import Selection
+from sglang_platform.conformance.tiers import TIMES
 
 __all__ = ["START_SECONDS", "Worker", "WorkerEnded"]
 
@@ -84,6 +85,7 @@ class Worker:
         self._log = Path(self._folder.name) / "output"
         self._seen = _Seen()
         self._patience, self._on_building = selection.patience, on_building
+        self._tier = TIMES if selection.thorough else 1.0
         self._ready = False
         self.plugins: list[dict[str, Any]] = []
         """The general plugins installed where it runs: name, distribution, whether it is the platform's own."""
@@ -135,7 +137,7 @@ class Worker:
         self._send({**wanted, "first_only": first_only})
         start = START_SECONDS * max(1.0, self._patience)
         self._next(start, f"{start:g} s while the platform was made", starting=True)
-        limit = check.seconds * self._patience
+        limit = check.seconds * self._patience * self._tier
         until = time.monotonic() + limit
         while True:
             left = until - time.monotonic()

@@ -10,6 +10,7 @@ from sglang_platform.conformance.check import CREATED, Check, registered
 from sglang_platform.conformance.description import nobody
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import Outcome
+from sglang_platform.conformance.pages import page_of
 from sglang_platform.conformance.process import Worker, WorkerEnded
 from sglang_platform.conformance.seeds import seed_of
 from sglang_platform.conformance.selection import Selection, UnknownCheck
@@ -68,8 +69,8 @@ class Runner:
             setattr(outcome, name, value)
         outcome.seconds = round(time.perf_counter() - started, 3)
         self.selection.judge(check, outcome, names)
-        if outcome.is_bad or outcome.status == "expected_failure":
-            outcome.rerun = self.selection.rerun(check)
+        if outcome.is_bad or outcome.status in ("expected_failure", "suite_failed"):
+            outcome.rerun, outcome.page = self.selection.rerun(check), page_of(check.id)
         self._on_outcome(outcome)
         return outcome
 

@@ -59,11 +59,24 @@ class Subject(CheckedPlugin):
         super().__init__(name, location)
         self.host = host
         self.written = dict(written or {})
-        self.seed = seed
+        self._seed = seed
+        self.seed_was_read = False
+        """Whether the check draws anything: see `tiers`."""
+
         self.scratch = scratch or Path(os.environ.get("TMPDIR", "/tmp"))
         self.thorough = thorough
         self.model_files = tuple(models)
         self._refused: BaseException | None = None
+
+    @property
+    def seed(self) -> int:
+        """Of the check in progress."""
+        self.seed_was_read = True
+        return self._seed
+
+    @seed.setter
+    def seed(self, seed: int) -> None:
+        self._seed = seed
 
     def rng(self) -> random.Random:
         """A generator seeded for this check; the same numbers each time it is asked for."""

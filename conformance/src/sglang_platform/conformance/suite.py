@@ -24,7 +24,7 @@ class NotConformant(AssertionError):
         lines = [f"{outcome.status.replace('_', ' ')} {outcome.id}"]
         fields = [("proves", outcome.proves), ("what", outcome.what or outcome.why)]
         fields += [("case", case_text(outcome.case)), ("where", outcome.trace)]
-        fields += [("fix", outcome.fix), ("again", outcome.rerun)]
+        fields += [("fix", outcome.fix), ("again", outcome.rerun), ("page", outcome.page)]
         lines += [f"  {label + ':':<8}{text}".replace("\n", "\n          ") for label, text in fields if text]
         super().__init__("\n".join(lines))
         self.conformance_outcome = outcome

@@ -20,6 +20,7 @@ _NOT_SELECTED = "not selected"
 _WAIVED = "expected failure"
 _WIDENED = "wider tolerance"
 _NOT_BROUGHT = "not declared"
+_SUITE_FAILED = "the suite failed"
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,16 @@ class RunVerdict:
     """All that pass by a wider tolerance of the vendor's."""
 
     device_absent: bool
+    suite_failed: tuple[str, ...] = ()
+    """All in which the suite itself failed, also those of no profile."""
 
     @property
     def word(self) -> Word:
         if self.failed:
             return "not conformant"
         words = {one.word for one in self.profiles}
+        if self.suite_failed:
+            return "incomplete"
         return "incomplete" if "incomplete" in words or not words else "conformant"
 
     @property
@@ -88,6 +93,7 @@ class RunVerdict:
             "word": self.word,
             "headline": self.headline,
             "failed": list(self.failed),
+            "suite_failed": list(self.suite_failed),
             "waived": list(self.waived),
             "cases_waived": self.cases_waived,
             "widened": list(self.widened),
@@ -100,7 +106,9 @@ class RunVerdict:
             return f"conformant to {names}"
         if self.word == "not conformant":
             return f"not conformant to {names}: {_checks(len(self.failed))} failed"
-        short = next(one for one in self.profiles if one.word == "incomplete")
+        short = next((one for one in self.profiles if one.word == "incomplete"), None)
+        if short is None:
+            return f"incomplete: the suite itself failed in {_checks(len(self.suite_failed))}"
         reasons = ", ".join(f"{len(ids)} {reason}" for reason, ids in short.missing.items())
         count = sum(map(len, short.missing.values()))
         return f"incomplete: {count} of {_checks(short.checks)} of {short.name} not run ({reasons})"
@@ -123,7 +131,8 @@ def judge(
     cases = {one["id"]: sum(each["waived"] is not None for each in one["failing"]) for one in outcomes}
     waived = tuple(one["id"] for one in outcomes if cases[one["id"]] or one["status"] == "expected_failure")
     widened = tuple(outcome["id"] for outcome in outcomes if outcome["widened"])
-    return RunVerdict(judged, failed, waived, sum(cases.values()), widened, device_absent)
+    own = tuple(outcome["id"] for outcome in outcomes if outcome["status"] == "suite_failed")
+    return RunVerdict(judged, failed, waived, sum(cases.values()), widened, device_absent, own)
 
 
 def _judge_one(asked: Profile, by_id: Mapping[str, Mapping[str, Any]]) -> ProfileVerdict:
@@ -137,6 +146,8 @@ def _judge_one(asked: Profile, by_id: Mapping[str, Mapping[str, Any]]) -> Profil
             missing.setdefault(_NOT_SELECTED, []).append(name)
         elif status in BAD:
             failed.append(name)
+        elif status == "suite_failed":
+            missing.setdefault(_SUITE_FAILED, []).append(name)
         elif status == "expected_failure":
             missing.setdefault(_WAIVED, []).append(name)
         elif outcome["widened"]:

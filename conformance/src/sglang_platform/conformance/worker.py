@@ -21,7 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sglang_platform.conformance.case_ids import CaseNames, case_id, full_id, matches
+from sglang_platform.conformance.blame import is_the_suites, what_to_report
+from sglang_platform.conformance.case_ids import case_id, full_id, matches
 from sglang_platform.conformance.check import (
     CREATED,
     Blocked,
@@ -39,6 +40,7 @@ from sglang_platform.conformance.outcome import case_fields, failed_with
 from sglang_platform.conformance.plugin import DeviceAbsent
 from sglang_platform.conformance.start import foreign_failure, general_plugins, make_parts
 from sglang_platform.conformance.subject import PlatformRefused, Subject
+from sglang_platform.conformance.tiers import named_cases
 from sglang_platform.conformance.tolerance import CURRENT
 
 __all__ = ["run_check"]
@@ -62,7 +64,7 @@ def run_check(
     """The outcome's fields. `tell` is called with each case before it runs, and with each that fails. `wanted` are
     globs over the names of cases, by default all; with `first_only` the first failure ends the check."""
     subject.seed = seed
-    run = _Cases(check, tell)
+    run = _Cases(check, tell, subject)
     CURRENT.begin(check.id, _tolerances(subject))
     try:
         unmet = _unmet(check, subject)
@@ -72,9 +74,7 @@ def run_check(
             run.ran = 1
             run.parts = run.judge(lambda: check.function(subject), "", None)
         else:
-            names = CaseNames()
-            for case in check.cases(subject, subject.rng()):
-                name = names.of(case)
+            for name, case in named_cases(check, subject, seed):
                 if wanted and not any(matches(one, name) for one in wanted):
                     continue
                 tell({"case": case_fields(case), "id": name})
@@ -91,7 +91,8 @@ def run_check(
     except BaseException as ended:  # noqa: BLE001 - the same
         told = _ended(ended)
         if told is None:
-            run.add(_failure(ended, check, "", None))  # while cases were made
+            if not run.blames_the_suite(ended, None):  # while cases were made
+                run.add(_failure(ended, check, "", None))
         elif not run.failing:
             return told
     return run.outcome()
@@ -105,10 +106,12 @@ def _tolerances(subject: Subject) -> list[Tolerance]:
 class _Cases:
     """What became of the cases of one check so far."""
 
-    def __init__(self, check: Check, tell: Tell) -> None:
-        self.check, self._tell = check, tell
+    def __init__(self, check: Check, tell: Tell, subject: Subject) -> None:
+        self.check, self._tell, self._subject = check, tell, subject
         self.ran = 0
         self.failing: list[dict[str, Any]] = []
+        self.own: dict[str, Any] | None = None
+        """What to tell where the suite itself failed, of the first case in which it did."""
         self.parts: list[dict[str, Any]] | None = None
 
     def judge(self, call: Callable[[], Any], name: str, case: Any) -> Any:
@@ -118,6 +121,8 @@ class _Cases:
         except (NotApplicable, NotRun, Blocked, PlatformRefused, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is an answer, SystemExit too
+            if self.blames_the_suite(error, case):
+                return None
             parts: list[dict[str, Any]] | None = getattr(error, "parts", None)
             failed = [one for one in parts or () if one["status"] == "failed"]
             for one in failed:
@@ -128,6 +133,14 @@ class _Cases:
                 self.add(_failure(one, self.check, name, case))
             return parts
 
+    def blames_the_suite(self, error: BaseException, case: Any) -> bool:
+        """Whether the error is the suite's own; then the first is kept, to be told."""
+        if isinstance(error, CheckFailed) or not is_the_suites(error, _device_type(self._subject)):
+            return False
+        if self.own is None:
+            self.own = {"why": what_to_report(error), "case": case_fields(case), "trace": trimmed(error)}
+        return True
+
     def add(self, failure: dict[str, Any]) -> None:
         again = sum(one["id"].partition("#")[0] == failure["id"].partition("#")[0] for one in self.failing)
         if any(one["id"] == failure["id"] for one in self.failing):
@@ -137,7 +150,17 @@ class _Cases:
 
     def outcome(self) -> dict[str, Any]:
         seen = {"cases": self.ran, "parts": self.parts, "widened": CURRENT.widened}
+        if self.own is not None and not self.failing:
+            return {"status": "suite_failed", **self.own, **seen}
         return {**(failed_with(self.failing) if self.failing else {"status": "passed"}), **seen}
+
+
+def _device_type(subject: Subject) -> str | None:
+    """Of the platform's device; None where there is no platform."""
+    try:
+        return str(subject.platform.device_type)
+    except Exception:  # noqa: BLE001 - another check tells
+        return None
 
 
 def _ended(error: BaseException) -> dict[str, Any] | None:

@@ -25,24 +25,24 @@ def answers_not(name: str, defect: str, old: str, new: str) -> None:
 
 # Declarations
 
-_CAPS = "    capabilities = PlatformCapabilities(graph_capture=True, fp8=True)\n"
+_CAPS = "    capabilities = PlatformCapabilities(graph_capture=True, piecewise_graph=True, fp8=True)\n"
 contracts("CapabilitiesRaise", "capabilities are a property that raises", _CAPS,
           "    @property\n    def capabilities(self):\n        raise RuntimeError('no driver')\n\n")  # fmt: skip
 contracts("CapabilitiesChange", "capabilities are other at every second question", _CAPS,
           "    _asked = 0\n\n    @property\n    def capabilities(self):\n        type(self)._asked += 1\n"
-          "        return PlatformCapabilities(graph_capture=type(self)._asked % 2 == 0, fp8=True)\n\n")  # fmt: skip
+          "        return PlatformCapabilities(graph_capture=type(self)._asked % 2 == 0, piecewise_graph=True, fp8=True)\n\n")  # fmt: skip
 contracts(
     "CapabilitiesAreADict",
     "capabilities are a dict",
     _CAPS,
-    "    capabilities = {'graph_capture': True, 'fp8': True}\n",
+    "    capabilities = {'graph_capture': True, 'piecewise_graph': True, 'fp8': True}\n",
 )
 contracts("CapabilitiesAreAMethod", "capabilities are a method", _CAPS,
-          "    def capabilities(self):\n        return PlatformCapabilities(graph_capture=True, fp8=True)\n\n")  # fmt: skip
+          "    def capabilities(self):\n        return PlatformCapabilities(graph_capture=True, piecewise_graph=True, fp8=True)\n\n")  # fmt: skip
 contracts("TritonPromised", "Triton kernels are promised on a device that has none", _CAPS,
           _CAPS.replace("fp8=True", "fp8=True, supports_triton=True"))  # fmt: skip
-contracts("PiecewisePromised", "piecewise graphs are promised without a backend", _CAPS,
-          _CAPS.replace("fp8=True", "fp8=True, piecewise_graph=True"))  # fmt: skip
+contracts("PiecewisePromised", "piecewise graphs are promised without a backend",
+          "        return ReferencePiecewiseBackend\n", "        return None\n")  # fmt: skip
 contracts("HicachePromised", "the host's kernels of the hierarchical cache are promised on a CPU", _CAPS,
           _CAPS.replace("fp8=True", "fp8=True, hicache_device_kernels=True"))  # fmt: skip
 contracts(
@@ -184,10 +184,10 @@ answers(
     "get_transfer_engine_cls(self)",
     "dict",
 )
-answers(
+answers_not(
     "FullGraphOfOtherBase",
     "get_full_graph_backend_cls answers with a class that is none",
-    "get_full_graph_backend_cls(self)",
+    "ReferenceFullGraphBackend",
     "dict",
 )
 

@@ -5,7 +5,7 @@ from broken import Table
 devices = Table("device", "contract", "device.py")
 
 _TOTAL = '        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")\n'
-_FREE = '        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), self.get_device_total_memory()\n'
+_FREE = "        return _available(), self.get_device_total_memory()\n"
 _USED = "        return float(total - free)\n"
 _UUID = '        return f"reference-{platform.node()}-{device_id}"\n'
 _NAME = '        return f"reference device on {platform.machine()}"\n'
@@ -27,13 +27,12 @@ devices("TotalInKiB", "the device's memory is stated in KiB", _TOTAL, _TOTAL.rst
 devices("TotalIsFloat", "the device's memory is a float", _TOTAL, _TOTAL.replace("return ", "return 1.0 * "))
 devices("TotalFallsWithUse", "the total is what is free now", _TOTAL, _TOTAL.replace("PHYS", "AVPHYS"))
 devices("FreeAndTotalSwapped", "(total, free)", _FREE,
-        "        free = os.sysconf('SC_AVPHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')\n"
-        "        return self.get_device_total_memory(), free\n")  # fmt: skip
+        "        return self.get_device_total_memory(), _available()\n")  # fmt: skip
 devices(
     "FreeInGiB",
     "free memory in GiB, the total in bytes",
     _FREE,
-    _FREE.replace('"), self', '") / 2**30, self'),
+    _FREE.replace("_available()", "_available() / 2**30"),
 )
 devices(
     "FreeIsOneNumber", "the free memory alone", _FREE, _FREE.replace(", self.get_device_total_memory()", "")

@@ -6,7 +6,7 @@ graphs = Table("graphs", "graphs", "graph_runner.py")
 
 _BODY = '    """Buckets, padding and static inputs are core\'s."""\n'
 _COPY = "            _logits(self.output).copy_(_logits(self.run()))\n"
-_RECORD = "        return RunAgain(run, output), output\n"
+_RUNNERS_RECORD = "    def record(self, run: Callable[[], Any]) -> tuple[RunAgain, Any]:\n        with"
 
 
 def runner(name: str, defect: str, body: str, *edits: object, healthy: bool = False) -> None:
@@ -168,7 +168,7 @@ runner("CaptureWritesSlotOne", "a capture stores into slot 1, which may be lent 
 
     def _unused(self):
         pass
-""", "    def record(self, run: Callable[[], Any]) -> tuple[RunAgain, Any]:\n", "    def _record(self, run):\n")  # fmt: skip
+""", _RUNNERS_RECORD, "    def _record(self, run):\n        with")  # fmt: skip
 runner("StageIgnored", "what the pipeline stage before hands over is not looked at", """\
     def execute(self, forward_batch, pp_proxy_tensors=None):
         return super().execute(forward_batch)

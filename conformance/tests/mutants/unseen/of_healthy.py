@@ -68,9 +68,9 @@ well("OneAllocation", "all layers are views of one allocation",
         "dtype=storage(pool.dtype), device=pool.device)"))  # fmt: skip
 well("TwoDtypes", "bfloat16 and float16 caches only, no 8-bit floats",
      at("platform.py", '("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")', '("bfloat16", "float16")'),
-     at("platform.py", "graph_capture=True, fp8=True", "graph_capture=True"), at("platform.py", '        "fp8_kv",\n', ""),
+     at("platform.py", "piecewise_graph=True, fp8=True", "piecewise_graph=True"), at("platform.py", '        "fp8_kv",\n', ""),
      at("pools.py", "class _Rows:\n", "class _Rows:\n    supported_dtypes = (torch.bfloat16, torch.float16)\n"))  # fmt: skip
-well("NoGraphs", "no graphs", at("platform.py", "graph_capture=True, fp8=True", "fp8=True"),
+well("NoGraphs", "no graphs", at("platform.py", "graph_capture=True, piecewise_graph=True, fp8=True", "fp8=True"),
      at("platform.py", "        return ReferenceGraphRunner\n", "        return None\n"), levels="contract graphs")  # fmt: skip
 well("MhaOnly", "MHA pools only; the others are the host's",
      at("platform.py", "supported_kv_kinds = tuple(KINDS)", 'supported_kv_kinds = ("mha",)'),

@@ -14,7 +14,7 @@ _SILU = (
 _ROPE = "    cos, sin = op.cos_sin_cache[positions].float().chunk(2, dim=-1)\n"
 _POSITIONS = "    positions = positions.flatten() if offsets is None else (positions + offsets).flatten()\n"
 _ROPE_RETURN = "    return _rotate(op, query, cos, sin), _rotate(op, key, cos, sin)\n"
-_HEADS = "    heads = x.float().reshape(x.shape[0], -1, op.head_size).clone()\n"
+_HEADS = "    heads = x.float().flatten(1).unflatten(1, (-1, op.head_size)).clone()\n"
 _PAIRS = "    heads[..., : op.rotary_dim] = pairs\n"
 _ROTATED = "    return heads.reshape(x.shape).to(x.dtype)\n"
 _NEOX = "    if op.is_neox_style:\n"
@@ -76,8 +76,9 @@ ops("PostAdditionIgnored", "post_residual_addition is not added",
 ops("NormReturnsPair", "without a residual a pair is returned", _RMS_RETURN, "    return y, residual\n")
 ops("NormReturnsBfloat16", "a float16 row comes back as bfloat16", _RMS_RETURN,
     "    y = y.bfloat16() if dtype == torch.float16 else y\n" + _RMS_RETURN)  # fmt: skip
-ops("NormVariantsIgnored", "variance_size_override, override_orig_dtype and fp32_residual are not looked at, as in the "
-    "reference itself", _RMS_RETURN, "    # The variants are not looked at.\n" + _RMS_RETURN)  # fmt: skip
+ops("NormVariantsIgnored", "variance_size_override, override_orig_dtype and fp32_residual are not looked at",
+    "    if op.variance_size_override is not None or op.override_orig_dtype is not None or op.fp32_residual:\n",
+    "    if False:\n")  # fmt: skip
 
 # The activation
 
@@ -159,8 +160,8 @@ ops(
 ops("RotaryFloat32", "query and key come back as float32", _ROTATED, "    return heads.reshape(x.shape)\n")
 ops("RotaryPositionsClamped", "the caller's positions are raised by one in place", _ROPE,
     _ROPE + "    op.cos_sin_cache.mul_(1 + 1e-4)\n")  # fmt: skip
-ops("RotaryStoreIgnored", "fused_set_kv_buffer_arg is taken and nothing is stored, as in the reference itself",
-    _ROPE_RETURN, "    # fused_set_kv_buffer_arg is not looked at.\n" + _ROPE_RETURN)  # fmt: skip
+ops("RotaryStoreIgnored", "fused_set_kv_buffer_arg is taken and nothing is stored",
+    "    if fused_set_kv_buffer_arg is not None:\n", "    if False:\n")  # fmt: skip
 
 # Experts
 
@@ -216,8 +217,8 @@ ops(
 )
 ops("MoEIdsChanged", "the router's choice is sorted in place", _TOKEN,
     "    topk_ids.copy_(topk_ids.sort(-1).values)\n" + _TOKEN)  # fmt: skip
-ops("MoENegativeIsLast", "expert -1 (of another rank) is taken for the last one, as in the reference itself", _TOKEN,
-    "    # An expert of -1 is the last one.\n" + _TOKEN)  # fmt: skip
+ops("MoENegativeIsLast", "expert -1 (of another rank) is taken for the last one",
+    "            if expert < 0:  # another rank's\n", "            if False:\n")  # fmt: skip
 ops("MoEOddIntermediate", "columns of an expert behind the last multiple of 64 are dropped", _X,
     "            width = layer.w2_weight.shape[-1] // 64 * 64 or layer.w2_weight.shape[-1]\n" + _X,
     "(layer.w2_weight[expert].float() @ (gate * torch.sigmoid(gate) * up))",

@@ -15,7 +15,9 @@ _VB = "        return as_numbers(self.v_buffer[self._layer(layer_id)], self.dtyp
 _INFO = "        lengths = [buffer.nbytes for buffer in buffers]\n"
 _PAGES = "        page_lengths = [buffer[0].nbytes * self.page_size for buffer in buffers]\n"
 _MLA_ROWS = "        rows = torch.cat([part.reshape(loc.numel(), 1, -1) for part in parts], dim=-1)\n"
-_MLA_GET = "        rows = self.kv_buffer[self._layer(layer.layer_id)][loc.reshape(-1)]\n"
+_MLA_GET = (
+    "        latent, rotated = self._parts(self.kv_buffer[self._layer(layer.layer_id)][loc.reshape(-1)])\n"
+)
 _CAST = "    return rows.contiguous().view(storage(dtype))\n"
 _SCALE = "            rows = rows / scale\n"
 _CLAMP = "            rows = rows.clamp(-largest, largest)\n"
@@ -110,8 +112,7 @@ pools("ValuesReadAsBytes", "the values of an e5m2 pool are handed out as bytes",
       "        raw = self.v_buffer[self._layer(layer_id)]\n"
       "        return raw if self.dtype == torch.float8_e5m2 else as_numbers(raw, self.dtype)\n")  # fmt: skip
 pools("TransferCounterIgnored", "a reader does not wait for the layer that the hierarchical cache is loading",
-      "    def _buffers(self) -> list[torch.Tensor]:\n        \"\"\"All buffers",
-      "    TRANSFERS = 'ignored'\n\n    def _buffers(self) -> list[torch.Tensor]:\n        \"\"\"All buffers")  # fmt: skip
+      "        if self.layer_transfer_counter is not None:\n", "        if False:\n")  # fmt: skip
 pools("LatentValuesFromTheEnd", "an MLA pool's values are the last numbers of a row",
       "        return self.get_key_buffer(layer_id)[..., : self.kv_lora_rank]\n",
       "        return self.get_key_buffer(layer_id)[..., -self.kv_lora_rank :]\n")  # fmt: skip

@@ -1,8 +1,11 @@
-"""Runs the unseen platforms. `python run.py [--log FILE] [--every] [DIMENSION|NAME ...]`
+"""Runs the unseen platforms. `python run.py [--log FILE] [--every] [--check GLOB] [DIMENSION|NAME ...]`
 
 Each is asked the checks of its dimension's levels in order, until one fails; `--every` asks all. A broken platform on
 which none fails has survived; a healthy one on which one fails is a false alarm. With a log, each outcome is a line of
-JSON there, and what the log holds already is not run again.
+JSON there, and what the log holds already is not run again. `--check` asks some of those checks only, which is quicker
+for a platform that one of them is meant for; of levels whose checks need no process of their own.
+
+`python run.py --write PAGE LOG ...` writes the page of what became of them: the last line of a platform counts.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import page
 import warm
 from broken import HERE, Broken, load
 
@@ -28,11 +32,11 @@ _BY_PACKAGE = ("contract.overrides_are_called",)
 """It looks for the class by other means than the suite's other checks, and finds none that is made on demand."""
 
 
-def run(one: Broken, *, every: bool = False) -> dict[str, Any]:
+def run(one: Broken, *, every: bool = False, only: tuple[str, ...] = ()) -> dict[str, Any]:
     """Which checks failed on it, and what they said."""
     started, failed, asked = time.monotonic(), [], 0
     if one.write is None and warm.LEVELS.issuperset(one.levels):
-        failed, asked = warm.failures(one, every=every or one.healthy)
+        failed, asked = warm.failures(one, every=every or one.healthy, only=only)
         return _found(one, failed, asked, started)
     with tempfile.TemporaryDirectory(prefix="unseen-") as folder:
         installed = one.write(Path(folder)) if one.write else None
@@ -85,7 +89,12 @@ def main() -> int:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--log", type=Path)
     parser.add_argument("--every", action="store_true")
+    parser.add_argument("--check", action="append", default=[])
+    parser.add_argument("--write", type=Path)
     given = parser.parse_args()
+    if given.write:
+        given.write.write_text(page.of([Path(name) for name in given.names]))
+        return 0
     done = set()
     if given.log and given.log.exists():
         done = {json.loads(line)["name"] for line in given.log.read_text().splitlines()}
@@ -94,7 +103,7 @@ def main() -> int:
         if one.name in done or (given.names and not {one.name, one.dimension} & set(given.names)):
             continue
         one.texts()
-        found = run(one, every=given.every)
+        found = run(one, every=given.every, only=tuple(given.check))
         wrong += bool(found["failed"]) == one.healthy
         print(f"{one.dimension} {one.name} {found['seconds']} s {verdict(one, found)}", flush=True)
         if given.log:

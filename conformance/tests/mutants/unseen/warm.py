@@ -13,6 +13,7 @@ import broken
 import torch
 from in_process import FixedSubject
 
+from sglang_platform.conformance.case_ids import matches
 from sglang_platform.conformance.check import Check, registered
 from sglang_platform.conformance.seeds import seed_of
 from sglang_platform.conformance.worker import run_check
@@ -35,8 +36,10 @@ def checks_of(levels: tuple[str, ...]) -> list[Check]:
     ]
 
 
-def failures(one: broken.Broken, *, every: bool) -> tuple[list[dict[str, Any]], int]:
-    """What failed, and how many checks were asked; in a fork of this process."""
+def failures(
+    one: broken.Broken, *, every: bool, only: tuple[str, ...] = ()
+) -> tuple[list[dict[str, Any]], int]:
+    """What failed, and how many checks were asked; in a fork of this process. `only`: globs over the checks to ask."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -44,7 +47,7 @@ def failures(one: broken.Broken, *, every: bool) -> tuple[list[dict[str, Any]], 
         status = 1
         try:
             torch.set_num_threads(1)
-            _ask(one, every, writer)
+            _ask(one, every, writer, only)
             status = 0
         finally:
             os._exit(status)
@@ -57,9 +60,11 @@ def failures(one: broken.Broken, *, every: bool) -> tuple[list[dict[str, Any]], 
     return failed, asked
 
 
-def _ask(one: broken.Broken, every: bool, writer: int) -> None:
+def _ask(one: broken.Broken, every: bool, writer: int, only: tuple[str, ...]) -> None:
     platform = getattr(broken, f"{one.table}__{one.name}")
     for check in checks_of(one.levels):
+        if only and not any(matches(glob, check.id) for glob in only):
+            continue
         try:
             subject = FixedSubject(platform())
             found = run_check(check, subject, seed_of(0, check.id))

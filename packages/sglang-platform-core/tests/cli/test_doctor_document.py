@@ -21,7 +21,7 @@ def test_the_document_has_a_schema_and_each_finding_all_fields(command) -> None:
     ids = [finding["id"] for finding in document["findings"]]
     assert ids == ["group-unread", "platform-decided"]
     for finding in document["findings"]:
-        assert set(finding) == {"id", "severity", "what", "plugin", "why", "fix"}
+        assert set(finding) == {"id", "severity", "what", "plugin", "why", "fix", "where"}
         assert finding["id"] in get_args(FindingId)
     problem = document["findings"][0]
     assert problem["severity"] == "problem"

@@ -42,7 +42,15 @@ def test_nothing_of_the_examples_names_is_left(copy: Path) -> None:
 
 def test_the_copy_is_whole_and_says_what_to_change(copy: Path) -> None:
     package = copy / "src" / "sglang_platform_acme_npu"
-    for name in ("pyproject.toml", "noxfile.py", "README.md", "LICENSE", ".github/workflows/ci.yml", "tests"):
+    for name in (
+        "pyproject.toml",
+        "noxfile.py",
+        "README.md",
+        "LICENSE",
+        ".github/workflows/ci.yml",
+        ".pre-commit-config.yaml",
+        "tests",
+    ):
         assert (copy / name).exists(), name
     assert (package / "csrc" / "device" / "fallback.cpp").exists()
     for path in files(package):

@@ -80,7 +80,8 @@ def test_the_variables_that_had_a_say_are_recorded(site, monkeypatch) -> None:
     assert "SGLANG_PLATFORM=one" in _printed(current.trace())
 
 
-def test_metadata_that_cannot_be_read_is_noted(site) -> None:
+def test_metadata_that_cannot_be_read_is_noted(site, monkeypatch) -> None:
+    monkeypatch.setenv("SGLANG_PLATFORM_ON_ERROR", "warn")
     info = site.distribution("broken", {})
     (info / "entry_points.txt").write_text("[sglang.srt.platforms]\nno equals sign\n")
     current.choice()

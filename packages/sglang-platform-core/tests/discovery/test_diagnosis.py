@@ -196,7 +196,7 @@ def test_unreadable_metadata(site) -> None:
 def test_a_hidden_distribution(site) -> None:
     site.platform("dev")
     site.distribution("dev-dist", {PLATFORMS: {"dev": "dev_plugin:activate"}}, version="2.0")
-    _the("warning", "dist-info is hidden", "has the same name and comes first")
+    _the("warning", "dist-info is hidden", "lies beside it and has the same name")
 
 
 # Filters that hide more than meant

@@ -252,6 +252,25 @@ def test_a_platform_can_be_named_without_being_installed(site, monkeypatch, loca
     assert "installed_plugin" not in sys.modules
 
 
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ("dev.platform.Device", "Device"),
+        ("dev.platform:Device", "Device"),
+        ("mine:dev.platform.Device", "mine"),
+        ("mine=dev.platform:Device", "mine"),
+        ("mine = dev.platform.Device", "mine"),
+        ("flat:Device", "Device"),
+    ],
+)
+def test_every_form_of_the_variable(site, monkeypatch, value, name) -> None:
+    site.module("dev.platform", _DEVICE)
+    site.module("flat", _DEVICE)
+    monkeypatch.setenv("SGLANG_PLATFORM_PLUGIN", value)
+    assert current.decide().origin == PluginOrigin(name)
+    assert current.current_platform.device_name == "mine"
+
+
 _DEVICE = """
 from sglang_platform.core.contract.srt import SRTPlatform
 class Device(SRTPlatform):

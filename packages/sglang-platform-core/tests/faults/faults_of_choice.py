@@ -93,9 +93,9 @@ VARIABLES = [
         "plugin-variable-malformed",
         "`SGLANG_PLATFORM_PLUGIN` is malformed",
         "ConfigurationError",
-        "SGLANG_PLATFORM_PLUGIN='dev_cls:Platform' cannot be read",
+        "SGLANG_PLATFORM_PLUGIN='dev_cls' cannot be read",
         "it must be `name=pkg.mod:Class`",
-        environment={"SGLANG_PLATFORM_PLUGIN": "dev_cls:Platform"},
+        environment={"SGLANG_PLATFORM_PLUGIN": "dev_cls"},
         not_in_host=NO_VARIABLE,
     ),
     chosen_fault(

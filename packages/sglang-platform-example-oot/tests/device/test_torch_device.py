@@ -48,6 +48,22 @@ def test_a_forked_child_has_no_device(run) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.usefixtures("native")
+def test_a_forked_child_is_refused_the_work_of_its_parent(run) -> None:
+    done = run("fork_with_work.py")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.usefixtures("native")
+@pytest.mark.parametrize(
+    "way", ["give_back", "drop_a_graph", "take_the_last_memory", "grow", "in_many_threads"]
+)
+def test_who_waits_for_the_device_lets_go_of_python(way: str, run) -> None:
+    """An operator written in Python is queued, and needs what the waiting thread held."""
+    done = run("wait_for_python.py", way, SGLANG_EXAMPLE_OOT_MEMORY=str(1 << 30))
+    assert done.stdout.strip() == "done", done.stderr
+
+
 def test_without_the_device_the_cpu_serves_and_says_so(run) -> None:
     done = run("open_device.py", SGLANG_EXAMPLE_OOT_NATIVE="0")
     assert done.stdout.strip() == "cpu"

@@ -50,6 +50,9 @@ def two_layers(subject: Subject, rng: random.Random) -> Iterator[TwoLayers]:
             yield TwoLayers(step)
             if case.kind != "mha":
                 continue
+            if {"gqa", "mha"} <= declared:  # layers of one model may have other numbers of query heads
+                yield TwoLayers(replace(step, heads=(4, 2)), {"heads": (6, 2)})
+                yield TwoLayers(replace(step, heads=(6, 2)), {"heads": (2, 2)})
             for pair in _FEATURES:
                 if {*pair[0], *pair[1]} <= declared:
                     for first, second in (pair, pair[::-1]):

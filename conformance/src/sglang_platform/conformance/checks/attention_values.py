@@ -70,6 +70,26 @@ def large_caps_attention(subject: Subject, case: AttentionCase) -> None:
     judge(step, step.got())
 
 
+def large_sinks(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
+    for case in one_of_each(subject):
+        if case.kind == "mha":
+            case = replace(case, dims=(16, 16), dtype=compute_dtypes(subject)[0]).using(sinks=120.0)
+            yield replace(case, mode="decode", requests=((40, 1), (3, 1)))
+            yield replace(case, mode="extend", requests=((21, 6), (0, 30)))
+
+
+@check(
+    level=Level.KERNELS,
+    requires=[attention_backend(), kv_kind("mha"), attention_feature("sinks")],
+    cases=large_sinks,
+    fix="let the sink take part in the maximum that is subtracted before the exponential",
+)
+def large_sinks_attention(subject: Subject, case: AttentionCase) -> None:
+    """Sinks and scores that all are far above zero weigh by their differences only."""
+    step = AttentionStep(subject, case, drawn=_far(1.0))
+    judge(step, step.got())
+
+
 def eight_bit_caches(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
     for case in one_of_each(subject):
         for name in subject.declares.kv_dtypes:

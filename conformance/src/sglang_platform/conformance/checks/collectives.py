@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from sglang_platform.conformance.check import CheckFailed, NotApplicable, check
+from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.four_ranks import groups_of, ranks_of, told_by_ranks
+from sglang_platform.conformance.fixtures.ranks import failed_first
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import world_size
 from sglang_platform.conformance.subject import Subject
@@ -15,6 +17,11 @@ from sglang_platform.conformance.subject import Subject
 __all__: list[str] = []
 
 _SEVERAL = (world_size(2),)
+_SLOW = 30
+_NOT_SLOW = 0.004
+
+_WAYS = {"group": (0, "collectives_in_groups"), "communicator": (1, "communicator_in_groups")}
+"""In the order in which a rank takes them, and the check that judges each."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ def groupings(subject: Subject, rng: random.Random) -> Iterator[Grouping]:
 def collectives_in_groups(subject: Subject, case: Grouping) -> None:
     """Through torch.distributed, in groups of four, three and two ranks (as far as there are devices): all_reduce, also
     two that run at once, all_gather, all_gather_into_tensor, reduce_scatter_tensor, all_to_all_single, broadcast, send
-    and recv, isend and irecv, of no rows to 1 MiB."""
+    and recv, isend and irecv, of no rows to 16 MiB, of whole and real numbers of 8 to 64 bits."""
     _judge(subject, case, "group")
 
 
@@ -47,41 +54,80 @@ def collectives_in_groups(subject: Subject, case: Grouping) -> None:
     requires=_SEVERAL,
     cases=groupings,
     fix="count ranks within cpu_group and device_group (dist.get_rank(group)), name peers with dist.get_global_rank(),"
-    " take inputs of any strides, and give every answer memory of its own",
+    " take inputs of any strides, leave them as they are, and give every answer memory of its own",
     seconds=400,
 )
 def communicator_in_groups(subject: Subject, case: Grouping) -> None:
     """Every collective of the contract that the communicator has, in groups of four, three and two ranks, of no rows
-    to 1 MiB, in one to three dimensions, as slices of larger tensors, into outputs that are given."""
+    to 16 MiB, in one to three dimensions and along each, as slices of larger tensors, with and without the arguments
+    that have defaults, into outputs that are given, and in turns with another group's; inputs stay as they are."""
+    _of_communicator(subject)
     _judge(subject, case, "communicator")
+
+
+@check(
+    level=Level.DISTRIBUTED,
+    requires=_SEVERAL,
+    fix="do not wait, poll with pauses or make buffers in each call: a decode step has two collectives in every layer",
+    seconds=400,
+)
+def communicator_is_quick(subject: Subject) -> None:
+    """The quickest of six calls of each collective of the communicator, with 120 numbers, takes no more than thirty
+    times as long as the quickest all_reduce through torch.distributed between the same two ranks."""
+    _of_communicator(subject)
+    told = told_by_ranks(subject)
+    times = [one["times"] for one in told if "times" in one]
+    if not times:
+        raise Blocked("a rank did not come so far: see distributed.communicator_in_groups")
+    floor = max(one["group/all_reduce"] for one in times)
+    for name in times[0]:
+        # A rank may be done before the other has begun: the one that waited for it tells how long it took.
+        seconds = max(one[name] for one in times)
+        expect(
+            seconds <= max(_SLOW * floor, _NOT_SLOW),
+            f"{name.partition('/')[2]} of 120 numbers takes the communicator {seconds * 1e3:.3g} ms, and all_reduce"
+            f" through torch.distributed {floor * 1e3:.3g} ms",
+            case={"collective": name.partition("/")[2]},
+        )
+
+
+def _of_communicator(subject: Subject) -> None:
+    told = told_by_ranks(subject)
+    if all(one.get("communicator", "unknown") is None for one in told):
+        raise NotApplicable("get_communicator_class() answers None: the host's own is used")
 
 
 def _judge(subject: Subject, case: Grouping, via: str) -> None:
     told = told_by_ranks(subject)
-    if via == "communicator" and all(one.get("communicator", "unknown") is None for one in told):
-        raise NotApplicable("get_communicator_class() answers None: the host's own is used")
     front = f"{via}/{case.group}/"
     for rank, one in enumerate(told):
         for key, problem in one.items():
             if key.startswith(front) and problem is not None:
                 raise CheckFailed(
-                    f"{key.removeprefix(front)} of {problem['tensor']} on rank {rank} of the world, group"
-                    f" {_members(case.group, rank, len(told))}: {problem['what']}",
+                    f"{key.removeprefix(front)} of {problem['tensor']} on {_who(case.group, rank, told)}:"
+                    f" {problem['what']}",
                     case={"group": case.group, "tensor": problem["tensor"], "rank": rank},
                 )
-    for rank, one in enumerate(told):
-        reached = any(key.startswith(front) for key in one)
-        if "error" in one and (not reached or _stopped_in(one) == front):
-            raise CheckFailed(
-                f"rank {rank} of {len(told)} did not come through: {one['error']}\n{one['log']}"
-            )
+    first = failed_first(told)
+    if first is None:
+        return
+    one = told[first]
+    if one["at"] and not one["at"].startswith(front):
+        kinds = list(groups_of(len(told)))
+        stopped, group = one["at"].split("/")[:2]
+        if (_WAYS[stopped][0], kinds.index(group)) > (_WAYS[via][0], kinds.index(case.group)):
+            return  # it was past these
+        check_id = _WAYS[stopped][1]
+        raise Blocked(f"a rank did not come so far: see distributed.{check_id}")
+    _, _, collective, tensor = one["at"].split("/") if one["at"] else ("", "", "", "")
+    where = f" in {collective}{f' of {tensor}' if tensor else ''}" if collective else ""
+    raise CheckFailed(
+        f"{_who(case.group, first, told)} did not come through{where}: {one['error']}\n{one['log']}",
+        case={"group": case.group, "tensor": tensor, "rank": first} if tensor else None,
+    )
 
 
-def _stopped_in(one: dict[str, object]) -> str:
-    """The front of the last collective that a rank told of."""
-    last = [key for key in one if key.count("/") == 2]
-    return last[-1].rpartition("/")[0] + "/" if last else ""
-
-
-def _members(group: str, rank: int, ranks: int) -> list[int]:
-    return next((list(members) for members in groups_of(ranks)[group] if rank in members), [])
+def _who(group: str, rank: int, told: list[dict[str, Any]]) -> str:
+    groups = groups_of(len(told)).get(group, [])
+    members = next((list(members) for members in groups if rank in members), [])
+    return f"rank {rank} of the world, group {members}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -23,7 +24,8 @@ _SMALLEST, _LARGEST = 256 << 20, 1 << 50
     "index where there is one device only",
 )
 def get_device_is_usable(subject: Subject) -> None:
-    """`get_device(0)` is a torch.device of the platform's type on which tensors can be made, and made current."""
+    """`get_device(0)` is a torch.device of the platform's type on which tensors can be made, and made current; so is
+    the answer to None."""
     import torch
 
     platform = subject.platform
@@ -32,6 +34,15 @@ def get_device_is_usable(subject: Subject) -> None:
     expect(
         device.type == platform.device_type,
         f"get_device(0) answers {device!r}, and device_type is {platform.device_type!r}",
+    )
+    anywhere = platform.get_device(None)
+    kinds = (
+        torch.device if subject.host == "none" else (torch.device, str)
+    )  # core's adapter answers the host its name
+    expect(
+        isinstance(anywhere, kinds) and torch.device(anywhere).type == platform.device_type,
+        f"get_device(None) answers {anywhere!r}, and device_type is {platform.device_type!r}",
+        fix="return torch.device(self.device_type) for None: the host asks so for its argument --device",
     )
     answer = platform.set_device(device)
     expect(
@@ -46,45 +57,6 @@ def get_device_is_usable(subject: Subject) -> None:
 @check(
     level=Level.CONTRACT,
     needs="device",
-    fix="ask the driver for it, and return it as the type that is promised",
-)
-def device_is_described(subject: Subject) -> None:
-    """Name and uuid are texts, the capability is a DeviceCapability or None."""
-    platform = subject.platform
-    for method in ("get_device_name", "get_device_uuid"):
-        text = getattr(platform, method)(0)
-        expect(
-            isinstance(text, str) and text.strip(),
-            f"{method}(0) answers {text!r}, not a text",
-            case={"method": method},
-        )
-    found = platform.get_device_capability(0)
-    good = found is None or (isinstance(found, tuple) and hasattr(found, "major") and hasattr(found, "minor"))
-    expect(
-        good,
-        f"get_device_capability(0) answers {found!r}",
-        fix="return sglang_platform.core.DeviceCapability(major, minor), or None where the vendor numbers none",
-    )
-
-
-@check(
-    level=Level.CONTRACT,
-    needs="device",
-    fix="build it from what the hardware reports, its serial number or UUID: not from id(), a counter, random numbers "
-    "or the process",
-)
-def uuid_is_stable(subject: Subject) -> None:
-    """The device's uuid is the same when it is asked again, and in another process."""
-    first = subject.platform.get_device_uuid(0)
-    again = subject.platform.get_device_uuid(0)
-    expect(first == again, f"get_device_uuid(0) answered {first!r}, then {again!r}")
-    told = in_another_process(subject, "get_device_uuid(0)")
-    expect(told == repr(first), f"get_device_uuid(0) answers {first!r} here, and {told} in another process")
-
-
-@check(
-    level=Level.CONTRACT,
-    needs="device",
     fix="return bytes: SGLang sizes the KV cache of the device from this number",
 )
 def memory_is_in_bytes(subject: Subject) -> None:
@@ -94,6 +66,12 @@ def memory_is_in_bytes(subject: Subject) -> None:
     expect(
         isinstance(total, int) and not isinstance(total, bool),
         f"get_device_total_memory(0) answers {total!r}, not an int",
+    )
+    again = platform.get_device_total_memory(0)
+    expect(
+        again == total,
+        f"get_device_total_memory(0) answers {total}, then {again}",
+        fix="return what the device has, not what is free now",
     )
     true = _true_total(subject)
     for unit, factor in (
@@ -124,6 +102,11 @@ def memory_is_in_bytes(subject: Subject) -> None:
         fix="return (free, total), both in bytes",
     )
     free, of = answer
+    expect(
+        isinstance(free, int) and isinstance(of, int),
+        f"get_available_memory(0) answers {answer!r}, not two whole numbers of bytes",
+        fix="return (free, total), both in bytes",
+    )
     expect(
         0 <= free <= of,
         f"get_available_memory(0) answers ({free}, {of}): more is free than there is",
@@ -194,6 +177,8 @@ def defaults_keep_their_types(subject: Subject) -> None:
         fix="return the name of a backend of torch.distributed, or register yours before: "
         "torch.distributed.Backend.register_backend(...)",
     )
+    for part in backend.split(","):
+        _serves(part, subject.device.type)
     try:
         activity = platform.get_torch_profiler_activity_str()
     except (
@@ -205,12 +190,47 @@ def defaults_keep_their_types(subject: Subject) -> None:
         f"get_torch_profiler_activity_str() answers {activity!r}, which is no torch.profiler.ProfilerActivity",
         fix=f"return one of {', '.join(ProfilerActivity.__members__)}",
     )
+    own = {"cuda": "CUDA", "xpu": "XPU", "hpu": "HPU", "mtia": "MTIA", "cpu": "CPU", "mps": "CPU"}
+    recorded = own.get(subject.device.type, "PrivateUse1")
+    expect(
+        activity in (recorded, "CPU"),
+        f"get_torch_profiler_activity_str() answers {activity!r}, and torch records {subject.device.type} as"
+        f" {recorded!r}",
+        fix="leave get_torch_profiler_activity_str() out: the contract's own goes by device_type",
+    )
+    if activity in own.values() and hasattr(platform, "get_torch_profiler_activity"):
+        with contextlib.suppress(NotImplementedError):
+            member = platform.get_torch_profiler_activity()
+            expect(
+                member == ProfilerActivity.__members__[activity],
+                f"get_torch_profiler_activity() answers {member!r}, and its name is said to be {activity!r}",
+            )
     communicator = platform.get_communicator_class()
     expect(
         communicator is None or isinstance(communicator, type),
         f"get_communicator_class() answers {communicator!r}, not a class or None",
     )
     expect(platform.inference_mode() is not None, "inference_mode() answers None, not a context manager")
+
+
+def _serves(part: str, device_type: str) -> None:
+    """Raises CheckFailed for a part of a backend's name that this torch, or this device, does not have."""
+    import torch.distributed as dist
+
+    of, _, name = part.rpartition(":")
+    of = of or device_type
+    capable = dist.Backend.backend_capability.get(name, [device_type])
+    expect(
+        name not in dist.Backend.backend_list or dist.is_backend_available(name),
+        f"get_torch_distributed_backend_str() has {name!r}, and this torch is built without it",
+        fix="return the name of a backend that torch has for this device; 'gloo' for tensors on the CPU",
+    )
+    expect(
+        of != device_type or name == "gloo" or device_type in capable,
+        f"get_torch_distributed_backend_str() has {name!r}, which carries tensors of {', '.join(capable)}, and the"
+        f" device is {device_type!r}",
+        fix="return the name of a backend that torch has for this device; 'gloo' for tensors on the CPU",
+    )
 
 
 @check(
@@ -248,22 +268,35 @@ class _Expected(Exception):
     fix="raise ValueError for a method that is not in supported_quantization, and nothing for those that are",
 )
 def quantization_is_verified(subject: Subject) -> None:
-    """What `supported_quantization` lists is accepted; where it lists something, an unknown method is refused."""
+    """What `supported_quantization` lists is accepted; where it lists something, an unknown method is refused, with
+    ValueError; the answer is None."""
     platform = subject.platform
     listed = platform.supported_quantization
     expect(
         isinstance(listed, list | tuple) and all(isinstance(name, str) for name in listed),
         f"supported_quantization is {listed!r}, not a list of names",
     )
-    for name in listed:
-        platform.verify_quantization(name)
-    if listed:
+    for name in (*listed, "no-such-method", "fp8"):
         try:
-            platform.verify_quantization("no-such-method")
-        except ValueError:
-            return
-        raise CheckFailed(
-            "supported_quantization lists methods, and verify_quantization('no-such-method') raises nothing"
+            answer = platform.verify_quantization(name)
+        except ValueError as error:
+            expect(
+                name not in listed,
+                f"supported_quantization lists {name!r}, and verify_quantization({name!r}) raises {error}",
+            )
+            continue
+        except Exception as error:
+            raise CheckFailed(
+                f"verify_quantization({name!r}) raises {type(error).__name__}: {error}; a method is refused with"
+                " ValueError"
+            ) from error
+        expect(
+            answer is None,
+            f"verify_quantization({name!r}) answers {answer!r}: a method that does not raise is served",
+        )
+        expect(
+            not listed or name != "no-such-method",
+            "supported_quantization lists methods, and verify_quantization('no-such-method') raises nothing",
         )
 
 

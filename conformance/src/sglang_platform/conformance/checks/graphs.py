@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ import torch
 from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.captured_sizes import captured_sizes
 from sglang_platform.conformance.fixtures.decoder import VOCABULARY, DecodingRequests
+from sglang_platform.conformance.fixtures.tensor_memory import bytes_in_tensors
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, graph_capture, kv_kind
 from sglang_platform.conformance.subject import Subject
@@ -105,6 +106,13 @@ def replay_equals_eager(subject: Subject, case: Batch) -> None:
             )
             continue  # left to the model
         compare(requests, runner, batch, f"step {step} with {case.batch_size} requests")
+        told, holds = getattr(runner, "bs", None), [size for size in captured if size >= case.batch_size]
+        expect(
+            told is None or told == holds[0],
+            f"after a replay of {case.batch_size} requests bs is {told}; it is the captured size last replayed,"
+            f" {holds[0]} of {captured}",
+            fix="set bs to the bucket at every replay",
+        )
 
 
 @dataclass(frozen=True)
@@ -182,15 +190,28 @@ def padded_rows_touch_the_padding_slot_only(subject: Subject, case: Batch) -> No
         )
 
 
+@dataclass(frozen=True)
+class Pages:
+    page_size: int
+
+
+def page_sizes(subject: Subject, rng: random.Random) -> Iterator[Pages]:
+    """The smallest, where slot 1 is lent already, and the next."""
+    for size in sorted(subject.declares.page_sizes)[:2]:
+        yield Pages(size)
+
+
 @check(
     level=Level.GRAPHS,
     requires=CAPTURES,
+    cases=page_sizes,
     hosts=["none"],
     fix="capture with padded inputs: slot 0, row 0, length 1",
 )
-def capture_leaves_the_cache_alone(subject: Subject) -> None:
+def capture_leaves_the_cache_alone(subject: Subject, case: Pages) -> None:
     """Capturing writes to no slot but the padding ones: it also happens while requests are being served."""
-    requests = decoding_requests(subject)
+    decoding_requests(subject)
+    requests = DecodingRequests(subject, max(BUCKETS) + 2, page=case.page_size)
     before = requests.contents()
     requests.graph_runner(BUCKETS)
     for at, (then, now) in enumerate(zip(before, requests.contents(), strict=True)):
@@ -249,6 +270,65 @@ def recapture_sees_new_weights(subject: Subject) -> None:
     level=Level.GRAPHS,
     requires=CAPTURES,
     hosts=["none"],
+    fix="keep no runner, graph or buffer on a class or in a module: a runner's memory is its own, and goes with it",
+)
+def runners_let_go_of_their_memory(subject: Subject) -> None:
+    """Runners that are built anew, as after each update of the weights, take no more memory together than one does."""
+    requests = decoding_requests(subject)
+    used = []
+    for _ in range(4):
+        runner = requests.graph_runner(BUCKETS)
+        requests.replayed(runner, requests.batch(requests.taken(runner, 3)))
+        del runner
+        used.append(bytes_in_tensors(subject))
+    grown = [after - before for before, after in pairwise(used)]
+    expect(
+        min(grown[1:]) <= 0,
+        f"tensors take {grown[1]} and {grown[2]} bytes more with each runner that was built and dropped",
+    )
+
+
+@check(
+    level=Level.GRAPHS,
+    requires=CAPTURES,
+    hosts=["none"],
+    fix="replay under the caller's settings: no seed, no gradients, no default of torch's changed",
+)
+def replays_leave_torch_alone(subject: Subject) -> None:
+    """A replay neither draws nor seeds torch's random numbers, records no gradients though weights may ask for them,
+    and leaves torch's defaults as they were."""
+    requests = decoding_requests(subject)
+    for name in ("embedding", "positions"):
+        getattr(requests.model, name).requires_grad_(True)
+    runner = requests.graph_runner(BUCKETS)
+    batch = requests.batch(requests.taken(runner, 3))
+    for _ in range(2):
+        torch.rand(1), random.random()  # further than any seed that a replay may set
+        before = _settings(subject)
+        requests.replayed(runner, batch)
+        after = _settings(subject)
+        wrong = [name for name, value in before.items() if value != after[name]]
+        expect(not wrong, f"a replay changes {', '.join(wrong)}")
+
+
+def _settings(subject: Subject) -> dict[str, object]:
+    own = getattr(torch, subject.device.type, None)
+    state = getattr(own, "get_rng_state", None) if subject.device.type != "cpu" else None
+    return {
+        "torch's random numbers": torch.get_rng_state().tolist(),
+        "the device's random numbers": state().tolist() if state else None,
+        "Python's random numbers": random.getstate(),
+        "whether gradients are recorded": torch.is_grad_enabled(),
+        "torch's default type": torch.get_default_dtype(),
+        "torch's default device": str(torch.get_default_device()),
+        "torch's deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+    }
+
+
+@check(
+    level=Level.GRAPHS,
+    requires=CAPTURES,
+    hosts=["none"],
     fix="write into the captured output, and keep nothing of a batch after execute() has returned",
 )
 def replays_keep_no_memory(subject: Subject) -> None:
@@ -259,19 +339,9 @@ def replays_keep_no_memory(subject: Subject) -> None:
     for _ in range(3):
         for step in range(25):
             requests.replayed(runner, requests.batch(range(1 + step % max(BUCKETS)), step % 4))
-        used.append(_bytes_in_tensors(subject))
+        used.append(bytes_in_tensors(subject))
     grown = used[2] - used[1]
     expect(
         grown <= 0 or used[1] - used[0] <= 0,
         f"tensors take {used[1] - used[0]} bytes more after 25 replays, and {grown} more after another 25",
     )
-
-
-def _bytes_in_tensors(subject: Subject) -> int:
-    gc.collect()
-    module = getattr(torch, subject.device.type, None)
-    if subject.device.type != "cpu" and hasattr(module, "memory_allocated"):
-        return int(module.memory_allocated(subject.device))
-    # type(): isinstance would wake lazy modules that happen to lie about.
-    tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor)]
-    return sum(tensor.untyped_storage().nbytes() for tensor in tensors if tensor.layout == torch.strided)

@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from sglang_platform.conformance.check import CheckFailed, check, expect
+from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.checks.device import whoami
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.probes.fresh import probe
+from sglang_platform.conformance.probes.traces import SETTINGS
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.source.search import find_module
+from sglang_platform.core.spelling import nearest
 
 __all__: list[str] = []
 
-_KEPT = (
-    "torch's default",
-    "torch's gradients",
-    "torch's inference",
-    "torch's deterministic",
-    "the root logger's",
-    "the start method",
-    "the working directory",
-    "the umask",
-    "the locale",
-    "the signal handler",
-    "the state of the random numbers",
-)
-"""What `init_backend()` must leave alone. It is there to set variables, start threads and load libraries."""
+_SECONDS = 10.0
+_TIMES = 12.0
+_ATTEMPTS = 3
+
+
+def _told(subject: Subject, attempt: int = 0) -> dict[str, Any]:
+    who = whoami(subject)
+    return _probed(who["name"], who["location"], who["host"], str(subject.scratch), attempt)
+
+
+@cache
+def _probed(name: str, location: str | None, host: str, folder: str, attempt: int) -> dict[str, Any]:
+    what = "it comes to its platform, makes the calls of a worker's start, and asks the device"
+    who = {"name": name, "location": location, "host": host}
+    return probe("lifecycle", what, seconds=180, **who, folder=folder, words=sorted(_words()))
+
+
+@cache
+def _words() -> frozenset[str]:
+    """Every word in the source of SGLang's arguments; none where it is not installed."""
+    found = find_module("sglang.srt.server_args")
+    if found is None or found.origin is None:
+        return frozenset()
+    source = Path(found.origin)
+    texts = [source, *sorted(source.parent.glob("arg_groups/**/*.py"))]
+    return frozenset(
+        word for text in texts for word in re.findall(r"\b[a-z]\w+", text.read_text("utf-8", "replace"))
+    )
 
 
 @check(
@@ -36,11 +57,10 @@ _KEPT = (
     " with a draft model calls it twice",
 )
 def init_backend_can_be_called_twice(subject: Subject) -> None:
-    """In a fresh worker `init_backend()` answers None, leaves torch's defaults, the root logger, signals, random
-    numbers and the start method as they were, and a second call changes nothing."""
-    told = probe(
-        "lifecycle", "it comes to its platform and calls init_backend()", seconds=180, **whoami(subject)
-    )
+    """In a fresh worker `init_backend()` answers None, prints nothing to standard output, leaves torch's defaults, the
+    root logger, signals, random numbers, garbage collection, child processes and the start method as they were, and a
+    second call changes nothing."""
+    told = _told(subject)
     if "raised" in told:
         raise CheckFailed(
             f"{told.get('call', 'the first')} init_backend() raised {told['raised']}\n{told['trace']}"
@@ -49,10 +69,107 @@ def init_backend_can_be_called_twice(subject: Subject) -> None:
         told["answered"] == ["None", "None"],
         f"init_backend() answered {' and '.join(told['answered'])}, and must answer None",
     )
-    found = [one for group in told["changes"].values() for one in group if one.startswith(_KEPT)]
+    found = [one for group in told["changes"].values() for one in group if one.startswith(SETTINGS)]
     expect(not found, f"init_backend() leaves traces: {'; '.join(found)}")
+    printed = told["printed"].strip()
+    expect(
+        not printed,
+        f"init_backend() prints to standard output: {printed[:300]!r}",
+        fix="log with the logging module: what the host answers on standard output is read by programs",
+    )
     again = told["again"]
     expect(not again, f"the second init_backend() registers other ops than the first: {', '.join(again)}")
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    seconds=600,
+    hosts=("none",),
+    fix="build and tune when the package is installed, or keep what was built; do not wait or retry: every worker of"
+    " every server does it",
+)
+def platform_is_ready_soon(subject: Subject) -> None:
+    """Coming to the platform (its modules, its class, its object), beside torch, and `init_backend()` take no more than
+    10 seconds each, or twelve times as long as some hundred modules of the standard library (the best of three)."""
+    what = {"arrival": "coming to the platform", "seconds": "init_backend()"}
+    shortest = dict.fromkeys(what, float("inf"))
+    limit = 0.0
+    for attempt in range(_ATTEMPTS):
+        told = _told(subject, attempt)
+        limit = max(limit, _SECONDS, _TIMES * told["floor_seconds"])
+        shortest = {name: min(seconds, told.get(name, 0.0)) for name, seconds in shortest.items()}
+        if max(shortest.values()) <= limit:
+            return
+    for name, seconds in shortest.items():
+        expect(
+            seconds <= limit,
+            f"{what[name]} takes {seconds:.3g} s, each time; as long as an import of ordinary size {_TIMES:g} times is"
+            f" {limit:.3g} s here",
+            case={"call": what[name]},
+        )
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    seconds=200,
+    fix="answer, or do what the name says, and nothing else: no defaults of torch, no seeds, variables and loggers",
+)
+def device_operations_leave_the_process_alone(subject: Subject) -> None:
+    """Each operation of the device leaves torch's defaults, variables, folders, signal handlers, loggers, warnings,
+    functions of others and, but for a seed, random numbers as they were."""
+    told = _told(subject)
+    if "operations" not in told:
+        raise Blocked("init_backend() raises: see contract.init_backend_can_be_called_twice")
+    for call, found in told["operations"].items():
+        seeds = call.startswith("seed_everything(") and "None" not in call
+        left = [one for one in found if not (seeds and one.startswith("the state of the random numbers"))]
+        expect(not left, f"{call} leaves traces: {'; '.join(left)}", case={"call": call})
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    hosts=("none",),
+    seconds=200,
+    fix="assign, in place, what the device needs and the operator left open (`if server_args.page_size is None: ...`);"
+    " refuse in words what it cannot serve; write no files",
+)
+def server_arguments_are_kept(subject: Subject) -> None:
+    """`apply_server_args_defaults()` and `finalize_server_args()` answer None, assign arguments that the host has, keep
+    what the operator named (sizes, seeds, the platform's own attention backend and page size), change nothing more when
+    they are called again, and write no files."""
+    told = _told(subject)
+    for name, one in told["arguments"].items():
+        method, _, how = name.partition("/")
+        if one["asked"]:
+            raise NotApplicable(f"{method}() calls server_args.{one['asked'][0]}(), which only SGLang has")
+        case = {"method": method, "arguments": how}
+        if "raised" in one:
+            raise CheckFailed(f"{method}() raises {one['raised']}\n{one['trace']}", case=case)
+        expect(one["answered"] == "None", f"{method}() answers {one['answered']}, not None", case=case)
+        _all_known(method, one["unknown"], case)
+        _same(f"{method}() changes what the operator named", one["lost"], case)
+        _same(f"{method}(), called again, changes more", one["again"], case)
+    written = list(dict.fromkeys(told["written"]))
+    expect(not written, f"settling the arguments writes {', '.join(written[:6])}")
+
+
+def _all_known(method: str, unknown: Sequence[str], case: dict[str, Any]) -> None:
+    from sglang_platform.conformance.probes.server_arguments import KNOWN  # lists of the installed host
+
+    words = _words()
+    for name in dict.fromkeys(unknown):
+        meant = nearest(name, KNOWN)
+        if words or meant:
+            hint = f"; did you mean {meant!r}?" if meant else ""
+            raise CheckFailed(f"{method}() assigns {name!r}, which the host does not have{hint}", case=case)
+
+
+def _same(what: str, changed: dict[str, list[str]], case: dict[str, Any]) -> None:
+    told = "; ".join(f"{name} was {was}, is {now}" for name, (was, now) in changed.items())
+    expect(not changed, f"{what}: {told}", case=case)
 
 
 @check(
@@ -62,8 +179,8 @@ def init_backend_can_be_called_twice(subject: Subject) -> None:
     " updates of the weights find them by name, and a draft model comes after the model",
 )
 def post_load_model_keeps_the_model(subject: Subject) -> None:
-    """`post_load_model(model)` answers None, and a model of plain torch layers has the same parameters afterwards and
-    computes the same, also when it is called for a second model and again for the first."""
+    """`post_load_model(model)` answers None, and a model of plain torch layers has the same parameters, buffers and
+    modes afterwards and computes the same, also when it is called for a second model and again for the first."""
     import torch
 
     subject.parts.init_backend()
@@ -71,15 +188,15 @@ def post_load_model_keeps_the_model(subject: Subject) -> None:
     tokens = torch.arange(8, device=subject.device)
     for which in (0, 1, 0):
         model = models[which]
-        before = {name: (tuple(p.shape), p.dtype, p.device.type) for name, p in model.named_parameters()}
+        before = _described(model)
         with torch.no_grad():
             expected = model(tokens).float().cpu()
         answer = subject.platform.post_load_model(model)
         expect(
             answer is None,
-            f"post_load_model() answers {answer!r}, not None: the host keeps the model that it has",
+            f"post_load_model() answers with a {type(answer).__name__}, not None: the host keeps the model that it has",
         )
-        after = {name: (tuple(p.shape), p.dtype, p.device.type) for name, p in model.named_parameters()}
+        after = _described(model)
         changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
         expect(
             not changed,
@@ -94,16 +211,35 @@ def post_load_model_keeps_the_model(subject: Subject) -> None:
         )
 
 
+def _described(model: Any) -> dict[str, Any]:
+    """What must stay of it: parameters and buffers by name, and the mode of each module."""
+    tensors = [*model.named_parameters(), *model.named_buffers()]
+    found: dict[str, Any] = {
+        name: (
+            tuple(p.shape),
+            str(p.dtype),
+            p.device.type,
+            "with gradients" if p.requires_grad else "without",
+        )
+        for name, p in tensors
+    }
+    return found | {
+        f"mode of {name or 'the model'}": "training" if module.training else "serving"
+        for name, module in model.named_modules()
+    }
+
+
 def _two(before: dict[str, Any], after: dict[str, Any], names: list[str]) -> str:
     return "; ".join(f"{name} was {before.get(name)}, is {after.get(name)}" for name in names[:3])
 
 
 def _model(torch: Any, subject: Subject, seed: int) -> Any:
-    """Token ids -> logits, through layers that every model has."""
+    """Token ids -> logits, through layers that every model has, as the host loads it: to be served, not trained."""
     layers = torch.nn.Sequential(
         torch.nn.Embedding(16, 32),
         torch.nn.Linear(32, 64),
         torch.nn.SiLU(),
+        torch.nn.BatchNorm1d(64),
         torch.nn.LayerNorm(64),
         torch.nn.Linear(64, 16),
     )
@@ -111,4 +247,4 @@ def _model(torch: Any, subject: Subject, seed: int) -> Any:
     with torch.no_grad():
         for parameter in layers.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
-    return layers.to(subject.device)
+    return layers.to(subject.device).eval().requires_grad_(False)

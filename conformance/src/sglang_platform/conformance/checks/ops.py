@@ -1,111 +1,117 @@
-"""Level 4: the fused ops against float64."""
+"""Level 4: the fused norms and the activation against float64."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
+from sglang_platform.conformance.check import check, expect
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
+from sglang_platform.conformance.fixtures.op_calls import an_op, forward_of, judge, norm_op, only_lent
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles import ops as oracle
-from sglang_platform.conformance.oracles.attention import Expected, worst_element
 from sglang_platform.conformance.requirement import fused_ops
 from sglang_platform.conformance.subject import Subject
-from sglang_platform.conformance.tolerance import CURRENT
+
+__all__: list[str] = []
 
 _SERVED_WIDTHS = (2880, 3584, 7168, 16384)
 """Of hidden states that are served, up to the widest; two are no multiple of 1,024."""
 
-_MOST_WEIGHTS = 1 << 24
+_SERVED_INNER = (1408, 18944, 28672)
+"""Of the inner rows of served MLPs: narrow experts, and the widest."""
+
+_MANY_ROWS = ((64, 256), (256, 96), (1100, 128), (4096, 64))
+"""Of batches and of prefills: (rows, width)."""
 
 
 @dataclass(frozen=True)
 class OpCase:
+    """`heads`: rows are [tokens, heads, width], as queries and keys are where a model normalises each head."""
+
     tokens: int
     width: int
     dtype: str
+    heads: int = 0
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        return (self.tokens, self.heads) if self.heads else (self.tokens,)
 
 
 def rows(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
     """Widths that divide into vectors and widths that do not."""
-    dtypes = compute_dtypes(subject)
     sizes = [(1, 8), (1, 64), (3, 128), (2, 96), (7, 130), (16, 512), (5, 1000), (33, 2048), (0, 64)]
-    sizes += [(3, model) for model in _SERVED_WIDTHS] + [(1100, 128), (257, 896)]
+    yield from _with_types(subject, sizes + [(3, width) for width in _widths(subject)])
+    for at, (tokens, width) in enumerate([*_MANY_ROWS, (257, 896)]):
+        yield OpCase(tokens, width, _types(subject)[at % len(_types(subject))])
+
+
+def heads_and_rows(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
+    """The same, and rows by heads: Qwen3's queries and keys, a prefill of them, a single one, none."""
+    yield from rows(subject, rng)
+    dtypes = _types(subject)
+    for at, (tokens, heads, width) in enumerate(
+        ((3, 8, 128), (1, 1, 64), (70, 16, 128), (5, 3, 80), (0, 4, 128))
+    ):
+        yield OpCase(tokens, width, dtypes[at % len(dtypes)], heads)
+
+
+def gated_rows(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
+    """Rows of MLPs that are served, also of a prefill, and of experts by token and expert."""
+    yield from heads_and_rows(subject, rng)
+    yield from _with_types(subject, [(2, width) for width in _SERVED_INNER])
+
+
+def _types(subject: Subject) -> list[str]:
+    return compute_dtypes(subject)
+
+
+def _widths(subject: Subject) -> list[int]:
     own = {width for model in subject.models for width in (model.hidden, model.inner) if width}
-    sizes += [(3, width) for width in sorted(own - set(_SERVED_WIDTHS))]
+    return [*_SERVED_WIDTHS, *sorted(own - set(_SERVED_WIDTHS))]
+
+
+def _with_types(subject: Subject, sizes: list[tuple[int, int]]) -> Iterator[OpCase]:
+    dtypes = _types(subject)
     for at, (tokens, width) in enumerate(sizes * len(dtypes)):
         yield OpCase(tokens, width, dtypes[(at + at // len(sizes)) % len(dtypes)])
-
-
-def _forward(subject: Subject, op: str) -> Callable[..., Any]:
-    for entry in subject.fused_ops():
-        if entry.op_cls.op == op:
-            return entry.forward  # type: ignore[no-any-return]
-    raise NotApplicable(f"the platform registers no {op}: the host's native one is used")
-
-
-@contextmanager
-def _only_lent(**tensors: torch.Tensor) -> Iterator[None]:
-    """Raises CheckFailed where one of them is changed meanwhile: other layers read them again."""
-    before = {name: tensor.cpu().clone() for name, tensor in tensors.items()}
-    yield
-    for name, tensor in tensors.items():
-        expect(
-            torch.equal(tensor.cpu(), before[name]),
-            f"the op changes {name}, which other layers and later steps read again",
-            fix=f"do not write to {name}",
-        )
-
-
-def _judge(
-    got: Any, expected: Expected, what: str, fix: str | None = None, *, dtype: torch.dtype | None = None
-) -> None:
-    expect(
-        isinstance(got, torch.Tensor) and got.shape == expected.value.shape,
-        f"{what} comes as {list(got.shape) if isinstance(got, torch.Tensor) else got!r};"
-        f" it must be {list(expected.value.shape)}",
-    )
-    expect(
-        dtype is None or got.dtype == dtype,
-        f"{what} comes as {got.dtype}; it must be {dtype}",
-        fix="answer in the type of the input",
-    )
-    ratio, where = worst_element(got.cpu(), expected)
-    if CURRENT.judged(ratio, got.dtype) > 1:
-        raise CheckFailed(
-            f"{what} at {where} is {float(got[where]):.6g}, and must be {float(expected.value[where]):.6g}"
-            f" (within {float(expected.bound[where]):.2g})",
-            fix=fix,
-        )
 
 
 @check(
     level=Level.KERNELS,
     requires=[fused_ops()],
-    cases=rows,
-    fix="x / sqrt(mean(x^2) + epsilon) * weight: the mean over the whole row, in float32, epsilon inside the root",
+    cases=heads_and_rows,
+    fix="x / sqrt(mean(x^2) + epsilon) * weight: the mean over the whole last dimension, in float32, epsilon inside the"
+    " root",
 )
 def rms_norm(subject: Subject, case: OpCase) -> None:
-    """RMS normalisation, of rows of any width, also where they are a slice of wider ones."""
-    forward = _forward(subject, "layernorm.rms_norm")
-    x, weight = _random(subject, case, case.width), _random(subject, case, case.width, tokens=1)[0]
+    """RMS normalisation, of rows of any width and number, by tokens or by heads, also where they are a slice of wider
+    ones."""
+    forward = forward_of(subject, "layernorm.rms_norm")
+    x, weight = _random(subject, case, case.width), _random(subject, case, case.width, rows=())
+    if case.tokens and case.dtype == "float16":
+        x[0] *= 300  # whose squares float16 does not hold
     for epsilon in (1e-6, 0.1):
-        op = _norm_op(weight, epsilon, case)
-        with _only_lent(x=x, weight=op.weight):  # x goes on as the residual
+        op = norm_op(weight, epsilon)
+        with only_lent(x=x, weight=op.weight):  # x goes on as the residual
             got = forward(op, x)
-        _judge(got, oracle.rms_norm(x.cpu(), weight.cpu(), epsilon), "rms_norm", dtype=x.dtype)
-    wide = torch.cat((x, torch.ones_like(x)), dim=-1)[:, : case.width]
-    expected = oracle.rms_norm(x.cpu(), weight.cpu(), 0.1)
-    _judge(
-        forward(op, wide), expected, "rms_norm of a slice", fix="use the row stride of x, or copy it first"
-    )
+        if got is not NotImplemented:
+            expected = oracle.rms_norm(x.cpu(), weight.cpu(), epsilon)
+            judge(got, expected, "rms_norm", dtype=x.dtype, dense=True)
+    wide = torch.cat((x, torch.ones_like(x)), dim=-1)
+    sliced = wide[..., : case.width]
+    if case.heads:  # queries beside keys, as one projection gives them
+        wide = torch.cat((x.flatten(1), torch.ones_like(x.flatten(1))), dim=-1)
+        sliced = wide[:, : case.heads * case.width].unflatten(1, (case.heads, case.width))
+    got = forward(op, sliced)
+    if got is not NotImplemented:
+        expected = oracle.rms_norm(x.cpu(), weight.cpu(), 0.1)
+        judge(got, expected, "rms_norm of a slice", fix="use the strides of x, or copy it first")
 
 
 @check(
@@ -116,196 +122,124 @@ def rms_norm(subject: Subject, case: OpCase) -> None:
 )
 def fused_add_rms_norm(subject: Subject, case: OpCase) -> None:
     """The residual is added before the normalisation, and handed on as the sum."""
-    forward = _forward(subject, "layernorm.rms_norm")
+    forward = forward_of(subject, "layernorm.rms_norm")
     x, residual = _random(subject, case, case.width), _random(subject, case, case.width) * 3
-    weight = _random(subject, case, case.width, tokens=1)[0]
+    weight = _random(subject, case, case.width, rows=())
     expected = oracle.fused_add_rms_norm(x.cpu(), residual.cpu(), weight.cpu(), 1e-5)
-    with _only_lent(weight=weight):
-        got = forward(_norm_op(weight, 1e-5, case), x.clone(), residual.clone())
+    op = norm_op(weight, 1e-5)
+    with only_lent(weight=op.weight):
+        got = forward(op, x.clone(), residual.clone())
+    if got is NotImplemented:
+        return
+    _expect_pair(got)
+    judge(got[0], expected[0], "the normalised sum", dtype=x.dtype)
+    judge(got[1], expected[1], "the new residual", dtype=x.dtype)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a norm has that the plain one has not. `columns`: `variance_size_override`. `result`:
+    `override_orig_dtype`. `weight`: the weight's type. `addition`: `post_residual_addition` is given."""
+
+    name: str
+    columns: int | None = None
+    result: str | None = None
+    weight: str | None = None
+    fp32_residual: bool = False
+    cast_x_before_out_mul: bool = False
+    residual: bool = False
+    addition: bool = False
+
+
+def variants(subject: Subject, rng: random.Random) -> Iterator[Variant]:
+    for residual in (False, True):
+        yield Variant("variance_size_override", columns=96, residual=residual)
+        yield Variant("override_orig_dtype", result="float32", residual=residual)
+        yield Variant("cast_x_before_out_mul", cast_x_before_out_mul=True, residual=residual)
+        yield Variant("a float32 weight", weight="float32", residual=residual)
+    yield Variant("fp32_residual", fp32_residual=True, residual=True)
+    yield Variant("post_residual_addition", residual=True, addition=True)
+
+
+@check(
+    level=Level.KERNELS,
+    requires=[fused_ops()],
+    cases=variants,
+    fix="answer NotImplemented for a variant that your kernel does not compute: the host's own forward then serves it",
+)
+def rms_norm_variants(subject: Subject, case: Variant) -> None:
+    """Each variant of the norm that models ask for (columns of the mean, type of the result, of the residual and of the
+    weight, a third summand) is computed, or left to the host: never computed as the plain norm."""
+    forward = forward_of(subject, "layernorm.rms_norm")
+    shape = OpCase(5, 256, compute_dtypes(subject)[-1])
+    x, weight = _random(subject, shape, 256), _random(subject, shape, 256, rows=()) + 2
+    x[:, 96:] *= 4
+    result = getattr(torch, case.result) if case.result else x.dtype
+    op = norm_op(
+        weight.to(getattr(torch, case.weight)) if case.weight else weight,
+        1e-5,
+        variance_size_override=case.columns,
+        override_orig_dtype=result if case.result else None,
+        fp32_residual=case.fp32_residual,
+        cast_x_before_out_mul=case.cast_x_before_out_mul,
+    )
+    fix = f"look at {case.name}, or answer NotImplemented"
+    if not case.residual:
+        got = forward(op, x.clone())
+        if got is not NotImplemented:
+            expected = oracle.rms_norm(x.cpu(), weight.cpu(), 1e-5, columns=case.columns, dtype=result)
+            judge(got, expected, f"rms_norm with {case.name}", fix, dtype=result)
+        return
+    residual = _random(subject, shape, 256, stream=1) * 3
+    kept = torch.float32 if case.fp32_residual else result
+    if case.fp32_residual:
+        residual = residual.float() * 1.001
+    addition = _random(subject, shape, 256, stream=2) * 5 if case.addition else None
+    got = forward(op, x.clone(), residual.clone(), *([addition.clone()] if addition is not None else []))
+    if got is NotImplemented:
+        return
+    _expect_pair(got)
+    theirs = None if addition is None else addition.cpu()
+    normalised, total = oracle.fused_add_rms_norm(
+        x.cpu(), residual.cpu(), weight.cpu(), 1e-5, addition=theirs, kept=kept
+    )
+    if case.columns:
+        normalised = oracle.rms_norm(total.value, weight.cpu(), 1e-5, columns=case.columns, dtype=x.dtype)
+        normalised.bound.mul_(3)  # the sum may be rounded first
+    judge(got[0], normalised, f"the normalised sum with {case.name}", fix, dtype=result)
+    judge(got[1], total, f"the new residual with {case.name}", fix, dtype=kept)
+
+
+def _expect_pair(got: Any) -> None:
     expect(
         isinstance(got, tuple) and len(got) == 2,
         f"with a residual the answer is {type(got).__name__}, not a pair",
     )
-    _judge(got[0], expected[0], "the normalised sum", dtype=x.dtype)
-    _judge(got[1], expected[1], "the new residual", dtype=x.dtype)
 
 
 @check(
     level=Level.KERNELS,
     requires=[fused_ops()],
-    cases=rows,
-    fix="silu(first half) * second half: x is [tokens, 2 * width], the gate comes first",
+    cases=gated_rows,
+    fix="silu(first half) * second half: x is [.., 2 * width], the gate comes first",
 )
 def silu_and_mul(subject: Subject, case: OpCase) -> None:
-    """The gated activation, also for large negative gates."""
-    forward = _forward(subject, "activation.silu_and_mul")
+    """The gated activation, of rows of any width and number, also for large gates, in a tensor of its own."""
+    forward = forward_of(subject, "activation.silu_and_mul")
     x = _random(subject, case, 2 * case.width) * 4
     if case.tokens:
-        x[0, 0] = -80.0
-    _judge(forward(SimpleNamespace(), x.clone()), oracle.silu_and_mul(x.cpu()), "silu_and_mul", dtype=x.dtype)
+        first = x.view(-1, 2 * case.width)
+        first[0, 0], first[-1, case.width - 1] = -80.0, 100.0
+    with only_lent(x=x):
+        got = forward(an_op(), x)
+    if got is not NotImplemented:
+        judge(got, oracle.silu_and_mul(x.cpu()), "silu_and_mul", dtype=x.dtype, dense=True)
 
 
-@dataclass(frozen=True)
-class Rotation:
-    """`positions`: how many the model has; `sliced`: queries and keys are slices of one projection."""
-
-    tokens: int
-    heads: tuple[int, int]
-    head_size: int
-    rotary_dim: int
-    style: str
-    dtype: str
-    positions: int = 64
-    sliced: bool = False
-
-
-def rotations(subject: Subject, rng: random.Random) -> Iterator[Rotation]:
-    dtypes, at = compute_dtypes(subject), 0
-    for tokens, heads in ((1, (1, 1)), (3, (4, 2)), (17, (8, 1))):
-        for head_size, rotary_dim in ((16, 16), (64, 32), (128, 128), (80, 80)):
-            for style in ("neox", "gptj"):
-                yield Rotation(tokens, heads, head_size, rotary_dim, style, dtypes[at % len(dtypes)])
-                at += 1
-    # Of served models: Llama 3.1 over its 128k positions, GLM-4 with half of a head, Qwen3-Next with a quarter, Phi-3.
-    yield Rotation(9, (32, 8), 128, 128, "neox", dtypes[0], 131072, sliced=True)
-    yield Rotation(9, (32, 2), 128, 64, "gptj", dtypes[0], 32768, sliced=True)
-    yield Rotation(300, (16, 2), 256, 64, "neox", dtypes[-1], 4096, sliced=True)
-    yield Rotation(5, (32, 32), 96, 96, "neox", dtypes[0], 4096)
-
-
-@check(
-    level=Level.KERNELS,
-    requires=[fused_ops()],
-    cases=rotations,
-    fix="pairs are (i, i + rotary_dim / 2) in the neox style, (2 i, 2 i + 1) in the gptj style; what lies behind"
-    " rotary_dim stays; the cache holds cosines, then sines",
-)
-def rotary_embedding(subject: Subject, case: Rotation) -> None:
-    """Queries and keys are rotated by their position, in both styles, whole heads and parts of them."""
-    forward = _forward(subject, "rotary.rotary_embedding")
-    dtype, device = getattr(torch, case.dtype), subject.device
-    generator = subject.torch_rng()
-    limit = case.positions
-    angles = torch.arange(limit)[:, None] * 10000.0 ** (
-        -torch.arange(case.rotary_dim // 2) * 2 / case.rotary_dim
-    )
-    cache = torch.cat((angles.cos(), angles.sin()), dim=-1).to(dtype)
-    positions = torch.randint(0, limit, (case.tokens,), generator=generator)
-    query, key = (
-        torch.randn(case.tokens, heads * case.head_size, generator=generator).to(dtype)
-        for heads in case.heads
-    )
-    op = SimpleNamespace(
-        cos_sin_cache=cache.to(device),
-        head_size=case.head_size,
-        rotary_dim=case.rotary_dim,
-        is_neox_style=case.style == "neox",
-        max_position_embeddings=limit,
-        dtype=dtype,
-    )
-    if case.tokens:
-        positions[0] = limit - 1
-    given = positions.to(device), query.clone().to(device), key.clone().to(device)
-    if case.sliced:
-        widths = (query.shape[1], key.shape[1], 16)
-        fused = torch.cat((query, key, torch.ones(case.tokens, 16, dtype=dtype)), dim=1).to(device)
-        given = given[0], *fused.split(widths, dim=1)[:2]
-    with _only_lent(positions=given[0], cos_sin_cache=op.cos_sin_cache):
-        got = forward(op, *given)
-    for name, out, x in zip(("query", "key"), got, (query, key), strict=True):
-        _judge(
-            out,
-            oracle.rotary_embedding(positions, x, case.head_size, cache, case.style == "neox"),
-            f"the {name}",
-            dtype=dtype,
-        )
-
-
-@dataclass(frozen=True)
-class Experts:
-    tokens: int
-    experts: int
-    topk: int
-    hidden: int
-    inner: int
-    dtype: str
-
-
-def experts(subject: Subject, rng: random.Random) -> Iterator[Experts]:
-    dtypes = compute_dtypes(subject)
-    for at, (tokens, count, topk, hidden, inner) in enumerate(
-        (
-            (1, 2, 1, 16, 16), (3, 4, 2, 32, 16), (17, 8, 3, 64, 48), (5, 5, 5, 32, 64),
-            (0, 4, 2, 32, 16), (130, 16, 4, 64, 32), (4, 128, 8, 64, 48), (40, 1, 1, 32, 16),
-        )
-    ):  # fmt: skip
-        yield Experts(tokens, count, topk, hidden, inner, dtypes[at % len(dtypes)])
-    for at, model in enumerate(subject.models):
-        if model.experts and model.experts_per_token:
-            hidden, inner = model.hidden, model.expert_inner or model.inner
-            # The number of experts is the model's; rows are halved until the weights fit beside their float64.
-            while model.experts * hidden * inner > _MOST_WEIGHTS:
-                hidden, inner = hidden // 2, max(16, inner // 2)
-            yield Experts(5, model.experts, model.experts_per_token, hidden, inner, dtypes[at % len(dtypes)])
-
-
-@check(
-    level=Level.KERNELS,
-    requires=[fused_ops()],
-    cases=experts,
-    fix="sum over the chosen experts of weight * w2 (silu(gate) * up), with (gate, up) = w13 x; gate rows come first",
-)
-def moe_experts(subject: Subject, case: Experts) -> None:
-    """Every token goes through the experts chosen for it, with their weights."""
-    forward = _forward(subject, "moe.experts")
-    dtype, device, generator = getattr(torch, case.dtype), subject.device, subject.torch_rng()
-
-    def random_of(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=generator).to(dtype).to(device)
-
-    x = random_of(case.tokens, case.hidden)
-    layer = SimpleNamespace(
-        w13_weight=random_of(case.experts, 2 * case.inner, case.hidden) * 0.25,
-        w2_weight=random_of(case.experts, case.hidden, case.inner) * 0.25,
-    )
-    chosen = [torch.randperm(case.experts, generator=generator)[: case.topk] for _ in range(case.tokens)]
-    ids = torch.cat(chosen or [torch.empty(0)]).reshape(-1, case.topk).to(torch.int32).to(device)
-    weights = torch.rand(case.tokens, case.topk, generator=generator).to(device) + 0.1
-    config = SimpleNamespace(
-        activation="silu",
-        is_gated=True,
-        no_combine=False,
-        gemm1_alpha=None,
-        gemm1_clamp_limit=None,
-        swiglu_limit=None,
-        apply_router_weight_on_input=False,
-        routed_scaling_factor=None,
-    )
-    lent = {"x": x, "topk_weights": weights, "topk_ids": ids, "w13": layer.w13_weight, "w2": layer.w2_weight}
-    with _only_lent(**lent):  # x is what shared experts read
-        got = forward(SimpleNamespace(with_bias=False), layer, x, weights, ids, config)
-    if got is NotImplemented:
-        raise NotApplicable("the op leaves plain SwiGLU experts to the host")
-    expected = oracle.moe_experts(
-        x.cpu(), layer.w13_weight.cpu(), layer.w2_weight.cpu(), weights.cpu(), ids.cpu()
-    )
-    _judge(got, expected, "the sum of the experts", dtype=dtype)
-
-
-def _random(subject: Subject, case: OpCase, width: int, tokens: int | None = None) -> torch.Tensor:
-    # Another stream for every width and number of rows, the same for every run.
-    generator = torch.Generator().manual_seed(subject.seed + 31 * width + (tokens or 0))
-    count = case.tokens if tokens is None else tokens
-    return torch.randn(count, width, generator=generator).to(getattr(torch, case.dtype)).to(subject.device)
-
-
-def _norm_op(weight: torch.Tensor, epsilon: float, case: OpCase) -> Any:
-    return SimpleNamespace(
-        weight=torch.nn.Parameter(weight, requires_grad=False),
-        variance_epsilon=epsilon,
-        hidden_size=case.width,
-        variance_size_override=None,
-        override_orig_dtype=None,
-        fp32_residual=False,
-        cast_x_before_out_mul=False,
-    )
+def _random(
+    subject: Subject, case: OpCase, width: int, rows: tuple[int, ...] | None = None, stream: int = 0
+) -> torch.Tensor:
+    # Another stream for every width and form of rows, the same for every run.
+    shape = (*(case.rows if rows is None else rows), width)
+    generator = torch.Generator().manual_seed(subject.seed + 31 * width + 7 * len(shape) + stream)
+    return torch.randn(shape, generator=generator).to(getattr(torch, case.dtype)).to(subject.device)

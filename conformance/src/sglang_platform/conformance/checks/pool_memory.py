@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 
 import torch
 
-from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
-from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind, each_kind_and_dtype
+from sglang_platform.conformance.fixtures.pool_buffers import PoolRows
+from sglang_platform.conformance.fixtures.pool_cases import (
+    Pool,
+    each_kind,
+    each_kind_and_dtype,
+    each_kind_and_form,
+)
 from sglang_platform.conformance.fixtures.pool_memory import bytes_behind, misplaced, tensors_of
+from sglang_platform.conformance.fixtures.tensor_memory import bytes_in_tensors
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.errors import PlatformError
 
 __all__ = ["refuse_the_hosts_move"]
 
 _GIB = 1 << 30
 
 
+def sized_pools(subject: Subject, rng: random.Random) -> Iterator[Pool]:
+    yield from each_kind_and_dtype(subject, rng)
+    yield from each_kind_and_form(subject, rng)
+
+
 @check(
     level=Level.MEMORY,
     requires=[kv_pool()],
-    cases=each_kind_and_dtype,
+    cases=sized_pools,
     fix="return bytes: nbytes summed over all buffers (for mha a pair, keys and values); mem_usage is the same in GiB",
 )
 def stated_size_is_what_is_allocated(subject: Subject, case: Pool) -> None:
@@ -67,18 +80,47 @@ def stated_size_is_what_is_allocated(subject: Subject, case: Pool) -> None:
     fix="allocate every layer's keys and values apart from each other",
 )
 def buffers_do_not_overlap(subject: Subject, case: Pool) -> None:
-    """No byte belongs to two layers, or to keys and values at once."""
+    """No byte belongs to two layers, or to keys and values at once; and none is written late."""
     pool = case.build(subject)
     for name, rows in pool.rows().items():
         pool.image.expected[name][:] = 0
         rows.write(pool.image.expected[name])
-        pool.verify(f"writing zeros over the {name}")
+        try:
+            pool.verify(f"writing zeros over the {name}")
+        except CheckFailed as failed:
+            if pool.index_keys() or _share_a_byte(list(pool.rows().values())):
+                raise
+            raise CheckFailed(
+                f"{failed.what}; no two buffers share a byte, so this is a race: something wrote after the call that "
+                "asked for it had come back",
+                fix="wait for the stream that fills the buffers, or let torch's current stream wait for it, before the "
+                "pool is handed out and before its methods return",
+            ) from failed
+
+
+def _share_a_byte(buffers: list[PoolRows]) -> bool:
+    """Whether a byte of one buffer is one of another as well."""
+    seen: set[int] = set()
+    for rows in buffers:
+        size = rows.tensors[0].element_size()
+        found = {start + byte for start in rows.addresses().flatten().tolist() for byte in range(size)}
+        if seen & found:
+            return True
+        seen |= found
+    return False
+
+
+def listed_pools(subject: Subject, rng: random.Random) -> Iterator[Pool]:
+    """Those, and one of each kind of a late stage: what is listed first is the first of its layers."""
+    yield from each_kind_and_form(subject, rng)
+    for pool in each_kind(subject, rng):
+        yield replace(pool, start_layer=41)
 
 
 @check(
     level=Level.MEMORY,
     requires=[kv_pool()],
-    cases=each_kind,
+    cases=listed_pools,
     fix="list (addresses, bytes, bytes per page) of buffers in which every page has bytes of its own, keys of all"
     " layers first; refuse with NotImplementedError where the layout has no such",
 )
@@ -88,7 +130,7 @@ def buffer_infos_describe_the_buffers(subject: Subject, case: Pool) -> None:
     pool = case.build(subject)
     try:
         addresses, lengths, page_lengths = pool.pool.get_contiguous_buf_infos()
-    except RuntimeError as refused:  # NotImplementedError is one
+    except (RuntimeError, PlatformError) as refused:  # NotImplementedError is the first
         expect(str(refused), "get_contiguous_buf_infos() raises without a word")
         raise NotApplicable(f"get_contiguous_buf_infos() refuses transfer: {refused}") from refused
     entries = list(zip(addresses, lengths, page_lengths, strict=False))
@@ -135,6 +177,9 @@ class Move:
     kind: str
     source: tuple[int, ...]
     target: tuple[int, ...]
+    layers: int = 2
+    many: int = 0
+    """As many random slots more."""
 
 
 def moves(subject: Subject, rng: random.Random) -> Iterator[Move]:
@@ -147,6 +192,8 @@ def moves(subject: Subject, rng: random.Random) -> Iterator[Move]:
         yield Move(kind, (6, 7), (7, 6))  # a swap
         yield Move(kind, (40, 1), (1, 40))
         yield Move(kind, tuple(shuffled[:12]), tuple(shuffled[6:18]))
+        yield Move(kind, (5, 6), (7, 5), layers=33)
+        yield Move(kind, (2,), (1,), layers=1, many=2500)
 
 
 @check(
@@ -159,12 +206,19 @@ def move_is_as_if_all_were_read_first(subject: Subject, case: Move) -> None:
     """`move_kv_cache(tgt, src)` copies rows in every layer, also where source and target overlap."""
     triton = bool(getattr(subject.platform.capabilities, "supports_triton", False))
     more = subject.fixture(case.kind).move_keywords(triton=triton)
-    pool = PoisonedPool(subject, case.kind, size=40, layer_num=2, start_layer=1, **more)
+    form = {"head_dim": 24, "v_head_dim": 16} if subject.fixture(case.kind).has_heads else {}
+    size = max(40, 2 * case.many)
+    pool = PoisonedPool(subject, case.kind, size=size, layer_num=case.layers, start_layer=1, **more, **form)
     refuse_the_hosts_move(subject, pool.pool)
     pool.fill()
-    pool.pool.move_kv_cache(pool.locations(case.target), pool.locations(case.source))
-    pool.image.move(list(case.target), list(case.source))
-    pool.verify(f"moving slots {list(case.source)} to {list(case.target)}")
+    source, target = list(case.source), list(case.target)
+    if case.many:
+        free = subject.rng()
+        source = free.sample(range(1, size), case.many)
+        target = free.sample(range(1, size), case.many)
+    pool.pool.move_kv_cache(pool.locations(target), pool.locations(source))
+    pool.image.move(target, source)
+    pool.verify(f"moving {len(source)} slots, {source[:12]} to {target[:12]}")
 
 
 def refuse_the_hosts_move(subject: Subject, pool: object) -> None:
@@ -194,16 +248,47 @@ def cpu_copy_comes_back(subject: Subject, case: Pool) -> None:
     for chunk in (8192, 3):
         pool.pool.cpu_offloading_chunk_size = chunk
         pool.fill()
-        slots = pool.some_slots(8)
-        here, there = slots[:4], slots[4:]
-        copy = pool.pool.get_cpu_copy(pool.locations(here))
-        kept = {name: pool.image.read(name, here) for name in pool.image.expected}
-        for layer_id in pool.layers:  # the slots are given to another request meanwhile
-            pool.store(layer_id, here, pool.random_rows(4))
-        pool.pool.load_cpu_copy(copy, pool.locations(there))
-        for name, rows in kept.items():
-            pool.image.store(name, there, rows)
-        pool.verify(f"copying slots {here} to the CPU and back into {there}, {chunk} slots at a time")
+        first = case.page_size
+        in_a_row = list(range(first, first + 4))
+        slots = [slot for slot in pool.some_slots(16) if slot not in in_a_row]
+        copied = []
+        for here in (slots[:4], in_a_row):  # both requests are away at once
+            kept = {name: pool.image.read(name, here) for name in pool.image.expected}
+            copied.append((here, pool.pool.get_cpu_copy(pool.locations(here)), kept))
+        for layer_id in pool.layers:  # the slots are given to other requests meanwhile
+            pool.store(layer_id, slots[:4] + in_a_row, pool.random_rows(8))
+        for (here, copy, kept), there in zip(copied, (slots[4:8], slots[:4]), strict=True):
+            pool.pool.load_cpu_copy(copy, pool.locations(there))
+            for name, rows in kept.items():
+                pool.image.store(name, there, rows)
+            pool.verify(f"copying slots {here} to the CPU and back into {there}, {chunk} slots at a time")
+
+
+def plain_kinds(subject: Subject, rng: random.Random) -> Iterator[Pool]:
+    """Of one row for each slot and buffer."""
+    yield from (pool for pool in each_kind(subject, rng) if pool.kind in ("mha", "mla"))
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=plain_kinds,
+    fix="count every buffer that the pool keeps in get_kv_size_bytes(): the host plans its memory by it",
+)
+def pools_keep_what_they_state(subject: Subject, case: Pool) -> None:
+    """A pool takes no more memory in tensors than it states, but for a tenth and a mebibyte."""
+    # Buffers of a power of two, which no allocator of a device rounds up.
+    keywords = replace(case, size=32768 - case.page_size, layers=4).keywords(subject)
+    subject.pool(case.kind, **keywords)  # what the first of a process makes once is not the pool's
+    before = bytes_in_tensors(subject)
+    pool = subject.pool(case.kind, **keywords)
+    grown = bytes_in_tensors(subject) - before
+    stated = pool.get_kv_size_bytes()
+    total = sum(stated) if isinstance(stated, tuple) else stated
+    expect(
+        grown <= 1.1 * total + (1 << 20),
+        f"a pool that states {total} bytes took {grown} bytes in tensors",
+    )
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
-from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind, large_pools, pools
+from sglang_platform.conformance.fixtures.pool_cases import Pool, deep_pools, each_kind, large_pools, pools
 from sglang_platform.conformance.fixtures.pool_contents import PoolContents, layer_named
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import kv_pool
@@ -84,6 +84,21 @@ def fresh_buffers_are_zero(subject: Subject, case: Pool) -> None:
 @check(
     level=Level.MEMORY,
     requires=[kv_pool()],
+    cases=deep_pools,
+    fix="give each layer memory of its own, at place layer_id - start_layer, however many there are",
+)
+def layers_of_deep_models_are_apart(subject: Subject, case: Pool) -> None:
+    """In a pool of 80 layers, and in one of the layers from 41 on, each layer keeps what was stored in it."""
+    pool = case.build(subject)
+    slots = pool.some_slots(3)
+    for layer_id in pool.layers:
+        pool.store(layer_id, slots, pool.random_rows(3))
+    pool.verify(f"storing 3 tokens in each of layers {pool.layers[0]} to {pool.layers[-1]}")
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
     cases=each_kind,
     fix="return from set_kv_buffer() at once when loc is empty: an idle rank stores nothing",
 )
@@ -124,6 +139,7 @@ def layouts(subject: Subject, rng: random.Random) -> Iterator[Layout]:
             yield Layout(kind, layout)
         if subject.fixture(kind).has_heads:
             yield Layout(kind, "transposed heads")
+            yield Layout(kind, "slices of one projection")
 
 
 @check(
@@ -135,7 +151,8 @@ def layouts(subject: Subject, rng: random.Random) -> Iterator[Layout]:
 )
 def store_takes_any_strides(subject: Subject, case: Layout) -> None:
     """Keys, values and locations that are not contiguous, or int32 locations, are stored like plain ones."""
-    pool = PoisonedPool(subject, case.kind, size=24, layer_num=2)
+    wide = {"head_dim": 24, "v_head_dim": 16} if case.layout == "slices of one projection" else {}
+    pool = PoisonedPool(subject, case.kind, size=24, layer_num=2, **wide)
     n = 6
     rows = pool.random_rows(n)
     loc = pool.locations(slots := pool.some_slots(n))
@@ -149,6 +166,11 @@ def store_takes_any_strides(subject: Subject, case: Layout) -> None:
         fused = torch.cat([torch.ones_like(rows[0]), *rows], dim=-1)
         widths = [rows[0].shape[-1], *(row.shape[-1] for row in rows)]
         given = list(fused.split(widths, dim=-1))[1:]
+    elif case.layout == "slices of one projection":  # queries, keys and values of a token side by side
+        flat = [row.flatten(1) for row in rows]
+        fused = torch.cat([torch.ones(n, 40).to(flat[0]), *flat], dim=1)
+        parts = fused.split([40, *(row.shape[1] for row in flat)], dim=1)[1:]
+        given = [part.unflatten(1, row.shape[1:]) for part, row in zip(parts, rows, strict=True)]
     elif case.layout == "transposed heads":
         given = [row.transpose(1, 2).contiguous().transpose(1, 2) for row in rows]
     elif case.layout == "strided loc":
@@ -167,12 +189,14 @@ def store_takes_any_strides(subject: Subject, case: Layout) -> None:
 )
 def layer_override_is_followed(subject: Subject, case: Pool) -> None:
     """`layer_id_override` names the layer to store in, in place of the layer's own number."""
-    pool = case.build(subject)
-    first, last = pool.layers[0], pool.layers[-1]
-    slots = pool.some_slots(2)
-    rows = pool.random_rows(2)
-    pool.store_through(first, pool.locations(slots), slots, rows, rows, layer_id_override=last)
-    pool.verify(f"storing with layer {first} and layer_id_override={last}")
+    for start_layer in (case.start_layer, 0):  # 0 is a layer, and not "none"
+        pool = replace(case, start_layer=start_layer).build(subject)
+        first, last = pool.layers[0], pool.layers[-1]
+        for layer_id, override in ((first, last), (last, first)):
+            slots = pool.some_slots(2)
+            rows = pool.random_rows(2)
+            pool.store_through(layer_id, pool.locations(slots), slots, rows, rows, layer_id_override=override)
+            pool.verify(f"storing with layer {layer_id} and layer_id_override={override}")
 
 
 @check(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -36,6 +37,8 @@ def casts(subject: Subject, rng: random.Random) -> Iterator[Cast]:
         for dtype in subject.declares.kv_dtypes:
             for given in ("float32", "bfloat16", "float16"):
                 if given == dtype:
+                    if scaled:  # who made rows of the pool's type has scaled them
+                        yield Cast(kind, dtype, given, 4.0)
                     continue
                 # A power of two, so that the quotient is exact in every type.
                 scales = [None, 0.5, 4.0] if scaled and getattr(torch, dtype) in FP8 else [None]
@@ -111,10 +114,17 @@ def store_leaves_its_input_alone(subject: Subject, case: Pool) -> None:
         expect(torch.equal(now, then), f"set_kv_buffer() changed the {name} that it was given")
 
 
+def latent_pools(subject: Subject, rng: random.Random) -> Iterator[Pool]:
+    """A small pool of each kind, and one for a prefill."""
+    for pool in each_kind(subject, rng):
+        yield pool
+        yield replace(pool, size=-(-1300 // pool.page_size) * pool.page_size, layers=2)
+
+
 @check(
     level=Level.MEMORY,
     requires=[kv_pool()],
-    cases=each_kind,
+    cases=latent_pools,
     fix="in set_mla_kv_buffer() write the latent part first and the rotated part behind it; get_mla_kv_buffer() gives"
     " both back",
 )
@@ -124,26 +134,33 @@ def mla_parts_make_one_row(subject: Subject, case: Pool) -> None:
         return
     pool = case.build(subject)
     rank = case.row[0]
-    slots, (rows,) = pool.some_slots(3), pool.random_rows(3)
+    tokens = min(1200, case.size - 3)
+    slots, (rows,) = pool.some_slots(tokens), pool.random_rows(tokens)
     loc, layer = pool.locations(slots), layer_named(pool.layers[-1])
     if not hasattr(pool.pool, "set_mla_kv_buffer"):
         raise NotApplicable("the pool has no set_mla_kv_buffer()")
     name = f"rows of layer {layer.layer_id}"
     pool.pool.set_mla_kv_buffer(layer, loc, rows[..., :rank], rows[..., rank:])
     pool.image.store(name, slots, raw_bytes(rows))
-    pool.verify("storing rows in two parts")
+    pool.verify(f"storing {tokens} rows in two parts")
+    if "layer_id_override" in inspect.signature(pool.pool.set_mla_kv_buffer).parameters:
+        first, (more,) = pool.layers[0], pool.random_rows(2)
+        parts = more[..., :rank], more[..., rank:]
+        pool.pool.set_mla_kv_buffer(layer, loc[:2], *parts, layer_id_override=first)
+        pool.image.store(f"rows of layer {first}", slots[:2], raw_bytes(more))
+        pool.verify(f"storing rows in two parts with layer {layer.layer_id} and layer_id_override={first}")
     latent, rotated = pool.pool.get_mla_kv_buffer(layer, loc)
     for part, got, wanted in (("latent", latent, rows[..., :rank]), ("rotated", rotated, rows[..., rank:])):
         if got is None and wanted.numel() == 0:
             continue
         expect(
-            got is not None and got.reshape(3, -1).cpu().equal(wanted.reshape(3, -1).cpu()),
+            got is not None and got.reshape(tokens, -1).cpu().equal(wanted.reshape(tokens, -1).cpu()),
             f"get_mla_kv_buffer() gives another {part} part than was stored",
         )
     wider, _ = pool.pool.get_mla_kv_buffer(layer, loc, torch.float64)
     expect(
         wider.dtype == torch.float64
-        and wider.reshape(3, -1).cpu().equal(rows[..., :rank].reshape(3, -1).cpu().double()),
+        and wider.reshape(tokens, -1).cpu().equal(rows[..., :rank].reshape(tokens, -1).cpu().double()),
         f"get_mla_kv_buffer() for float64 gives {wider.dtype}",
         fix="give the rows in dst_dtype where it is named, else in the pool's dtype",
     )

@@ -25,6 +25,7 @@ _NEW = (64, 256, 512)
 _SLACK = 6.0
 _TORCH = 50.0
 _LARGE_POOL = 16384
+_LONG = (512, 4096)
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,10 @@ def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -
     expect_growth(
         subject, case.contexts, over, slack=_SLACK, what=f"{what} of 2 requests", of="tokens of context"
     )
+    if subject.thorough:  # where cached tokens take most of the time, what grows with their square shows
+        expect_growth(
+            subject, _LONG, over, slack=_SLACK / 1.5, what=f"{what} of 2 requests", of="tokens of context"
+        )
     expect_growth(subject, _BATCHES, of, slack=_SLACK, what=f"{what} over 64 tokens", of="requests")
     alone = TimedStep(subject, case, "decode", ((63, 1),)).step
     among = TimedStep(subject, case, "decode", ((_LARGE_POOL - 1, 1), (63, 1))).step

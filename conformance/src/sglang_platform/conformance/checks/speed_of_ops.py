@@ -12,6 +12,7 @@ import torch
 
 from sglang_platform.conformance.check import NotApplicable, check
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
+from sglang_platform.conformance.fixtures.op_calls import an_op, experts_config, forward_of, norm_op
 from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import fused_ops
@@ -22,6 +23,7 @@ __all__: list[str] = []
 _ROWS = (64, 512, 4096)
 _WIDTH = 512
 _HEAD = 64
+_INNER = 256
 _SLACK = 8.0
 _TORCH = 50.0
 
@@ -45,9 +47,7 @@ def timed_ops(subject: Subject, rng: random.Random) -> Iterator[TimedOp]:
 )
 def op_time_grows_with_the_rows(subject: Subject, case: TimedOp) -> None:
     """4,096 rows take about 64 times as long as 64, or less, and neither 50 times as long as the same in torch."""
-    entry = next((one for one in subject.fused_ops() if one.op_cls.op == case.op), None)
-    if entry is None:
-        raise NotApplicable(f"the platform registers no {case.op}: the host's native one is used")
+    forward = forward_of(subject, case.op)
     dtype = getattr(torch, compute_dtypes(subject)[0])
 
     def random_of(*shape: int) -> torch.Tensor:
@@ -60,7 +60,7 @@ def op_time_grows_with_the_rows(subject: Subject, case: TimedOp) -> None:
     }
 
     def made(rows: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
-        return calls[case.op](entry.forward, random_of, rows)
+        return calls[case.op](forward, random_of, rows)
 
     expect_growth(subject, _ROWS, lambda rows: Work(made(rows)[0]), slack=_SLACK, what=case.op, of="rows")
     for rows in (_ROWS[0], _ROWS[-1]):
@@ -81,7 +81,7 @@ _Pair = tuple[Callable[[], Any], Callable[[], Any]]
 
 def _silu_and_mul(forward: Any, random_of: _Random, rows: int) -> _Pair:
     x = random_of(rows, 2 * _WIDTH)
-    op = SimpleNamespace()
+    op = an_op()
 
     def plain() -> torch.Tensor:
         gate, up = x.float().chunk(2, dim=-1)
@@ -92,15 +92,7 @@ def _silu_and_mul(forward: Any, random_of: _Random, rows: int) -> _Pair:
 
 def _rms_norm(forward: Any, random_of: _Random, rows: int) -> _Pair:
     x, weight = random_of(rows, _WIDTH), random_of(_WIDTH)
-    op = SimpleNamespace(
-        weight=torch.nn.Parameter(weight, requires_grad=False),
-        variance_epsilon=1e-5,
-        hidden_size=_WIDTH,
-        variance_size_override=None,
-        override_orig_dtype=None,
-        fp32_residual=False,
-        cast_x_before_out_mul=False,
-    )
+    op = norm_op(weight, 1e-5)
 
     def plain() -> torch.Tensor:
         wide = x.float()
@@ -113,7 +105,7 @@ def _rotary_embedding(forward: Any, random_of: _Random, rows: int) -> _Pair:
     query, key = random_of(rows, _WIDTH), random_of(rows, _WIDTH // 4)
     cache = random_of(256, _HEAD)
     positions = (torch.arange(rows) % 256).to(query.device)
-    op = SimpleNamespace(
+    op = an_op(
         cos_sin_cache=cache,
         head_size=_HEAD,
         rotary_dim=_HEAD,
@@ -132,3 +124,45 @@ def _rotary_embedding(forward: Any, random_of: _Random, rows: int) -> _Pair:
         return turned
 
     return lambda: forward(op, positions, query, key), plain
+
+
+@check(
+    level=Level.KERNELS,
+    requires=[fused_ops()],
+    seconds=300,
+    fix="compute the experts that were chosen for a token, and no others; group the tokens of an expert in one product",
+)
+def experts_time_is_that_of_the_chosen(subject: Subject) -> None:
+    """Two experts for each of four tokens take no more than three times as long when there are 64 to choose from as
+    when there are 8, and 128 tokens no more than 256 times as long as four."""
+    forward = forward_of(subject, "moe.experts")
+    dtype, generator = getattr(torch, compute_dtypes(subject)[0]), subject.torch_rng()
+
+    def mixture(experts: int, tokens: int) -> Work:
+        def random_of(*shape: int) -> torch.Tensor:
+            return torch.randn(shape, generator=generator).to(dtype).to(subject.device)
+
+        layer = SimpleNamespace(
+            num_experts=experts,
+            w13_weight=random_of(experts, 2 * _INNER, _INNER) * 0.1,
+            w2_weight=random_of(experts, _INNER, _INNER) * 0.1,
+        )
+        ids = (torch.arange(2 * tokens) % 8).reshape(tokens, 2).to(torch.int32).to(subject.device)
+        weights = torch.full((tokens, 2), 0.5, device=subject.device)
+        x, op, config = random_of(tokens, _INNER), an_op(with_bias=False), experts_config()
+        if forward(op, layer, x, weights, ids, config) is NotImplemented:
+            raise NotApplicable("the op leaves plain SwiGLU experts to the host")
+        return Work(lambda: forward(op, layer, x, weights, ids, config))
+
+    few = mixture(8, 4)
+    expect_ratio(
+        subject,
+        mixture(64, 4),
+        few,
+        most=3,
+        what="moe.experts of 4 tokens and 64 experts",
+        beside="with 8 experts",
+    )
+    expect_ratio(
+        subject, mixture(8, 128), few, most=32 * _SLACK, what="moe.experts of 128 tokens", beside="of four"
+    )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
-from sglang_platform.conformance.check import Blocked, CheckFailed, check, expect
+from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.checks.packaging import activation, installed, third_party
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.probes.fresh import probe
+from sglang_platform.conformance.probes.traces import SETTINGS
 from sglang_platform.conformance.subject import Subject
 
 __all__: list[str] = []
@@ -154,3 +156,55 @@ def import_and_activate_are_quick(subject: Subject) -> None:
         f"importing the plugin and asking it takes {seconds:.2g} s, beside what it imports of others;"
         f" {seconds / floor:.3g} times as long as half a dozen modules of the standard library ({floor:.2g} s)"
     )
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="define at import, and set up in init_backend() or in the constructor; a process that only looks at the class"
+    " must stay as it was, and the host's own settings come first",
+)
+def platform_module_leaves_the_process_alone(subject: Subject) -> None:
+    """Importing the platform's class prints nothing to standard output, and leaves torch's defaults and threads, the
+    root logger, signals, hooks, random numbers, garbage collection, child processes and the start method as they were.
+    """
+    told = _of_platform(subject)
+    found = [one for group in told["changes"].values() for one in group if one.startswith(SETTINGS)]
+    expect(not found, f"importing the platform's class leaves traces: {'; '.join(found)}")
+    printed = told["printed"].strip()
+    expect(not printed, f"importing the platform's class prints: {printed[:300]!r}")
+
+
+@check(
+    level=Level.PACKAGING,
+    fix="import what only some models need where it is used; build and tune when the package is installed; do not wait",
+    seconds=400,
+)
+def platform_module_is_imported_soon(subject: Subject) -> None:
+    """Importing the platform's class takes no more than 10 seconds, or twelve times as long as some hundred modules of
+    the standard library (the best of three): every process of the host does it, its launcher too."""
+    seconds, limit = float("inf"), 0.0
+    for attempt in range(3):
+        told, floor = _of_platform(subject, attempt), _told(subject, attempt)["floor_seconds"]
+        seconds, limit = min(seconds, told["seconds"]), max(limit, 10.0, 12 * floor)
+        if seconds <= limit:
+            return
+    raise CheckFailed(
+        f"importing the platform's class takes {seconds:.3g} s, each time; here {limit:.3g} s may pass"
+    )
+
+
+def _of_platform(subject: Subject, attempt: int = 0) -> dict[str, Any]:
+    told: dict[str, Any] | None = _told(subject, attempt).get("platform")
+    if told is None:
+        raise NotApplicable("activate() names no class here")
+    if told["host"]:
+        raise NotApplicable("its class is on SGLang's, and SGLang is imported with it")
+    own = installed(subject).value.partition(":")[0].partition(".")[0]
+    if re.match(rf"(AttributeError|ModuleNotFoundError): .*'{re.escape(own)}[.']", told.get("raised", "")):
+        raise CheckFailed(
+            f"activate() names a class that is not there: {told['raised']}",
+            fix='return the place of the platform class, as "package.module:Class"',
+        )
+    if "raised" in told:
+        raise NotApplicable(f"its class cannot be imported here: {told['raised']}")
+    return told

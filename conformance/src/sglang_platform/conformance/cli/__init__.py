@@ -5,6 +5,7 @@ listing  `conformance list`     comparing  `conformance compare`     table  `con
 features `conformance features`        kits `conformance kits`           verifying `conformance verify`
 sitting  from the first check to a report       progress what is shown while checks run
 summary  what is shown at the end                merging  `conformance merge`
+pages    `conformance pages`
 
 Every `sglang-platform` command imports these modules. What a command needs is therefore imported when it runs: together
 it is 106 modules, a third of a second on a busy machine.
@@ -17,6 +18,7 @@ import typer
 from sglang_platform.conformance.cli.comparing import compare
 from sglang_platform.conformance.cli.listing import list_checks
 from sglang_platform.conformance.cli.merging import merge
+from sglang_platform.conformance.cli.pages import pages
 from sglang_platform.conformance.cli.run import run
 from sglang_platform.conformance.cli.table import features, kits, table
 from sglang_platform.conformance.cli.verifying import verify
@@ -37,3 +39,4 @@ app.command("table")(table)
 app.command("verify")(verify)
 app.command("features")(features)
 app.command("kits")(kits)
+app.command("pages")(pages)

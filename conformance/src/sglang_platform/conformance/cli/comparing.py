@@ -18,8 +18,8 @@ _STYLES = {"broken": "bold red", "repaired": "green", "gone": "yellow", "new": "
 
 
 def compare(
-    old: Annotated[Path, typer.Argument(help="The report.json to compare with.")],
-    new: Annotated[Path, typer.Argument(help="The report.json to judge.")],
+    old: Annotated[Path, typer.Argument(help="The report.json to compare with, or its folder.")],
+    new: Annotated[Path, typer.Argument(help="The report.json to judge, or its folder.")],
     as_json: JsonOption = False,
 ) -> None:
     """What is broken, repaired, new or gone in NEW, and which versions differ.

@@ -81,3 +81,5 @@ class Progress:
             self._bar.advance(self._task)
         if outcome.is_bad and not self._quiet:
             self._console.print(f"[bold red]{outcome.status}[/] {outcome.id}")
+        elif outcome.status == "suite_failed":
+            self._console.print(f"[bold yellow]the suite failed[/] {outcome.id}")

@@ -25,6 +25,11 @@ def print_summary(document: dict[str, Any], written: list[Path]) -> None:
     outcomes = document["outcomes"]
     for outcome, others in by_cause(outcomes):
         _print_failure(out, outcome, others)
+    for outcome in outcomes:
+        if outcome["status"] == "suite_failed":
+            out.print(Text("the suite failed ", style="bold yellow") + Text(outcome["id"], style="bold"))
+            for text in (outcome["why"], case_text(outcome["case"]), outcome["trace"], outcome["rerun"]):
+                out.print(Text("  " + (text or "").replace("\n", "\n  ")))
     blocked = Counter(outcome["why"] for outcome in outcomes if outcome["status"] == "blocked")
     for why, count in blocked.items():
         out.print(Text(f"{count} checks could not be run: {why}", style="bold red"))
@@ -72,7 +77,7 @@ def _print_failure(out: Any, outcome: dict[str, Any], others: list[str]) -> None
         ("fix", outcome["fix"]),
         ("same in", ", ".join(others)),
     ]
-    lines += [("again", outcome["rerun"])]
+    lines += [("again", outcome["rerun"]), ("page", outcome.get("page"))]
     for label, text in lines:
         if text:
             body = text.replace("\n", "\n          ")

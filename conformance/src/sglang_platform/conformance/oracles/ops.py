@@ -24,37 +24,60 @@ __all__ = [
 _U32 = format_of(torch.float32).unit_roundoff
 
 
-def rms_norm(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> Expected:
-    """x [.., H] / sqrt(mean(x^2) + epsilon) * weight [H] (Zhang and Sennrich, arXiv 1910.07467).
+def rms_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    epsilon: float,
+    *,
+    columns: int | None = None,
+    dtype: torch.dtype | None = None,
+) -> Expected:
+    """x [.., H] / sqrt(mean(x^2) + epsilon) * weight [H] (Zhang and Sennrich, arXiv 1910.07467), rounded to `dtype`,
+    that of x where none is given. `columns`: the mean is of the first of them; None: of all.
 
     All terms of the mean are positive, so it errs relatively by gamma(H + 2, u32), its root by half of that; then
     two products, one rounding between them and one of the result.
     """
-    dtype = x.dtype
+    dtype = dtype or x.dtype
     x, weight = x.double(), weight.double()
-    value = x / torch.sqrt((x * x).mean(-1, keepdim=True) + epsilon) * weight
+    root = torch.sqrt((x * x)[..., :columns].mean(-1, keepdim=True) + epsilon)
+    value = x / root * weight
     u = format_of(dtype).unit_roundoff
     relative = gamma(x.shape[-1] + 2, _U32) / 2 + gamma(6, _U32) + 2 * u
     return Expected(value, _bound(value, relative, dtype, between=weight.abs()))
 
 
 def fused_add_rms_norm(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, epsilon: float
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    weight: torch.Tensor,
+    epsilon: float,
+    *,
+    addition: torch.Tensor | None = None,
+    kept: torch.dtype | None = None,
 ) -> tuple[Expected, Expected]:
-    """(normalised, new residual) of x + residual; both [.., H].
+    """(normalised, new residual) of x + residual + addition; all [.., H]. The new residual is of type `kept`, that of x
+    where none is given.
 
     The sum may be normalised before or after it is rounded to the element type: one more u, relative to the sum.
-    Through the mean that is at most another u.
+    Through the mean that is at most another u. Residual and addition may be added, and rounded, first: that errs by
+    e = u |residual + addition|, which reaches the result itself and through the mean, relatively by at most
+    sqrt(mean(e^2)) over the root.
     """
     dtype = x.dtype
-    total = x.double() + residual.double()
     u = format_of(dtype).unit_roundoff
+    more = torch.zeros_like(x, dtype=torch.float64) if addition is None else addition.double()
+    early = (residual.double() + more).abs() * (u if addition is not None else 0.0)
+    total = x.double() + residual.double() + more
     normalised = rms_norm(total, weight, epsilon).value
     relative = gamma(x.shape[-1] + 2, _U32) / 2 + gamma(6, _U32) + 4 * u
-    return (
-        Expected(normalised, _bound(normalised, relative, dtype, between=weight.double().abs())),
-        Expected(total, _bound(total, u + _U32, dtype)),
-    )
+    bound = _bound(normalised, relative, dtype, between=weight.double().abs())
+    root = torch.sqrt((total * total).mean(-1, keepdim=True) + epsilon)
+    through = early.square().mean(-1, keepdim=True).sqrt() / root
+    bound = bound + 1.1 * (weight.double().abs() * early / root + normalised.abs() * through)
+    kept = kept or dtype
+    rounding = format_of(kept).unit_roundoff + _U32
+    return Expected(normalised, bound), Expected(total, _bound(total, rounding, kept) + early)
 
 
 def silu_and_mul(x: torch.Tensor) -> Expected:
@@ -82,7 +105,7 @@ def rotary_embedding(
     """
     dtype = x.dtype
     tokens = positions.numel()
-    heads = x.double().reshape(tokens, -1, head_size)
+    heads = x.double().reshape(tokens, x.shape[-1] // head_size, head_size)
     half = cos_sin.shape[-1] // 2
     cos, sin = cos_sin.double()[positions.reshape(-1).long()][:, None, :].split(half, dim=-1)
     value, size = heads.clone(), torch.zeros_like(heads)
@@ -122,32 +145,45 @@ def moe_experts(
     topk_ids: torch.Tensor,
     *,
     weight_on_input: bool = False,
+    activation: str = "silu",
+    gated: bool = True,
+    biases: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> Expected:
-    """SwiGLU experts: x [T, H], w13 [E, 2 I, H], w2 [E, H, I], topk_* [T, K] -> [T, H].
+    """SwiGLU experts: x [T, H], w13 [E, 2 I, H], w2 [E, H, I], topk_* [T, K] -> [T, H]. Without a gate w13 is [E, I,
+    H]. `activation`: silu, or gelu in any of its forms; `biases`: of both products, [E, 2 I] and [E, H]. An expert
+    below 0 is another rank's and adds nothing.
 
     sum_k weight_k * w2_e (silu(g) * u) with (g, u) = w13_e x and e = topk_ids[.., k]. Every step may be kept in the
-    element type. With a = |w13| |x|, the gate errs by (gamma(H, u32) + u) a_g, silu has slope at most 1.1 and
-    |silu(g)| <= |g|; so h = silu(g) u errs by (gamma(H, u32) + 2 u) * 1.1 (a_g |u| + |g| a_u) + 2 u |h|, and the second
-    product adds gamma(I + K, u32) + 3 u of |weight| |w2| |h|.
+    element type. With a = |w13| |x|, the gate errs by (gamma(H, u32) + u) a_g, silu and gelu have slopes of at most
+    1.13 and |silu(g)| <= |g|; so h = silu(g) u errs by (gamma(H, u32) + 2 u) * 1.13 (a_g |u| + |g| a_u) + 2 u |h|, and
+    the second product adds gamma(I + K, u32) + 3 u of |weight| |w2| |h|. The forms of gelu differ by up to 5e-4.
     """
     dtype = x.dtype
     u = format_of(dtype).unit_roundoff
     x, w13, w2 = x.double(), w13.double(), w2.double()
     value, error = torch.zeros_like(x), torch.zeros_like(x)
     hidden, inner = x.shape[1], w2.shape[2]
+    forms = 5e-4 if activation == "gelu" else 0.0
     for token in range(x.shape[0]):
         for weight, expert in zip(topk_weights[token].double(), topk_ids[token].tolist(), strict=True):
+            if expert < 0:
+                continue
             row = x[token] * weight if weight_on_input else x[token]
             factor = torch.ones((), dtype=torch.float64) if weight_on_input else weight
-            gate, up = (w13[expert] @ row).chunk(2)
-            gate_size, up_size = (w13[expert].abs() @ row.abs()).chunk(2)
-            h = gate * torch.sigmoid(gate) * up
-            spread = 1.1 * (gate_size * up.abs() + gate.abs() * up_size)
-            h_error = (gamma(hidden, _U32) + 3 * u) * spread + (2 * u + 8 * _U32) * h.abs()
+            first, size = w13[expert] @ row, w13[expert].abs() @ row.abs()
+            second_bias = torch.zeros(hidden, dtype=torch.float64)
+            if biases is not None:
+                first, size = first + biases[0][expert].double(), size + biases[0][expert].double().abs()
+                second_bias = biases[1][expert].double()
+            gate, up = first.chunk(2) if gated else (first, torch.ones_like(first))
+            gate_size, up_size = size.chunk(2) if gated else (size, torch.zeros_like(size))
+            h = (gate * torch.sigmoid(gate) if activation == "silu" else torch.nn.functional.gelu(gate)) * up
+            spread = 1.13 * (gate_size * up.abs() + gate.abs() * up_size)
+            h_error = (gamma(hidden, _U32) + 3 * u) * spread + (2 * u + 8 * _U32) * h.abs() + forms * up.abs()
             h_error = h_error + format_of(dtype).spacing_of_subnormals * (1 + gate.abs() + up.abs())
-            value[token] += factor * (w2[expert] @ h)
+            value[token] += factor * (w2[expert] @ h + second_bias)
             second = (gamma(inner + topk_ids.shape[1], _U32) + 3 * u) * (
-                w2[expert].abs() @ (h.abs() + h_error)
+                w2[expert].abs() @ (h.abs() + h_error) + second_bias.abs()
             )
             error[token] += factor.abs() * (w2[expert].abs() @ h_error + second)
     output = format_of(dtype)

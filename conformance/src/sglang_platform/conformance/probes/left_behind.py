@@ -2,8 +2,8 @@
 
 Given: `module`, `attribute`; `preload`: modules of others that the plugin imports, whose own traces are not its.
 Told: `changes` by group (`traces.py`), `printed`, `written` (files opened to be written, folders made), `registered`
-(functions of the plugin that run at exit or at a fork), `seconds` of import and call beside `floor_seconds`, which is
-the import of `FLOOR`.
+(functions that the plugin lets run at exit or at a fork), `seconds` of import and call beside `floor_seconds`, which is
+the import of `FLOOR`. Where a platform is named: `platform`, what importing its class did, in the same words.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ import contextlib
 import importlib
 import json
 import os
+import pkgutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.probes.traces import TRACES, changes, read_all
 
-__all__: list[str] = []
+__all__ = ["FLOOR", "Recorder", "captured", "undisturbed"]
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _NO_FILES = ("/dev/", "/proc/", "/sys/")
@@ -33,7 +35,8 @@ class Recorder:
     def __init__(self) -> None:
         self.listening = False
         self.written: list[str] = []
-        self.registered: list[str] = []
+        self.registered: list[tuple[str, str]] = []
+        """(module that did it, function and when it runs)"""
         sys.addaudithook(self._heard)
         atexit.register = self._around(atexit.register, "at exit")  # type: ignore[assignment]
         os.register_at_fork = self._around(os.register_at_fork, "at a fork")  # type: ignore[assignment]
@@ -60,30 +63,42 @@ class Recorder:
         def recorded(*functions: Any, **named: Any) -> Any:
             for function in (*functions[:1], *named.values()):
                 if self.listening and callable(function):
-                    self.registered.append(f"{function.__module__}.{function.__qualname__} {when}")
+                    by = sys._getframe(1).f_globals.get("__name__", "")
+                    self.registered.append((by, f"{function.__module__}.{function.__qualname__} {when}"))
             return register(*functions, **named)
 
         return recorded
 
 
 @contextlib.contextmanager
-def _captured(told: dict[str, Any]) -> Iterator[None]:
-    """Standard output and error go into a file meanwhile, those of native code and of children too."""
+def captured(told: dict[str, Any], *descriptors: int) -> Iterator[None]:
+    """What is written to these descriptors goes into a file meanwhile, by native code and by children too."""
     sys.stdout.flush()
     sys.stderr.flush()
     with tempfile.TemporaryFile() as file:
-        kept = os.dup(1), os.dup(2)
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+        kept = [(one, os.dup(one)) for one in descriptors]
+        for one in descriptors:
+            os.dup2(file.fileno(), one)
         try:
             yield
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-            os.dup2(kept[0], 1)
-            os.dup2(kept[1], 2)
+            for one, before in kept:
+                os.dup2(before, one)
+                os.close(before)
             file.seek(0)
             told["printed"] = file.read(4000).decode(errors="replace")
+
+
+def undisturbed() -> float:
+    """Seconds of a clock that stands while this thread waits for a processor that others have; where the system does
+    not tell, it never stands."""
+    try:
+        waited = int(Path("/proc/thread-self/schedstat").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        waited = 0
+    return time.perf_counter() - waited / 1e9
 
 
 FLOOR = ("asyncio", "email.mime.multipart", "http.server", "sqlite3", "unittest.mock", "xml.dom.minidom")
@@ -95,31 +110,52 @@ def main() -> None:
     for name in given["preload"]:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    started = time.perf_counter()
+    started = undisturbed()
     for name in FLOOR:
         importlib.import_module(name)
-    told: dict[str, Any] = {"floor_seconds": time.perf_counter() - started}
+    told: dict[str, Any] = {"floor_seconds": undisturbed() - started}
     recorder = Recorder()
     groups = {trace.group for trace in TRACES}
     before = read_all(groups)
-    with _captured(told):
+    answer = None
+    with captured(told, 1, 2):
         recorder.listening = True
-        started = time.perf_counter()
+        started = undisturbed()
         try:
             function: Any = importlib.import_module(given["module"])
             for part in given["attribute"].split("."):
                 function = getattr(function, part)
-            function()
+            answer = function()
         except BaseException as error:  # noqa: BLE001 - other checks tell what is wrong with it
             told["raised"] = f"{type(error).__name__}: {error}"
-        told["seconds"] = time.perf_counter() - started
+        told["seconds"] = undisturbed() - started
         recorder.listening = False
     told["changes"] = changes(before, read_all(groups))
     own = given["module"].partition(".")[0] + "."
-    told["registered"] = [one for one in recorder.registered if one.startswith(own)]
+    told["registered"] = [
+        one for by, one in recorder.registered if f"{by}.".startswith(own) or one.startswith(own)
+    ]
     told["written"] = recorder.written
+    if isinstance(answer, str):
+        told["platform"] = _imported(answer, groups)
     print(json.dumps(told, default=str), flush=True)
     os._exit(0)  # threads that the plugin left running must not keep the probe
+
+
+def _imported(place: str, groups: set[str]) -> dict[str, Any]:
+    """What importing the class at `place` did."""
+    told: dict[str, Any] = {}
+    before = read_all(groups)
+    with captured(told, 1):
+        started = undisturbed()
+        try:
+            pkgutil.resolve_name(place)
+        except BaseException as error:  # noqa: BLE001 - contract.platform_is_created tells
+            told["raised"] = f"{type(error).__name__}: {error}"
+        told["seconds"] = undisturbed() - started
+    told["changes"] = changes(before, read_all(groups))
+    told["host"] = "sglang" in sys.modules
+    return told
 
 
 if __name__ == "__main__":

@@ -1,29 +1,41 @@
-"""Come to the platform as a worker of the host does, call its `init_backend()` twice, and tell what that left behind.
+"""Come to the platform as a worker of the host does, and make the calls of a worker's life, in their order.
 
-Given: `name`, `location`, `host`. Told: `changes` by group (`traces.py`) after the first call; `answered`: what the
-calls answered; `raised`; `again`: fused ops that a second call registered otherwise.
+Given: `name`, `location`, `host`; `folder` to be in; `words` of SGLang's source of arguments. Told: `arrival`, the
+seconds until there is a platform, beside `floor_seconds` (`left_behind.FLOOR`); `arguments` (`server_arguments.py`) and
+the files `written` then; `changes` by group (`traces.py`) after the first `init_backend()`, its `seconds`, what it
+`printed` and what both calls `answered`, `raised`, `again` (fused ops that a second call registered otherwise);
+`operations`: what each operation of the device changes.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
+import signal
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
+from sglang_platform.conformance.probes.left_behind import FLOOR, Recorder, captured, undisturbed
 from sglang_platform.conformance.probes.processes import look
+from sglang_platform.conformance.probes.server_arguments import tried
 from sglang_platform.conformance.probes.traces import TRACES, changes, read_all
 
 __all__: list[str] = []
 
 # Imports inside functions: core comes after the platform, as in a process of the host (`processes.py`).
 
+_SEED = 5
+
 
 def main() -> None:
     given = json.loads(sys.argv[1])
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    _as_at_first(given["folder"])
     os.environ["SGLANG_PLATFORM"] = given["name"]
     if given.get("location"):
         os.environ["SGLANG_PLATFORM_PLUGIN"] = f"{given['name']}={given['location']}"
@@ -34,16 +46,53 @@ def main() -> None:
     os._exit(0)
 
 
+def _as_at_first(folder: str) -> None:
+    """Put back what a process inherits of one in which the platform was initialised already."""
+    os.chdir(folder)
+    os.umask(0o022)
+    for one in signal.Signals:
+        ignored = signal.getsignal(one) is signal.SIG_IGN
+        if ignored and one not in (signal.SIGPIPE, signal.SIGXFSZ):  # as Python itself has them
+            signal.signal(one, signal.SIG_DFL)
+
+
 def _told(given: dict[str, Any]) -> dict[str, Any]:
     import torch  # noqa: F401 - a worker has it
 
+    started = undisturbed()
+    for name in FLOOR:
+        importlib.import_module(name)
+    told: dict[str, Any] = {"floor_seconds": undisturbed() - started}
+    recorder = Recorder()
+    import sglang_platform.core.plugins  # noqa: F401 - what the host and core take is not the platform's
+
+    started = undisturbed()
     look(given)
+    told["arrival"] = undisturbed() - started
     platform = _platform(given["host"])
+    if given["host"] == "none":
+        recorder.listening = True
+        own = _own(platform)
+        told["arguments"] = tried(platform, own, set(given["words"]))
+        recorder.listening = False
+        told["written"] = recorder.written
+    _initialised(platform, told)
+    if "raised" not in told:
+        told["operations"] = {
+            call: [one for group in _changed_by(operation).values() for one in group]
+            for call, operation in _operations(platform).items()
+        }
+    return told
+
+
+def _initialised(platform: Any, told: dict[str, Any]) -> None:
     groups = {trace.group for trace in TRACES}
     before = read_all(groups)
-    told: dict[str, Any] = {}
     try:
-        told["answered"] = [repr(platform.init_backend())]
+        with captured(told, 1):
+            started = undisturbed()
+            told["answered"] = [repr(platform.init_backend())]
+            told["seconds"] = undisturbed() - started
         told["changes"] = changes(before, read_all(groups))
         first = _ops(platform)
         told["call"] = "the second"
@@ -52,7 +101,67 @@ def _told(given: dict[str, Any]) -> dict[str, Any]:
     except BaseException as error:  # noqa: BLE001 - told to the check
         told["raised"] = f"{type(error).__name__}: {error}"
         told["trace"] = traceback.format_exc()
-    return told
+
+
+def _own(platform: Any) -> dict[str, Any]:
+    """What an operator may name of what the platform serves."""
+    found: dict[str, Any] = {}
+    with contextlib.suppress(Exception):
+        found["attention_backend"] = platform.get_default_attention_backend()
+    with contextlib.suppress(Exception):
+        found["page_size"] = max(platform.supported_page_sizes)
+    return found
+
+
+def _operations(platform: Any) -> dict[str, Callable[[], Any]]:
+    """The calls of the contract that a host makes at any time."""
+
+    def entered(context: Any) -> None:
+        with context:
+            pass
+
+    def asked(name: str, *arguments: Any) -> Callable[[], Any]:
+        return lambda: getattr(platform, name)(*arguments)
+
+    device = platform.get_device(0)
+    plain = (
+        "get_device_name",
+        "get_device_uuid",
+        "get_device_capability",
+        "get_device_total_memory",
+        "get_available_memory",
+        "get_current_memory_usage",
+        "empty_cache",
+        "synchronize",
+        "is_pin_memory_available",
+        "get_torch_distributed_backend_str",
+        "get_communicator_class",
+    )
+    return {
+        "get_device(None)": asked("get_device", None),
+        f"set_device({device!r})": asked("set_device", device),
+        **{f"{name}()": asked(name) for name in plain},
+        "inference_mode()": lambda: entered(platform.inference_mode()),
+        "reindex_device_id(0)": lambda: entered(platform.reindex_device_id(0)),
+        "seed_everything(None)": asked("seed_everything", None),
+        f"seed_everything({_SEED})": asked("seed_everything", _SEED),
+        "verify_quantization('no-such-method')": asked("verify_quantization", "no-such-method"),
+    }
+
+
+def _changed_by(operation: Callable[[], Any]) -> dict[str, list[str]]:
+    """What differs after the first call: of torch and the process; what may be set up at first is read at a second."""
+    at_once = read_all(("torch", "process"))
+    _quietly(operation)
+    found = changes(at_once, read_all(("torch", "process")))
+    later = read_all(("logging", "functions"))
+    _quietly(operation)
+    return {**found, **changes(later, read_all(("logging", "functions")))}
+
+
+def _quietly(operation: Callable[[], Any]) -> None:
+    with contextlib.suppress(Exception):  # other checks tell what it must answer
+        operation()
 
 
 def _platform(host: str) -> Any:

@@ -27,6 +27,8 @@ def rms_norm(
     post_residual_addition: torch.Tensor | None = None,
     quant_linear: Any = None,
 ) -> Any:
+    if op.variance_size_override is not None or op.override_orig_dtype is not None or op.fp32_residual:
+        return NotImplemented
     dtype = x.dtype
     y = x.float()
     if residual is not None:
@@ -51,14 +53,16 @@ def rotary_embedding(
     key: torch.Tensor,
     offsets: torch.Tensor | None = None,
     fused_set_kv_buffer_arg: Any = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> Any:
+    if fused_set_kv_buffer_arg is not None:
+        return NotImplemented
     positions = positions.flatten() if offsets is None else (positions + offsets).flatten()
     cos, sin = op.cos_sin_cache[positions].float().chunk(2, dim=-1)
     return _rotate(op, query, cos, sin), _rotate(op, key, cos, sin)
 
 
 def _rotate(op: Any, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    heads = x.float().reshape(x.shape[0], -1, op.head_size).clone()
+    heads = x.float().flatten(1).unflatten(1, (-1, op.head_size)).clone()
     rotated = heads[..., : op.rotary_dim]
     if op.is_neox_style:
         a, b = rotated.chunk(2, dim=-1)
@@ -81,9 +85,15 @@ def moe_experts(
 ) -> Any:
     if config.activation != "silu" or not config.is_gated or op.with_bias or config.no_combine:
         return NotImplemented
+    if any(
+        limit is not None for limit in (config.gemm1_alpha, config.gemm1_clamp_limit, config.swiglu_limit)
+    ):
+        return NotImplemented
     out = torch.zeros(hidden_states.shape, dtype=torch.float32)
     for token, (weights, experts) in enumerate(zip(topk_weights.tolist(), topk_ids.tolist(), strict=True)):
         for weight, expert in zip(weights, experts, strict=True):
+            if expert < 0:  # another rank's
+                continue
             x = hidden_states[token].float()
             if config.apply_router_weight_on_input:
                 x, weight = x * weight, 1.0

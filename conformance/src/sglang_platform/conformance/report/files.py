@@ -14,10 +14,12 @@ from sglang_platform.conformance.report.badge import badge
 from sglang_platform.conformance.report.document import SCHEMA
 from sglang_platform.conformance.report.page import page
 from sglang_platform.core.errors import ConfigurationError
+from sglang_platform.core.source.contents import file_bytes
 
 __all__ = ["find_reports", "read_report", "schema", "write_report"]
 
 _NAME = "report.json"
+_LARGEST = 64 << 20  # bytes; the report of every check has some two million
 
 
 def schema() -> dict[str, Any]:
@@ -52,10 +54,11 @@ def find_reports(places: Iterable[Path]) -> list[Path]:
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """A report. Raises ConfigurationError where it is none, or of another schema."""
+    """A report, or that of a folder. Raises ConfigurationError where it is none, or of another schema."""
+    path = path / _NAME if path.is_dir() else path
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        document = json.loads(file_bytes(str(path), _LARGEST).decode("utf-8"))
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} is no report", why=str(error)) from None
     found = document.get("schema") if isinstance(document, dict) else None
     if found != SCHEMA:

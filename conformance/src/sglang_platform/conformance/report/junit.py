@@ -76,14 +76,16 @@ def _case(suite: ElementTree.Element, platform: str, one: Mapping[str, Any], kin
         ("where", one["trace"]),
     ]
     lines += [("fails", each["id"]) for each in one["failing"] if each["waived"] is None]
-    lines += [("fix", one["fix"]), ("again", one["rerun"])]
+    lines += [("fix", one["fix"]), ("again", one["rerun"]), ("page", one.get("page"))]
     what.text = _clean("\n".join(f"{label}: {text}" for label, text in lines if text))
 
 
 def _kind(one: Mapping[str, Any]) -> str | None:
     if one["status"] == "passed":
         return None
-    if one["status"] == "blocked" or (one["status"] == "failed" and one["failure"] in ("crash", "timeout")):
+    if one["status"] in ("blocked", "suite_failed") or (
+        one["status"] == "failed" and one["failure"] in ("crash", "timeout")
+    ):
         return "error"
     return "failure" if one["status"] in ("failed", "unexpected_pass") else "skipped"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sglang_platform.conformance.check import registered
 from sglang_platform.conformance.report.document import sealed
-from sglang_platform.conformance.report.runs import problems_of_run
+from sglang_platform.conformance.report.verify import problems_of
 from sglang_platform.core.errors import ConfigurationError
 
 __all__ = ["merged"]
@@ -82,7 +82,8 @@ def _problems(reports: Sequence[Mapping[str, Any]]) -> list[str]:
     ids = [one["id"] for report in reports for one in report["outcomes"]]
     found += [f"{name} is in two of them" for name in sorted({one for one in ids if ids.count(one) > 1})]
     for report in reports:
-        found += [f"shard {report['run']['shard']}: {one}" for one in problems_of_run(report)]
+        problems = problems_of(report, installed=False)
+        found += [f"shard {report['run']['shard']}: {one}" for one in problems]
     return found
 
 

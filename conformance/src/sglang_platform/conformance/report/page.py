@@ -25,6 +25,7 @@ def page(document: dict[str, Any]) -> str:
     return environment.from_string(template).render(
         document=document,
         failures=by_cause(outcomes),
+        suite_failed=[one for one in outcomes if one["status"] == "suite_failed"],
         blocked=[one for one in outcomes if one["status"] == "blocked"],
         expected=[one for one in outcomes if one["status"] == "expected_failure"],
         reasons=by_reason(outcomes),

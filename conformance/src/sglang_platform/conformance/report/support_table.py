@@ -58,7 +58,7 @@ def _details(reports: Sequence[dict[str, Any]]) -> list[str]:
             if name != "origin" and values:
                 lines.append(f"- {name.replace('_', ' ')}: {', '.join(map(str, values))}")
         for outcome in report["outcomes"]:
-            if outcome["status"] in BAD:
+            if outcome["status"] in BAD or outcome["status"] == "suite_failed":
                 lines.append(f"- {outcome['status']}: `{outcome['id']}`: {_one_line(outcome)}")
             if outcome["status"] == "expected_failure":
                 lines.append(f"- known: `{outcome['id']}`: {outcome['why']}")

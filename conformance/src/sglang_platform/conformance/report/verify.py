@@ -31,9 +31,12 @@ __all__ = ["problems_of", "reruns"]
 Report = Mapping[str, Any]
 
 
-def problems_of(report: Report) -> list[str]:
-    """All that is wrong with a report, in words; empty where nothing is. Nothing of the plugin is imported."""
-    return [problem for rule in _RULES for problem in rule(report)]
+def problems_of(report: Report, *, installed: bool = True) -> list[str]:
+    """All that is wrong with a report, in words; empty where nothing is. Nothing of the plugin is imported.
+
+    installed: whether the plugin is to be here, with the files that were checked.
+    """
+    return [problem for rule in _RULES if installed or rule is not _plugin for problem in rule(report)]
 
 
 def reruns(

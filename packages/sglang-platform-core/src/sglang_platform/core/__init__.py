@@ -21,12 +21,20 @@ if TYPE_CHECKING:
     from sglang_platform.core.contract.types import CpuArchEnum, DeviceCapability, PlatformEnum
     from sglang_platform.core.contract.version import CONTRACT_VERSION
     from sglang_platform.core.counters import counter
+    from sglang_platform.core.discovery.asking import resolve_obj
+    from sglang_platform.core.discovery.by_device import get_platform
     from sglang_platform.core.discovery.current import current_platform
     from sglang_platform.core.discovery.current_diffusion import current_mm_platform
     from sglang_platform.core.discovery.entry import mm_platform_plugin, platform_plugin
     from sglang_platform.core.errors import PlatformError, PlatformUnavailable
     from sglang_platform.core.graph.runner import GraphRunner
-    from sglang_platform.core.hooks.registry import RETURN_NONE, HookRegistry, HookType, plugin_hook
+    from sglang_platform.core.hooks.registry import (
+        RETURN_NONE,
+        HookRegistry,
+        HookType,
+        plugin_hook,
+        sglang_hook,
+    )
     from sglang_platform.core.memory.allocator import TokenToKVPoolAllocator
     from sglang_platform.core.memory.dsa import DSATokenToKVPool
     from sglang_platform.core.memory.host_memory import HostMemory
@@ -70,10 +78,13 @@ _HOME = {
     "counter": "counters",
     "current_mm_platform": "discovery.current_diffusion",
     "current_platform": "discovery.current",
+    "get_platform": "discovery.by_device",
     "load_plugins": "plugins",
     "mm_platform_plugin": "discovery.entry",
     "platform_plugin": "discovery.entry",
     "plugin_hook": "hooks.registry",
+    "resolve_obj": "discovery.asking",
+    "sglang_hook": "hooks.registry",
 }
 
 __all__ = [
@@ -108,10 +119,13 @@ __all__ = [
     "counter",
     "current_mm_platform",
     "current_platform",
+    "get_platform",
     "load_plugins",
     "mm_platform_plugin",
     "platform_plugin",
     "plugin_hook",
+    "resolve_obj",
+    "sglang_hook",
 ]
 
 

@@ -1,10 +1,11 @@
-"""The nearest spelling of a name, for messages."""
+"""How messages spell: the nearest spelling of a name, and values of others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-__all__ = ["nearest"]
+__all__ = ["nearest", "shown"]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -14,6 +15,14 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     by_folded = {_folded(candidate): candidate for candidate in known}
     matches = difflib.get_close_matches(_folded(name), by_folded, n=1, cutoff=0.6)
     return by_folded[matches[0]] if matches else None
+
+
+def shown(value: Any) -> str:
+    """`repr(value)`, also where the object's own code for it fails."""
+    try:
+        return repr(value)
+    except Exception as error:  # noqa: BLE001  (foreign code)
+        return f"<{type(value).__qualname__} object, whose __repr__ raises {type(error).__name__}>"
 
 
 def _folded(name: str) -> str:

@@ -55,9 +55,10 @@ def rms_norm(
 
 def silu_and_mul(op: Any, x: torch.Tensor) -> torch.Tensor:
     _calls.add()
-    out = x.new_empty((*x.shape[:-1], x.shape[-1] // 2))
-    kernels.silu_and_mul(x.contiguous(), out)
-    return out
+    rows = x.reshape(-1, x.shape[-1]).contiguous()
+    out = x.new_empty((len(rows), x.shape[-1] // 2))
+    kernels.silu_and_mul(rows, out)
+    return out.view(*x.shape[:-1], out.shape[-1])
 
 
 def rotary_embedding(

@@ -74,7 +74,12 @@ def _print(findings: list[Finding]) -> None:
     for finding in findings:
         line = Text(f"{finding.severity}: ", style=_STYLES[finding.severity]) + Text(finding.what)
         out.print(line + Text(f" [{finding.id}]", style="dim"))
-        for label, text in (("plugin", finding.plugin), ("why", finding.why), ("fix", finding.fix)):
+        for label, text in (
+            ("plugin", finding.plugin),
+            ("where", finding.where),
+            ("why", finding.why),
+            ("fix", finding.fix),
+        ):
             if text:
                 body = str(text).replace("\n", "\n          ")
                 out.print(Text(f"  {label + ':':<7} {body}"))

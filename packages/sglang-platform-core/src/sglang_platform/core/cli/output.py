@@ -6,19 +6,33 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sglang_platform.core.discovery.trace import describe_error
-from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.errors import ConfigurationError, PlatformError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["FOUND_A_PROBLEM", "JsonOption", "console", "print_json", "print_refusal", "quiet_plugins"]
+__all__ = [
+    "FOUND_A_PROBLEM",
+    "INCOMPLETE",
+    "JsonOption",
+    "console",
+    "page_console",
+    "print_json",
+    "print_refusal",
+    "quiet_plugins",
+    "write_text",
+]
 
 FOUND_A_PROBLEM = 1
+
+INCOMPLETE = 3
+"""Nothing wrong was found, and not everything could be looked at."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
@@ -28,6 +42,24 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
+
+
+def page_console() -> Console:
+    """Standard output for a report: lines are broken at the terminal's width, 80 columns where it is no terminal."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file that the caller asked for. Raises ConfigurationError where that cannot be."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(
+            f"{path} cannot be written", why=str(error), fix="give another place"
+        ) from None
 
 
 def print_json(document: Any) -> None:

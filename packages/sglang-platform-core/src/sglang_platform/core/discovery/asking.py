@@ -14,9 +14,9 @@ from sglang_platform.core.discovery.host_first import HostWanted
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import LOCATION
 from sglang_platform.core.errors import PlatformError, PlatformUnavailable, PluginFailed, PluginOrigin
-from sglang_platform.core.spelling import nearest
+from sglang_platform.core.spelling import nearest, shown
 
-__all__ = ["Answer", "ask", "asked_plugin", "load_class", "load_entry_point"]
+__all__ = ["Answer", "ask", "asked_plugin", "load_class", "load_entry_point", "resolve_obj"]
 
 _asked: ContextVar[PluginOrigin | None] = ContextVar("sglang_platform_asked", default=None)
 
@@ -134,7 +134,7 @@ def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[ty
     """
     what = f"the platform class {location} of plugin {origin.name!r} could not be loaded"
     try:
-        found = _resolve_name(location)
+        found = resolve_obj(location)
     except (KeyboardInterrupt, HostWanted):
         raise
     except BaseException as error:
@@ -145,19 +145,28 @@ def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[ty
             f"{base.__module__}.{base.__qualname__}" for base in getattr(found, "__bases__", ())
         )
         wanted = " or ".join(f"{base.__module__}.{base.__qualname__}" for base in allowed)
+        names = {base.__name__ for base in allowed}
+        stand_in = next((one for one in getattr(found, "__mro__", ()) if one.__name__ in names), None)
+        fix = f"derive the class from {allowed[0].__module__}.{allowed[0].__qualname__}"
+        if stand_in is not None:
+            parents += f" ({stand_in.__module__} has a stand-in of its own for {stand_in.__name__})"
+            fix = "correct the import in whose place it is taken: `sglang-platform doctor --source-only` says which"
         raise PluginFailed(
             f"plugin {origin.name!r} names {location}, which is not a platform class",
             plugin=origin,
             why=f"it is {_short(found)}"
             + (f" on {parents}" if parents else "")
             + f", not a subclass of {wanted}",
-            fix=f"derive the class from {allowed[0].__module__}.{allowed[0].__qualname__}",
+            fix=fix,
         )
     return found
 
 
-def _resolve_name(location: str) -> Any:
-    """The object at `pkg.mod:Class` or `pkg.mod.Class`; an import error inside a module is not masked."""
+def resolve_obj(location: str) -> Any:
+    """The object at `pkg.mod:Class.attr` or `pkg.mod.Class.attr`, imported where it is not yet.
+
+    Raises ImportError and AttributeError as they come: an import error inside a module is not masked.
+    """
     module_name, colon, attributes = location.partition(":")
     if colon:
         found: Any = importlib.import_module(module_name)
@@ -183,5 +192,5 @@ def _submodule(parent: ModuleType, name: str) -> ModuleType:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    text = shown(value)
     return f"the {type(value).__name__} {text if len(text) <= 80 else text[:77] + '...'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 
 from sglang_platform.core.errors import PlatformError, PluginFailed, PluginOrigin, ReentrantResolution
@@ -59,9 +60,16 @@ def explain(error: BaseException) -> str:
 def _one(error: BaseException) -> str:
     if isinstance(error, PlatformError):
         return f"{type(error).__name__}: {error.what}" + (f" ({error.why})" if error.why else "")
-    message = " ".join(str(error).split())
+    message = " ".join(_words(error).split())
     place = _place(error)
     return f"{type(error).__name__}: {message}" + (f" (at {place})" if place else "")
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as second:  # noqa: BLE001  (a foreign exception's own code)
+        return f"(its text cannot be had: __str__ raises {type(second).__name__})"
 
 
 def _place(error: BaseException) -> str | None:
@@ -72,7 +80,7 @@ def _place(error: BaseException) -> str | None:
     while traceback is not None:
         module = traceback.tb_frame.f_globals.get("__name__", "")
         own = module.startswith(("importlib", "_frozen_importlib", "sglang_platform.core.discovery"))
-        if not own:
+        if not own and not traceback.tb_frame.f_code.co_filename.startswith("<frozen"):
             place = f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
     return place
@@ -80,9 +88,15 @@ def _place(error: BaseException) -> str | None:
 
 def _fix(origin: PluginOrigin, error: BaseException) -> str | None:
     for link in cause_chain(error):
-        if isinstance(link, ModuleNotFoundError) and link.name:
+        if isinstance(link, ModuleNotFoundError) and link.name and not _is_of_a_loaded_package(link.name):
             return missing_module_fix(origin, link.name)
     return None
+
+
+def _is_of_a_loaded_package(module: str) -> bool:
+    """Whether the package is there and only the name in it is wrong. Parts of a namespace come from several packages."""
+    top, _, within = module.partition(".")
+    return bool(within) and getattr(sys.modules.get(top), "__file__", None) is not None
 
 
 def missing_module_fix(origin: PluginOrigin, module: str) -> str:

@@ -44,9 +44,10 @@ KNOWN_GROUPS = frozenset(
         DIFFUSION_PLATFORM_GROUP,
         DIFFUSION_GENERAL_GROUP,
         "sglang.serve_backends",
+        "sglang.srt.startup_plugins",
     }
 )
-"""The groups that SGLang 0.5.23 and this project read."""
+"""The groups that SGLang 0.5.23 and this project read, and those that SGLang's documents announce."""
 
 RETIRED_GROUPS = {
     "sglang.platform_plugins": PLATFORM_GROUP,

@@ -38,7 +38,7 @@ class PlatformKind:
     """Names the platform to use: an entry-point name."""
 
     development_variable: str
-    """A platform that no distribution carries, as `name=pkg.mod:Class`."""
+    """A platform that no distribution carries: `name=pkg.mod:Class`, or as `settings` reads it."""
 
     core_base: Callable[[], type]
     """Core's base class of the kind. A function, so that naming the kind imports no contract."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from sglang_platform.core.discovery.distribution import UnreadableMetadata
 from sglang_platform.core.discovery.failures import amended
 from sglang_platform.core.discovery.kind import PlatformKind
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import ON_ERROR_VARIABLE
 from sglang_platform.core.errors import (
+    ConfigurationError,
     DuplicatePlugins,
     PlatformError,
     PluginFailed,
@@ -18,7 +20,14 @@ from sglang_platform.core.errors import (
 )
 from sglang_platform.core.spelling import nearest
 
-__all__ = ["not_found", "one_error", "refuse_duplicates", "refuse_in_tree", "refuse_own_names"]
+__all__ = [
+    "not_found",
+    "one_error",
+    "refuse_duplicates",
+    "refuse_in_tree",
+    "refuse_own_names",
+    "refuse_unreadable",
+]
 
 
 def refuse_duplicates(found: Iterable[EntryPointRecord]) -> None:
@@ -37,6 +46,19 @@ def refuse_duplicates(found: Iterable[EntryPointRecord]) -> None:
                 if len(distributions) > 1
                 else f"correct the entry points of {distributions[0]}",
             )
+
+
+def refuse_unreadable(unreadable: Iterable[UnreadableMetadata], kind: PlatformKind) -> None:
+    """Raises ConfigurationError where the entry points of a distribution cannot be read: it may hold the platform."""
+    files = [one for one in unreadable if one.path.endswith("entry_points.txt")]
+    if files:
+        raise ConfigurationError(
+            f"{files[0].path} cannot be read",
+            why="a platform may be among its entry points: "
+            + "; ".join(one.reason if one is files[0] else f"{one.path}: {one.reason}" for one in files),
+            fix="install the distribution again, or remove its folder; to go on without it: name the platform in "
+            f"{kind.variable}, or set {ON_ERROR_VARIABLE}=warn",
+        )
 
 
 def refuse_own_names(found: Iterable[EntryPointRecord], kind: PlatformKind) -> None:

@@ -21,6 +21,7 @@ from sglang_platform.core.discovery.refusals import (
     refuse_duplicates,
     refuse_in_tree,
     refuse_own_names,
+    refuse_unreadable,
 )
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import ON_ERROR_VARIABLE, Settings, read_settings
@@ -86,6 +87,9 @@ def choose(kind: PlatformKind = SRT, trace: Trace | None = None) -> PlatformChoi
         trace.candidates = [Candidate(record.origin, record.value) for record in found]
         trace.notes += [f"unreadable: {path}: {reason}" for path, reason in scan.scan().unreadable]
         refuse_own_names(found, kind)
+        names = [record.name for record in found]
+        if settings.development is None and settings.stop_on_error and settings.platform not in names:
+            refuse_unreadable(scan.scan().unreadable, kind)
         if settings.platform is not None and settings.platform.lower() in kind.own_names:
             choice = _leave_to_host(settings.platform, kind, trace)
         elif settings.development is not None:

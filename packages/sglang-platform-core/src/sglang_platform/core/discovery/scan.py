@@ -13,12 +13,14 @@ from __future__ import annotations
 # pathlib would double the time of a scan.
 # ruff: noqa: PTH110, PTH113, PTH208
 import os
+import stat
 import sys
 import threading
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sglang_platform.core.discovery.distribution import FoundDistribution, UnreadableMetadata, normalize
+from sglang_platform.core.discovery.entry_points_file import entry_points, may_name_plugins
 from sglang_platform.core.discovery.metadata import found_by_finders
 from sglang_platform.core.errors import PluginOrigin
 
@@ -31,8 +33,6 @@ __all__ = [
     "scan",
     "scan_paths",
 ]
-
-_MENTION = b"sglang"
 
 
 class EntryPointRecord(NamedTuple):
@@ -141,11 +141,9 @@ def _scan_entry(entry: str, unreadable: list[UnreadableMetadata]) -> Iterator[Fo
         path = f"{folder}/{child}"
         distribution = FoundDistribution(name, path)
         text = _read(f"{path}/entry_points.txt", unreadable)
-        if text is not None and _MENTION in text:
+        if text is not None and may_name_plugins(text):
             try:
-                distribution.entry_points = [
-                    point for point in parse(text.decode("utf-8")) if "sglang" in point[0]
-                ]
+                distribution.entry_points = entry_points(text)
             except ValueError as error:
                 unreadable.append(UnreadableMetadata(f"{path}/entry_points.txt", str(error)))
         yield distribution
@@ -160,13 +158,16 @@ def _is_odd(child: str) -> bool:
 
 def _read(path: str, unreadable: list[UnreadableMetadata]) -> bytes | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait for a writer
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         unreadable.append(UnreadableMetadata(path, str(error)))
         return None
     try:
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            unreadable.append(UnreadableMetadata(path, "it is a pipe"))
+            return None
         text = os.read(descriptor, 16384)
         if len(text) == 16384:
             while more := os.read(descriptor, 1 << 20):
@@ -176,21 +177,6 @@ def _read(path: str, unreadable: list[UnreadableMetadata]) -> bytes | None:
         return None
     finally:
         os.close(descriptor)
-
-
-def parse(text: str) -> Iterator[tuple[str, str, str]]:
-    """(group, name, value) of each entry point; ValueError on a line that is none."""
-    group = None
-    for line in map(str.strip, text.splitlines()):
-        if not line or line.startswith("#"):
-            continue
-        if line.startswith("[") and line.endswith("]"):
-            group = line.strip("[]")
-        elif group is not None:
-            name, equals, value = line.partition("=")
-            if not equals:
-                raise ValueError(f"the line {line!r} in [{group}] is not `name = value`")
-            yield group, name.strip(), value.strip()
 
 
 def _first_of_each_name(found: list[FoundDistribution], unreadable: list[UnreadableMetadata]) -> Scan:

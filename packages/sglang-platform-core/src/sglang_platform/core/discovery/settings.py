@@ -96,11 +96,26 @@ def _development_platform(kind: PlatformKind, environ: Mapping[str, str]) -> Dev
     value = environ.get(kind.development_variable, "").strip()
     if not value:
         return None
-    name, equals, location = (part.strip() for part in value.partition("="))
-    if not equals or not name or not LOCATION.fullmatch(location) or not {".", ":"} & set(location):
+    name, location = _name_and_location(value)
+    if not name or not LOCATION.fullmatch(location) or not {".", ":"} & set(location):
         raise ConfigurationError(
             f"{kind.development_variable}={value!r} cannot be read",
-            why="it must be `name=pkg.mod:Class`, where Class is the platform class",
+            why="it must be `name=pkg.mod:Class`, `name:pkg.mod.Class`, `pkg.mod:Class` or `pkg.mod.Class`, where Class"
+            " is the platform class",
             fix=f"set for example {kind.development_variable}=my_device=my_package.platform:MyPlatform",
         )
     return DevelopmentPlatform(name, location)
+
+
+def _name_and_location(value: str) -> tuple[str, str]:
+    """The platform's name and where its class is. Without a name, the class's own is taken.
+
+    Of `a:b.C` the first part is a name, since a class in a class is no platform; `a.b:C` and `a:C` name a module.
+    """
+    name, equals, location = (part.strip() for part in value.partition("="))
+    if equals:
+        return name, location
+    before, colon, after = (part.strip() for part in value.partition(":"))
+    if colon and "." in after and "." not in before:
+        return before, after
+    return re.split("[.:]", value)[-1], value

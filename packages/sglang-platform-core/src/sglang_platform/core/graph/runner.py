@@ -261,6 +261,7 @@ class GraphRunner:
             batch_size=bucket,
             input_ids=inputs.input_ids[:t],
             positions=inputs.positions[:t],
+            mrope_positions=inputs.mrope_positions[:, :t],
             req_pool_indices=inputs.req_pool_indices[:bucket],
             seq_lens=inputs.seq_lens[:bucket],
             out_cache_loc=inputs.out_cache_loc[:t],

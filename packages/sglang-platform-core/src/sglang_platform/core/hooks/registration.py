@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Literal, NamedTuple
 
 from sglang_platform.core.errors import HookError, HookSignatureError, PluginOrigin
+from sglang_platform.core.spelling import shown
 
 __all__ = ["RETURN_NONE", "HookSource", "HookType", "Registration", "State"]
 
@@ -80,7 +81,7 @@ class Registration:
     ) -> None:
         if not callable(hook):
             raise HookSignatureError(
-                f"The hook on {spelling} is not callable: {hook!r}",
+                f"The hook on {spelling} is not callable: {shown(hook)}",
                 plugin=origin,
                 fix="register a function, or a class with HookType.REPLACE",
             )
@@ -138,7 +139,7 @@ class Registration:
 
 def _name_of(hook: Callable[..., Any]) -> str:
     module = getattr(hook, "__module__", None)
-    name = getattr(hook, "__qualname__", None) or repr(hook)
+    name = getattr(hook, "__qualname__", None) or shown(hook)
     return f"{module}.{name}" if module else name
 
 

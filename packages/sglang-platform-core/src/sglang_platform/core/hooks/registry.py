@@ -13,9 +13,10 @@ hooked when its module has run, and a hook registered later takes effect at once
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 from sglang_platform.core.errors import HookError, PluginOrigin
@@ -33,6 +34,7 @@ __all__ = [
     "current_source",
     "plugin_hook",
     "plugin_source",
+    "sglang_hook",
     "with_source_of_now",
 ]
 
@@ -70,8 +72,34 @@ def with_source_of_now(call: Callable[_P, None]) -> Callable[_P, None]:
     return made_later
 
 
+class _View:
+    """A class attribute that is made anew each time it is read, and changes nothing when it is changed."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        return self._make()
+
+
+def _hooks_by_target() -> Mapping[str, tuple[tuple[HookType, Callable[..., Any], HookSource | None], ...]]:
+    hooks: dict[str, tuple[Any, ...]] = {}
+    for one, _ in _engine.registrations():
+        source = HookSource(*one.origin[:2]) if one.origin else None
+        hooks[one.key] = (*hooks.get(one.key, ()), (one.type, one.hook, source))
+    return MappingProxyType(hooks)
+
+
 class HookRegistry:
     """All hooks of this process. Class methods only, as in SGLang; safe under threads."""
+
+    _hooks = _View(_hooks_by_target)
+    """Dotted target -> (type, hook, source) of each hook, as tools read it on SGLang's registry. Read only."""
+
+    _patched = _View(
+        lambda: frozenset(one.key for one, _ in _engine.registrations() if one.state == "applied")
+    )
+    """The dotted targets with a hook in force. Read only."""
 
     @classmethod
     def register(
@@ -165,3 +193,7 @@ def plugin_hook(
         return hook
 
     return decorate
+
+
+sglang_hook = plugin_hook
+"""The name of `plugin_hook` in the documents of SGLang's framework."""

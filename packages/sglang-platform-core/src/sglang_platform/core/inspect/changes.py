@@ -13,7 +13,10 @@ from sglang_platform.core.source.entry_points import reference
 from sglang_platform.core.source.opening import open_module, package_of
 from sglang_platform.core.source.tree import SourceTree
 
-__all__ = ["Changes", "changes_of_installed", "read_changes"]
+__all__ = ["OURS", "Changes", "changes_of_installed", "is_ours", "read_changes"]
+
+OURS = frozenset(f"sglang-platform-{name}" for name in ("core", "cuda", "rocm", "example-oot", "conformance"))
+"""This project's distributions. What they couple to the host is run by their own tests, on every release."""
 
 
 class Changes(NamedTuple):
@@ -28,6 +31,11 @@ def read_changes(source: SourceTree, plugin: str | None = None) -> Changes:
     """All of one plugin. Nothing of it is imported or run."""
     hooks, patches = read_hooks(source, plugin), read_patches(source, plugin=plugin)
     return Changes((*hooks.hooks, *patches.written), patches.stand_ins, (*hooks.unread, *patches.unread))
+
+
+def is_ours(origin: PluginOrigin) -> bool:
+    """Is it a plugin of this project?"""
+    return (origin.distribution or "").replace("_", "-") in OURS
 
 
 def changes_of_installed(without: str = "") -> Iterator[tuple[PluginOrigin, Changes]]:

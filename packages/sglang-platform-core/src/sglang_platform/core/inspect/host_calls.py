@@ -10,9 +10,9 @@ from typing import NamedTuple
 from sglang_platform.core.source.tree import SourceTree
 from sglang_platform.core.source.values import dotted
 
-__all__ = ["Call", "calls_of", "first_not_taken", "signature_of"]
+__all__ = ["Call", "call_of", "calls_of", "first_not_taken", "signature_of", "taken_apart"]
 
-_LONGEST = 110
+_LONGEST = 180
 
 
 class Call(NamedTuple):
@@ -46,22 +46,43 @@ def calls_of(host: SourceTree, name: str, *, near: str = "") -> Iterator[Call]:
         module = host.module(module_name)
         for node in ast.walk(module.tree) if module is not None else ():
             if isinstance(node, ast.Call) and _called(node) == name:
-                yield _call(node, f"{host.path(module_name)}:{node.lineno}")
+                yield call_of(node, f"{host.path(module_name)}:{node.lineno}")
+
+
+def taken_apart(host: SourceTree, name: str) -> Iterator[tuple[int, Call]]:
+    """Each ``a, b = x.name(...)``: how many values, and the call."""
+    for module_name in host.containing(f"{name}(".encode()):
+        module = host.module(module_name)
+        for node in ast.walk(module.tree) if module is not None else ():
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.targets[0], ast.Tuple)
+                and not any(isinstance(one, ast.Starred) for one in node.targets[0].elts)
+                and isinstance(node.value, ast.Call)
+                and isinstance(node.value.func, ast.Attribute)
+                and node.value.func.attr == name
+            ):
+                call = call_of(node.value, f"{host.path(module_name)}:{node.lineno}")
+                text = f"{ast.unparse(node.targets[0])} = {call.text}"
+                yield len(node.targets[0].elts), call._replace(text=text)
 
 
 def first_not_taken(
     host: SourceTree, name: str, target: inspect.Signature, signature: inspect.Signature, owner: str | None
 ) -> Call | None:
     """The first call that `target` takes and `signature` does not. `owner`: the class, for a method; both signatures
-    are without `self` then."""
+    are without `self` then. One in the host's code for its own devices is given where there is no other."""
+    of_a_device = None
     for one in calls_of(host, name):
         if bool(owner) == (one.receiver == ()):
             continue
         if owner and one.receiver and one.receiver[-1] == owner and one.positional:
             one = one._replace(positional=one.positional - 1)  # Class.method(self, ...)
         if one.is_taken_by(target) and not one.is_taken_by(signature):
-            return one
-    return None
+            if "/hardware_backend/" not in one.place:
+                return one
+            of_a_device = of_a_device or one
+    return of_a_device
 
 
 def signature_of(arguments: ast.arguments, leave_out: int = 0) -> inspect.Signature:
@@ -89,7 +110,8 @@ def _called(call: ast.Call) -> str:
     return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
-def _call(node: ast.Call, place: str) -> Call:
+def call_of(node: ast.Call, place: str) -> Call:
+    """One call; `place`: ``file:line``."""
     text = " ".join(ast.unparse(node).split())
     return Call(
         place,

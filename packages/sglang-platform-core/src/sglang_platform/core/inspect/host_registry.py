@@ -12,6 +12,7 @@ from sglang_platform.core.inspect.hook_check.on_host import cut_at_its_last_dot
 from sglang_platform.core.source.answers import Absent
 from sglang_platform.core.source.environment import Environment
 from sglang_platform.core.source.lookup import Lookup
+from sglang_platform.core.spelling import shown
 
 __all__ = ["as_rows", "host_hooks"]
 
@@ -26,7 +27,7 @@ def host_hooks() -> Iterator[dict[str, Any]]:
                 "type": kind.value,
                 "hook": f"{hook.__module__}.{hook.__qualname__}"
                 if hasattr(hook, "__qualname__")
-                else repr(hook),
+                else shown(hook),
                 "plugin": source.plugin_name if source else None,
                 "distribution": source.dist_name if source else None,
                 "applied": target in registry._patched,

@@ -24,7 +24,7 @@ from sglang_platform.core.source.signatures import FunctionNode
 from sglang_platform.core.source.tree import SourceTree
 from sglang_platform.core.source.values import Unreadable, dotted, evaluate, rounds
 
-__all__ = ["PluginHooks", "WantedHook", "WrittenHook", "read_hooks"]
+__all__ = ["PluginHooks", "WantedHook", "WrittenHook", "parameters_of", "read_hooks"]
 
 
 class WrittenHook(NamedTuple):
@@ -157,7 +157,7 @@ class _Reader:
         before = len(self.unread)
         self.block(node.body, names)
         unread = self.unread[before:]
-        if unread and _parameters(node):
+        if unread and parameters_of(node):
             del self.unread[before:]
             self._helpers.setdefault(
                 Address(self._module.name, (node.name,)), _Helper(node, names, unread, self)
@@ -172,7 +172,7 @@ class _Reader:
         if helper is None or self._depth > _DEEPEST:
             return
         values: dict[str, Any] = {}
-        arguments, own = helper.node.args, _parameters(helper.node)
+        arguments, own = helper.node.args, parameters_of(helper.node)
         shift = int(own[:1] in (["self"], ["cls"]))
         for default, name in zip(reversed(arguments.defaults), reversed(own), strict=False):
             values[name] = default
@@ -287,7 +287,7 @@ class _Reader:
             answer = self._lookup.find(Address(self._module.name, parts))
             found = answer.node if isinstance(answer, Definition) else None
         if (
-            isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef)
+            isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             and parts is not None
             and len(parts) == 1
         ):
@@ -301,12 +301,9 @@ class _Reader:
     def _of_name(self, name: str, names: Names) -> Any:
         if name not in names:
             found = self._lookup.find(Address(self._module.name, (name,)))
-            if (
-                isinstance(found, Definition)
-                and len(found.nodes) == 1
-                and isinstance(found.nodes[0], ast.expr)
-            ):
-                return self._value(found.nodes[0], {name: _UNKNOWN})
+            if isinstance(found, Definition) and len(found.nodes) == 1:
+                node = found.nodes[0]
+                return self._value(node, {name: _UNKNOWN}) if isinstance(node, ast.expr) else node
             raise Unreadable
         value = names[name]
         if value is _UNKNOWN:
@@ -316,7 +313,8 @@ class _Reader:
         return value
 
 
-def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """The names of the parameters that take a position."""
     return [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
 
 

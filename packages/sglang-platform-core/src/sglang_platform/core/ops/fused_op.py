@@ -106,7 +106,9 @@ class SiluAndMul(FusedOp):
 class RotaryEmbedding(FusedOp):
     """Rotary position embedding (Su et al., 2021). `fn(op, positions, query, key, ...)` -> (query, key).
 
-    `op` has `cos_sin_cache` [positions, rotary_dim], `head_size`, `rotary_dim`, `is_neox_style`.
+    `op` has `cos_sin_cache` [positions, rotary_dim], `head_size`, `rotary_dim`, `is_neox_style`. `offsets` [T] are
+    added to the positions. With `fused_set_kv_buffer_arg` the model stores nothing itself: the forward stores the
+    rotated keys and the values where that says, or answers NotImplemented.
     """
 
     op = "rotary.rotary_embedding"
@@ -116,7 +118,9 @@ class MoEExperts(FusedOp):
     """The experts of an unquantised mixture-of-experts layer.
 
     `fn(op, layer, hidden_states, topk_weights, topk_ids, config)`: hidden_states [T, H], topk_* [T, K], `layer` with
-    `w13_weight` [E, 2 I, H] and `w2_weight` [E, H, I] -> [T, H].
+    `w13_weight` [E, 2 I, H] and `w2_weight` [E, H, I] -> [T, H]. An expert of -1 is another rank's and adds nothing.
+    What `config` asks beyond SwiGLU (activation, gate, limits, results one by one), and biases, are computed or
+    answered with NotImplemented.
     """
 
     op = "moe.experts"

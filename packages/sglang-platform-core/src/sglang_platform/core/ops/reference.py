@@ -48,7 +48,7 @@ def rotary_embedding(
     cos, sin = cos_sin_cache[positions.long()].float().unsqueeze(1).chunk(2, dim=-1)
     half = cos.shape[-1]
     for x in (query, key):
-        rotated = x.view(x.shape[0], -1, head_dim)[..., : 2 * half]
+        rotated = x.unflatten(1, (-1, head_dim))[..., : 2 * half]
         first, second = (
             (rotated[..., :half], rotated[..., half:]) if neox else (rotated[..., ::2], rotated[..., 1::2])
         )

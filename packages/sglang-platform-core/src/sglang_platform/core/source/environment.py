@@ -72,5 +72,5 @@ def _parsed(name: str) -> Module | str:
         return Module(name, origin, text)
     except OSError as error:
         return f"{origin} cannot be read: {error}"
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return f"{name} cannot be parsed by Python {sys.version.partition(' ')[0]}"

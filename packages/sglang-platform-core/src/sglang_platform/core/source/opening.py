@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import zipfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from sglang_platform.core.errors import ConfigurationError
+from sglang_platform.core.source.contents import Unread, file_bytes, member_bytes
 from sglang_platform.core.source.search import find_module
 from sglang_platform.core.source.tree import SourceTree, module_name
 
-__all__ = ["open_host", "open_module", "open_plugin", "package_files", "package_of"]
+__all__ = ["open_host", "open_module", "open_plugin", "open_wheel", "package_files", "package_of"]
 
 _VERSION = re.compile(r"\d+(\.\w+)*")
 
@@ -25,7 +27,7 @@ def open_host(where: str, packages: Collection[str]) -> SourceTree:
     """
     path = Path(where)
     if path.is_file():
-        return _from_wheel(path)
+        return open_wheel(path)
     if path.is_dir():
         return _from_folder(path, packages)
     if where == "installed" or _VERSION.fullmatch(where):
@@ -84,11 +86,12 @@ def package_files(module: str) -> list[tuple[str, Path]]:
     return [(name, Path(tree.path(name) or "")) for name in tree.served()]
 
 
-def _from_wheel(path: Path) -> SourceTree:
+def open_wheel(path: Path) -> SourceTree:
+    """The modules of a wheel, without unpacking it. Raises ConfigurationError for a file that is none."""
     try:
         archive = zipfile.ZipFile(path)
         names = archive.namelist()
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
         raise ConfigurationError(
             f"{path} cannot be read as a wheel", why=str(error), fix="give a .whl file"
         ) from None
@@ -96,11 +99,13 @@ def _from_wheel(path: Path) -> SourceTree:
     meta = {name.rpartition("/")[2]: name for name in names if re.fullmatch(r"[^/]+\.dist-info/[^/]+", name)}
     if not files:
         raise ConfigurationError(f"{path} has no Python modules", fix="give a wheel with the host's sources")
-    metadata = archive.read(meta["METADATA"]).decode() if "METADATA" in meta else ""
-    entry_points = archive.read(meta["entry_points.txt"]).decode() if "entry_points.txt" in meta else ""
+    read = member_bytes(archive)
+    metadata, entry_points = (
+        _text(read, meta[name]) if name in meta else "" for name in ("METADATA", "entry_points.txt")
+    )
     known = dict(re.findall(r"^(Name|Version): *(\S+)", metadata, re.MULTILINE))
     label = f"{known['Name']} {known.get('Version', '')} ({path.name})" if "Name" in known else path.name
-    return SourceTree(label, files, archive.read, entry_points)
+    return SourceTree(label, files, read, entry_points)
 
 
 def _from_folder(folder: Path, packages: Collection[str]) -> SourceTree:
@@ -126,7 +131,7 @@ def _from_folder(folder: Path, packages: Collection[str]) -> SourceTree:
     project = next(
         (p for p in (tops[0].parent / "pyproject.toml", folder / "pyproject.toml") if p.is_file()), None
     )
-    return _from_packages(str(folder), tops, project.read_text() if project else "")
+    return _from_packages(str(folder), tops, _text(file_bytes, str(project)) if project else "")
 
 
 def _from_environment(where: str, packages: Collection[str]) -> SourceTree:
@@ -164,9 +169,16 @@ def _installed_entry_points(packages: Collection[str]) -> str:
     for name in packages:
         try:
             texts.append(distribution(name).read_text("entry_points.txt") or "")
-        except PackageNotFoundError:
+        except (PackageNotFoundError, OSError, ValueError):  # discovery tells what cannot be read
             continue
     return "\n".join(texts)
+
+
+def _text(read: Callable[[str], bytes], name: str) -> str:
+    """Metadata, which helps to name the host; without it the sources are read all the same."""
+    with contextlib.suppress(Unread):
+        return read(name).decode(errors="replace")
+    return ""
 
 
 def _from_packages(label: str, tops: Iterable[Path], entry_points: str) -> SourceTree:
@@ -179,7 +191,7 @@ def _from_packages(label: str, tops: Iterable[Path], entry_points: str) -> Sourc
                 module = module_name(path[len(root) + 1 :])
                 if module is not None:
                     files[path] = module
-    return SourceTree(label, files, lambda path: Path(path).read_bytes(), entry_points)
+    return SourceTree(label, files, file_bytes, entry_points)
 
 
 def _plugin_folder(folder: Path) -> SourceTree:
@@ -197,4 +209,4 @@ def _modules(folder: Path, package: str) -> Iterator[tuple[Path, str]]:
 
 
 def _files(label: str, paths: list[tuple[Path, str]]) -> SourceTree:
-    return SourceTree(label, {str(path): name for path, name in paths}, lambda path: Path(path).read_bytes())
+    return SourceTree(label, {str(path): name for path, name in paths}, file_bytes)

@@ -30,7 +30,10 @@ class Found(NamedTuple):
             path = object.__getattribute__(self.module, "__dict__").get("__path__")
         else:
             path = self.spec.submodule_search_locations if self.spec is not None else None
-        return None if path is None else list(path)
+        try:
+            return None if path is None else list(path)
+        except KeyError:  # a namespace package asks for its parent, and that one's import has failed meanwhile
+            return None
 
     @property
     def origin(self) -> str | None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
+from sglang_platform.core.source.contents import Unread
 from sglang_platform.core.source.module import Module
 
 __all__ = ["SourceTree", "is_test", "module_name"]
 
 _TESTS = {"test", "tests"}
+_TOGETHER = 512 << 20  # bytes of all sources that are read; SGLang has some 30 million
 _DEFINED = re.compile(rb"\n(?:class|def|async def) (\w+)")
 
 
@@ -41,6 +44,8 @@ class SourceTree:
             if path.endswith("__init__.py"):
                 self._packages.add(name)
         self._texts: dict[str, bytes] = {}
+        self._unread: dict[str, str] = {}  # why
+        self._left = _TOGETHER
         self._modules: dict[str, Module | None] = {}
         self._index: dict[str, list[str]] | None = None
         self._served: list[str] | None = None
@@ -66,11 +71,19 @@ class SourceTree:
         return self._files.get(module)
 
     def text(self, module: str) -> bytes:
-        """The bytes of a module's file; empty for a package without one."""
+        """The bytes of a module's file; empty for a package without one, and for a file that is not read."""
         found = self._texts.get(module)
         if found is None:
-            path = self._files.get(module)
-            found = self._texts[module] = b"" if path is None else self._read(path)
+            found = b""
+            if module in self._files:
+                try:
+                    if self._left < 0:
+                        raise Unread(f"the sources are larger than {_TOGETHER >> 20} MiB together")
+                    found = self._read(self._files[module])
+                    self._left -= len(found)
+                except Unread as error:
+                    self._unread[module] = f"{module} cannot be read: {error}"
+            self._texts[module] = found
         return found
 
     def module(self, name: str) -> Module | None:
@@ -78,10 +91,11 @@ class SourceTree:
         if name not in self._modules:
             parsed = None
             if name in self._files:
-                try:
-                    parsed = Module(name, self._files[name], self.text(name))
-                except (SyntaxError, ValueError):
-                    parsed = None
+                text = self.text(name)
+                if name not in self._unread:
+                    # The last two: an expression nested deeper than Python's own limit.
+                    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+                        parsed = Module(name, self._files[name], text)
             self._modules[name] = parsed
         return self._modules[name]
 
@@ -89,6 +103,8 @@ class SourceTree:
         """Why there is no parsed module of a name that exists; empty for a package without an `__init__`."""
         if name not in self._files:
             return ""
+        if name in self._unread:
+            return self._unread[name]
         return f"{name} cannot be parsed by Python {sys.version.partition(' ')[0]}"
 
     def live_class(self, dotted: str) -> type | None:

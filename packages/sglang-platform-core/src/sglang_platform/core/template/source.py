@@ -21,6 +21,7 @@ _AROUND = (
     "CHANGELOG.md",
     "LICENSE",
     ".github/workflows/ci.yml",
+    ".pre-commit-config.yaml",
     "tests",
 )
 _LEFT_OUT = {"__pycache__", _IN_WHEEL, "build", "dist"}

@@ -84,6 +84,8 @@ PagedAttention paged(
   return b;
 }
 
+constexpr int64_t kSlots = int64_t{1} << 31;  // what an entry of req_to_token can name
+
 // Checks the slots that request r reads, from position `begin` on; entries outside may be stale. With a map, the slots
 // are translated by it.
 void take_slots(PagedAttention& b, int64_t r, int64_t begin, const std::optional<at::Tensor>& slot_map) {
@@ -92,7 +94,8 @@ void take_slots(PagedAttention& b, int64_t r, int64_t begin, const std::optional
     uint32_t top = 0;  // unsigned: a negative slot is a large one
     for (int64_t t = begin; t < end; ++t) top = std::max(top, static_cast<uint32_t>(b.slot_of[r][t]));
     TORCH_CHECK_INDEX(
-        begin >= end || top < slots, name, " names slot ", static_cast<int32_t>(top), ", outside [0, ", slots, ")");
+        begin >= end || top < std::min(slots, kSlots), name, " names slot ", static_cast<int32_t>(top), ", outside [0, ",
+        slots, ")");
   };
   if (slot_map) {
     TORCH_CHECK(
@@ -104,13 +107,20 @@ void take_slots(PagedAttention& b, int64_t r, int64_t begin, const std::optional
     std::vector<int32_t>& mapped = b.mapped[r];
     mapped.resize(std::max<int64_t>(end, 0));
     const auto translate = [&](const auto* map) {
-      for (int64_t t = begin; t < end; ++t) mapped[t] = static_cast<int32_t>(map[b.slot_of[r][t]]);
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t slot = map[b.slot_of[r][t]];
+        TORCH_CHECK_INDEX(
+            slot >= 0 && slot < std::min(b.slots, kSlots), "slot_map names slot ", slot, ", outside [0, ",
+            std::min(b.slots, kSlots), ")");
+        mapped[t] = static_cast<int32_t>(slot);
+      }
     };
     if (slot_map->scalar_type() == at::kLong) translate(slot_map->const_data_ptr<int64_t>());
     else translate(slot_map->const_data_ptr<int32_t>());
     b.slot_of[r] = mapped.data();
+  } else {
+    check(b.slots, "req_to_token");
   }
-  check(b.slots, slot_map ? "slot_map" : "req_to_token");
 }
 
 void paged_decode_op(
@@ -122,7 +132,7 @@ void paged_decode_op(
   const int64_t requests = seq_lens.size(0);
   TORCH_CHECK(q.size(0) == requests, "decode takes one query per request, got ", q.size(0), " for ", requests);
   for (int64_t r = 0; r < requests; ++r) take_slots(batch, r, batch.first_seen(batch.seq_lens[r] - 1), slot_map);
-  paged_decode(batch);
+  if (batch.heads > 0) paged_decode(batch);
 }
 
 void paged_extend_op(
@@ -147,7 +157,7 @@ void paged_extend_op(
     take_slots(batch, r, batch.first_seen(batch.prefix_lens[r]), slot_map);
   }
   TORCH_CHECK(tokens <= q.size(0), "q has ", q.size(0), " rows for ", tokens, " new tokens");
-  paged_extend(batch);
+  if (batch.heads > 0) paged_extend(batch);
 }
 
 void store_kv_op(
@@ -224,6 +234,7 @@ void short_conv_op(
   const int64_t requests = slots.size(0);
   TORCH_CHECK(
       x.dim() == 2 && out.sizes() == x.sizes() && weight.dim() == 2 && weight.size(0) == x.size(1) &&
+          weight.size(1) > 0 &&
           states.dim() == 3 && states.size(1) == x.size(1) && states.size(2) >= weight.size(1) - 1 &&
           (!bias || (bias->dim() == 1 && bias->size(0) == x.size(1))),
       "shapes do not fit: x ", x.sizes(), ", weight ", weight.sizes(), ", states ", states.sizes(), ", out ",
@@ -269,8 +280,8 @@ void rotary_embedding_op(
     const at::Tensor& positions, at::Tensor& q, at::Tensor& k, int64_t head_size, const at::Tensor& cos_sin_cache,
     bool is_neox) {
   TORCH_CHECK(
-      cos_sin_cache.dim() == 2 && cos_sin_cache.size(1) % 2 == 0 && cos_sin_cache.size(1) <= head_size,
-      "cos_sin_cache must be [positions, rotary_dim] with an even rotary_dim <= ", head_size, ", got ",
+      head_size > 0 && cos_sin_cache.dim() == 2 && cos_sin_cache.size(1) % 2 == 0 && cos_sin_cache.size(1) <= head_size,
+      "head_size must be positive, and cos_sin_cache must be [positions, rotary_dim] with an even rotary_dim <= ", head_size, ", got ",
       cos_sin_cache.sizes());
   const std::vector<int64_t> values = integers(positions, q.size(0), "positions");
   check_range(values, cos_sin_cache.size(0), "positions");

@@ -69,5 +69,13 @@ def _register() -> None:
         _library = library
 
 
-def _writes_nothing(*_args: Any, **_kwargs: Any) -> None:
-    """Every operator only fills tensors it is given, so on the meta device there is nothing to do."""
+def _writes_nothing(*args: Any, **kwargs: Any) -> None:
+    """Every operator only fills tensors it is given, so on the meta device there is nothing to do.
+
+    RuntimeError where some tensors have values: the call would leave what it was to write as it is.
+    """
+    devices = {value.device for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)}
+    if len(devices) > 1:
+        raise RuntimeError(
+            f"expected all tensors on one device, but found {', '.join(sorted(map(str, devices)))}"
+        )

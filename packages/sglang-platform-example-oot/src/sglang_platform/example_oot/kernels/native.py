@@ -14,9 +14,10 @@ import hashlib
 import os
 import platform
 import re
+import shlex
 import shutil
+import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from pathlib import Path
 import torch
 
 from sglang_platform.core.errors import ConfigurationError, PlatformError
+from sglang_platform.example_oot.kernels import build_cache
 
 __all__ = ["cache_directory", "load"]
 
@@ -80,43 +82,52 @@ def cache_directory() -> Path:
 
 def _built(retry: bool) -> Path:
     """The library's path, after building it if need be. `retry` builds again where a build failed a moment ago."""
-    cache = cache_directory()
-    library = cache / f"kernels-{_fingerprint()}.so"
-    if library.exists():
+    cache, name = cache_directory(), _fingerprint()
+    library = cache / f"kernels-{name}.so"
+    if build_cache.whole(library):
+        build_cache.check_ours(cache)
         return library
-    cache.mkdir(parents=True, exist_ok=True)
+    build_cache.make_directory(cache)
     failure = library.with_suffix(".failed")
-    with _exclusive(library.with_suffix(".lock")):
-        if library.exists():
+    with build_cache.exclusive(cache, name, _say):
+        found = build_cache.whole(library)
+        if found:
             return library
+        if found is False:
+            _say(f"{library} is not what was built ({library.stat().st_size} bytes); building it again")
         if not retry and failure.exists() and time.time() - failure.stat().st_mtime < SECONDS_TO_RETRY:
             raise RuntimeError(f"{failure.read_text()}\n(remembered for some minutes in {failure})")
+        build_cache.remove_left_overs(cache, name)
         try:
-            _build(library)
+            _build(library, cache / f"build-{name}")
         except Exception as error:
-            failure.write_text(str(error))
+            with contextlib.suppress(OSError):  # the disk may be full
+                failure.write_text(str(error))
             raise
         failure.unlink(missing_ok=True)
     return library
 
 
-def _build(library: Path) -> None:
-    """Compile into a directory of its own, then move the finished library into place in one step."""
+def _build(library: Path, directory: Path) -> None:
+    """Compile in `directory`, which is gone afterwards."""
     from torch.utils import cpp_extension
 
     _say(f"building the CPU kernels, once, into {library.parent}; this takes a minute or so")
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as directory, _ninja_on_path():
-        path = cpp_extension.load(
-            name="sglang_example_oot_kernels",
-            sources=[str(path) for path in _units(Path(directory))],
-            extra_cflags=FLAGS,
-            build_directory=directory,
-            is_python_module=False,
-            is_standalone=False,
-        )
-        built = Path(path) if path else Path(directory) / "sglang_example_oot_kernels.so"
-        built.replace(library)
+    directory.mkdir(mode=0o700)
+    try:
+        with _ninja_on_path():
+            path = cpp_extension.load(
+                name="sglang_example_oot_kernels",
+                sources=[str(path) for path in _units(directory)],
+                extra_cflags=FLAGS,
+                build_directory=str(directory),
+                is_python_module=False,
+                is_standalone=False,
+            )
+        build_cache.keep(Path(path) if path else directory / "sglang_example_oot_kernels.so", library)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
     _say(f"built in {time.perf_counter() - started:.1f} s")
 
 
@@ -133,7 +144,7 @@ def _units(directory: Path) -> list[Path]:
 
 
 def _fingerprint() -> str:
-    """Names the machine code: sources, flags, compiler, torch, Python, processor."""
+    """Names the machine code: sources, flags, compiler and its version, torch, Python, processor."""
     digest = hashlib.sha256()
     for path in sorted(SOURCES.rglob("*")):
         if path.suffix in (".cpp", ".h"):
@@ -144,11 +155,21 @@ def _fingerprint() -> str:
         *FLAGS,
         compiler,
         shutil.which(compiler) or "",
+        _compiler_version(compiler),
         sys.version,
         *_cpu_features(),
     ):
         digest.update(text.encode() + b"\0")
     return digest.hexdigest()[:20]
+
+
+def _compiler_version(compiler: str) -> str:
+    """What the compiler says of itself: an update keeps its path. Empty where there is none."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(
+            [*shlex.split(compiler), "--version"], capture_output=True, text=True, timeout=60, check=False
+        ).stdout
+    return ""
 
 
 def _cpu_features() -> Iterator[str]:
@@ -159,20 +180,6 @@ def _cpu_features() -> Iterator[str]:
         yield from sorted(
             set(re.findall(r"^(?:model name|flags|Features|CPU part)\s*:.*$", text, re.MULTILINE))
         )
-
-
-@contextlib.contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with its process, however that ends."""
-    import fcntl
-
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _say("waiting for another process that builds the CPU kernels")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 @contextlib.contextmanager

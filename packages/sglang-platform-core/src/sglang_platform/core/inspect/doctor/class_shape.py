@@ -20,6 +20,7 @@ from sglang_platform.core.contract.mm import MMPlatform
 from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.source.address import Address
 from sglang_platform.core.source.answers import Definition
+from sglang_platform.core.source.imports import ImportedNames
 from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.module import Module
 from sglang_platform.core.source.scope import ClassScope, is_accessory
@@ -75,6 +76,14 @@ class ShapeBuilder:
         found = self._find(Address(module, tuple(path.split("."))))
         if found is None:
             raise UnreadableClass(f"no source of a class {path} was found in {module}")
+        return self._shape(found)
+
+    def build_statement(self, module: Module, node: ast.ClassDef) -> ClassShape:
+        """The class of one statement, which may stand in a function. Raises as `build`."""
+        path = (*enclosing(module.tree, node), node.name)
+        return self._shape(ReadClass(Address(module.name, path), module, module.class_scope(node)))
+
+    def _shape(self, found: ReadClass) -> ClassShape:
         self._unknown = []
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -129,20 +138,45 @@ class ShapeBuilder:
             if type(error) is not TypeError:
                 raise  # a ContractError is one
             raise UnreadableClass(f"{module.name}.{node.name}: {error}") from error
-        return namespace[node.name]  # type: ignore[no-any-return]
+        cls: type = namespace[node.name]
+        cls.__qualname__ = ".".join(found.address.path)
+        return cls
 
     def _base(self, module: Module, node: ast.expr) -> type | None:
         path = dotted(node)
         if path is None:
             self._unknown.append(ast.unparse(node))
             return None
-        found = self._find(Address(module.name, path))
+        found = self._find(Address(module.name, path)) or self._imported(module, path)
         if found is not None and not _is_standard(found.module.name):
             return self._class(found)
         imported = [one.origin[0] for one in module.scope.names.get(path[0], ()) if one.origin is not None]
         if not any(map(_is_standard, imported)) and not hasattr(builtins, ".".join(path)):
             self._unknown.append(".".join(path))
         return None
+
+    def _imported(self, module: Module, path: tuple[str, ...]) -> ReadClass | None:
+        """A base whose import stands in a function."""
+        if path[0] in module.scope.names:
+            return None
+        full = ImportedNames(module.tree, module.package).meaning(path)
+        parts = full.split(".") if full is not None else []
+        return self._find(Address(".".join(parts[:-1]), tuple(parts[-1:]))) if len(parts) > 1 else None
+
+
+def enclosing(tree: ast.Module, node: ast.ClassDef) -> tuple[str, ...]:
+    """What stands before a class's own name in its qualified one."""
+    waiting: list[tuple[tuple[str, ...], ast.AST]] = [((), tree)]
+    while waiting:
+        path, one = waiting.pop()
+        if one is node:
+            return path
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+            path = (*path, one.name, "<locals>")
+        elif isinstance(one, ast.ClassDef):
+            path = (*path, one.name)
+        waiting += [(path, inner) for inner in ast.iter_child_nodes(one)]
+    return ()
 
 
 def _is_standard(module: str) -> bool:

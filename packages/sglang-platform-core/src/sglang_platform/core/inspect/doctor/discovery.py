@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import PurePath
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.contract_version import check_contract_version
@@ -49,13 +50,18 @@ def _metadata() -> Iterator[Finding]:
             "reinstall the distribution, or remove the folder",
         )
     for path, by in found.hidden:
+        beside = PurePath(path).parent == PurePath(by).parent
         yield Finding(
             "distribution-hidden",
             "warning",
             f"{path} is hidden",
             None,
-            f"{by} has the same name and comes first on sys.path",
-            "uninstall one of the two",
+            f"{by} lies beside it and has the same name: an installation broke off, or was copied over another"
+            if beside
+            else f"{by} has the same name and comes first on sys.path",
+            "remove the folder whose version is not the installed code's"
+            if beside
+            else "uninstall one of the two",
         )
 
 

@@ -25,6 +25,7 @@ FindingId = Literal[
     "metadata-unreadable",
     "distribution-hidden",
     "group-unread",
+    "group-wrong",
     "entry-point-nowhere",
     "importable-from-here-only",
     "isolation-unknown",
@@ -55,7 +56,15 @@ FindingId = Literal[
     "override-unreached",
     "override-signature",
     "override-kind",
+    "override-values",
+    "override-missing",
+    "identity-missing",
     "factory-answer",
+    "class-unread",
+    # what a plugin takes from SGLang
+    "host-import-missing",
+    "host-call-refused",
+    "plugin-unparsed",
     # hooks
     "hook-target-missing",
     "hook-targets-unread",
@@ -76,7 +85,13 @@ FindingId = Literal[
 
 
 NOT_LOOKED_AT = frozenset(
-    {"isolation-unknown", "platform-class-unread", "hook-targets-unread", "hook-unclear"}
+    {
+        "isolation-unknown",
+        "platform-class-unread",
+        "class-unread",
+        "hook-targets-unread",
+        "hook-unclear",
+    }
 )
 """Findings that say what the examination has not seen."""
 
@@ -90,6 +105,8 @@ class Finding(NamedTuple):
     plugin: PluginOrigin | None = None
     why: str | None = None
     fix: str | None = None
+    where: str | None = None
+    """``file:line`` in the plugin."""
 
 
 _IDS: tuple[tuple[type[PlatformError], FindingId], ...] = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
@@ -11,7 +13,8 @@ from sglang_platform.core.inspect.changes import Changes, changes_of_installed
 from sglang_platform.core.inspect.doctor.finding import Finding, Severity
 from sglang_platform.core.inspect.hook_check.check import CheckedHook, check
 from sglang_platform.core.inspect.registrations import WantedHook
-from sglang_platform.core.source.answers import Absent
+from sglang_platform.core.inspect.written import does_nothing
+from sglang_platform.core.source.answers import Absent, Definition
 from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.opening import open_host
 
@@ -39,7 +42,7 @@ def examine_hook_targets(lookup: Lookup) -> Iterator[Finding]:
             )
         elif has_host:
             yield from _on_host(origin, [one for one in on_host if one not in missing])
-            yield from _told(origin, found)
+            yield from _told(lookup, origin, found)
 
 
 def _on_host(origin: PluginOrigin, hooks: Sequence[WantedHook]) -> Iterator[Finding]:
@@ -50,11 +53,11 @@ def _on_host(origin: PluginOrigin, hooks: Sequence[WantedHook]) -> Iterator[Find
     except (ConfigurationError, HookTargetError):
         return  # told as a missing target
     for row in rows:
-        if row.verdict == "exists":
+        if row.verdict == "exists" or row.is_new:
             continue
         if row.verdict == "unknown":
-            why = f"{row.why} (at {row.wanted.where})"
-            yield Finding("hook-unclear", "note", f"{_what(row)} could not be checked", origin, why)
+            what = f"{_what(row)} could not be checked"
+            yield Finding("hook-unclear", "note", what, origin, row.why, None, row.wanted.where)
             continue
         severity: Severity = (
             "note" if not row.wanted.required else "warning" if row.verdict == "bypassed" else "problem"
@@ -64,8 +67,9 @@ def _on_host(origin: PluginOrigin, hooks: Sequence[WantedHook]) -> Iterator[Find
             severity,
             f"{_what(row)} {_VERDICTS[row.verdict]}",
             origin,
-            f"{row.why} (at {row.wanted.where})",
+            row.why,
             _fix(row),
+            row.wanted.where,
         )
 
 
@@ -92,7 +96,7 @@ def _fix(row: CheckedHook) -> str:
     return "take the target's arguments and give its result, or take *args and **kwargs and hand them on"
 
 
-def _told(origin: PluginOrigin, found: Changes) -> Iterator[Finding]:
+def _told(lookup: Lookup, origin: PluginOrigin, found: Changes) -> Iterator[Finding]:
     """What works and is worth knowing."""
     written = [one for one in found.hooks if one.written]
     if written:
@@ -116,23 +120,30 @@ def _told(origin: PluginOrigin, found: Changes) -> Iterator[Finding]:
         )
     for hook in found.hooks:
         if hook.target.replace(":", ".").endswith("ServerArgs.__post_init__"):
-            yield Finding(
-                "host-patched",
-                "note",
-                f"{origin.name} changes ServerArgs.__post_init__ by a hook (at {hook.where})",
-                origin,
-                "SGLang asks a platform for apply_server_args_defaults only, before it derives the rest",
-                "on sglang_platform.core's SRTPlatform, finalize_server_args(server_args) is called at this point",
-            )
+            yield _after_arguments(lookup, origin, hook)
+
+
+def _after_arguments(lookup: Lookup, origin: PluginOrigin, hook: WantedHook) -> Finding:
+    """A hook on the place where SGLang once derived its arguments: a warning where nothing is done there any more."""
+    what = f"{origin.name} changes ServerArgs.__post_init__ by a hook"
+    ours = "on sglang_platform.core's SRTPlatform, finalize_server_args(server_args) is called once all is derived"
+    address = resolve(parse(hook.target))
+    answer = lookup.find(address) if not isinstance(address, MissingModule) else None
+    node = answer.node if isinstance(answer, Definition) else None
+    if not isinstance(node, ast.FunctionDef) or not does_nothing(node):
+        why = "SGLang asks a platform for apply_server_args_defaults only, before it derives the rest"
+        return Finding("host-patched", "note", what, origin, why, ours, hook.where)
+    named = re.findall(r"`(\w+)`", ast.get_docstring(node) or "")
+    why = "in this SGLang that method does nothing: the arguments are derived later, and overwrite what the hook sets"
+    fix = f"hook {' or '.join(hook.target.replace('__post_init__', one) for one in named)}; " if named else ""
+    return Finding("host-patched", "warning", what, origin, why, f"{fix}{ours}", hook.where)
 
 
 def missing_target(lookup: Lookup, origin: PluginOrigin, hook: WantedHook) -> Iterator[Finding]:
     try:
         address = resolve(parse(hook.target))
     except HookTargetError as error:
-        yield Finding(
-            "hook-target-missing", "problem", error.what, origin, f"registered at {hook.where}", error.fix
-        )
+        yield Finding("hook-target-missing", "problem", error.what, origin, error.why, error.fix, hook.where)
         return
     if isinstance(address, MissingModule):
         why, nearest = address.why, address.nearest
@@ -146,8 +157,9 @@ def missing_target(lookup: Lookup, origin: PluginOrigin, hook: WantedHook) -> It
         "problem" if hook.required else "note",
         f"the hook target {hook.target} does not exist",
         origin,
-        f"{why} (registered at {hook.where})",
+        why,
         f"did you mean {' or '.join(nearest[:3])}?" if nearest else _FIX[hook.required],
+        hook.where,
     )
 
 

@@ -15,7 +15,7 @@ from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.inspect.doctor.finding import Finding
 from sglang_platform.core.source.search import find, interpreter_flags
 
-__all__ = ["ask_host", "examine_answers", "examine_live"]
+__all__ = ["ask_host", "examine_answers", "examine_live", "examined_live"]
 
 _SECONDS = 600
 _PROBE = "import sys; from sglang_platform.core.hosts.sglang.srt.probe import main; main(sys.argv[1])"
@@ -63,6 +63,13 @@ def examine_answers(answers: dict[str, Any] | None) -> Iterator[Finding]:
         return
     yield _platforms(answers["platform"], answers["core"])
     yield from _helpers(answers["platform"], answers["helpers"])
+
+
+def examined_live(was_started: bool) -> list[str]:
+    """The classes that were looked at in a running SGLang, where one was started."""
+    if not was_started or not ask_host.cache_info().currsize:
+        return []
+    return list((ask_host() or {}).get("examined", ()))
 
 
 def examine_live(answers: dict[str, Any]) -> Iterator[Finding] | None:

@@ -4,19 +4,19 @@ signatures that do not take the host's calls, overrides that the resolution orde
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from sglang_platform.core.contract.drift import DriftRow, older_name, older_names
+from sglang_platform.core.contract.drift_rows import BecameField
 from sglang_platform.core.contract.members import kind_of
 from sglang_platform.core.contract.members import public_names as contract_names
-from sglang_platform.core.contract.signatures import bound_signature, broken_calls, without_annotations
 from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.inspect.doctor.finding import Finding
 from sglang_platform.core.inspect.doctor.host_source import HostSource, is_hosts, public_names
-from sglang_platform.core.inspect.doctor.part_class import is_vendors, takes_plain_calls
-from sglang_platform.core.source.opening import package_files
+from sglang_platform.core.inspect.doctor.override import Override, used_by_its_vendor
+from sglang_platform.core.inspect.doctor.part_class import is_vendors
+from sglang_platform.core.inspect.written import place_of
 from sglang_platform.core.spelling import nearest
 
 __all__ = ["examine_host_class"]
@@ -37,7 +37,10 @@ def examine_host_class(cls: type, origin: PluginOrigin, host: HostSource) -> Ite
                 yield from _unknown(cls, klass, name, defined, known, origin, host)
                 continue
             first = next(k for k in cls.__mro__ if name in vars(k))
+            if first is not klass and not is_hosts(first):
+                continue  # SGLang reaches the vendor's other one
             if is_hosts(first):
+                direct = next((base for base in cls.__bases__ if issubclass(base, klass)), klass)
                 yield Finding(
                     "override-unreached",
                     "problem",
@@ -45,15 +48,16 @@ def examine_host_class(cls: type, origin: PluginOrigin, host: HostSource) -> Ite
                     origin,
                     f"SGLang's {first.__name__} defines it too, and stands before {klass.__name__} in the bases of "
                     f"{cls.__qualname__}",
-                    f"put {klass.__name__} first in the bases of {cls.__qualname__}",
+                    f"put {direct.__name__} first in the bases of {cls.__qualname__}",
+                    place_of(klass, name),
                 )
                 continue
             owner = next(k for k in cls.__mro__ if is_hosts(k) and name in vars(k))
-            yield from _differs(klass, name, value, owner, origin, host)
+            yield from _differs(cls, klass, name, value, owner, origin, host)
 
 
 def _differs(
-    klass: type, name: str, value: object, owner: type, origin: PluginOrigin, host: HostSource
+    cls: type, klass: type, name: str, value: object, owner: type, origin: PluginOrigin, host: HostSource
 ) -> Iterator[Finding]:
     theirs = vars(owner)[name]
     kind, wanted = kind_of(value), kind_of(theirs)
@@ -68,26 +72,14 @@ def _differs(
             f"write a {wanted}"
             if wanted in _CALLED
             else "assign it in the class body, or make it a property",
+            place_of(klass, name),
         )
         return
     if kind not in _CALLED:
         return
-    contract, override = bound_signature(theirs, owner), bound_signature(value, klass)
-    if contract is None or override is None:
-        return
-    broken = broken_calls(contract, override)
-    if not broken:
-        return
-    call = host.call_not_taken(name, contract, override, "platform")
-    fails = call is not None or not takes_plain_calls(contract, override)
-    yield Finding(
-        "override-signature",
-        "problem" if fails else "warning",
-        f"{klass.__qualname__}.{name}{without_annotations(override)} does not take the calls of {host}",
-        origin,
-        "it " + "; it ".join(broken) + (f"; {host} calls {call}" if call is not None else ""),
-        f"write it as {name}{without_annotations(contract)}",
-    )
+    override = Override(cls, klass, name, owner, origin, host)
+    yield from override.wrong_signature(of_platform=True)
+    yield from override.other_number_of_values()
 
 
 def _unknown(
@@ -100,10 +92,11 @@ def _unknown(
     host: HostSource,
 ) -> Iterator[Finding]:
     """A public name that SGLang's classes do not define: an older one, a later one, the vendor's own, or a slip."""
-    row = older_name(name)
+    row, where = older_name(name), place_of(klass, name)
     what = f"{host} does not call {klass.__qualname__}.{name}"
+    answers_today = row is not None and row.member in defined and row.member in known
     if host.asks_for(name):
-        if row is not None and row.member in known:
+        if row is not None and row.member in known and not answers_today:
             yield Finding(
                 "override-older-name",
                 "warning",
@@ -111,13 +104,15 @@ def _unknown(
                 origin,
                 "it logs a deprecation warning, and a later release will not ask for it",
                 f"write {row.new}",
+                where,
             )
         return
     if row is not None:
-        yield _older(what, row, defined, known, origin)
+        yield _older(what, row, answers_today, origin, host)._replace(where=where)
     elif name in contract_names(SRTPlatform):
-        yield from _later(what, name, defined, known, origin)
-    elif kind_of(vars(klass)[name]) != "value" and not _used_by_its_vendor(klass, name):
+        for finding in _later(what, name, defined, known, origin):
+            yield finding._replace(where=where)
+    elif kind_of(vars(klass)[name]) != "value" and not used_by_its_vendor(klass, name):
         meant = nearest(name, known)
         yield Finding(
             "override-dead",
@@ -126,17 +121,27 @@ def _unknown(
             origin,
             "the name is not in the host's interface",
             f"rename it to {meant}" if meant else "remove it, or start its name with an underscore",
+            where,
         )
 
 
-def _older(
-    what: str, row: DriftRow, defined: set[str], known: frozenset[str], origin: PluginOrigin
-) -> Finding:
+def _older(what: str, row: DriftRow, answers_today: bool, origin: PluginOrigin, host: HostSource) -> Finding:
     why = f"{row.old}() was {row.when}; nothing says so when the class is made"
-    if row.member in defined and row.member in known:
+    if answers_today:
         fix = "nothing to do, as long as the plugin serves those releases too"
         return Finding("override-not-called", "note", what, origin, f"{why}. {row.new} answers here", fix)
-    return Finding("override-dead", "problem", what, origin, why, f"write {row.new}")
+    return Finding("override-dead", "problem", what, origin, why, _write_today(row, host))
+
+
+def _write_today(row: DriftRow, host: HostSource) -> str:
+    """What SGLang's own class takes in its place: its struct has not every field of this project's contract."""
+    fields = host.fields_of("sglang.srt.platforms.interface", "PlatformCapabilities")
+    if not isinstance(row, BecameField) or fields is None:
+        return f"write {row.new}"
+    if row.field in fields:
+        return f"write {row.new}, as in `capabilities = PlatformCapabilities({row.field}=True)`"
+    known = ", ".join(sorted(fields))
+    return f"remove it: {host} asks no platform for it, and its PlatformCapabilities has {known} only"
 
 
 def _later(
@@ -161,11 +166,3 @@ def _later(
         else "the name is of a later release, or of core's contract",
         f"write {', '.join(here)} as well, or {adapter}" if here else adapter,
     )
-
-
-def _used_by_its_vendor(klass: type, name: str) -> bool:
-    """Whether the vendor's own package says the name anywhere but where it is defined."""
-    said: Callable[[bytes], list[bytes]] = re.compile(rb"\b%s\b" % name.encode()).findall
-    defined: Callable[[bytes], list[bytes]] = re.compile(rb"\bdef\s+%s\b" % name.encode()).findall
-    texts = [path.read_bytes() for _, path in package_files(klass.__module__)]
-    return sum(len(said(text)) for text in texts) > sum(len(defined(text)) for text in texts)

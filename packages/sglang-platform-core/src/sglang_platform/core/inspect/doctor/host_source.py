@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import functools
-import inspect
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from sglang_platform.core.contract.members import kind_of
 from sglang_platform.core.discovery.versions import installed_version
 from sglang_platform.core.inspect.doctor.class_shape import ShapeBuilder, UnreadableClass
-from sglang_platform.core.inspect.host_calls import Call, calls_of
+from sglang_platform.core.inspect.host_calls import Call, calls_of, taken_apart
 from sglang_platform.core.source.opening import open_host
 from sglang_platform.core.source.search import find
 from sglang_platform.core.source.tree import SourceTree
@@ -19,6 +20,8 @@ __all__ = ["HostSource", "installed_host", "is_hosts"]
 
 _ASKED = re.compile(rb"platform(?:\(\))?\s*\.\s*(\w+)")
 _ASKED_BY_TEXT = re.compile(rb"attr\(\s*[\w.]*platform[\w.]*\s*,\s*[\"'](\w+)[\"']")
+_NOT_OURS = ("/multimodal_gen/", "/hardware_backend/")
+"""The other runtime, and the devices that SGLang itself carries: both call classes of their own."""
 _QUOTED = re.compile(rb"[\"'](\w+)[\"']")
 
 
@@ -50,18 +53,51 @@ class HostSource:
         """Whether some line of the LLM runtime reads `name` of a platform."""
         return name in self._asked
 
-    def call_not_taken(
-        self, name: str, contract: inspect.Signature, override: inspect.Signature, receiver: str = ""
-    ) -> Call | None:
-        """A call of a method of this name that the contract takes and the override does not; `receiver`: a word that
-        stands in the name of the object."""
+    def calls(self, name: str, receiver: str = "", own: Collection[str] = ()) -> list[Call]:
+        """The calls of a method of this name; `receiver`: a word that stands in the name of the object. Those on `self`
+        only in the modules `own`: elsewhere it is another class's."""
+        files = {self._tree.path(module) for module in own}
+        found = []
         for call in calls_of(self._tree, name):
-            if call.receiver == ():
-                continue  # a plain function
-            on = (call.receiver or ("",))[-1].lower()
-            if receiver in on and call.is_taken_by(contract) and not call.is_taken_by(override):
-                return call
-        return None
+            is_own = call.receiver == ("self",) and not receiver
+            if is_own and call.place.rpartition(":")[0] not in files:
+                continue
+            if _is_elsewhere(call) and call.place.rpartition(":")[0] not in files:
+                continue
+            if call.receiver != () and receiver in (call.receiver or ("",))[-1].lower():
+                found.append(call)
+        return found
+
+    def taken_apart(self, name: str) -> tuple[int, Call] | None:
+        """Into how many values the calls of a method of this name are taken apart, and one of them.
+
+        None where no call is, or not all into as many.
+        """
+        found = dict(one for one in taken_apart(self._tree, name) if not _is_elsewhere(one[1]))
+        return next(iter(found.items())) if len(found) == 1 else None
+
+    def fields_of(self, module: str, name: str) -> frozenset[str] | None:
+        """What a struct or dataclass of SGLang's is made from; None where there is none of the name."""
+        found = self._tree.module(module)
+        nodes = found.scope.nodes(name) if found is not None else []
+        if found is None or not nodes or not isinstance(nodes[-1], ast.ClassDef):
+            return None
+        body = nodes[-1].body
+        fields = [
+            one.target.id
+            for one in body
+            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+        ]
+        return frozenset(fields)
+
+    def says(self, name: str) -> bool:
+        """Whether some line of SGLang's reads an attribute of this name, or spells it as a text."""
+        spelled = re.compile(rb"[.\"']%s\b" % name.encode())
+        return any(spelled.search(self._tree.text(one)) for one in self._tree.containing(name.encode()))
+
+    def homes_of(self, name: str) -> list[str]:
+        """The modules with a top-level function or class of this name."""
+        return self._tree.defining(name)
 
     @functools.cached_property
     def _tree(self) -> SourceTree:
@@ -76,6 +112,10 @@ class HostSource:
             if path.parent.name == "platforms":
                 asked.update(_QUOTED.findall(text))  # tables of older names, looked up by text
         return frozenset(name.decode() for name in asked)
+
+
+def _is_elsewhere(call: Call) -> bool:
+    return any(part in call.place for part in _NOT_OURS)
 
 
 def public_names(cls: type) -> frozenset[str]:

@@ -18,7 +18,7 @@ from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.module import Module
 from sglang_platform.core.source.values import Unreadable, dotted, evaluate
 
-__all__ = ["PlatformLocation", "platform_locations"]
+__all__ = ["PlatformLocation", "platform_locations", "returned_texts", "returns_of"]
 
 
 class PlatformLocation(NamedTuple):
@@ -54,27 +54,27 @@ def platform_locations(lookup: Lookup) -> Iterator[PlatformLocation | PluginOrig
         if record.origin in answered:
             continue
         module, attribute = reference(record.value)
-        texts = list(_returned_texts(lookup, module, attribute))
+        texts = list(returned_texts(lookup, module, attribute))
         for text in texts:
             yield PlatformLocation(record.origin, text)
         if not texts and lookup.modules.module(module) is not None:
             yield record.origin
 
 
-def _returned_texts(lookup: Lookup, module: str, attribute: str) -> Iterator[str]:
+def returned_texts(lookup: Lookup, module: str, attribute: str) -> Iterator[str]:
     """The locations that a function of this name returns, as far as the source spells them out."""
     answer = lookup.find(Address(module, tuple(attribute.split("."))))
     home = lookup.module_of(answer) if isinstance(answer, Definition) else None
     if home is None or not isinstance(answer, Definition):
         return
     for function in answer.nodes:
-        for returned in _returns(function):
+        for returned in returns_of(function):
             text = _text(lookup, home, returned)
             if text is not None and LOCATION.fullmatch(text) and {".", ":"} & set(text):
                 yield text
 
 
-def _returns(function: ast.AST) -> Iterator[ast.expr]:
+def returns_of(function: ast.AST) -> Iterator[ast.expr]:
     """What a function returns, functions inside it aside; both answers of a conditional expression."""
     waiting: list[ast.AST] = list(getattr(function, "body", ()))
     while waiting:

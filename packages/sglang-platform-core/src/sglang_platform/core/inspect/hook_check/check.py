@@ -58,6 +58,8 @@ class CheckedHook(NamedTuple):
     nearest: tuple[str, ...] = ()
     """For ``missing``: names like it."""
     notes: tuple[str, ...] = ()
+    is_new: bool = False
+    """Written into the host under a name that the host has not, nor one like it: the plugin's own."""
 
     @property
     def is_problem(self) -> bool:
@@ -148,7 +150,8 @@ class _Checker:
         why = "; ".join(one for one in (absent.why, found.why) if one)
         names = tuple(dict.fromkeys((*found.nearest, *absent.nearest)))
         if wanted.written and not names:
-            return CheckedHook(wanted, "unknown", f"{why}: a name of the plugin's own, as far as can be told")
+            why = f"{why}: a name of the plugin's own, as far as can be told"
+            return CheckedHook(wanted, "unknown", why, is_new=True)
         return CheckedHook(wanted, "missing", why, nearest=names, notes=tuple(notes))
 
     def _guess(self, target: Target, earlier: Definition | None) -> Address:

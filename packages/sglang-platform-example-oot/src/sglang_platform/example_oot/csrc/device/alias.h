@@ -9,6 +9,9 @@ inline bool on_device(const at::Tensor& t) {
   return t.defined() && t.device().type() == c10::DeviceType::PrivateUse1;
 }
 
+// Throws where the tensor reaches past its memory, which was resized since.
+void check_memory(const at::Tensor& t);
+
 // A CPU tensor over the device tensor's memory that does not keep it alive: the allocator's stream order does.
 at::Tensor kernel_view(const at::Tensor& t);
 

@@ -34,7 +34,8 @@ struct Block {
   c10::DeviceIndex device;
   c10::StreamId stream;
   c10::MempoolId_t pool;
-  std::vector<c10::StreamId> used_on;
+  std::vector<c10::StreamId> used_on = {};
+  uint64_t freed_at = 0;  // in the cache: the last task of its stream that may use it
 };
 
 size_t rounded(size_t bytes) {
@@ -59,10 +60,15 @@ class Allocator final : public c10::DeviceAllocator {
     const c10::Device device(c10::DeviceType::PrivateUse1, index);
     if (bytes == 0) return {nullptr, nullptr, &c10::detail::deleteNothing, device};
     const c10::Stream stream = current_stream(index);
-    const c10::MempoolId_t pool = queue_of(stream).capture_pool();
-    const std::lock_guard lock(mutex_);
+    const c10::MempoolId_t pool = device::queue_of(stream).capture_pool();
+    auto lock = locked();
     collect_pending();
-    Block* block = find(index, stream.id(), pool, rounded(bytes), bytes);
+    Block* block = find(index, stream.id(), pool, rounded(bytes));
+    if (!block) {
+      give_back_cache(lock);
+      block = find(index, stream.id(), pool, rounded(bytes));
+    }
+    if (!block) out_of_memory(index, bytes);
     auto& stats = stats_[index];
     stats.allocation[kAggregate].increase(1);
     stats.allocated_bytes[kAggregate].increase(block->size);
@@ -85,13 +91,12 @@ class Allocator final : public c10::DeviceAllocator {
   }
 
   void emptyCache(c10::MempoolId_t) override {
-    const std::lock_guard lock(mutex_);
-    collect_pending();
-    give_back_cache();
+    auto lock = locked();
+    give_back_cache(lock);
   }
 
   void recordStream(const c10::DataPtr& ptr, c10::Stream stream) override {
-    if (ptr.get_deleter() != &release) return;
+    if (ptr.get_deleter() != &release || in_bad_fork()) return;
     auto* block = static_cast<Block*>(ptr.get_context());
     const std::lock_guard lock(mutex_);
     auto& used_on = block->used_on;
@@ -100,22 +105,22 @@ class Allocator final : public c10::DeviceAllocator {
   }
 
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
-    const std::lock_guard lock(mutex_);
+    const auto lock = locked();
     return stats_.at(device);
   }
 
   void resetAccumulatedStats(c10::DeviceIndex device) override {
-    const std::lock_guard lock(mutex_);
+    const auto lock = locked();
     for (auto* stat : statistics(device)) stat->reset_accumulated();
   }
 
   void resetPeakStats(c10::DeviceIndex device) override {
-    const std::lock_guard lock(mutex_);
+    const auto lock = locked();
     for (auto* stat : statistics(device)) stat->reset_peak();
   }
 
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
-    const std::lock_guard lock(mutex_);
+    const auto lock = locked();
     const auto used = static_cast<size_t>(stats_.at(device).reserved_bytes[kAggregate].current);
     return {limit_per_device - used, limit_per_device};
   }
@@ -126,7 +131,7 @@ class Allocator final : public c10::DeviceAllocator {
   }
 
   void release_pool(c10::MempoolId_t pool) {
-    const std::lock_guard lock(mutex_);
+    const auto lock = locked();
     const auto found = pool_users_.find(pool);
     if (found == pool_users_.end() || --found->second > 0) return;
     pool_users_.erase(found);
@@ -155,6 +160,7 @@ class Allocator final : public c10::DeviceAllocator {
   }
 
   void free(Block* block) {
+    if (in_bad_fork()) return;  // the parent's, and the lock may be held by a thread that is not here
     const std::lock_guard lock(mutex_);
     auto& stats = stats_[block->device];
     stats.allocation[kAggregate].decrease(1);
@@ -162,8 +168,7 @@ class Allocator final : public c10::DeviceAllocator {
     if (block->used_on.empty()) return put(block);
     Pending pending{block, {}};
     for (const c10::StreamId id : block->used_on) {
-      Queue& queue = queue_of(c10::Stream(
-          c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, block->device), id));
+      Queue& queue = stream_queue(block->device, id);
       pending.after.emplace_back(&queue, queue.last_ticket());
     }
     block->used_on.clear();
@@ -172,6 +177,7 @@ class Allocator final : public c10::DeviceAllocator {
 
   void put(Block* block) {
     if (!pool_users_.count(block->pool)) block->pool = {0, 0};
+    block->freed_at = queue_of(block).last_ticket();
     cache_[{block->device, block->stream, block->pool}].emplace(block->size, block);
   }
 
@@ -185,7 +191,8 @@ class Allocator final : public c10::DeviceAllocator {
     }
   }
 
-  Block* find(c10::DeviceIndex device, c10::StreamId stream, c10::MempoolId_t pool, size_t size, size_t asked) {
+  // A block from the cache, else of new memory; null where there is none.
+  Block* find(c10::DeviceIndex device, c10::StreamId stream, c10::MempoolId_t pool, size_t size) {
     auto& cached = cache_[{device, stream, pool}];
     const auto found = cached.lower_bound(size);
     // A large block may serve a request up to a quarter smaller.
@@ -194,39 +201,58 @@ class Allocator final : public c10::DeviceAllocator {
       cached.erase(found);
       return block;
     }
-    if (size > kLargestSmall) return new Block{reserve(device, size, asked), size, device, stream, pool, {}};
-    const uintptr_t slab = reserve(device, kSlab, asked);
-    for (size_t at = size; at < kSlab; at += size)
-      cached.emplace(size, new Block{slab + at, size, device, stream, pool, {}});
-    return new Block{slab, size, device, stream, pool, {}};
+    const uintptr_t memory = reserve(device, std::max(size, kSlab));
+    if (memory == 0) return nullptr;
+    if (size <= kLargestSmall)
+      for (size_t at = size; at < kSlab; at += size) cached.emplace(size, new Block{memory + at, size, device, stream, pool});
+    return new Block{memory, size, device, stream, pool};
   }
 
-  uintptr_t reserve(c10::DeviceIndex device, size_t size, size_t asked) {
+  uintptr_t reserve(c10::DeviceIndex device, size_t size) {
     auto& reserved = stats_[device].reserved_bytes[kAggregate];
-    const auto fits = [&] { return static_cast<size_t>(reserved.current) + size <= limit_per_device; };
-    if (!fits()) give_back_cache();
-    const uintptr_t address = fits() ? addresses_.take(size) : 0;
-    if (address == 0) {
-      ++stats_[device].num_ooms;
-      TORCH_CHECK_WITH(
-          OutOfMemoryError, false, "the device is out of memory: ", asked, " bytes asked for on device ",
-          static_cast<int>(device), ", ", reserved.current, " of ", limit_per_device,
-          " in use. SGLANG_EXAMPLE_OOT_MEMORY sets the limit, in bytes");
-    }
+    if (size > limit_per_device - static_cast<size_t>(reserved.current)) return 0;
+    const uintptr_t address = addresses_.take(size);
+    if (address == 0) return 0;
     reserved.increase(size);
     madvise(reinterpret_cast<void*>(address), size, MADV_HUGEPAGE);
     return address;
   }
 
-  void give_back_cache() {
+  [[noreturn]] void out_of_memory(c10::DeviceIndex device, size_t asked) {
+    ++stats_[device].num_ooms;
+    TORCH_CHECK_WITH(
+        OutOfMemoryError, false, "the device is out of memory: ", asked, " bytes asked for on device ",
+        static_cast<int>(device), ", ", stats_[device].reserved_bytes[kAggregate].current, " of ", limit_per_device,
+        " in use. SGLANG_EXAMPLE_OOT_MEMORY sets the limit, in bytes");
+  }
+
+  // Waits, without the lock, for the tasks that use what was freed: one of them may need the lock, or Python, which
+  // another thread holds while it waits for the lock.
+  void wait_for_cache(std::unique_lock<std::mutex>& lock) {
+    std::map<Queue*, uint64_t> after;
+    const auto note = [&](Queue* queue, uint64_t ticket) { after[queue] = std::max(after[queue], ticket); };
+    for (auto& [key, cached] : cache_)
+      for (auto entry = cached.upper_bound(kLargestSmall); entry != cached.end(); ++entry)
+        note(&queue_of(entry->second), entry->second->freed_at);
+    for (auto& pending : pending_)
+      for (auto& [queue, ticket] : pending.after) note(queue, ticket);
+    lock.unlock();
+    for (auto& [queue, ticket] : after) queue->wait_on_device(ticket);
+    lock.lock();
+  }
+
+  void give_back_cache(std::unique_lock<std::mutex>& lock) {
+    wait_for_cache(lock);
+    collect_pending();
     for (auto& [key, cached] : cache_) {
       if (pool_users_.count(std::get<2>(key))) continue;  // a graph's memory stays
-      for (auto entry = cached.upper_bound(kLargestSmall); entry != cached.end(); entry = cached.erase(entry)) {
+      for (auto entry = cached.upper_bound(kLargestSmall); entry != cached.end();) {
         Block* block = entry->second;
-        // Tasks that use the block may still be queued on its stream.
-        queue_of(c10::Stream(
-                     c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, block->device), block->stream))
-            .wait_on_device(last_ticket(block));
+        if (!queue_of(block).done(block->freed_at)) {  // freed while this thread waited
+          ++entry;
+          continue;
+        }
+        entry = cached.erase(entry);
         madvise(reinterpret_cast<void*>(block->address), block->size, MADV_DONTNEED);
         addresses_.give(block->address, block->size);
         stats_[block->device].reserved_bytes[kAggregate].decrease(block->size);
@@ -235,10 +261,18 @@ class Allocator final : public c10::DeviceAllocator {
     }
   }
 
-  static uint64_t last_ticket(const Block* block) {
-    return queue_of(c10::Stream(
-                        c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, block->device), block->stream))
-        .last_ticket();
+  static Queue& stream_queue(c10::DeviceIndex device, c10::StreamId stream) {
+    return device::queue_of(
+        c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, device), stream));
+  }
+
+  static Queue& queue_of(const Block* block) {
+    return stream_queue(block->device, block->stream);
+  }
+
+  std::unique_lock<std::mutex> locked() {
+    refuse_in_child();
+    return std::unique_lock(mutex_);
   }
 
   std::vector<c10::CachingAllocator::Stat*> statistics(c10::DeviceIndex device) {

@@ -35,8 +35,11 @@ at::Tensor to_host(const at::Tensor& self, const at::Tensor& dst, bool non_block
 
 at::Tensor between_devices(const at::Tensor& self, const at::Tensor& dst) {
   Queue& queue = current_queue(dst.device().index());
-  if (self.device() != dst.device()) wait_device(self.device().index());
-  queue.push([to = kernel_view(dst), from = kernel_view(self)] { to.copy_(from); });
+  const bool two = self.device() != dst.device();
+  if (two) wait_device(self.device().index());
+  const uint64_t ticket = queue.push([to = kernel_view(dst), from = kernel_view(self)] { to.copy_(from); });
+  // What the source's stream does next may write over the source.
+  if (two) current_queue(self.device().index()).push([&queue, ticket] { queue.wait_on_device(ticket); });
   return dst;
 }
 

@@ -95,6 +95,16 @@ const Traits& traits_of(const c10::OperatorHandle& op) {
   return *known->emplace(op.operator_name(), std::move(made)).first->second;
 }
 
+// Whether Python holds the tensor. Torch named the question anew in 2.10.
+template <typename Slot>
+auto known_to_python(const Slot& slot) -> decltype(slot.load_pyobj() != nullptr) {
+  return slot.load_pyobj() != nullptr;
+}
+template <typename Slot>
+auto known_to_python(const Slot& slot) -> decltype(slot.check_pyobj().has_value()) {
+  return slot.check_pyobj().has_value();
+}
+
 // `value` with every tensor converted; devices become `device`.
 IValue converted(const IValue& value, const Convert& convert, c10::DeviceType device) {
   if (value.isTensor()) return value.toTensor().defined() ? IValue(convert(value.toTensor())) : value;
@@ -114,16 +124,26 @@ IValue converted(const IValue& value, const Convert& convert, c10::DeviceType de
   return value;
 }
 
-// The device of the call: its first device tensor's, else the current one.
-c10::DeviceIndex device_of_call(c10::ArrayRef<IValue> arguments) {
+// The device of the call: that of its tensors and its generator, which must be one, else the current one.
+c10::DeviceIndex device_of_call(const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments) {
   std::optional<c10::DeviceIndex> found;
+  const auto note = [&](c10::Device device) {
+    if (device.type() != c10::DeviceType::PrivateUse1) return;
+    TORCH_CHECK(
+        !found || *found == device.index(), "operator ", op.operator_name(),
+        ": expected all tensors on one device, but found them on devices ", static_cast<int>(found.value_or(0)), " and ",
+        static_cast<int>(device.index()));
+    found = device.index();
+  };
   const Convert look = [&](const at::Tensor& t) {
-    if (!found && on_device(t)) found = t.device().index();
+    note(t.device());
     return t;
   };
-  for (const IValue& value : arguments)
-    if (value.isTensor() || value.isTensorList() || value.isOptionalTensorList())
+  for (const IValue& value : arguments) {
+    if (value.isGenerator()) note(value.toGenerator().device());
+    else if (value.isTensor() || value.isTensorList() || value.isOptionalTensorList())
       converted(value, look, c10::DeviceType::PrivateUse1);
+  }
   return found.value_or(current_device());
 }
 
@@ -135,7 +155,7 @@ class Call {
         stack_(*stack),
         count_(op.schema().arguments().size()),
         arguments_(stack->end() - static_cast<std::ptrdiff_t>(count_), stack->end()),
-        device_(device_of_call(arguments_)),
+        device_(device_of_call(op, arguments_)),
         queue_(current_queue(device_)) {}
 
   void run() {
@@ -243,19 +263,35 @@ class Call {
     return like.options().device(c10::Device(c10::DeviceType::PrivateUse1, device_)).pinned_memory(false);
   }
 
-  bool takes_its_shape(size_t i) const {
-    return op_.schema().arguments()[i].is_out() && arguments_[i].isTensor() && arguments_[i].toTensor().numel() == 0;
+  bool is_out(size_t i) const {
+    return op_.schema().arguments()[i].is_out() && arguments_[i].isTensor() && arguments_[i].toTensor().defined();
   }
 
-  // An out tensor without elements takes the result's shape. False where only computing tells it.
+  // True for an out tensor that may have another shape than the result: one without elements, and one that Python gave
+  // for nothing but the result. What torch made for the result has its shape.
+  bool takes_its_shape(size_t i) const {
+    if (!is_out(i)) return false;
+    const at::Tensor& given = arguments_[i].toTensor();
+    if (given.numel() == 0) return true;
+    if (!known_to_python(*given.unsafeGetTensorImpl()->pyobj_slot())) return false;
+    for (size_t j = 0; j < count_; ++j)
+      if (j != i && arguments_[j].isTensor() && arguments_[j].toTensor().is_same(given)) return false;
+    return true;
+  }
+
+  // Gives out tensors the result's shape. False where only computing tells it.
   bool given_have_shapes() const {
     std::vector<size_t> open;
-    for (size_t i = 0; i < count_; ++i)
-      if (takes_its_shape(i)) open.push_back(i);
+    bool empty = false;
+    for (size_t i = 0; i < count_; ++i) {
+      if (!takes_its_shape(i)) continue;
+      open.push_back(i);
+      empty = empty || arguments_[i].toTensor().numel() == 0;
+    }
     if (open.empty()) return true;
     const Stack arguments = shapes();
     Stack stack = arguments;
-    if (!run_on_shapes(stack)) return false;
+    if (!run_on_shapes(stack)) return !empty && queue_.capturing();  // a capture cannot compute: trust the caller
     for (const size_t i : open) arguments_[i].toTensor().resize_(arguments[i].toTensor().sizes());
     return true;
   }
@@ -284,7 +320,7 @@ class Call {
     Stack stack = kernel_arguments();
     std::vector<std::pair<at::Tensor, at::Tensor>> resized;  // out tensors of the device, and what stands for them
     for (size_t i = 0; i < count_; ++i) {
-      if (!takes_its_shape(i)) continue;
+      if (!is_out(i)) continue;
       const at::Tensor& given = arguments_[i].toTensor();
       stack[i] = at::empty_strided(given.sizes(), given.strides(), given.options().device(c10::kCPU));
       resized.emplace_back(given, stack[i].toTensor());

@@ -49,6 +49,7 @@ class Graph {
   }
 
   void reset() {
+    if (in_bad_fork()) return;  // the parent's memory, and no thread to wait for
     if (last_) last_->wait_on_device(last_->last_ticket());
     last_ = nullptr, queue_ = nullptr;
     tasks_.reset();

@@ -1,6 +1,7 @@
 // A vendor replaces this file: generators, and the registration that makes all of it torch's device.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/StorageImpl.h>
 #include <torch/library.h>
 
@@ -107,13 +108,17 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return pinned_allocator();
   }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
+    TORCH_CHECK(storage.resizable(), "memory that is another's cannot be resized");
+    const c10::DeviceGuard guard(storage.device());
     c10::DataPtr grown = allocator().allocate(bytes);
     const size_t kept = std::min(bytes, storage.nbytes());
-    if (kept > 0)
-      current_queue(storage.device().index())
-          .push([from = kernel_address(storage.data()), to = kernel_address(grown.get()), kept] {
-            std::memcpy(to, from, kept);
-          });
+    if (kept > 0) {
+      Queue& queue = current_queue(storage.device().index());
+      queue.push([from = kernel_address(storage.data()), to = kernel_address(grown.get()), kept] {
+        std::memcpy(to, from, kept);
+      });
+      allocator().recordStream(storage.data_ptr(), queue.stream());
+    }
     storage.set_data_ptr_noswap(std::move(grown));
     storage.unsafeGetStorageImpl()->set_nbytes(bytes);
   }

@@ -29,6 +29,7 @@ bool is_linear(const at::Tensor& x, const at::Tensor& weight_t) {
 }
 
 Rows rows(const at::Tensor& t, int64_t stride) {
+  check_memory(t);
   return {kernel_address(t.mutable_data_ptr()), stride, 0, t.scalar_type()};
 }
 

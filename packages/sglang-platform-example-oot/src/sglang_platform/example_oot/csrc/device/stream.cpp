@@ -76,7 +76,7 @@ void set_cores(int64_t count) {
 }
 
 uint64_t Queue::push(Task task) {
-  TORCH_CHECK(!forked, "the device cannot be used in a forked process; start processes with the spawn method");
+  refuse_in_child();
   uint64_t ticket;
   {
     const std::lock_guard lock(mutex_);
@@ -125,11 +125,13 @@ void Queue::run() {
 }
 
 bool Queue::done(uint64_t ticket) const {
+  refuse_in_child();
   const std::lock_guard lock(mutex_);
   return completed_ >= ticket;
 }
 
 uint64_t Queue::last_ticket() const {
+  refuse_in_child();
   const std::lock_guard lock(mutex_);
   return pushed_;
 }
@@ -139,6 +141,7 @@ void Queue::wait_done(std::unique_lock<std::mutex>& lock, uint64_t ticket) {
 }
 
 void Queue::wait(uint64_t ticket) {
+  refuse_in_child();
   std::exception_ptr failure;
   {
     const WithoutGil released;
@@ -156,6 +159,8 @@ void Queue::wait_all() {
 }
 
 void Queue::wait_on_device(uint64_t ticket) {
+  refuse_in_child();
+  const WithoutGil released;
   std::unique_lock lock(mutex_);
   wait_done(lock, ticket);
 }
@@ -185,6 +190,7 @@ c10::MempoolId_t Queue::capture_pool() const {
 }
 
 Queue& queue_of(c10::Stream stream) {
+  refuse_in_child();
   Streams& all = streams();
   const std::lock_guard lock(all.mutex);
   return *all.queues.at(stream.device_index()).at(stream.id());
@@ -208,6 +214,7 @@ c10::Stream exchange_stream(c10::Stream stream) {
 }
 
 c10::Stream new_stream(c10::DeviceIndex device) {
+  refuse_in_child();
   if (device < 0) device = this_device;
   Streams& all = streams();
   const std::lock_guard lock(all.mutex);
@@ -219,6 +226,7 @@ c10::Stream new_stream(c10::DeviceIndex device) {
 }
 
 void wait_device(c10::DeviceIndex device) {
+  refuse_in_child();
   Streams& all = streams();
   std::vector<Queue*> queues;
   {
@@ -240,6 +248,10 @@ void set_current_device(c10::DeviceIndex device) {
 
 bool in_bad_fork() {
   return forked;
+}
+
+void refuse_in_child() {
+  TORCH_CHECK(!forked, "the device cannot be used in a forked process; start processes with the spawn method");
 }
 
 bool blocking_launches() {

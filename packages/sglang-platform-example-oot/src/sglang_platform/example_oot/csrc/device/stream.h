@@ -34,7 +34,7 @@ class Queue {
   // Blocks until the task of `ticket` is done; throws what a task threw since the last wait.
   void wait(uint64_t ticket);
   void wait_all();
-  // As `wait`, for another stream's thread: leaves the failure to the host.
+  // As `wait`, for another stream's thread and for the allocator: leaves the failure to the host.
   void wait_on_device(uint64_t ticket);
   uint64_t last_ticket() const;
 
@@ -77,8 +77,10 @@ void set_cores(int64_t count);
 
 c10::DeviceIndex current_device();
 void set_current_device(c10::DeviceIndex device);
-// True in a forked child, which has none of its parent's threads.
+// True in a forked child, which has none of its parent's threads. There whatever would wait for one, or for a lock that
+// one held, is refused.
 bool in_bad_fork();
+void refuse_in_child();
 
 // SGLANG_EXAMPLE_OOT_BLOCKING=1: the host waits for every task, so that a failure shows where it was caused.
 bool blocking_launches();

@@ -1,8 +1,8 @@
 // A vendor changes this file little: the operators that every backend of torch writes itself, memory and views.
 #include <ATen/EmptyTensor.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/as_strided_native.h>
-#include <ATen/ops/resize_native.h>
 #include <ATen/ops/view_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/native/Resize.h>
@@ -15,7 +15,16 @@
 
 namespace sglang_example_oot::device {
 
+void check_memory(const at::Tensor& t) {
+  const size_t needed =
+      at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.dtype().itemsize(), t.storage_offset());
+  TORCH_CHECK(
+      needed <= t.storage().nbytes() || t.numel() == 0, "a tensor of shape ", t.sizes(), " and strides ", t.strides(),
+      " needs ", needed, " bytes, but its memory was resized to ", t.storage().nbytes());
+}
+
 at::Tensor kernel_view(const at::Tensor& t) {
+  check_memory(t);
   const c10::Storage& storage = t.storage();
   c10::Storage memory(
       c10::Storage::use_byte_size_t(), storage.nbytes(),
@@ -77,19 +86,42 @@ at::Tensor reshape_alias(const at::Tensor& self, c10::SymIntArrayRef size, c10::
   return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride));
 }
 
+// As on the host, a tensor that is made larger than its memory gets more.
+void grow(const c10::Storage& storage, size_t bytes) {
+  if (bytes > storage.nbytes()) at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(storage, bytes);
+}
+
 const at::Tensor& resize_(const at::Tensor& self, c10::SymIntArrayRef size, std::optional<at::MemoryFormat> format) {
-  const OnDevice guard(self.device());
-  return at::native::resize_(self, C10_AS_INTARRAYREF_SLOW(size), format);
+  const auto sizes = C10_AS_INTARRAYREF_SLOW(size);
+  for (const int64_t n : sizes) TORCH_CHECK(n >= 0, "a tensor cannot have the sizes ", sizes);
+  auto* tensor = self.unsafeGetTensorImpl();
+  if (self.sizes() != sizes) {
+    if (c10::multiply_integers(sizes) != 0)
+      grow(self.storage(), at::detail::computeStorageNbytesContiguous(
+                               sizes, self.dtype().itemsize(), self.storage_offset()));
+    tensor->set_sizes_contiguous(sizes);
+  }
+  if (format) tensor->empty_tensor_restride(*format);
+  return self;
 }
 
 at::Tensor& set_storage(
     at::Tensor& self, at::Storage source, c10::SymInt offset, c10::SymIntArrayRef size, c10::SymIntArrayRef stride) {
-  at::native::checkSetStorage(
-      self, source, offset.expect_int(), C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride));
-  self.unsafeGetTensorImpl()->set_storage_offset(offset.expect_int());
-  at::native::resize_(self, C10_AS_INTARRAYREF_SLOW(size), std::nullopt);
-  self.unsafeGetTensorImpl()->set_sizes_and_strides(
-      C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), offset.expect_int());
+  const auto sizes = C10_AS_INTARRAYREF_SLOW(size), strides = C10_AS_INTARRAYREF_SLOW(stride);
+  const int64_t begin = offset.expect_int();
+  for (const int64_t n : sizes) TORCH_CHECK(n >= 0, "a tensor cannot have the sizes ", sizes);
+  for (const int64_t step : strides) TORCH_CHECK(step >= 0, "a tensor cannot have the strides ", strides);
+  at::native::checkSetStorage(self, source, begin, sizes, strides);
+  auto* tensor = self.unsafeGetTensorImpl();
+  if (strides.size() == sizes.size()) {
+    tensor->set_sizes_and_strides(sizes, strides, begin);
+  } else {  // none given: contiguous
+    tensor->set_sizes_contiguous(sizes);
+    tensor->set_storage_offset(begin);
+  }
+  if (self.numel() > 0)
+    grow(self.storage(),
+         at::detail::computeStorageNbytes(self.sizes(), self.strides(), self.dtype().itemsize(), begin));
   return self;
 }
 

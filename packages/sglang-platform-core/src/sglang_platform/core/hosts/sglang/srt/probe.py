@@ -4,6 +4,7 @@ it answers. `inspect.doctor.host_answers` runs it in a process of its own."""
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
 import json
 import sys
@@ -13,10 +14,13 @@ from typing import Any
 
 from sglang_platform.core.discovery import current
 from sglang_platform.core.errors import LaunchRefused, PlatformError
-from sglang_platform.core.inspect.doctor.finding import describe
-from sglang_platform.core.inspect.doctor.live_class import examine_live_platform
+from sglang_platform.core.inspect.doctor.finding import Finding, describe
+from sglang_platform.core.inspect.doctor.live_class import LiveFindings, examine_live_platform
 
 __all__ = ["main"]
+
+_BACKENDS = "sglang.srt.layers.attention.attention_registry"
+"""Where attention backends are registered by name."""
 
 _OTHER_NAMES = {"is_hip": "is_rocm"}
 """SGLang's helpers that a platform answers under another name."""
@@ -27,7 +31,13 @@ _WITHOUT_A_PLATFORM = {"is_hpu"}
 
 def main(path: str) -> None:
     """Write the answers to `path` as JSON. What SGLang and the plugins print goes to standard error."""
-    answers: dict[str, Any] = {"failed": None, "refused": None, "helpers": [], "classes": None}
+    answers: dict[str, Any] = {
+        "failed": None,
+        "refused": None,
+        "helpers": [],
+        "classes": None,
+        "examined": [],
+    }
     with contextlib.redirect_stdout(sys.stderr):
         try:
             _ask(answers)
@@ -53,7 +63,17 @@ def _ask(answers: dict[str, Any]) -> None:
     answers["helpers"] = list(_helpers(platform))
     decision = current.decision()
     if decision is not None and decision.origin is not None:
-        answers["classes"] = [describe(one) for one in examine_live_platform(platform, decision.origin)]
+        with contextlib.suppress(Exception):  # what fails here fails in a launch, which tells of it
+            importlib.import_module(_BACKENDS)
+        try:
+            live = examine_live_platform(platform, decision.origin)
+        except Exception as error:  # noqa: BLE001 - a class of an unforeseen form is one that was not looked at
+            traceback.print_exc()
+            what = f"the platform class of {decision.origin.name} could not be looked at in a running SGLang"
+            unread = Finding("platform-class-unread", "note", what, decision.origin, repr(error))
+            live = LiveFindings([unread], [])
+        answers["classes"] = [describe(one) for one in live.findings]
+        answers["examined"] = live.examined
 
 
 def _core(platform: Any) -> dict[str, Any]:

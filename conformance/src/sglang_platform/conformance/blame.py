@@ -1,0 +1,101 @@
+"""Whose error it is that came out of a check: the platform's, or the suite's own.
+
+An error is the platform's where its innermost frames are of the platform's code, or of core's, SGLang's or torch's that
+the platform's code called; where the suite called something of the platform's that does not take the call, or asked its
+object for what it does not have; and where a device raised it in native code, which leaves no frame. Everything else is
+a mistake of the suite's, and no word on the platform.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import sysconfig
+import traceback
+import types
+from pathlib import Path
+
+__all__ = ["is_the_suites", "what_to_report"]
+
+_OWN = str(Path(__file__).parent)
+_REFERENCE = str(Path(__file__).parent / "reference")
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
+_PACKAGES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
+_NEUTRAL = ("torch", "numpy", "packaging", "importlib", "hypothesis")
+"""Packages whose code the suite calls itself."""
+
+_NOT_TAKEN = re.compile(r"^([\w.<>]+)\(\) (got an unexpected|got multiple values|missing \d|takes )")
+_OF_A_DEVICE = (RuntimeError, NotImplementedError, MemoryError, OSError)
+
+
+def is_the_suites(error: BaseException, device_type: str | None) -> bool:
+    """Whether `error` was raised by the suite's own code. `device_type`: of the platform's device, None: not known."""
+    if not isinstance(error, Exception):
+        return False
+    frames = list(traceback.walk_tb(error.__traceback__))
+    last = max((at for at, (frame, _) in enumerate(frames) if _is_the_suites(frame)), default=-1)
+    if last < 0 or any(not _is_neutral(frame) for frame, _ in frames[last + 1 :]):
+        return False
+    if isinstance(error, _OF_A_DEVICE) and device_type not in ("cpu", None):
+        return False
+    if isinstance(error, NotImplementedError):
+        return False
+    if isinstance(error, AttributeError) and error.name is not None:
+        return _is_of_the_suite_or_python(error.obj)
+    taken = _NOT_TAKEN.match(str(error)) if isinstance(error, TypeError) else None
+    return taken is None or _is_a_function_of_the_suite(taken[1])
+
+
+def what_to_report(error: BaseException) -> str:
+    """One text for an issue: what was raised, and where in the suite."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = next((frame for frame in reversed(frames) if _in_suite(frame.filename)), None)
+    place = f" at {Path(where.filename).name}:{where.lineno}, in {where.name}()" if where else ""
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return (
+        f"the suite failed here, not the platform: {said}{place}. Nothing is known of the platform by this check. Tell"
+        " it to the authors of sglang-platform-conformance, with this text, the trace and the command below it"
+    )
+
+
+def _in_suite(path: str) -> bool:
+    return path.startswith(_OWN) and not path.startswith(_REFERENCE)
+
+
+def _is_the_suites(frame: types.FrameType) -> bool:
+    return _in_suite(frame.f_code.co_filename)
+
+
+def _is_neutral(frame: types.FrameType) -> bool:
+    path = frame.f_code.co_filename
+    if path.startswith("<frozen "):
+        return True
+    if path.startswith(_PACKAGES):
+        return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _NEUTRAL
+    return path.startswith(_LIBRARIES)
+
+
+def _is_of_the_suite_or_python(thing: object) -> bool:
+    """An object that is not the platform's: a module of the platform, or an object of its classes, is."""
+    cls = thing if isinstance(thing, type) else type(thing)
+    name = thing.__name__ if isinstance(thing, types.ModuleType) else cls.__module__
+    own = name.startswith("sglang_platform.conformance") and not name.startswith(
+        "sglang_platform.conformance.reference"
+    )
+    return own or name.partition(".")[0] in (
+        "builtins",
+        "types",
+        "torch",
+        "numpy",
+        "collections",
+        "functools",
+    )
+
+
+def _is_a_function_of_the_suite(qualified: str) -> bool:
+    """Whether the function that refused its arguments is one of the suite's."""
+    return any(
+        one.__qualname__ == qualified and _in_suite(one.__code__.co_filename)
+        for one in gc.get_objects()
+        if isinstance(one, types.FunctionType)
+    )

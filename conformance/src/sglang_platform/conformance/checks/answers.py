@@ -1,0 +1,344 @@
+"""Level 2: what the platform answers is something that exists here: backends, bases, stubs, kernels, capabilities."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from pkgutil import resolve_name
+from types import ModuleType
+from typing import Any
+
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, NotRun, check, expect
+from sglang_platform.conformance.checks.factories import answer_of
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.contract.state_kernels import STATE_KERNELS
+from sglang_platform.core.source.search import find_module
+
+__all__: list[str] = []
+
+_BASES = {
+    "get_full_graph_backend_cls": "sglang_platform.core.graph.full:FullGraphBackend",
+    "get_piecewise_backend_cls": "sglang_platform.core.graph.piecewise:PiecewiseBackend",
+    "get_graph_runner_cls": "sglang_platform.core.graph.runner:GraphRunner",
+    "get_paged_allocator_cls": "sglang_platform.core.memory.paged:PagedTokenToKVPoolAllocator",
+    "get_host_memory_cls": "sglang_platform.core.memory.host_memory:HostMemory",
+    "get_memory_saver_cls": "sglang_platform.core.memory.memory_saver:MemorySaver",
+    "get_transfer_engine_cls": "sglang_platform.core.distributed.transfer_engine:TransferEngine",
+}
+"""The factories and what their answers are called as: subclasses, or classes with the same methods."""
+
+_MODES = (
+    None,
+    "default",
+    "reduce-overhead",
+    "max-autotune",
+    "max-autotune-no-cudagraphs",
+    "npugraph_ex",
+    "piecewise",
+)
+_SURE = ("inductor", "eager", "aot_eager", "cudagraphs")
+_HOST_NEEDS = ("torch", "numpy", "transformers", "sglang", "sglang_platform")
+_DRAFTS = ("DFLASH",)
+"""The algorithms for whose draft model the host asks for an attention backend."""
+
+_TRITON_LORA = ("triton", "csgmv")
+
+
+@check(
+    level=Level.CONTRACT,
+    fix="derive the class from core's base of that part, or give it all methods that the base has",
+)
+def parts_have_their_interface(subject: Subject) -> None:
+    """Each class that a factory answers with derives from core's base of that part, or has all of its methods."""
+    _core_alone(subject)
+    for name, place in _BASES.items():
+        cls = answer_of(getattr(subject.platform, name), f"{name}()")
+        if cls is None:
+            continue
+        base = resolve_name(place)
+        methods = [one for one, value in vars(base).items() if callable(value) and not one.startswith("_")]
+        lacks = [one for one in methods if not callable(getattr(cls, one, None))]
+        expect(
+            issubclass(cls, base) or not lacks,
+            f"{name}() answers {cls.__module__}.{cls.__qualname__}, which is no {base.__name__} and has no"
+            f" {', '.join(lacks)}",
+            case={"factory": name},
+        )
+
+
+@check(
+    level=Level.CONTRACT,
+    fix="build it from the model runner: an AttentionBackend subclass, or a function (model_runner) -> backend",
+)
+def attention_factories_take_a_runner(subject: Subject) -> None:
+    """Each factory of `get_attention_backends()` can be called with the model runner alone, as the host calls it."""
+    _core_alone(subject)
+    backends = subject.platform.get_attention_backends()
+    for name, factory in backends.items() if isinstance(backends, Mapping) else ():
+        _takes(factory, f"the attention backend {name!r}", object())
+
+
+def _takes(function: Callable[..., Any], what: str, *arguments: Any) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise CheckFailed(
+            f"{what} takes {signature}, and is called with {len(arguments)}: {error}"
+        ) from error
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    fix="answer the name of a backend that torch has once init_backend() was called, whatever the hint is",
+)
+def compile_backend_is_registered(subject: Subject) -> None:
+    """`get_compile_backend(mode)` answers, for every hint of the host, with a backend that torch.compile knows."""
+    platform = subject.platform
+    for mode in _MODES:
+        try:
+            name = platform.get_compile_backend(mode)
+        except Exception as error:
+            raise CheckFailed(
+                f"get_compile_backend({mode!r}) raises {type(error).__name__}: {error}",
+                fix="answer for hints that you do not know as for None",
+            ) from error
+        expect(isinstance(name, str) and name, f"get_compile_backend({mode!r}) answers {name!r}, not a name")
+        if name in _SURE:
+            continue
+        subject.parts.init_backend()
+        import torch._dynamo
+
+        known = torch._dynamo.list_backends(exclude_tags=())
+        expect(
+            name in known,
+            f"get_compile_backend({mode!r}) answers {name!r}, which torch.compile does not know"
+            f" (it knows {', '.join(known)})",
+            case={"mode": mode},
+        )
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    fix="return get_device(local_rank), or torch.device('cpu') where groups exchange through the host",
+)
+def groups_are_on_this_device(subject: Subject) -> None:
+    """`get_group_coordinator_device()` answers with the CPU, or with the type of the platform's device."""
+    _core_alone(subject)
+    for rank in range(max(2, subject.device_count())):
+        device = subject.platform.get_group_coordinator_device(rank)
+        kind = getattr(device, "type", None)
+        expect(
+            kind in ("cpu", subject.platform.device_type),
+            f"get_group_coordinator_device({rank}) answers {device!r}, and the device is of type"
+            f" {subject.platform.device_type!r}",
+            case={"rank": rank},
+        )
+
+
+@check(
+    level=Level.CONTRACT,
+    fix="answer with a LoRA backend that runs on the device, or None: core chooses one that needs no Triton",
+)
+def lora_backend_can_run(subject: Subject) -> None:
+    """`get_default_lora_backend()` answers with a name or None, and with none of Triton's where the device has none."""
+    _core_alone(subject)
+    name = subject.platform.get_default_lora_backend()
+    expect(
+        name is None or (isinstance(name, str) and name),
+        f"get_default_lora_backend() answers {name!r}, not a name",
+    )
+    expect(
+        name not in _TRITON_LORA or subject.platform.capabilities.supports_triton,
+        f"get_default_lora_backend() answers {name!r}, which is written in Triton, and capabilities.supports_triton is"
+        " False",
+    )
+
+
+@check(
+    level=Level.CONTRACT,
+    fix='return {"module.name": None} for an empty module, or a types.ModuleType; name only what this device lacks',
+)
+def stubs_are_modules(subject: Subject) -> None:
+    """`stub_modules()` maps dotted names to modules or None, and names nothing that the host needs and has: no module
+    of the standard library, of torch, numpy, transformers or SGLang that can be imported."""
+    _core_alone(subject)
+    stubs = subject.platform.stub_modules()
+    expect(isinstance(stubs, Mapping), f"stub_modules() answers {stubs!r}, not a mapping")
+    for name, stub in stubs.items():
+        good = isinstance(name, str) and all(part.isidentifier() for part in name.split("."))
+        expect(good, f"stub_modules() has {name!r}, which is no dotted name of a module")
+        expect(
+            stub is None or isinstance(stub, ModuleType),
+            f"stub_modules() has {stub!r} for {name!r}, not a module or None",
+            case={"module": name},
+        )
+        top = name.partition(".")[0]
+        hides = top in sys.stdlib_module_names or (top in _HOST_NEEDS and find_module(name) is not None)
+        expect(
+            not hides,
+            f"stub_modules() names {name!r}, which every machine of the host has",
+            case={"module": name},
+        )
+
+
+@check(
+    level=Level.CONTRACT,
+    fix="answer get_default_speculative_draft_attention_backend(algorithm) with a backend for the draft model, and True"
+    " from supports_speculative_draft_attention_backend() for it",
+)
+def drafts_have_attention(subject: Subject) -> None:
+    """An algorithm for whose draft model the host asks for an attention backend has a default, which is one that is
+    supported, where the algorithm is; the function of draft slots is callable; what nobody knows is not supported."""
+    platform = subject.platform
+    if not hasattr(platform, "supports_speculative_algorithm"):
+        return  # hosts before 0.5.21
+    for algorithm in _DRAFTS:
+        if not platform.supports_speculative_algorithm(algorithm):
+            continue
+        case = {"algorithm": algorithm}
+        asked = f"get_default_speculative_draft_attention_backend({algorithm!r})"
+        try:
+            name = platform.get_default_speculative_draft_attention_backend(algorithm)
+        except NotImplementedError as error:
+            raise CheckFailed(
+                f"supports_speculative_algorithm({algorithm!r}) is True, and {asked} raises {error}",
+                case=case,
+            ) from error
+        expect(isinstance(name, str) and name, f"{asked} answers {name!r}, not a name", case=case)
+        expect(
+            platform.supports_speculative_draft_attention_backend(algorithm, name),
+            f"{asked} answers {name!r}, and supports_speculative_draft_attention_backend() says no to it",
+            case=case,
+        )
+    expect(
+        not platform.supports_speculative_algorithm("NO_SUCH_ALGORITHM"),
+        "supports_speculative_algorithm('NO_SUCH_ALGORITHM') answers True",
+        fix="answer True for the algorithms that you have tried, by their names",
+    )
+    if hasattr(platform, "get_speculative_cache_locs_fn"):
+        function = platform.get_speculative_cache_locs_fn()
+        expect(
+            function is None or callable(function),
+            f"get_speculative_cache_locs_fn() answers {function!r}, not a function or None",
+        )
+
+
+@check(
+    level=Level.CONTRACT,
+    fix="answer with a mapping of names of contract.state_kernels to functions that take their arguments",
+)
+def functions_are_functions(subject: Subject) -> None:
+    """`get_state_kernels()` has functions by the contract's names, and `get_token_bitmask_fn()` answers with a function
+    of logits and mask, or None."""
+    _core_alone(subject)
+    kernels = subject.platform.get_state_kernels()
+    expect(isinstance(kernels, Mapping), f"get_state_kernels() answers {kernels!r}, not a mapping")
+    for name, kernel in kernels.items():
+        expect(
+            name in STATE_KERNELS,
+            f"get_state_kernels() has {name!r}, which nobody asks for; the names are {', '.join(STATE_KERNELS)}",
+            case={"kernel": str(name)},
+        )
+        expect(callable(kernel), f"get_state_kernels() has {kernel!r} for {name!r}, not a function")
+    function = subject.platform.get_token_bitmask_fn()
+    expect(
+        function is None or callable(function),
+        f"get_token_bitmask_fn() answers {function!r}, not a function or None",
+    )
+    if function is not None:
+        _takes(function, "what get_token_bitmask_fn() answers", object(), object())
+
+
+@check(
+    level=Level.CONTRACT,
+    fix="raise ValueError for a kind that you do not know, as contract.types.kv_pool_kind(kind) does",
+)
+def unknown_kinds_are_refused(subject: Subject) -> None:
+    """A kind of KV pool that nobody knows has no pool: it is refused with ValueError or NotImplementedError, or the
+    answer is None."""
+    if not hasattr(subject.platform, "get_kv_pool_cls"):
+        raise NotApplicable("this host asks for pools by other methods")
+    try:
+        cls = subject.platform.get_kv_pool_cls(kind="no_such_kind")
+    except (ValueError, NotImplementedError):
+        return
+    except Exception as error:
+        raise CheckFailed(
+            f"get_kv_pool_cls(kind='no_such_kind') raises {type(error).__name__}: {error}, not ValueError"
+        ) from error
+    expect(cls is None, f"get_kv_pool_cls(kind='no_such_kind') answers {cls!r}")
+
+
+@check(
+    level=Level.CONTRACT,
+    fix='declare where the list is as "package.module:NAME", and ship the module with the package',
+)
+def kernel_lists_exist(subject: Subject) -> None:
+    """Every place in `kernels` has a list of kernel declarations."""
+    places = subject.declares.kernels
+    if not places:
+        raise NotApplicable("no kernels are declared")
+    # They are declared with torch and Triton, which a process that checks the contract alone need not have.
+    from sglang_platform.conformance.kernels.load import declarations
+
+    for place in places:
+        module = place.partition(":")[0]
+        try:
+            declarations([place])
+        except (ValueError, AttributeError) as error:
+            raise CheckFailed(f"kernels has {place!r}: {error}", case={"place": place}) from error
+        except ImportError as error:
+            missing = error.name or ""
+            if f"{module}.".startswith(f"{missing}."):
+                raise CheckFailed(f"kernels has {place!r}: {error}", case={"place": place}) from error
+            raise NotRun(f"{place} needs {missing or error}", cause="extra") from error
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    fix="say False for what the device does not have: the host launches its own kernels on what is promised",
+)
+def promised_capabilities_are_there(subject: Subject) -> None:
+    """What `capabilities` promises of the host's own code can run here: a Triton kernel is compiled and launched on the
+    device, PyNccl and the kernels of the hierarchical cache are for an accelerator, not for the CPU."""
+    capabilities, kind = subject.platform.capabilities, subject.device.type
+    for name in ("supports_pynccl", "hicache_device_kernels"):
+        expect(
+            not (getattr(capabilities, name, False) and kind == "cpu"),
+            f"capabilities.{name} is True, and tensors of this platform are on the CPU",
+            case={"capability": name},
+        )
+    if not getattr(capabilities, "supports_triton", False):
+        return
+    case = {"capability": "supports_triton"}
+    try:
+        from sglang_platform.conformance.fixtures.triton_probe import doubled  # triton may be absent
+
+        got = doubled(subject.device)
+    except ImportError as error:
+        raise CheckFailed(f"capabilities.supports_triton is True, and {error}", case=case) from error
+    except Exception as error:
+        raise CheckFailed(
+            f"capabilities.supports_triton is True, and a Triton kernel does not run on {kind}:"
+            f" {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}",
+            case=case,
+        ) from error
+    expect(
+        got == [2.0 * number for number in range(len(got))],
+        f"capabilities.supports_triton is True, and a kernel that doubles gives {got[:8]}",
+        case=case,
+    )
+
+
+def _core_alone(subject: Subject) -> None:
+    if not subject.knows_core:
+        raise NotApplicable("it is about core's contract, and the platform is written on SGLang's classes")

@@ -1,0 +1,343 @@
+"""Level 2: what the device's operations do, how long they take, and that they change nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.probes.traces import changes, read_all
+from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+_SECONDS = 0.1
+_ATTEMPTS = 7
+_SIZE = 256 << 20
+
+
+def _operations(subject: Subject) -> dict[str, Callable[[], Any]]:
+    """The calls of the contract that a host makes at any time, with a device that is in use."""
+    platform = subject.platform
+    device = platform.get_device(0)
+
+    def entered(context: Any) -> None:
+        with context:
+            pass
+
+    asked: dict[str, Callable[[], Any]] = {
+        "get_device(0)": lambda: platform.get_device(0),
+        "get_device(None)": lambda: platform.get_device(None),
+        f"set_device({device!r})": lambda: platform.set_device(device),
+        "get_device_name()": platform.get_device_name,
+        "get_device_uuid()": platform.get_device_uuid,
+        "get_device_capability()": platform.get_device_capability,
+        "get_device_total_memory()": platform.get_device_total_memory,
+        "get_available_memory()": platform.get_available_memory,
+        "get_current_memory_usage()": platform.get_current_memory_usage,
+        "empty_cache()": platform.empty_cache,
+        "synchronize()": platform.synchronize,
+        "is_pin_memory_available()": platform.is_pin_memory_available,
+        "get_torch_distributed_backend_str()": platform.get_torch_distributed_backend_str,
+        "get_communicator_class()": platform.get_communicator_class,
+        "inference_mode()": lambda: entered(platform.inference_mode()),
+        "reindex_device_id(0)": lambda: entered(platform.reindex_device_id(0)),
+        "seed_everything(None)": lambda: platform.seed_everything(None),
+    }
+    return asked
+
+
+def _quietly(operation: Callable[[], Any]) -> None:
+    with contextlib.suppress(NotImplementedError):  # other checks tell what must be there
+        operation()
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    fix="ask the driver once and keep what cannot change; do not wait, poll with pauses or start programs in a call"
+    " that the host makes while it serves",
+)
+def device_operations_are_quick(subject: Subject) -> None:
+    """With nothing queued, the quickest of six calls of each operation that the host makes while it serves takes no
+    more than a tenth of a second."""
+    asked = _operations(subject)
+    once = ("get_device_name", "get_device_uuid", "get_device_capability", "get_device_total_memory")
+    for call, operation in asked.items():
+        if call.startswith(once):
+            continue
+        shortest = float("inf")
+        for _ in range(6):
+            started = time.perf_counter()
+            _quietly(operation)
+            shortest = min(shortest, time.perf_counter() - started)
+            if shortest <= _SECONDS:
+                break
+        expect(shortest <= _SECONDS, f"{call} takes {shortest:.2g} s, each time", case={"call": call})
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    fix="seed Python's random, numpy where it is installed, and torch (torch.manual_seed: every device); do nothing"
+    " for None",
+)
+def seeds_are_followed(subject: Subject) -> None:
+    """`seed_everything(n)` makes random numbers of Python, numpy and torch, on the CPU and on the device, follow from n
+    alone; None changes nothing, and neither changes torch's defaults."""
+    seed = subject.platform.seed_everything
+    with _random_numbers_kept():
+        before = read_all(("torch",))
+        drawn = {}
+        for number in (11, 11, 0, (1 << 30) + 7):
+            answer = seed(number)
+            expect(answer is None, f"seed_everything({number}) answers {answer!r}, not None")
+            now = _drawn(subject)
+            for source, numbers in drawn.get(number, {}).items():
+                expect(
+                    now[source] == numbers,
+                    f"after seed_everything({number}), and again, {source} gives other numbers: it is not seeded",
+                    case={"source": source},
+                )
+            drawn[number] = now
+        for source in drawn[11]:
+            same = [number for number in drawn if number != 11 and drawn[number][source] == drawn[11][source]]
+            expect(
+                not same,
+                f"{source} gives the same numbers after seed_everything({same and same[0]}) as after"
+                " seed_everything(11)",
+                case={"source": source},
+            )
+        seed(11)
+        _drawn(subject)
+        wanted = _drawn(subject)
+        seed(11)
+        _drawn(subject)
+        seed(None)
+        got = _drawn(subject)
+        expect(got == wanted, "seed_everything(None) changes the random numbers that come next")
+        found = [one for group in changes(before, read_all(("torch",))).values() for one in group]
+        expect(not found, f"seed_everything() leaves traces: {'; '.join(found)}")
+
+
+def _drawn(subject: Subject) -> dict[str, list[float]]:
+    """The next numbers of each source."""
+    import torch
+
+    found = {"random": [random.random() for _ in range(4)], "torch on the CPU": torch.rand(4).tolist()}
+    with contextlib.suppress(ImportError):
+        import numpy
+
+        found["numpy"] = [float(number) for number in numpy.random.rand(4)]
+    if subject.device.type != "cpu":
+        with contextlib.suppress(
+            NotImplementedError
+        ):  # torch's word for an operator that a device does not have
+            numbers = torch.empty(4, device=subject.device).uniform_()
+            found[f"torch on {subject.device.type}"] = numbers.cpu().tolist()
+    return found
+
+
+@contextlib.contextmanager
+def _random_numbers_kept() -> Iterator[None]:
+    import torch
+
+    states = random.getstate(), torch.random.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        torch.random.set_rng_state(states[1])
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    fix="return torch.inference_mode() or torch.no_grad(), a new one at each call",
+)
+def inference_mode_stops_gradients(subject: Subject) -> None:
+    """Inside `inference_mode()` nothing is recorded for gradients, and afterwards, or after an error, it is again; it
+    can be entered inside itself."""
+    import torch
+
+    weight = torch.ones(4, device=subject.device, requires_grad=True)
+    for raises in (False, True):
+        with (
+            contextlib.suppress(_Expected),
+            subject.platform.inference_mode(),
+            subject.platform.inference_mode(),
+        ):
+            recorded = (weight * 2).requires_grad
+            if raises:
+                raise _Expected
+        expect(not recorded, "inside inference_mode() gradients are recorded: memory grows with every step")
+        expect(
+            (weight * 2).requires_grad and not torch.is_inference_mode_enabled(),
+            f"after inference_mode(){', and an error inside it,' if raises else ''} no gradients are recorded",
+            case={"error": raises},
+        )
+
+
+class _Expected(Exception):
+    pass
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    fix="return bytes: the peak of this process, or what all processes have in use, as total - free; the host of an"
+    " out-of-tree device takes get_device_total_memory() - get_current_memory_usage() as free",
+)
+def memory_usage_covers_allocations(subject: Subject) -> None:
+    """With 256 MiB allocated, `get_current_memory_usage()` is at least that, in bytes, and it does not fall (more than
+    half of seven times); on an out-of-tree device no more memory is left beside it than is free."""
+    import torch
+
+    platform, device = subject.platform, subject.platform.get_device(0)
+    falls, beyond = [], []
+    for _ in range(_ATTEMPTS):
+        before = platform.get_current_memory_usage(None)
+        held = torch.full((_SIZE,), 7, dtype=torch.uint8, device=device)
+        subject.synchronize()
+        during, named = platform.get_current_memory_usage(None), platform.get_current_memory_usage(device)
+        free, total = platform.get_available_memory(0)
+        del held
+        for usage in (during, named):
+            expect(
+                usage >= _SIZE,
+                f"{_SIZE} bytes are allocated, and get_current_memory_usage() answers {usage}",
+            )
+        falls.append(before - during)
+        beyond.append((total - during) - free)
+    fall, more = sorted(falls)[_ATTEMPTS // 2], min(beyond)  # others use the same memory meanwhile
+    expect(
+        fall <= _SIZE // 4,
+        f"{_SIZE} bytes are allocated, and get_current_memory_usage() falls by {fall:.0f} bytes",
+    )
+    expect(
+        more <= 0.1 * total or not platform.is_out_of_tree(),
+        f"get_current_memory_usage() answers {during:.0f} of {total} bytes, and only {free} are free: the host takes"
+        f" {more:.0f} bytes for free that others use",
+    )
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    fix="answer True only where torch pins memory for the device (torch.empty(..., pin_memory=True) works)",
+)
+def pinned_memory_is_there(subject: Subject) -> None:
+    """Where `is_pin_memory_available()` is True, torch makes page-locked tensors, and what is in them comes to the
+    device."""
+    import torch
+
+    platform = subject.platform
+    device = platform.get_device(0)
+    for call in ((), (device,), (subject.device.type,)):
+        answer = platform.is_pin_memory_available(*call)
+        expect(
+            isinstance(answer, bool),
+            f"is_pin_memory_available({', '.join(map(repr, call))}) answers {answer!r}, not True or False",
+        )
+    if not platform.is_pin_memory_available():
+        raise NotApplicable("is_pin_memory_available() answers False")
+    try:
+        staged = torch.arange(1024, dtype=torch.int32).pin_memory()
+        empty = torch.empty(1024, dtype=torch.int32, pin_memory=True)
+    except RuntimeError as error:
+        raise CheckFailed(
+            f"is_pin_memory_available() answers True, and torch has none: {str(error).splitlines()[0]}"
+        ) from error
+    expect(
+        staged.is_pinned() and empty.is_pinned(),
+        "is_pin_memory_available() answers True, and pin_memory() gives memory that is not page-locked",
+    )
+    there = staged.to(device, non_blocking=True)
+    platform.synchronize()
+    expect(torch.equal(there.cpu(), staged), "what is copied from page-locked memory is not what was in it")
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    fix="make the device that is given the current one of the thread, and wait in synchronize() for all that it does",
+)
+def current_device_is_set_and_waited_for(subject: Subject) -> None:
+    """After `set_device()` a tensor that names no index is on that device, for each device of the machine; after
+    `synchronize()` nothing that was queued there is left to do."""
+    import torch
+
+    platform, kind = subject.platform, subject.device.type
+    try:
+        for index in reversed(range(subject.device_count())):
+            device = torch.device(platform.get_device(index))
+            platform.set_device(device)
+            made = torch.ones(256, 256, device=kind)
+            expect(
+                device.index is None or made.device.index == device.index,
+                f"after set_device({device!r}) a tensor on {kind!r} is on {made.device!r}",
+                case={"index": index},
+            )
+            module = getattr(torch, kind, None)
+            if kind == "cpu" or module is None or not hasattr(module, "Event"):
+                continue
+            done = module.Event()
+            for _ in range(200):
+                made = (made @ made) / 256
+            done.record()
+            platform.synchronize()
+            expect(
+                done.query(),
+                f"after synchronize() work that was queued on {device!r} is not done",
+                case={"index": index},
+            )
+    finally:
+        platform.set_device(platform.get_device(0))
+
+
+_VISIBLE = (
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "ASCEND_RT_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+    "MUSA_VISIBLE_DEVICES",
+)
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    fix="remember what the variable had, and put it back in `finally`: the operator may have named devices by it",
+)
+def reindexing_keeps_what_the_operator_set(subject: Subject) -> None:
+    """Variables that name visible devices, and all that `reindex_device_id(0)` changes, have after it, and after an
+    error inside it, what the operator had set."""
+    kept = dict(os.environ)
+    with subject.platform.reindex_device_id(0):
+        inside = dict(os.environ)
+    changed = {name for name in inside if inside[name] != kept.get(name)}
+    try:
+        for name in sorted({*_VISIBLE, *changed}):
+            os.environ[name] = "0,1"
+        before = dict(os.environ)
+        for raises in (False, True):
+            with contextlib.suppress(_Expected), subject.platform.reindex_device_id(0):
+                if raises:
+                    raise _Expected
+            now = dict(os.environ)
+            wrong = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+            expect(
+                not wrong,
+                f"{wrong and wrong[0]} was {before.get(wrong[0]) if wrong else None!r}, and after reindex_device_id(0)"
+                f"{' and an error inside it' if raises else ''} it is {now.get(wrong[0]) if wrong else None!r}",
+                case={"error": raises},
+            )
+    finally:
+        os.environ.clear()
+        os.environ.update(kept)

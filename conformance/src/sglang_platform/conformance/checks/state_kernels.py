@@ -1,0 +1,253 @@
+"""Level 4: masks of grammars, and the kernels of layers that keep a state, against float64."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.oracles import states as oracle
+from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+_CLOSE = {"float32": 2e-4, "bfloat16": 3e-2, "float16": 5e-3}
+"""Of the largest number that must come out: sums over 64 to 200 tokens, in float32, rounded once to the type."""
+
+
+@dataclass(frozen=True)
+class Mask:
+    requests: int
+    vocabulary: int
+    words: int
+    dtype: str
+
+
+def masks(subject: Subject, rng: random.Random) -> Iterator[Mask]:
+    dtypes = compute_dtypes(subject)
+    sizes = [(1, 32, 1), (3, 40, 2), (2, 31, 1), (5, 1000, 32), (0, 64, 2), (2, 64, 3), (3, 151_936, 4748)]
+    for at, (requests, vocabulary, words) in enumerate(sizes):
+        yield Mask(requests, vocabulary, words, dtypes[at % len(dtypes)])
+
+
+@check(
+    level=Level.KERNELS,
+    cases=masks,
+    fix="set to -inf, in place, each logit whose bit (i % 32 of word i // 32, the lowest first) is 0, and no other",
+)
+def token_bitmask_masks_in_place(subject: Subject, case: Mask) -> None:
+    """The function of `get_token_bitmask_fn()` makes -inf of what a grammar forbids, of vocabularies that fill their
+    last word and that do not, in place, and touches neither the others nor the mask."""
+    function = getattr(subject.platform, "get_token_bitmask_fn", lambda: None)()
+    if function is None:
+        raise NotApplicable("get_token_bitmask_fn() answers None: core's own is used")
+    generator = subject.torch_rng()
+    dtype = getattr(torch, case.dtype)
+    logits = torch.randn(case.requests, case.vocabulary, generator=generator).to(dtype)
+    bits = torch.randint(-(1 << 31), 1 << 31, (case.requests, case.words), generator=generator).to(
+        torch.int32
+    )
+    allowed = ((bits[:, :, None] >> torch.arange(32)) & 1).flatten(1)[:, : case.vocabulary].bool()
+    wanted = logits.masked_fill(~allowed, float("-inf"))
+    given, mask = logits.to(subject.device, copy=True), bits.to(subject.device, copy=True)
+    answer = function(given, mask)
+    expect(
+        answer is None,
+        f"it answers {type(answer).__name__}, not None: the host reads the logits that it gave",
+    )
+    got = given.cpu()
+    expect(torch.equal(mask.cpu(), bits), "it changes the mask")
+    if not torch.equal(got, wanted):
+        row, token = torch.nonzero(got != wanted)[0].tolist()
+        bit = "allowed" if bool(allowed[row, token]) else "forbidden"
+        expect(
+            False,
+            f"token {token} of request {row} is {bit}; its logit was {logits[row, token].item():.4g} and is"
+            f" {got[row, token].item():.4g}",
+        )
+
+
+@dataclass(frozen=True)
+class StateStep:
+    kernel: str
+    step: str
+    dtype: str
+
+
+_STEPS = {"decode": None, "prefill": (0, 3, 3, 4, 70), "long prefill": (0, 1, 130, 193, 200)}
+_SLOTS = {"decode": (4, 0, -1, 6), "prefill": (5, 1, 0, 3), "long prefill": (2, 6, 4, 0)}
+_POOL = 8
+_NEITHER = 3
+"""Tokens at the end that belong to no request."""
+
+
+def steps(subject: Subject, rng: random.Random) -> Iterator[StateStep]:
+    brought = getattr(subject.platform, "get_state_kernels", dict)()
+    for kernel in (name for name in _KERNELS if name in brought):
+        for at, step in enumerate(_STEPS):
+            yield StateStep(kernel, step, compute_dtypes(subject)[at % len(compute_dtypes(subject))])
+
+
+@check(
+    level=Level.KERNELS,
+    cases=steps,
+    fix="compute what contract.state_kernels says, in float32, and update in place the slots of the step's requests",
+)
+def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> None:
+    """Each kernel of `get_state_kernels()` gives what its definition gives, in decode and in prefills of one to 130
+    tokens, with and without the arguments that may be None; states of the requests are updated in place, those of
+    others stay, padded requests come out as zero, and inputs stay as they are."""
+    kernel = subject.platform.get_state_kernels()[case.kernel]
+    for variant in (False, True):
+        _KERNELS[case.kernel](_Drawn(subject, case), kernel, variant)
+
+
+class _Drawn:
+    """Random inputs of one step, on the CPU and on the device, and the judge of what comes out."""
+
+    def __init__(self, subject: Subject, case: StateStep) -> None:
+        self.subject, self.case = subject, case
+        self.dtype, self._rng = getattr(torch, case.dtype), subject.torch_rng()
+        starts = _STEPS[case.step]
+        self.starts = None if starts is None else torch.tensor(starts, dtype=torch.int32)
+        self.slots = torch.tensor(_SLOTS[case.step], dtype=torch.int32)
+        self.tokens = len(_SLOTS["decode"]) if starts is None else starts[-1] + _NEITHER
+        self.owned = self.tokens if starts is None else starts[-1]
+
+    def numbers(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+        return torch.randn(*shape, generator=self._rng).to(dtype or self.dtype)
+
+    def call(
+        self, kernel: Callable[..., Any], *given: Any, states: torch.Tensor | None = None, **named: Any
+    ) -> Any:
+        """(what it answers, the states after it). Raises CheckFailed where it changes what it must not."""
+        device = self.subject.device
+        there = [one.to(device, copy=True) if isinstance(one, torch.Tensor) else one for one in given]
+        pool = None if states is None else states.to(device, copy=True)
+        got = kernel(*there, *(() if pool is None else (pool,)), **named)
+        for at, (before, after) in enumerate(zip(given, there, strict=True)):
+            if isinstance(before, torch.Tensor):
+                expect(torch.equal(before, after.cpu()), f"it changes its argument {at + 1}")
+        return got, None if pool is None else pool.cpu()
+
+    def judge(self, got: Any, wanted: torch.Tensor, what: str, rows: int | None = None) -> None:
+        """`rows`: so many of the first dimension count."""
+        good = isinstance(got, torch.Tensor) and got.shape == wanted.shape
+        expect(
+            good,
+            f"{what} comes as {list(got.shape) if hasattr(got, 'shape') else got!r}, not {list(wanted.shape)}",
+        )
+        here, wanted = got.cpu().double()[:rows], wanted.double()[:rows]
+        largest = float(wanted.abs().max()) if wanted.numel() else 0.0
+        off = (here - wanted).abs()
+        off = torch.where(torch.isfinite(here), off, torch.inf)
+        if off.numel() and float(off.max()) > _CLOSE[self.case.dtype] * max(largest, 1e-3):
+            at = tuple(torch.nonzero(off == off.max())[0].tolist())
+            expect(
+                False,
+                f"{what} at {list(at)} is {here[at].item():.5g}, and must be {wanted[at].item():.5g}"
+                f" (the largest is {largest:.4g})",
+            )
+
+    def judge_states(self, before: torch.Tensor, got: torch.Tensor, wanted: torch.Tensor) -> None:
+        used = {slot for slot in self.slots.tolist() if slot >= 0}
+        for slot in range(len(before)):
+            if slot not in used:
+                expect(
+                    torch.equal(got[slot], before[slot]),
+                    f"slot {slot} is no request's, and its state changes",
+                )
+        self.judge(got, wanted, "the state")
+
+
+def _convolution(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
+    channels, width = 12, 4
+    x, weight = drawn.numbers(drawn.tokens, channels), drawn.numbers(channels, width)
+    bias = drawn.numbers(channels) if variant else None
+    states = drawn.numbers(_POOL, channels, width - 1 + variant)
+    resumes = torch.tensor([True, False, True, False]) if variant and drawn.starts is not None else None
+    got, after = drawn.call(
+        kernel, x, weight, bias, drawn.starts, drawn.slots, resumes, states=states, silu=not variant
+    )
+    wanted, states_after = oracle.convolution(
+        x, weight, bias, drawn.starts, drawn.slots, resumes, states, not variant
+    )
+    drawn.judge(got, wanted, "the output", drawn.owned)
+    newest = slice(1 - width, None)  # what is older than the kernel's width is read by nobody
+    drawn.judge_states(states[..., newest], after[..., newest], states_after[..., newest])
+
+
+def _gates(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
+    heads = 6
+    a, b = (drawn.numbers(drawn.tokens, heads) * (4 if variant else 1) for _ in range(2))
+    decay_log, bias = drawn.numbers(heads), drawn.numbers(heads)
+    got, _ = drawn.call(kernel, a, b, decay_log, bias)
+    for one, wanted, what in zip(
+        got, oracle.gates(a, b, decay_log, bias), ("the decay", "the step"), strict=True
+    ):
+        expect(one.dtype == torch.float32, f"{what} comes as {one.dtype}, not float32")
+        drawn.judge(one, wanted, what)
+
+
+def _delta_rule(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
+    heads, each, k_dim, v_dim, scale = 2, 1 + variant, 16, 8, 0.25
+    q, k = (drawn.numbers(drawn.tokens, heads, k_dim) for _ in range(2))
+    v = drawn.numbers(drawn.tokens, heads * each, v_dim)
+    log_decay = -drawn.numbers(drawn.tokens, heads * each, dtype=torch.float32).abs() * 0.2
+    step = torch.sigmoid(drawn.numbers(drawn.tokens, heads * each, dtype=torch.float32))
+    states = drawn.numbers(_POOL, heads * each, v_dim, k_dim, dtype=torch.float32)
+    given = (q, k, v, log_decay, step, drawn.starts, drawn.slots)
+    (got, before), after = drawn.call(kernel, *given, states=states, scale=scale)
+    wanted, chunks, states_after = oracle.delta_rule(
+        (q, k, v), log_decay, step, drawn.starts, drawn.slots, states, scale
+    )
+    drawn.judge(got, wanted, "the output", drawn.owned)
+    drawn.judge_states(states, after, states_after)
+    if chunks is not None:
+        drawn.judge(before, chunks, "the states before each chunk")
+    else:
+        expect(before is None, "in a decode it answers with states before chunks, not with None")
+
+
+def _state_space(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
+    heads, groups, p, n = 4, 1 + variant, 8, 16
+    x = drawn.numbers(drawn.tokens, heads, p)
+    step = drawn.numbers(drawn.tokens, heads, dtype=torch.float32).abs() * 0.3
+    a = -drawn.numbers(heads, dtype=torch.float32).abs()
+    b, c = (drawn.numbers(drawn.tokens, groups, n) for _ in range(2))
+    d = drawn.numbers(heads, dtype=torch.float32) if variant else None
+    states = drawn.numbers(_POOL, heads, p, n, dtype=torch.float32)
+    got, after = drawn.call(kernel, x, step, a, b, c, d, drawn.starts, drawn.slots, states=states)
+    wanted, states_after = oracle.state_space(x, step, a, (b, c), d, drawn.starts, drawn.slots, states)
+    drawn.judge(got, wanted, "the output", drawn.owned)
+    drawn.judge_states(states, after, states_after)
+
+
+def _gated_norm(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
+    width = 48
+    x, gate, weight = (
+        drawn.numbers(drawn.tokens, width),
+        drawn.numbers(drawn.tokens, width),
+        drawn.numbers(width),
+    )
+    ways = [(gate, weight, "silu", None), (gate, None, "sigmoid", 16), (None, weight, "swish", 16)]
+    for by, scale, activation, group_size in ways:
+        named = {"epsilon": 1e-5, "activation": activation, "group_size": group_size, "gate_first": variant}
+        got, _ = drawn.call(kernel, x, by, scale, **named)
+        wanted = oracle.gated_norm(x, by, scale, 1e-5, activation, group_size, variant)
+        drawn.judge(got, wanted, f"the output with {activation}, groups of {group_size or 'all'}")
+
+
+_KERNELS: dict[str, Callable[[_Drawn, Callable[..., Any], bool], None]] = {
+    "short_convolution": _convolution,
+    "gated_delta_gates": _gates,
+    "gated_delta_rule": _delta_rule,
+    "state_space": _state_space,
+    "gated_rms_norm": _gated_norm,
+}

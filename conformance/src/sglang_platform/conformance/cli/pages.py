@@ -1,0 +1,56 @@
+"""`sglang-platform conformance pages`: what checks ask, why, and what to do where they fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["pages"]
+
+# Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
+
+_NOT_UNDERSTOOD = 2
+
+
+def pages(
+    checks: Annotated[
+        list[str] | None, typer.Argument(help="Checks to tell of, or globs over ids. Default: all.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="A folder for a page per level. Default: standard output.", file_okay=False),
+    ] = None,
+    mutants: Annotated[
+        Path | None,
+        typer.Option(
+            help="The page of mutants, whose defects are the usual mistakes. Default: ../mutants.md of the output.",
+            dir_okay=False,
+        ),
+    ] = None,
+) -> None:
+    """What each check asks, why, its cases, its tolerance, the usual mistakes and the fix."""
+    from sglang_platform.conformance.case_ids import matches
+    from sglang_platform.conformance.check import registered
+    from sglang_platform.conformance.pages.record import mistakes_in, record_of
+    from sglang_platform.conformance.pages.text import pages as as_pages
+    from sglang_platform.conformance.pages.text import section
+    from sglang_platform.conformance.selection import unknown_check
+
+    known = registered()
+    for name in checks or ():
+        if not any(matches(name, one) for one in known):
+            typer.echo(unknown_check(name, known), err=True)
+            raise typer.Exit(_NOT_UNDERSTOOD)
+    chosen = [one for one in known.values() if not checks or any(matches(name, one.id) for name in checks)]
+    if mutants is None and output is not None:
+        mutants = output.parent / "mutants.md"
+    told = mutants is not None and mutants.is_file()
+    mistakes = mistakes_in(mutants.read_text(encoding="utf-8")) if mutants is not None and told else {}
+    if output is None:
+        typer.echo("\n".join(section(record_of(one, mistakes)) for one in chosen), nl=False)
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    for name, text in as_pages(chosen, mistakes).items():
+        (output / name).write_text(text, encoding="utf-8")

@@ -1,0 +1,195 @@
+"""What a process is like: its settings, what it holds open, its loggers. Each reading gives plain types."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import decimal
+import faulthandler
+import gc
+import hashlib
+import logging
+import os
+import pickle
+import random
+import resource
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import types
+import warnings
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "called",
+    "children",
+    "collector",
+    "digest",
+    "false_modules",
+    "filters",
+    "handlers",
+    "hooks",
+    "host_loggers",
+    "interpreter",
+    "limits",
+    "open_files",
+    "random_states",
+    "root_logger",
+    "timers",
+    "umask",
+]
+
+
+def called(function: Any) -> str:
+    """A name by which a function can be found, and told from another of that name."""
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return f"{getattr(function, '__module__', None)}.{name} at {id(function):#x}"
+
+
+# The process
+
+
+def handlers() -> dict[str, str]:
+    return {f"of {one.name}": str(signal.getsignal(one)) for one in signal.Signals}
+
+
+def umask() -> str:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return oct(mask)
+
+
+def hooks() -> dict[str, str]:
+    places = [(sys, "excepthook"), (sys, "unraisablehook"), (sys, "displayhook"), (sys, "breakpointhook")]
+    places += [(threading, "excepthook"), (os, "fspath")]
+    found = {f"{module.__name__}.{name}": called(getattr(module, name)) for module, name in places}
+    found["sys.settrace"], found["sys.setprofile"] = str(sys.gettrace()), str(sys.getprofile())
+    return found
+
+
+def interpreter() -> dict[str, Any]:
+    return {
+        "recursion limit": sys.getrecursionlimit(),
+        "switch interval": sys.getswitchinterval(),
+        "dont_write_bytecode": sys.dont_write_bytecode,
+        "faulthandler": faulthandler.is_enabled(),
+        "socket timeout": socket.getdefaulttimeout(),
+        "stack of new threads": threading.stack_size(),
+        "temporary folder": tempfile.gettempdir(),
+        "policy of event loops": called(asyncio.get_event_loop_policy()),
+        "decimals": (decimal.getcontext().prec, decimal.getcontext().rounding),
+        "sys.stdout": called(sys.stdout),
+        "sys.stderr": called(sys.stderr),
+        "sys.argv": str(sys.argv),
+    }
+
+
+def collector() -> dict[str, Any]:
+    return {
+        "enabled": gc.isenabled(),
+        "threshold": list(gc.get_threshold()),
+        "frozen": gc.get_freeze_count() > 0,
+        "callbacks": [called(one) for one in gc.callbacks],
+        "debug": gc.get_debug(),
+    }
+
+
+def limits() -> dict[str, Any]:
+    names = ("RLIMIT_NOFILE", "RLIMIT_CORE", "RLIMIT_AS", "RLIMIT_STACK", "RLIMIT_MEMLOCK")
+    found: dict[str, Any] = {name: list(resource.getrlimit(getattr(resource, name))) for name in names}
+    found["niceness"] = os.nice(0)
+    if hasattr(os, "sched_getaffinity"):
+        found["processors"] = sorted(os.sched_getaffinity(0))
+    return found
+
+
+def random_states() -> dict[str, str]:
+    found = {"random": digest(repr(random.getstate()).encode())}
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None:
+        found["numpy.random"] = digest(pickle.dumps(numpy.random.get_state()))
+    if torch is not None:
+        found["torch"] = digest(bytes(torch.random.get_rng_state().tolist()))
+    return found
+
+
+def timers() -> dict[str, bool]:
+    names = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
+    return {name: signal.getitimer(getattr(signal, name))[0] > 0 for name in names}
+
+
+def open_files() -> list[str]:
+    """What the descriptors lead to; none where the system does not tell."""
+    found = []
+    for one in Path("/proc/self/fd").iterdir() if Path("/proc/self/fd").exists() else ():
+        with contextlib.suppress(OSError):  # the one that lists them
+            found.append(f"{one.readlink()} ({one.name})")
+    return found
+
+
+def false_modules() -> list[str]:
+    """Modules that were made and not imported."""
+    return [
+        name
+        for name, module in list(sys.modules.items())
+        if isinstance(module, types.ModuleType)
+        and getattr(module, "__spec__", None) is None
+        and name not in ("__main__", "cython_runtime")  # compiled modules make the second
+        and not name.startswith("_")
+    ]
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def children() -> list[str]:
+    found = []
+    for task in Path("/proc/self/task").iterdir() if Path("/proc/self/task").exists() else ():
+        try:
+            for child in (task / "children").read_text().split():
+                words = (
+                    Path("/proc", child, "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
+                found.append(f"{words.strip() or 'a process that nobody waited for'} (pid {child})")
+        except OSError:
+            continue
+    return found
+
+
+# Logging
+
+
+def root_logger() -> dict[str, Any]:
+    root = logging.getLogger()
+    return {
+        "level": root.level,
+        "handlers": [called(one) for one in root.handlers],
+        "filters": [called(one) for one in root.filters],
+        "disabled up to": root.manager.disable,
+        "class": called(logging.getLoggerClass()),
+        "record factory": called(logging.getLogRecordFactory()),
+    }
+
+
+def host_loggers() -> dict[str, str]:
+    """Of the host and of what it is made of; a logger as it is made is not told, nor are those that torch sets up for
+    its artifacts (`torch._inductor.codecache.__autotuning`) as its modules are imported."""
+    found = {}
+    for name, logger in list(logging.root.manager.loggerDict.items()):
+        if isinstance(logger, logging.Logger) and name.partition(".")[0] in (
+            "sglang",
+            "torch",
+            "transformers",
+        ):
+            set_up = (logger.level, len(logger.handlers), logger.propagate, logger.disabled)
+            if set_up != (logging.NOTSET, 0, True, False) and ".__" not in name:
+                found[name] = "level {}, {} handlers, propagate {}, disabled {}".format(*set_up)
+    return found
+
+
+def filters() -> list[str]:
+    return [" ".join(str(getattr(part, "pattern", part)) for part in one) for one in warnings.filters]

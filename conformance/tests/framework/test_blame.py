@@ -1,0 +1,98 @@
+"""An error is told as the platform's or as the suite's own, by where it was raised."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sglang_platform.conformance import blame
+from sglang_platform.conformance.check import Check, expect
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.reference.platform import ReferencePlatform
+from sglang_platform.conformance.subject import Subject
+from sglang_platform.conformance.verdict import EXIT_STATUS, judge
+from sglang_platform.conformance.worker import run_check
+
+REFERENCE = "sglang_platform.conformance.reference.platform:ReferencePlatform"
+
+
+class _Raises(ReferencePlatform):
+    def get_compile_backend(self, mode: str | None = None) -> str:
+        return {"default": "eager"}[str(mode)]
+
+    extra_public_names = frozenset({"answers", "takes_one"})
+
+    def takes_one(self, one: int) -> int:
+        return one
+
+    def answers(self) -> Any:
+        return None
+
+
+def _outcome(function: Any, monkeypatch: pytest.MonkeyPatch, platform: type = _Raises) -> dict[str, Any]:
+    check = Check("contract.tried", Level.CONTRACT, function, (), None, "mend it", ("none",), "platform", 60)
+    subject = Subject("tried", location=REFERENCE)
+    monkeypatch.setattr(type(subject), "platform", platform())
+    return run_check(check, subject, 0)
+
+
+def _in_suite(source: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A check whose code stands, as far as Python can tell, in a file of the suite."""
+    names: dict[str, Any] = {"expect": expect}
+    exec(compile(source, f"{blame._OWN}/checks/tried.py", "exec"), names)
+    return names["check"]
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("[][3]", "suite_failed"),
+        ("no_such_name", "suite_failed"),
+        ("int('nine')", "suite_failed"),
+        ("import json; json.loads('{')", "suite_failed"),
+        ("platform.answers().shape", "suite_failed"),
+        ("expect(False, 'wrong')", "failed"),
+        ("platform.get_compile_backend('other')", "failed"),
+        ("platform.takes_one()", "failed"),
+        ("platform.no_such_method()", "failed"),
+        ("platform.get_default_speculative_draft_attention_backend('EAGLE')", "failed"),
+        ("pass", "passed"),
+    ],
+)
+def test_whose_error_it_is(line: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = f"def check(subject):\n    platform = subject.platform\n    {line}\n"
+    found = _outcome(_in_suite(source, monkeypatch), monkeypatch)
+    assert found["status"] == status, found
+    if status == "suite_failed":
+        assert found["why"].startswith("the suite failed here, not the platform: ")
+        assert "tried.py:3" in found["why"]
+        assert found["trace"]
+
+
+def test_an_error_of_a_device_in_native_code_is_the_platforms() -> None:
+    def native() -> None:
+        raise RuntimeError("the device has no such operator")
+
+    names: dict[str, Any] = {"native": native}
+    source = "def check():\n    raise RuntimeError('no operator')\n"
+    exec(compile(source, f"{blame._OWN}/checks/tried.py", "exec"), names)
+    with pytest.raises(RuntimeError) as caught:
+        names["check"]()
+    assert blame.is_the_suites(caught.value, "cpu")
+    assert not blame.is_the_suites(caught.value, "mychip")
+
+
+def test_a_failure_of_the_suite_leaves_the_verdict_incomplete() -> None:
+    outcome = {
+        "id": "contract.device_is_named",
+        "status": "suite_failed",
+        "failing": [],
+        "widened": [],
+        "cause": None,
+    }
+    found = judge([outcome], ["core"])
+    assert EXIT_STATUS[found.word] == 3
+    assert "the suite failed" in found.headline
+    assert json.loads(json.dumps(found.as_dict()))["suite_failed"] == ["contract.device_is_named"]

@@ -1,0 +1,56 @@
+"""The pages of the checks are what the checks say now, and a failure names its section."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sglang_platform.conformance.check import registered
+from sglang_platform.conformance.pages import page_of
+from sglang_platform.conformance.pages.record import mistakes_in, record_of
+from sglang_platform.conformance.pages.text import pages
+
+DOCS = Path(__file__).parents[3] / "docs"
+COMMAND = "sglang-platform conformance pages --output docs/checks"
+
+
+@pytest.fixture(scope="module")
+def mistakes() -> dict[str, list[str]]:
+    return mistakes_in((DOCS / "mutants.md").read_text(encoding="utf-8"))
+
+
+def test_the_pages_are_what_the_checks_say_now(mistakes: dict[str, list[str]]) -> None:
+    made = pages(registered().values(), mistakes)
+    assert {path.name for path in (DOCS / "checks").iterdir()} == set(made)
+    stale = [name for name, text in made.items() if (DOCS / "checks" / name).read_text() != text]
+    assert stale == [], f"docs/checks is stale: {COMMAND}"
+
+
+def test_every_check_has_a_section_at_the_place_that_a_failure_names() -> None:
+    for name in registered():
+        file, _, anchor = page_of(name).partition("#")
+        heads = re.findall(r"^## (.+)$", (DOCS.parent / file).read_text(), re.MULTILINE)
+        assert heads.count(anchor) == 1, name
+
+
+def test_every_section_says_why_what_and_how(mistakes: dict[str, list[str]]) -> None:
+    for check in registered().values():
+        record = record_of(check, mistakes)
+        for text in (record.asks, record.why, record.cases, record.tolerance, record.fix, record.runs):
+            assert text.strip(), check.id
+        assert not re.search(r"\bfunctools\b|<function|lambda", record.cases), check.id
+
+
+def test_the_mistakes_are_those_of_the_mutants(mistakes: dict[str, list[str]]) -> None:
+    assert sum(map(len, mistakes.values())) > 150
+    assert "a page behind the last is lent" in mistakes["memory.allocator_lends_every_page_once"]
+    assert set(mistakes) <= set(registered())
+    assert mistakes_in("| a | b | c | **nothing** | it survives |") == {}
+
+
+def test_the_site_has_every_page() -> None:
+    listed = (DOCS.parent / "mkdocs.yml").read_text()
+    for path in (DOCS / "checks").iterdir():
+        assert f"checks/{path.name}" in listed, path.name

@@ -1,0 +1,69 @@
+"""The page of what became of the unseen platforms, made of the logs of their runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from broken import Broken, load
+from reasons import REASONS
+
+__all__ = ["of"]
+
+_HEAD = """# Platforms that the suite had not seen
+
+651 broken platforms and some unusual healthy ones were written by somebody who had not read the checks
+(`conformance/tests/mutants/unseen`). The suite as it was then caught 306 of the 538 that were run. Checks were added
+for what was missing, by dimension. The last run of a platform counts; one that was caught by the suite as it was may
+not have been run again. A survivor is listed with the reason why nothing should fail on it, or without one where
+nothing sees it yet.
+
+Written by `python run.py --write docs/mutants_unseen.md LOG ...` in that folder.
+
+"""
+
+
+def of(logs: Sequence[Path]) -> str:
+    """The page. Raises KeyError for a log of a platform that is not there."""
+    known = load()
+    last = {line["name"]: line for path in logs for line in map(json.loads, path.read_text().splitlines())}
+    for name in last:
+        known[name]
+    return _HEAD + _table(known.values(), last) + "\n" + _survivors(known.values(), last)
+
+
+def _table(every: Iterable[Broken], last: dict[str, Any]) -> str:
+    rows: dict[str, list[int]] = {}
+    for one in every:
+        row = rows.setdefault(f"{one.dimension}{' (healthy)' if one.healthy else ''}", [0, 0, 0])
+        row[0] += 1
+        if one.name in last:
+            row[1] += 1
+            row[2] += bool(last[one.name]["failed"])
+    lines = ["| dimension | written | run | caught, or false alarms | survivors |", "|---|---|---|---|---|"]
+    for name, (written, run, failed) in sorted(rows.items()):
+        survived = "" if name.endswith("(healthy)") else run - failed
+        lines.append(f"| {name} | {written} | {run} | {failed} | {survived} |")
+    return "\n".join(lines) + "\n"
+
+
+def _survivors(every: Iterable[Broken], last: dict[str, Any]) -> str:
+    lines = ["## Survivors", "", "| dimension | platform | defect | why nothing fails |", "|---|---|---|---|"]
+    alarms = ["", "## False alarms", ""]
+    for one in sorted(every, key=lambda one: (one.dimension, one.name)):
+        failed = last.get(one.name, {}).get("failed")
+        if one.healthy and failed:
+            first = failed[0]
+            said = str(first["what"]).strip().splitlines()[0]
+            alarms.append(f"- {one.name} ({one.defect}): {first['check']}: {said}")
+        if not one.healthy and failed == []:
+            lines.append(
+                f"| {one.dimension} | {one.name} | {_cell(one.defect)} | {_cell(REASONS.get(one.name, ''))} |"
+            )
+    return "\n".join(lines + (alarms if len(alarms) > 3 else [])) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

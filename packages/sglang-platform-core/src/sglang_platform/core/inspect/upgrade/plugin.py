@@ -1,0 +1,135 @@
+"""The sources of a plugin, from a folder, a wheel, or where it is installed, with the texts that name entry points."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from sglang_platform.core.errors import ConfigurationError
+from sglang_platform.core.inspect.upgrade.coupling import SourcePlace
+from sglang_platform.core.source.module import Module
+from sglang_platform.core.source.opening import open_plugin, open_wheel, package_files
+from sglang_platform.core.source.tree import SourceTree, module_name
+
+__all__ = ["PluginSource", "open_source"]
+
+_METADATA = ("pyproject.toml",)
+
+
+class PluginSource:
+    """`metadata`: by file name, the texts that name entry points. `root`: what its files are shown relative to."""
+
+    def __init__(self, label: str, tree: SourceTree, root: Path | None, metadata: dict[str, str]) -> None:
+        self.label, self.tree, self.root, self.metadata = label, tree, root, metadata
+
+    def file(self, module: str) -> str:
+        return self._relative(self.tree.path(module) or module)
+
+    def place(self, module: Module, node: ast.AST) -> SourcePlace:
+        line = getattr(node, "lineno", 1)
+        return SourcePlace(self._relative(module.path), line, self._line(module.name, line))
+
+    def place_of(self, where: str) -> SourcePlace:
+        """``path:line (why)`` as a place."""
+        found = re.match(r"(.*?):(\d+)", where)
+        if found is None:
+            return SourcePlace(self._relative(where), 1)
+        line, module = int(found[2]), self._modules.get(found[1], "")
+        return SourcePlace(self._relative(found[1]), line, self._line(module, line))
+
+    @functools.cached_property
+    def _modules(self) -> dict[str, str]:
+        return {self.tree.path(name) or "": name for name in self.tree.served()}
+
+    def _line(self, module: str, number: int) -> str:
+        lines = self.tree.text(module).decode(errors="replace").splitlines()
+        return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+    def _relative(self, path: str) -> str:
+        if self.root is not None:
+            try:
+                return Path(path).relative_to(self.root).as_posix()
+            except ValueError:
+                return path
+        return path
+
+
+def open_source(where: str) -> PluginSource:
+    """A folder, a wheel, a Python file, the name of an installed distribution, or an importable module.
+
+    Raises ConfigurationError where it is none of these, and for a folder or distribution without Python sources.
+    """
+    path = Path(where)
+    if path.suffix == ".whl" or (path.is_file() and path.suffix != ".py"):
+        if not path.is_file():
+            raise ConfigurationError(
+                f"The plugin {where!r} is not found", why="there is no such file", fix="give the wheel's path"
+            )
+        tree = open_wheel(path)
+        return PluginSource(tree.label, tree, None, {"entry_points.txt": tree.entry_points})
+    if path.is_dir():
+        tree = open_plugin(where)
+        root = path.resolve()
+        found = PluginSource(path.name or str(root), tree, root, _texts(root))
+        if not tree.top_packages:
+            raise ConfigurationError(
+                f"The folder {where} has no Python source", fix="give the folder of the plugin's project"
+            )
+        return found
+    if not path.is_file():
+        installed = _installed(where)
+        if installed is not None:
+            return installed
+    tree = open_plugin(where)
+    return PluginSource(where, tree, path.resolve().parent if path.is_file() else None, {})
+
+
+def _texts(root: Path) -> dict[str, str]:
+    return {name: (root / name).read_text(errors="replace") for name in _METADATA if (root / name).is_file()}
+
+
+def _installed(name: str) -> PluginSource | None:
+    """The distribution of this name; None where none is installed."""
+    try:
+        found = distribution(name)
+    except (PackageNotFoundError, ValueError):
+        return None
+    entry_points = found.read_text("entry_points.txt") or ""
+    label = f"{found.metadata['Name']} {found.version}"
+    modules = sorted({value.partition(":")[0].strip() for value in re.findall(r"=\s*([\w.]+)", entry_points)})
+    files = [Path(str(one.locate())) for one in found.files or () if str(one).endswith(".py")]
+    if files:
+        root = Path(str(found.locate_file("")))
+        tree = _tree_of(label, [one for one in files if one.is_file()], root)
+        return PluginSource(label, tree, root, {"entry_points.txt": entry_points})
+    pairs = dict(
+        pair for one in modules for pair in package_files(one)
+    )  # an editable install lists no sources
+    if not pairs:
+        raise ConfigurationError(
+            f"{label} has no Python source that can be found",
+            why="its metadata lists none, and its entry points lead to none",
+            fix="give the folder of its sources",
+        )
+    root = _project_of(next(iter(pairs.values())))
+    tree = SourceTree(
+        label, {str(path): module for module, path in pairs.items()}, lambda one: Path(one).read_bytes()
+    )
+    return PluginSource(label, tree, root, {"entry_points.txt": entry_points})
+
+
+def _tree_of(label: str, files: list[Path], root: Path) -> SourceTree:
+    named = {
+        str(path): name
+        for path in files
+        if (name := module_name(path.relative_to(root).as_posix())) is not None
+    }
+    return SourceTree(label, named, lambda one: Path(one).read_bytes())
+
+
+def _project_of(path: Path) -> Path:
+    """The folder of the project that a file is of; its own where there is none above."""
+    return next((one for one in path.parents if (one / "pyproject.toml").is_file()), path.parent)

@@ -1,0 +1,66 @@
+"""The bytes of a source file or of a wheel's member, within limits.
+
+Whoever asks about a wheel, a folder or an installed package may ask about a damaged or hostile one: it costs a bounded
+time and memory, and what is wrong is said as the reason why a module cannot be read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Callable
+from typing import IO
+
+__all__ = ["LARGEST", "Unread", "file_bytes", "member_bytes"]
+
+LARGEST = 4 << 20
+"""Bytes of the largest file that is read as source: ten times the largest that SGLang has."""
+
+
+class Unread(ValueError):
+    """A file that is there and is not read; the text says why."""
+
+
+def file_bytes(path: str, most: int = LARGEST) -> bytes:
+    """The content of a plain file. Raises Unread for a link that leads nowhere, a pipe, and more than `most`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait for a writer
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Unread("it is no plain file")
+            return _limited(file, most)
+    except OSError as error:
+        raise Unread(error.strerror or str(error)) from None
+
+
+def member_bytes(archive: zipfile.ZipFile) -> Callable[[str], bytes]:
+    """Reads members of `archive` by name. Raises Unread for what is damaged, encrypted, or larger than LARGEST."""
+
+    def read(name: str) -> bytes:
+        try:
+            with archive.open(name) as member:
+                return _limited(member, LARGEST)
+        except Unread:
+            raise
+        # RuntimeError: encrypted, or compressed in a way that Python does not know.
+        except (
+            OSError,
+            EOFError,
+            KeyError,
+            RuntimeError,
+            ValueError,
+            zipfile.BadZipFile,
+            zlib.error,
+        ) as error:
+            raise Unread(str(error)) from None
+
+    return read
+
+
+def _limited(file: IO[bytes], most: int) -> bytes:
+    text = file.read(most + 1)
+    if len(text) > most:
+        raise Unread(f"it is larger than {most >> 20} MiB")
+    return text

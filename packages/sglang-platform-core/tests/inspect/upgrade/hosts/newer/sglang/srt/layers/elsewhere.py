@@ -1,0 +1,6 @@
+def moved(x):
+    return x
+
+
+def caller(x):
+    return moved(x)
