@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -25,6 +26,23 @@ def pytest_runtest_setup() -> None:
     random.seed(0)
     if "torch" in sys.modules:  # imported later, it begins with a seed of its own, always the same
         sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _choice_of_a_platform_is_put_back() -> Iterator[None]:
+    """What names a platform in the environment would choose it for every later test of this process."""
+
+    def chosen() -> dict[str, str]:
+        return {name: value for name, value in os.environ.items() if name.startswith("SGLANG_PLATFORM")}
+
+    before = chosen()
+    yield
+    after = chosen()
+    if after != before:
+        for name in after:
+            del os.environ[name]
+        os.environ.update(before)
+        pytest.fail(f"the test leaves {after} in the environment, where {before} was", pytrace=False)
 
 
 @pytest.fixture

@@ -151,7 +151,7 @@ def test_a_tolerance_that_is_not_needed_is_a_failure(run: Run) -> None:
         (_WIDER.format(checks=DECODE, dtype="bfloat16", factor=1), "factor above 1"),
         (_WIDER.format(checks=DECODE, dtype="bfloat16", factor=100), "up to 16"),
         (_WIDER.format(checks="", dtype="bfloat16", factor=2), "names its checks"),
-        (_WIDER.format(checks=DECODE, dtype="bfloat16", factor=2).replace("reason", "because"), "'reason'"),
+        (_WIDER.format(checks=DECODE, dtype="bfloat16", factor=2).replace("reason", "because"), "'because'"),
         (_WIDER.format(checks="kernel.*", dtype="bfloat16", factor=2), "no check fits 'kernel.*'"),
         (f'[expected_failures]\n"{STORES}[*]" = {{ when = "torch<9" }}\n', "no reason"),
         (f'[expected_failures]\n"{STORES}" = {{ reason = "x", wen = "torch<9" }}\n', "did you mean 'when'"),

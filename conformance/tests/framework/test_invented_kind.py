@@ -11,6 +11,7 @@ from in_process import FixedSubject, outcome
 from invented_kind import KIND, OneSlotOff, declares
 
 from sglang_platform.conformance.check import registered
+from sglang_platform.conformance.checks.pool_memory import plain_kinds
 from sglang_platform.conformance.description import describe
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.reference.platform import ReferencePlatform
@@ -24,7 +25,9 @@ from sglang_platform.core.errors import ContractError
 OF_ANY_KIND = [
     one.id
     for one in registered().values()
-    if one.level is Level.MEMORY and any(requirement.name == "kv_pool" for requirement in one.requires)
+    if one.level is Level.MEMORY
+    and one.cases is not plain_kinds
+    and any(requirement.name == "kv_pool" for requirement in one.requires)
 ]
 
 

@@ -51,8 +51,8 @@ def test_words_choose_of_what_would_run() -> None:
     every = [one.id for one in registered().values() if not one.level.on_request]
     assert set(chosen) == {name for name in every if "store" in name and "fp8" not in name}
     with pytest.raises(UnknownCheck, match="--level names those on request"):
-        _ids(expression=Expression("lora"))
-    assert _ids(expression=Expression("lora"), levels=(Level.FEATURES,))
+        _ids(expression=Expression("hostile_requests"))
+    assert _ids(expression=Expression("hostile_requests"), levels=(Level.FEATURES,))
 
 
 def test_globs_choose_checks_and_cases() -> None:

@@ -76,7 +76,7 @@ graph(
     + "        return super().execute(forward_batch, pp_proxy_tensors)\n",
     check="graphs.replay_equals_eager",
     defect="a batch of five is replayed with the graph of four",
-    says="5 requests",
+    says="captured size last replayed",
 )
 graph(
     "PaddedRowsReturned",

@@ -257,7 +257,7 @@ pool(
     "for t, s in zip(tgt_loc.tolist(), src_loc.tolist()):\n                buffer[t] = buffer[s]",
     check="memory.move_is_as_if_all_were_read_first",
     defect="rows are moved one after another, so overlapping moves read what was just written",
-    says="moving slots",
+    says="after moving",
 )
 pool(
     "MoveForgetsValues",

@@ -86,7 +86,7 @@ class Heap:
             return f".{key}" if self._is_namespace(holder) else f"[{key!r}]"
         if isinstance(holder, list | tuple):
             return f"[{next((i for i, value in enumerate(holder) if value is held), '...')}]"
-        return next((f".{name}" for name, value in instance_dict(holder).items() if value is held), "")
+        return next((f".{name}" for name, value in list(instance_dict(holder).items()) if value is held), "")
 
     def _ignore(self, *ours: Any) -> None:
         self._alive += ours

@@ -91,7 +91,7 @@ def _slots(holder: Any, swap: Swap, heap: Heap) -> Iterator[Slot]:
         yield in_partial(f"{name} (a partial)", holder, 0)
     elif not isinstance(holder, type):
         attributes = instance_dict(holder)
-        for key in [key for key, value in attributes.items() if value is old]:
+        for key in [key for key, value in list(attributes.items()) if value is old]:
             yield in_mapping(f"{name}.{key}", attributes, key)
 
 
