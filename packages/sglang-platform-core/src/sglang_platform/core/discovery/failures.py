@@ -94,7 +94,7 @@ def _fix(origin: PluginOrigin, error: BaseException) -> str | None:
 
 
 def _is_of_a_loaded_package(module: str) -> bool:
-    """Whether the package is there and only the name in it is wrong. A namespace package has parts in several places."""
+    """Whether the package is there and only the name in it is wrong: a namespace package has parts in many places."""
     top, _, within = module.partition(".")
     return bool(within) and getattr(sys.modules.get(top), "__file__", None) is not None
 
