@@ -15,6 +15,8 @@ from sglang_platform.conformance.subject import Subject
 from sglang_platform.conformance.verdict import EXIT_STATUS, judge
 from sglang_platform.conformance.worker import run_check
 
+pytestmark = pytest.mark.usefixtures("chosen_here")
+
 REFERENCE = "sglang_platform.conformance.reference.platform:ReferencePlatform"
 
 

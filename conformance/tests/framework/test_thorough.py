@@ -68,6 +68,7 @@ def test_thorough_draws_again_what_is_drawn_and_repeats_nothing_else() -> None:
     assert len({seed for name, seed in own if name.startswith("number=0")}) == 4
 
 
+@pytest.mark.usefixtures("chosen_here")
 def test_thorough_keeps_the_cases_of_the_default_tier_and_adds_to_them() -> None:
     more = 0
     for check in registered().values():

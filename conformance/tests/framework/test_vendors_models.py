@@ -15,6 +15,8 @@ from sglang_platform.conformance.served_shape import ServedShape
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.errors import ConfigurationError
 
+pytestmark = pytest.mark.usefixtures("chosen_here")
+
 MODELS = Path(__file__).parent / "models"
 ODD = str(MODELS / "acme-odd.json")
 SERVED = "kernels.served_models_attention"

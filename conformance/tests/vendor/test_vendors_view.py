@@ -49,8 +49,13 @@ FIXES: dict[str, tuple[list[str], str, str, str]] = {
     ),
 }
 
-FOLLOWS = {"contract.memory_is_in_bytes": "contract.devices_answer_by_index"}
-"""A failure that goes with the repair of another: less total memory than is free."""
+FOLLOWS = {
+    "contract.memory_is_in_bytes": {
+        "contract.devices_answer_by_index",
+        "contract.memory_usage_covers_allocations",
+    }
+}
+"""Failures that go with the repair of another: less total memory than is free, or than is used."""
 
 
 def _install(project: Path, site: Path) -> None:
@@ -77,14 +82,14 @@ def _run_suite(site: Path, folder: Path) -> tuple[int, str, dict[str, object]]:
 def test_the_printed_fixes_alone_turn_a_plugin_with_five_defects_green(tmp_path: Path) -> None:
     project, site = tmp_path / "my-device", tmp_path / "site"
     shutil.copytree(PROJECT, project)
-    assert len((project / "my_device.py").read_text().splitlines()) <= 34
+    assert len((project / "my_device.py").read_text().splitlines()) <= 35
     met: set[str] = set()
     for _ in range(len(FIXES) + 1):
         _install(project, site)
         status, printed, report = _run_suite(site, tmp_path / "report")
         failed = [one for one in report["outcomes"] if one["status"] == "failed"]  # type: ignore[union-attr, index]
         ids = {one["id"] for one in failed}
-        known = {*FIXES, *(then for first, then in FOLLOWS.items() if first in ids)}
+        known = {*FIXES, *(one for first, then in FOLLOWS.items() if first in ids for one in then)}
         assert ids <= known, printed
         if not failed:
             break

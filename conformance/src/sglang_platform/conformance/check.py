@@ -176,4 +176,5 @@ def registered() -> dict[str, Check]:
     package = importlib.import_module(_CHECKS)
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda found: found.name):
         importlib.import_module(f"{_CHECKS}.{module.name}")
-    return dict(sorted(_registry.items(), key=lambda item: item[1].level))  # stable: the files' order stays
+    # By name of the file, since one of them may import another; stable: the order in a file stays.
+    return dict(sorted(_registry.items(), key=lambda item: (item[1].level, item[1].function.__module__)))

@@ -22,10 +22,11 @@ class MyDevice(DeviceMixin):
         sysconf("SC_PHYS_PAGES") * sysconf("SC_PAGESIZE") >> 20
     )
     get_available_memory = lambda self, device_id=0: (
-        int(open("/proc/meminfo").read().split()[7]) << 10,
-        self.get_device_total_memory(),
+        (int(open("/proc/meminfo").read().split()[7]) << 10, self.get_device_total_memory())
     )
-    get_current_memory_usage = lambda self, device=None: 0.0
+    get_current_memory_usage = lambda self, device=None: float(
+        sysconf("SC_PHYS_PAGES") * sysconf("SC_PAGESIZE") - self.get_available_memory()[0]
+    )
 
 
 class MyPlatform(SRTPlatform, MyDevice):

@@ -101,15 +101,15 @@ def test_a_class_of_the_other_runtime_is_no_platform(site) -> None:
 
 
 def test_general_plugins_of_each_runtime_run_apart(site) -> None:
-    site.module("seen", "calls = []\ndef srt(): calls.append('srt')\ndef mm(): calls.append('mm')\n")
-    site.distribution("hooks-dist", {HOOKS: {"mm": "seen:mm"}, "sglang.srt.plugins": {"srt": "seen:srt"}})
-    import seen
+    site.module("heard", "calls = []\ndef srt(): calls.append('srt')\ndef mm(): calls.append('mm')\n")
+    site.distribution("hooks-dist", {HOOKS: {"mm": "heard:mm"}, "sglang.srt.plugins": {"srt": "heard:srt"}})
+    import heard
 
     plugins.load_plugins(kind=DIFFUSION)
     plugins.load_plugins(kind=DIFFUSION)
-    assert seen.calls == ["mm"]
+    assert heard.calls == ["mm"]
     plugins.load_plugins()
-    assert seen.calls == ["mm", "srt"]
+    assert heard.calls == ["mm", "srt"]
     assert [plugin.origin.name for plugin in plugins.loaded_plugins(DIFFUSION)] == ["mm"]
     assert [plugin.origin.name for plugin in plugins.loaded_plugins()] == ["srt", "mm"]
 

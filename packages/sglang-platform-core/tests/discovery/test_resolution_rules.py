@@ -244,12 +244,12 @@ def test_one_distribution_may_carry_several_platforms(site, monkeypatch) -> None
 
 @pytest.mark.parametrize("location", ["dev.platform:Device", "dev.platform.Device"])
 def test_a_platform_can_be_named_without_being_installed(site, monkeypatch, location) -> None:
-    site.platform("installed")
+    site.platform("another")
     site.module("dev.platform", _DEVICE)
     monkeypatch.setenv("SGLANG_PLATFORM_PLUGIN", f"mine={location}")
     assert current.decide().origin == PluginOrigin("mine")
     assert current.current_platform.device_name == "mine"
-    assert "installed_plugin" not in sys.modules
+    assert "another_plugin" not in sys.modules
 
 
 @pytest.mark.parametrize(

@@ -249,15 +249,18 @@ def cpu_copy_comes_back(subject: Subject, case: Pool) -> None:
         pool.pool.cpu_offloading_chunk_size = chunk
         pool.fill()
         first = case.page_size
-        in_a_row = list(range(first, first + 4))
+        of_each = min(4, case.size // 3)  # slots of a request: two of them, and room to come back to
+        in_a_row = list(range(first, first + of_each))
         slots = [slot for slot in pool.some_slots(16) if slot not in in_a_row]
         copied = []
-        for here in (slots[:4], in_a_row):  # both requests are away at once
+        for here in (slots[:of_each], in_a_row):  # both requests are away at once
             kept = {name: pool.image.read(name, here) for name in pool.image.expected}
             copied.append((here, pool.pool.get_cpu_copy(pool.locations(here)), kept))
         for layer_id in pool.layers:  # the slots are given to other requests meanwhile
-            pool.store(layer_id, slots[:4] + in_a_row, pool.random_rows(8))
-        for (here, copy, kept), there in zip(copied, (slots[4:8], slots[:4]), strict=True):
+            pool.store(layer_id, slots[:of_each] + in_a_row, pool.random_rows(2 * of_each))
+        for (here, copy, kept), there in zip(
+            copied, (slots[of_each : 2 * of_each], slots[:of_each]), strict=True
+        ):
             pool.pool.load_cpu_copy(copy, pool.locations(there))
             for name, rows in kept.items():
                 pool.image.store(name, there, rows)
