@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sglang_platform.conformance.check import CheckFailed, NotApplicable, NotRun, registered
+from sglang_platform.conformance.check import Check, CheckFailed, NotApplicable, NotRun, registered
 from sglang_platform.conformance.outcome import Outcome
 from sglang_platform.conformance.parts.core import CoreParts
 from sglang_platform.conformance.seeds import seed_of
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.conformance.worker import run_check
 
-__all__ = ["FixedSubject", "first_failure", "outcome"]
+__all__ = ["FixedSubject", "first_failure", "of_speed", "outcome"]
 
 
 class FixedParts(CoreParts):
@@ -32,6 +32,12 @@ class FixedSubject(Subject):
     def __init__(self, platform: Any) -> None:
         super().__init__("in_process")
         self.parts = FixedParts(self, platform)
+
+
+def of_speed(check: Check) -> bool:
+    """Whether it compares times, which no test is held to; `healthy.py` and `run_mutants.py` run these too."""
+    module = check.function.__module__.rpartition(".")[2]
+    return module.startswith("speed_of_") or check.id == "graphs.replay_is_not_slower_than_eager"
 
 
 def first_failure(platform: type, checks: Sequence[str], seed: int = 0) -> tuple[str | None, str]:

@@ -15,10 +15,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from healthy import ONCE, false_alarms_of_parts
 from healthy_platforms import UNLIKE
+from in_process import of_speed
 
 from sglang_platform.conformance.check import registered
 
-SPEED = tuple(name for name, one in registered().items() if ".speed_of_" in one.function.__module__)
+SPEED = tuple(name for name, one in registered().items() if of_speed(one))
 LONG = (
     *ONCE,
     "memory.state_machine_adds_up",
@@ -27,8 +28,6 @@ LONG = (
     "kernels.wide_batch_attention",
     "kernels.rotary_embedding",
     "kernels.moe_experts",
-    # Times, which a test does not hold anything to; `healthy.py` runs these too.
-    "graphs.replay_is_not_slower_than_eager",
     *SPEED,
 )
 
