@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 
@@ -75,7 +76,8 @@ def hostile_requests(run: Running) -> None:
 
 
 def _release_beside_a_request(server: ServerProcess) -> None:
-    """Memory is asked back while a request runs: the request ends first. What is in place is resumed once more."""
+    """Memory is asked back while a request runs: the request ends first, and one that comes then waits until the memory
+    is there again. What is in place is resumed once more."""
     long = {"input_ids": [3, 5, 7], "sampling_params": {"max_new_tokens": 200, "ignore_eos": True}}
     with ThreadPoolExecutor(1) as pool:
         pieces = server.stream("/generate", {**long, "stream": True})
@@ -83,12 +85,17 @@ def _release_beside_a_request(server: ServerProcess) -> None:
         released = pool.submit(server.post, "/release_memory_occupation", {})
         *_, last = pieces
         statuses = [released.result().status]
-    statuses += [server.post("/resume_memory_occupation", {}).status for _ in range(2)]
+        waits = pool.submit(server.post, "/generate", {"input_ids": [3, 5, 7]})
+        time.sleep(1)
+        expect(server.alive, "the server ends by a request that comes while its memory is given back")
+        expect(not waits.done(), "a request is answered while the memory that it needs is given back")
+        statuses += [server.post("/resume_memory_occupation", {}).status for _ in range(2)]
+        statuses.append(waits.result().status)
     expect(server.alive, "the server ends where memory is asked back beside a request, or resumed twice")
     made = len(last["output_ids"])
     expect(
-        statuses == [200] * 3,
-        f"memory asked back beside a request, and resumed twice, is answered with {statuses}",
+        statuses == [200] * 4,
+        f"memory asked back beside a request and resumed twice, and a request between, are answered with {statuses}",
     )
     expect(made == 200, f"a request beside which memory is asked back gets {made} of 200 tokens")
 

@@ -2,7 +2,8 @@
 
 SGLang's workers take such a request as an order, and what they cannot do ends them. One of them comes too early even
 when the client waited for its answers: memory is released by an idle worker only, and a worker is idle one step after
-it has answered. It is held back until then. Nor can it resume what was not released.
+it has answered. It is held back until then, and requests that came after it until its memory is there again: a forward
+over memory that was given back ends the worker. Nor can it resume what was not released.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ __all__ = ["register_hooks"]
 
 _MANAGER = "sglang.srt.managers.tokenizer_manager:TokenizerManager"
 _RELEASE = "ReleaseMemoryOccupationReqInput"
-_HELD = "_sglang_platform_held"
+_HELD, _LATER = "_sglang_platform_held", "_sglang_platform_later"
+_FORWARDS = ("TokenizedGenerate", "TokenizedEmbedding", "BatchTokenized")
 _RECORDS = ("start", "stop", "dump")
 
 
@@ -33,18 +35,31 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         f"{host.weight_updater}.resume_memory_occupation", _resume_released, HookType.AROUND
     )
 
-    def when_idle(original: Any, scheduler: Any, requests: Any, *args: Any, **kwargs: Any) -> Any:
-        held = scheduler.__dict__.setdefault(_HELD, [])
-        held.extend(one for one in requests if type(one).__name__ == _RELEASE)
-        now = [one for one in requests if type(one).__name__ != _RELEASE] if held else requests
+    def in_turn(original: Any, scheduler: Any, requests: Any, *args: Any, **kwargs: Any) -> Any:
+        mixed_in = isinstance(scheduler, load(host.weight_updater))
+        released = (scheduler if mixed_in else scheduler.weight_updater).offload_tags
+        held: list[Any] = scheduler.__dict__.setdefault(_HELD, [])
+        later: list[Any] = scheduler.__dict__.setdefault(_LATER, [])
+        now = []
+        for one in requests:
+            name = type(one).__name__
+            if name == _RELEASE:
+                held.append(one)
+            elif (held or released) and name.startswith(_FORWARDS):
+                later.append(one)
+            else:
+                now.append(one)
         result = original(scheduler, now, *args, **kwargs)
         paused = {"ignore_waiting": scheduler._engine_paused} if host.releases_while_paused else {}
         if held and scheduler.is_fully_idle(**paused):
             orders, scheduler.__dict__[_HELD] = held, []
             original(scheduler, orders, *args, **kwargs)
+        elif later and not held and not released:
+            scheduler.__dict__[_LATER] = []
+            original(scheduler, later, *args, **kwargs)
         return result
 
-    HookRegistry.register(f"{SCHEDULER}.process_input_requests", when_idle, HookType.AROUND)
+    HookRegistry.register(f"{SCHEDULER}.process_input_requests", in_turn, HookType.AROUND)
 
 
 def _check_load_format(manager: Any, request: Any, *args: Any, **kwargs: Any) -> None:
