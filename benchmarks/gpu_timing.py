@@ -10,10 +10,14 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import gpu_peers
 import torch
 from gpu_rows import Built, Row
 
 __all__ = ["Pretended", "Timer", "versions"]
+
+_TRITON_PEERS = ("sglang triton",)
+"""Peers that launch Triton kernels, and so can be pretended as ours are."""
 
 _PACKAGES = ("torch", "triton", "sglang", "flashinfer-python", "flash-attn", "sgl-kernel", "aiter")
 
@@ -24,6 +28,8 @@ def versions(device: torch.device, target: str) -> dict[str, Any]:
     for package in _PACKAGES:
         with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
+    if (release := gpu_peers.carried()) is not None:
+        found["sglang"] = f"{release}, its Triton kernels carried"
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         found |= {"device": properties.name, "memory": properties.total_memory, "cuda": torch.version.cuda}
@@ -97,7 +103,7 @@ class Timer:
 
 
 class Pretended:
-    """Builds every row and launches ours under a driver without a device; no time is noted."""
+    """Builds every row and launches ours and the peers in Triton under a driver without a device; no time is noted."""
 
     def __init__(self, target: Any) -> None:
         self._target = target
@@ -106,14 +112,21 @@ class Pretended:
         """Unknown."""
 
     def measure(self, row: Row) -> dict[str, Any]:
-        """The row without times, with the launches that ours made."""
+        """The row without times, with the launches that were made."""
         from sglang_platform.conformance.kernels.compile.fake_driver import pretend
 
         with pretend(self._target) as launches:
             built = row.build(torch.device("cpu"))
             next(iter(built.run.values()))()
+            ours = len(launches)
+            for name in [name for name in built.run if name in _TRITON_PEERS]:
+                try:
+                    built.run[name]()
+                except Exception as error:  # noqa: BLE001 - whatever stops a peer is written into the report
+                    built.missing[name] = repr(error)[:200]
         report = _report(row, built, {})
-        report["launches"] = [{"kernel": launch.name, "grid": list(launch.grid)} for launch in launches]
+        made = [{"kernel": launch.name, "grid": list(launch.grid)} for launch in launches]
+        report["launches"], report["launches_of_peers"] = made[:ours], made[ours:]
         return report
 
 

@@ -1,4 +1,4 @@
-"""What is measured on a GPU: one file per group, each with `rows(quick) -> Iterator[Row]`."""
+"""What is measured on a GPU: one file per group, each with `rows() -> Iterator[Row]`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 
 __all__ = ["GROUPS", "Built", "Row", "filled", "rows"]
 
-GROUPS = ("attention", "sparse", "memory", "ops")
-"""Modules of this package; a group whose module is not there has no rows."""
+GROUPS = ("attention", "memory", "sparse", "ops")
+"""Modules of this package, in order of value. Any other name is a module of its own, with `rows()` as these have."""
 
 
 @dataclass
@@ -40,23 +40,20 @@ class Built:
 @dataclass(frozen=True)
 class Row:
     """One row. `case`: its parameters, for the report. `needs`: bytes on the device. `bound`: "memory", "compute", or
-    "host", which is timed by the host's clock."""
+    "host", which is timed by the host's clock. `checks`: the suite's families of the kernels that it launches; a row
+    whose kernel is wrong on the device is not measured."""
 
     name: str
     case: Mapping[str, Any]
     bound: str
     needs: int
     build: Callable[[torch.device], Built]
+    checks: tuple[str, ...] = ()
 
 
 def rows(group: str, quick: bool) -> Iterator[Row]:
     """The rows of a group; with `quick` only the first of each name."""
-    try:
-        module = importlib.import_module(f"gpu_rows.{group}")
-    except ModuleNotFoundError as error:
-        if error.name != f"gpu_rows.{group}":
-            raise
-        return
+    module = importlib.import_module(f"gpu_rows.{group}" if group in GROUPS else group)
     seen: set[str] = set()
     for row in module.rows():
         if not quick or row.name not in seen:

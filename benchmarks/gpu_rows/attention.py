@@ -12,6 +12,8 @@ from gpu_rows.package import kernel, native_fp8
 
 OURS = "sglang_platform"
 _PAGE = 64
+_SPLITS = 8
+"""Of a request's tokens, in SGLang's decode: what it takes unless told otherwise (`triton_attention_num_kv_splits`)."""
 _BF16 = torch.bfloat16
 # (batch, context): one request up to long contexts, many up to where the cache fills a device.
 _DECODES = (
@@ -33,6 +35,7 @@ def rows() -> Iterator[Row]:
                 "memory",
                 2 * batch * context * row_bytes,
                 lambda device, b=batch, c=context, e=eight_bit: _gqa_decode(device, b, c, e),  # type: ignore[misc]
+                ("decode",),
             )
     for batch, context in _DECODES:
         for eight_bit in (False, True):
@@ -42,6 +45,7 @@ def rows() -> Iterator[Row]:
                 "memory",
                 batch * context * 576 * (1 if eight_bit else 2),
                 lambda device, b=batch, c=context, e=eight_bit: _mla_decode(device, b, c, e),  # type: ignore[misc]
+                ("decode",),
             )
     for batch, new, prefix in _PREFILLS:
         yield Row(
@@ -50,6 +54,7 @@ def rows() -> Iterator[Row]:
             "compute",
             4 * batch * (new + prefix) * 8 * 128 * 2 * 2,
             lambda device, b=batch, n=new, p=prefix: _prefill(device, b, n, p),  # type: ignore[misc]
+            ("extend",),
         )
 
 
@@ -87,9 +92,9 @@ def _gqa_decode(device: torch.device, batch: int, context: int, eight_bit: bool)
     moved = 2 * batch * context * heads * dim * dtype.itemsize + 2 * q.nbytes
     built = Built({OURS: ours}, moved, 4 * batch * q_heads * context * dim)
     built.add("flashinfer", lambda: _flashinfer_decode(q, cache, v, dtype, context))
+    built.add("sglang triton", lambda: _sglang_decode(q, cache, v, context, dim**-0.5))
     if not eight_bit:
         built.add("flash_attn", lambda: _flash_attn_decode(q, cache, v, context))
-        built.add("sglang triton", lambda: _sglang_decode(q, cache, v, context))
         built.add("torch sdpa, contiguous", lambda: _sdpa_decode(q, batch, context, heads, dim))
     return built
 
@@ -133,22 +138,21 @@ def _flash_attn_decode(q: torch.Tensor, cache: _Paged, v: torch.Tensor, context:
     )
 
 
-def _sglang_decode(q: torch.Tensor, cache: _Paged, v: torch.Tensor, context: int) -> Any:
+def _sglang_decode(q: torch.Tensor, cache: _Paged, v: torch.Tensor, context: int, scale: float) -> Any:
     try:
         from sglang.kernels.ops.attention.decode_attention import decode_attention_fwd
-    except ImportError:  # SGLang before 0.5.23
+    except ModuleNotFoundError:  # SGLang of years before
         from sglang.srt.layers.attention.triton_ops.decode_attention import decode_attention_fwd
 
-    batch, q_heads, dim = q.shape
-    out = torch.empty_like(q)
-    splits = torch.full((batch,), 8, dtype=torch.int32, device=q.device)
-    partial = torch.empty(batch, q_heads, 8, dim, dtype=torch.float32, device=q.device)
-    lse = torch.empty(batch, q_heads, 8, dtype=torch.float32, device=q.device)
+    batch, q_heads = q.shape[:2]
+    out = q.new_empty(batch, q_heads, v.shape[-1])
+    splits = torch.full((batch,), _SPLITS, dtype=torch.int32, device=q.device)
+    partial = torch.empty(batch, q_heads, _SPLITS, v.shape[-1], dtype=torch.float32, device=q.device)
+    lse = torch.empty(batch, q_heads, _SPLITS, dtype=torch.float32, device=q.device)
     start = torch.arange(batch + 1, dtype=torch.int32, device=q.device) * context
     slots = cache.table.reshape(-1)
-    one = 1.0
     return lambda: decode_attention_fwd(
-        q, cache.k, v, out, start, slots, partial, lse, splits, 8, dim**-0.5, one, one
+        q, cache.k, v, out, start, slots, partial, lse, splits, _SPLITS, scale, 1.0, 1.0
     )
 
 
@@ -175,6 +179,7 @@ def _mla_decode(device: torch.device, batch: int, context: int, eight_bit: bool)
 
     moved = batch * context * dim * dtype.itemsize + q.nbytes + out.nbytes
     built = Built({OURS: ours}, moved, 2 * batch * q_heads * context * (dim + values))
+    built.add("sglang triton", lambda: _sglang_decode(q, cache, cache.k[..., :values], context, 192**-0.5))
     if not eight_bit:
         built.add("flashinfer", lambda: _flashinfer_mla(q, cache, context))
     return built
@@ -217,6 +222,7 @@ def _prefill(device: torch.device, batch: int, new: int, prefix: int) -> Built:
     if prefix == 0:
         built.add("torch sdpa", lambda: _sdpa_prefill(q, k, v, batch, new))
         built.add("flash_attn", lambda: _flash_attn_prefill(q, k, v, start, new))
+    built.add("sglang triton", lambda: _sglang_prefill(q, k, v, cache, v_cache, start, new, prefix))
     built.add("flashinfer", lambda: _flashinfer_prefill(q, cache, v_cache, start, prefix))
     return built
 
@@ -233,6 +239,35 @@ def _flash_attn_prefill(
     from flash_attn import flash_attn_varlen_func
 
     return lambda: flash_attn_varlen_func(q, k, v, start, start, new, new, causal=True)
+
+
+def _sglang_prefill(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cache: _Paged, v_cache: torch.Tensor, start: torch.Tensor,
+    new: int, prefix: int,
+) -> Any:  # fmt: skip
+    from sglang.kernels.ops.attention.extend_attention import extend_attention_fwd
+
+    out = torch.empty_like(q)
+    cached = torch.arange(start.shape[0], dtype=torch.int32, device=q.device) * prefix
+    slots = cache.table[:, :prefix].reshape(-1)
+    return lambda: extend_attention_fwd(
+        q,
+        k,
+        v,
+        out,
+        cache.k,
+        v_cache,
+        start,
+        cached,
+        slots,
+        None,
+        True,
+        None,
+        new,
+        1.0,
+        1.0,
+        q.shape[-1] ** -0.5,
+    )
 
 
 def _flashinfer_prefill(

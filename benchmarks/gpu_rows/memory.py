@@ -29,13 +29,16 @@ def rows() -> Iterator[Row]:
         for eight_bit in (False, True):
             name = f"KV store {'fp8 with scales' if eight_bit else 'bf16'}"
             case = {"tokens": n, "heads": _HEADS, "dim": _DIM}
-            yield Row(name, case, "memory", 4 * _SLOTS * _HEADS * _DIM, partial(_store, n, eight_bit))
+            yield Row(
+                name, case, "memory", 4 * _SLOTS * _HEADS * _DIM, partial(_store, n, eight_bit), ("kv_store",)
+            )
     for n in (512, 128, 16):
-        yield Row("KV move", {"rows": n, "buffers": 64}, "memory", 64 * 32768 * 2048, partial(_move, n))
+        case = {"rows": n, "buffers": 64}
+        yield Row("KV move", case, "memory", 64 * 32768 * 2048, partial(_move, n), ("kv_move",))
     for batch in (64, 1, 256):
-        yield Row(
-            "page allocation", {"requests": batch, "slots": "1M"}, "host", 1 << 24, partial(_allocate, batch)
-        )
+        case = {"requests": batch, "slots": "1M"}
+        checks = ("extend_slots", "decode_slots")
+        yield Row("page allocation", case, "host", 1 << 24, partial(_allocate, batch), checks)
     for n in (7, 1, 32):
         yield Row("graph step", {"batch": n, "layers": 32}, "host", 1 << 28, partial(_replay, n))
 

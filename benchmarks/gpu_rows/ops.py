@@ -22,17 +22,21 @@ _BF16 = torch.bfloat16
 def rows() -> Iterator[Row]:
     """Llama-3.1-8B's sizes in a prefill chunk, where the aim is 90 % of the copy bandwidth, and at a decode batch."""
     for n in (8192, 64):
-        for name, build in (
-            ("rms_norm", _rms_norm),
-            ("fused_add_rms_norm", _fused_add_rms_norm),
-            ("fp8 per token", _quantise),
+        for name, check, build in (
+            ("rms_norm", "rms_norm", _rms_norm),
+            ("fused_add_rms_norm", "fused_add_rms_norm", _fused_add_rms_norm),
+            ("fp8 per token", "quantise_per_token", _quantise),
         ):
-            yield Row(name, {"rows": n, "width": 4096}, "memory", 4 * n * 4096 * 2, partial(build, n))
-        yield Row("silu_and_mul", {"rows": n, "width": 14336}, "memory", 3 * n * 14336 * 2, partial(_silu, n))
+            case: dict[str, Any] = {"rows": n, "width": 4096}
+            yield Row(name, case, "memory", 4 * n * 4096 * 2, partial(build, n), (check,))
+        case = {"rows": n, "width": 14336}
+        yield Row("silu_and_mul", case, "memory", 3 * n * 14336 * 2, partial(_silu, n), ("silu_and_mul",))
         for neox in (True, False):
             name = f"rotary {'neox' if neox else 'gptj'}"
             case = {"tokens": n, "heads": "32+8", "dim": 128}
-            yield Row(name, case, "memory", 2 * n * 40 * 128 * 2, partial(_rotary, n, neox))
+            yield Row(
+                name, case, "memory", 2 * n * 40 * 128 * 2, partial(_rotary, n, neox), ("rotary_embedding",)
+            )
 
 
 def _shapes(device: torch.device) -> Any:

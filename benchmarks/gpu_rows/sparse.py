@@ -20,11 +20,11 @@ def rows() -> Iterator[Row]:
     for batch, context in _CASES:
         case = {"batch": batch, "context": context}
         yield Row("index logits", case, "memory", batch * context * 140,
-                  lambda device, b=batch, c=context: _index(device, b, c))  # type: ignore[misc]  # fmt: skip
+                  lambda device, b=batch, c=context: _index(device, b, c), ("index_logits",))  # type: ignore[misc]  # fmt: skip
         yield Row("select 2048", case, "memory", batch * context * 16,
-                  lambda device, b=batch, c=context: _select(device, b, c))  # type: ignore[misc]  # fmt: skip
+                  lambda device, b=batch, c=context: _select(device, b, c), ("top_slots",))  # type: ignore[misc]  # fmt: skip
         yield Row("sparse decode packed", case, "memory", batch * context * 656,
-                  lambda device, b=batch, c=context: _attend(device, b, c))  # type: ignore[misc]  # fmt: skip
+                  lambda device, b=batch, c=context: _attend(device, b, c), ("sparse_decode",))  # type: ignore[misc]  # fmt: skip
 
 
 def _table(device: torch.device, batch: int, context: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from sglang_platform.core.portable.torch.build import TorchBuild
-from sglang_platform.cuda import probe
+from sglang_platform.cuda import installation, probe
 
 CUDA_BUILD = TorchBuild("2.13.0+cu130", "13.0", None)
 
@@ -13,7 +13,13 @@ CUDA_BUILD = TorchBuild("2.13.0+cu130", "13.0", None)
 def an_ordinary_machine(monkeypatch):
     """A CUDA build of torch and no environment, whatever this machine has."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(probe, "torch_build", lambda: CUDA_BUILD)
+    monkeypatch.setattr(installation, "torch_build", lambda: CUDA_BUILD)
+
+
+def why(root):
+    """The reason, or None."""
+    found = probe.why_unavailable(root)
+    return None if found is None else found.reason
 
 
 def machine(root, *files):
@@ -27,13 +33,13 @@ def machine(root, *files):
 def test_a_machine_without_the_driver(tmp_path):
     machine(tmp_path, "dev/null", "dev/nvidia-uvm-tools")
     reason = "no NVIDIA GPU: no /dev/nvidia<N>, and no NVIDIA driver is loaded"
-    assert probe.why_unavailable(tmp_path) == reason
+    assert why(tmp_path) == reason
 
 
 def test_a_container_that_was_not_given_its_gpus(tmp_path):
     # The control device alone is no GPU; /proc shows the host's driver through any container.
     machine(tmp_path, "proc/driver/nvidia/version", "dev/nvidiactl")
-    assert "in a container, start it with its GPUs" in probe.why_unavailable(tmp_path)
+    assert "in a container, start it with its GPUs" in why(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -41,14 +47,14 @@ def test_a_container_that_was_not_given_its_gpus(tmp_path):
 )
 def test_a_machine_with_a_gpu(tmp_path, node, monkeypatch):
     monkeypatch.setattr(probe, "_nvml_refuses", lambda: None)
-    assert probe.why_unavailable(machine(tmp_path, node)) is None
+    assert why(machine(tmp_path, node)) is None
 
 
 @pytest.mark.parametrize("value", ["", "-1", " "])
 def test_an_environment_that_hides_every_gpu(tmp_path, monkeypatch, value):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
     reason = f"CUDA_VISIBLE_DEVICES={value} hides every GPU from this process"
-    assert probe.why_unavailable(machine(tmp_path, "dev/dxg")) == reason
+    assert why(machine(tmp_path, "dev/dxg")) == reason
 
 
 @pytest.mark.parametrize(
@@ -57,7 +63,7 @@ def test_an_environment_that_hides_every_gpu(tmp_path, monkeypatch, value):
         (None, "torch is not installed"),
         (
             TorchBuild("2.13.0+cpu", None, None),
-            "torch 2.13.0+cpu was built without CUDA: install a CUDA build of torch",
+            "torch 2.13.0+cpu was built without CUDA",
         ),
         (
             TorchBuild("2.13.0+rocm7.1", None, "7.1"),
@@ -66,8 +72,11 @@ def test_an_environment_that_hides_every_gpu(tmp_path, monkeypatch, value):
     ],
 )
 def test_a_torch_that_cannot_drive_it(tmp_path, monkeypatch, build, reason):
-    monkeypatch.setattr(probe, "torch_build", lambda: build)
-    assert probe.why_unavailable(machine(tmp_path, "dev/dxg")) == reason
+    monkeypatch.setattr(installation, "torch_build", lambda: build)
+    found = probe.why_unavailable(machine(tmp_path, "dev/dxg"))
+    assert found.reason == reason
+    assert "docs/installation.md, NVIDIA" in found.fix
+    assert why(machine(tmp_path / "bare")).startswith("no NVIDIA GPU"), "asked where there is a GPU"
 
 
 @pytest.mark.parametrize(
@@ -77,15 +86,16 @@ def test_a_torch_that_cannot_drive_it(tmp_path, monkeypatch, build, reason):
         (13020, "13.0", False),
         (12080, "13.0", True),
         (12020, "12.8", False),
-        (13000, None, False),
+        (None, "13.0", False),
     ],
 )
 def test_a_driver_older_than_torchs_cuda(monkeypatch, driver, built_for, refused):
-    monkeypatch.setattr(probe, "torch_build", lambda: TorchBuild("2.13.0", built_for, None))
-    reason = probe._driver_too_old(driver)
-    assert (reason is not None) == refused
+    monkeypatch.setattr(installation, "torch_build", lambda: TorchBuild("2.13.0", built_for, None))
+    found = installation.why_unfit(driver)
+    assert (found is not None) == refused
     if refused:
-        assert "the NVIDIA driver serves CUDA 12.8, and torch 2.13.0 was built for CUDA 13.0" in reason
+        assert "the NVIDIA driver serves CUDA 12.8, and torch 2.13.0 was built for CUDA 13.0" in found.reason
+        assert "update the driver" in found.fix
 
 
 FAKE_NVML = """
@@ -123,7 +133,7 @@ def test_what_nvml_says(tmp_path, monkeypatch, fails, count, reason, capabilitie
     (tmp_path / "pynvml.py").write_text(FAKE_NVML.replace("FAILS", str(fails)).replace("COUNT", str(count)))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "pynvml", raising=False)
-    assert probe.why_unavailable(machine(tmp_path, "dev/nvidia0")) == reason
+    assert why(machine(tmp_path, "dev/nvidia0")) == reason
     assert probe.compute_capabilities() == capabilities
     assert sys.modules["pynvml"].open_now == 0
     monkeypatch.delitem(sys.modules, "pynvml")
@@ -131,7 +141,7 @@ def test_what_nvml_says(tmp_path, monkeypatch, fails, count, reason, capabilitie
 
 def test_no_nvml_binding_decides_nothing(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert probe.why_unavailable(machine(tmp_path, "dev/nvidia0")) is None
+    assert why(machine(tmp_path, "dev/nvidia0")) is None
     assert probe.compute_capabilities() == []
 
 

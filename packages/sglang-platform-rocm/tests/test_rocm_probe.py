@@ -1,12 +1,16 @@
 import os
+import re
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sglang_platform.core.portable.torch.build import TorchBuild
-from sglang_platform.rocm import probe
+from sglang_platform.rocm import installation, probe
+
+tomllib = pytest.importorskip("tomllib")
 
 ROCM_BUILD = TorchBuild("2.13.0+rocm7.1", None, "7.1.25424")
 CPU_NODE = {"cpu_cores_count": 96, "simd_count": 0, "gfx_target_version": 0}
@@ -21,7 +25,18 @@ def an_ordinary_machine(monkeypatch):
     """A ROCm build of torch and no environment, whatever this machine has."""
     for name in ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(probe, "torch_build", lambda: ROCM_BUILD)
+    monkeypatch.setattr(installation, "torch_build", lambda: ROCM_BUILD)
+    installed(monkeypatch, {"triton-rocm": "3.7.1"})
+
+
+def installed(monkeypatch, versions):
+    monkeypatch.setattr(installation, "installed_version", versions.get)
+
+
+def why(root):
+    """The reason, or None."""
+    found = probe.why_unavailable(root)
+    return None if found is None else found.reason
 
 
 def machine(root, *nodes, kfd=True, topology=True):
@@ -42,31 +57,29 @@ def machine(root, *nodes, kfd=True, topology=True):
 
 
 def test_a_machine_without_the_driver(tmp_path):
-    assert probe.why_unavailable(machine(tmp_path, kfd=False)) == "no /dev/kfd: no AMD GPU driver is loaded"
+    assert why(machine(tmp_path, kfd=False)) == "no /dev/kfd: no AMD GPU driver is loaded"
 
 
 def test_a_container_that_was_not_given_its_gpus(tmp_path):
     (tmp_path / "sys/module/amdgpu").mkdir(parents=True)
-    assert "--device=/dev/kfd --device=/dev/dri" in probe.why_unavailable(machine(tmp_path, kfd=False))
+    assert "--device=/dev/kfd --device=/dev/dri" in why(machine(tmp_path, kfd=False))
 
 
 def test_a_user_who_may_not_open_it(tmp_path, monkeypatch):
     machine(tmp_path, CPU_NODE, gpu_node(90402))
     # Refused by hand, since the tests may run as root, which may open anything.
     monkeypatch.setattr(os, "access", lambda path, _mode: path != tmp_path / "dev/kfd")
-    assert "groups render and video" in probe.why_unavailable(tmp_path)
+    assert "groups render and video" in why(tmp_path)
 
 
 @pytest.mark.parametrize("nodes", [[], [CPU_NODE], [CPU_NODE, None, None], [{}]])
 def test_a_driver_without_a_gpu_for_this_process(tmp_path, nodes):
-    assert "none of the nodes in /sys/class/kfd/kfd/topology/nodes is one" in probe.why_unavailable(
-        machine(tmp_path, *nodes)
-    )
+    assert "none of the nodes in /sys/class/kfd/kfd/topology/nodes is one" in why(machine(tmp_path, *nodes))
 
 
 def test_a_machine_with_gpus(tmp_path):
     machine(tmp_path, CPU_NODE, CPU_NODE, gpu_node(90402), None, gpu_node(90500))
-    assert probe.why_unavailable(tmp_path) is None
+    assert why(tmp_path) is None
     assert probe.gpu_architectures(tmp_path) == ["gfx942", "gfx950"]
 
 
@@ -89,26 +102,66 @@ def test_the_architectures_name(major, minor, stepping):
 def test_an_environment_that_hides_every_gpu(tmp_path, monkeypatch, name):
     monkeypatch.setenv(name, "")
     reason = f"{name}= hides every GPU from this process"
-    assert probe.why_unavailable(machine(tmp_path, gpu_node(90402))) == reason
+    assert why(machine(tmp_path, gpu_node(90402))) == reason
 
 
 @pytest.mark.parametrize(
     ("build", "reason"),
     [
         (None, "torch is not installed"),
-        (
-            TorchBuild("2.13.0+cpu", None, None),
-            "torch 2.13.0+cpu is a CPU build: install a ROCm build of torch",
-        ),
+        (TorchBuild("2.13.0+cpu", None, None), "torch 2.13.0+cpu is a CPU build, which drives no AMD GPU"),
         (
             TorchBuild("2.13.0+cu130", "13.0", None),
-            "torch 2.13.0+cu130 is a CUDA build: install a ROCm build of torch",
+            "torch 2.13.0+cu130 is a CUDA build, which drives no AMD GPU",
         ),
+        (TorchBuild("2.10.1+rocm7.0", None, "7.0"), "torch 2.10.1+rocm7.0 is older than 2.11"),
     ],
 )
 def test_a_torch_that_cannot_drive_it(tmp_path, monkeypatch, build, reason):
-    monkeypatch.setattr(probe, "torch_build", lambda: build)
-    assert probe.why_unavailable(machine(tmp_path, gpu_node(90402))) == reason
+    monkeypatch.setattr(installation, "torch_build", lambda: build)
+    found = probe.why_unavailable(machine(tmp_path, gpu_node(90402)))
+    assert found.reason == reason
+    assert "docs/installation.md, AMD" in found.fix
+    assert why(machine(tmp_path / "bare", kfd=False)).startswith("no /dev/kfd"), "asked where there is a GPU"
+
+
+@pytest.mark.parametrize(
+    ("versions", "reason", "fix"),
+    [
+        ({"triton-rocm": "3.7.1"}, None, None),
+        ({"pytorch-triton-rocm": "3.6.0"}, None, None),
+        ({"triton": "3.6.0+git1b2c"}, None, None),  # AMD's images
+        ({}, "Triton is not installed", "the Triton that torch 2.13.0\\+rocm7.1 was released with"),
+        (
+            {"triton": "3.7.1", "triton-rocm": "3.7.0"},
+            "triton 3.7.1 and triton-rocm 3.7.0 are both installed",
+            "pip uninstall triton triton-rocm, then install triton-rocm==3.7.0 again",
+        ),
+        (
+            {"pytorch-triton-rocm": "3.5.1"},
+            "pytorch-triton-rocm 3.5.1 is older than 3.6",
+            "a newer ROCm build",
+        ),
+    ],
+)
+def test_the_triton_beside_it(tmp_path, monkeypatch, versions, reason, fix):
+    installed(monkeypatch, versions)
+    found = probe.why_unavailable(machine(tmp_path, gpu_node(90402)))
+    if reason is None:
+        assert found is None
+    else:
+        assert found.reason.startswith(reason)
+        assert re.search(fix, found.fix)
+
+
+def test_pip_is_asked_for_nothing_that_amd_builds_otherwise():
+    """On a machine with AMD's torch and Triton, installing the package changes neither."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    asked = {re.match(r"[\w.-]+", line)[0] for line in project["dependencies"]}
+    assert asked == {"sglang-platform-core", "numpy", "packaging"}
+    assert list(project["optional-dependencies"]) == ["checks"], (
+        "SGLang's own metadata asks for the CUDA stack"
+    )
 
 
 FAKE_AMDSMI = """
@@ -138,7 +191,7 @@ def test_amdsmi_is_asked_where_the_topology_is_missing(tmp_path, monkeypatch, fa
     (tmp_path / "amdsmi.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "amdsmi", raising=False)
-    found = probe.why_unavailable(machine(tmp_path, topology=False))
+    found = why(machine(tmp_path, topology=False))
     assert found == (reason if reason is None else f"/{probe.NODES} does not exist, and {reason}")
     assert sys.modules["amdsmi"].open_now == 0
     monkeypatch.delitem(sys.modules, "amdsmi")
@@ -146,7 +199,7 @@ def test_amdsmi_is_asked_where_the_topology_is_missing(tmp_path, monkeypatch, fa
 
 def test_neither_topology_nor_amdsmi(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "amdsmi", None)
-    assert "amdsmi, the other way to count AMD GPUs, cannot be imported" in probe.why_unavailable(
+    assert "amdsmi, the other way to count AMD GPUs, cannot be imported" in why(
         machine(tmp_path, topology=False)
     )
 

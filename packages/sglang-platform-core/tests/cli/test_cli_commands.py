@@ -6,6 +6,10 @@ import pytest
 
 HERE = "print('chatter'); return 'here_cls:Platform'"
 ABSENT = "from sglang_platform.core import PlatformUnavailable; raise PlatformUnavailable('no /dev/absent')"
+UNFIT = (
+    "from sglang_platform.core import PlatformUnavailable; "
+    "raise PlatformUnavailable('torch is a CPU build', fix='install another torch')"
+)
 BAD = "raise RuntimeError('driver gone')"
 
 
@@ -254,3 +258,17 @@ def test_doctor_tells_what_a_diffusion_plugin_declined_with(command) -> None:
     run = command("doctor")
     assert "pictures declined, for the diffusion runtime" in run.stdout
     assert "no /dev/absent" in run.stdout
+
+
+def test_doctor_calls_an_environment_that_does_not_fit_the_device_a_problem(command) -> None:
+    """A device without what it needs is no machine without the device: somebody expects it to serve."""
+    command.platform("gpu", UNFIT)
+    (finding,) = [
+        one for one in command.json("doctor", status=1)["findings"] if one["id"] == "platform-unfit"
+    ]
+    assert finding["severity"] == "problem"
+    assert finding["what"] == "gpu declined, and its device is here"
+    assert (finding["why"], finding["fix"]) == ("torch is a CPU build", "install another torch")
+    assert finding["plugin"]["distribution"] == "gpu-dist"
+    candidate = command.json("list", "--explain")["decision"]["candidates"][0]
+    assert (candidate["outcome"], candidate["fix"]) == ("declined", "install another torch")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
+import os
 from pathlib import Path
 
 import pytest
-from host_protocols import protocols
 from packaging.version import Version
 
+from sglang_platform.conformance.whose_parts.asked import COMPARED, UNDECIDED, answer, protocols
 from sglang_platform.core.hosts.sglang.versions import NEWEST
 from sglang_platform.core.source.opening import open_host
 
@@ -29,8 +30,30 @@ def test_the_installed_host_asks_what_the_list_says() -> None:
     changed = [line for line in difflib.ndiff(known, asked) if line[:2] in ("+ ", "- ")]
     assert not changed, (
         f"SGLang {installed} asks parts in other ways than {NEWEST}: for each line decide whether a part of ours "
-        "loses the feature, then write the list anew (host_protocols.py says how)\n" + "\n".join(changed)
+        "loses the feature, then write the list anew: python -m sglang_platform.conformance.whose_parts.asked\n"
+        + "\n".join(changed)
     )
+
+
+def test_of_every_question_it_is_known_whether_ours_fit() -> None:
+    undecided = [line for line in COMMITTED.read_text().splitlines() if answer(line) == UNDECIDED]
+    assert not undecided, "decide in conformance/whose_parts/asked.py"
+    assert answer("mem_cache.new: type(kv_pool) is MHATokenToKVPool") == UNDECIDED
+    assert sum(line in COMPARED for line in COMMITTED.read_text().splitlines()) > 10
+
+
+WHEELS = os.environ.get("SGLANG_PLATFORM_HOST_WHEELS", "")
+
+
+@pytest.mark.skipif(not WHEELS, reason="SGLANG_PLATFORM_HOST_WHEELS names no folder of SGLang's wheels")
+@pytest.mark.parametrize(
+    "wheel", sorted(Path(WHEELS).glob("sglang-*.whl")) if WHEELS else [], ids=lambda path: path.name
+)
+def test_other_releases_ask_nothing_that_is_undecided(wheel: Path) -> None:
+    asked = protocols(open_host(str(wheel), {"sglang"}))
+    assert len(asked) > 20
+    undecided = [line for line in asked if answer(line) == UNDECIDED]
+    assert not undecided, "decide in conformance/whose_parts/asked.py"
 
 
 def test_each_way_of_asking_is_seen(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pkgutil import resolve_name
 
+from sglang_platform.conformance.whose_parts.asked import COMPARED, OBJECTS
 from sglang_platform.conformance.whose_parts.rows import NONE, ROWS, Row
 from sglang_platform.core.portable.parts import HostIfImportable, OwnPools, Rule
 
@@ -42,6 +43,17 @@ _FEATURES = """
 |---|---|{dashes}|---|---|
 """
 
+_ASKED = """
+## How SGLang tells parts apart
+
+Beside base classes SGLang compares exact classes, and asks for names that may be missing. All such questions are read
+from its source, 0.5.11 to 0.5.23; a test reads them again and stops at one that is not here. "Fits": with a part of
+ours in the place the answer is what SGLang's own part would get, or ours is not in that place.
+
+| question | ours |
+|---|---|
+"""
+
 
 def page() -> str:
     """The whole page. Raises ImportError where a package is not installed."""
@@ -53,8 +65,17 @@ def page() -> str:
             *_rules(rules),
             _FEATURES.format(names=names, dashes=dashes),
             *(_row(row, rules) for row in ROWS),
+            _ASKED,
+            *(f"| names that {what} may or may not have | {fits} |\n" for _, what, fits in OBJECTS),
+            *(_compared()),
         )
     )
+
+
+def _compared() -> Iterator[str]:
+    for question, fits in COMPARED.items():
+        module, expression = question.split(": ", 1)
+        yield f"| `{expression}` in `{module}` | {fits} |\n"
 
 
 def _rules(rules: Mapping[str, Mapping[str, Rule]]) -> Iterator[str]:

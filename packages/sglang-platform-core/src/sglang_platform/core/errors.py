@@ -83,12 +83,13 @@ class PlatformError(_Explained, Exception):
 class PlatformUnavailable(Exception):
     """Raised by an `activate()` to decline with a reason, e.g. ``PlatformUnavailable("no /dev/kfd")``.
 
-    It is an answer, not a failure: discovery goes on and keeps the reason for `list --explain`.
+    It is an answer, not a failure: discovery goes on and keeps the reason for `list --explain`. fix: what to do, where
+    the device is there and what is installed beside it does not fit. `doctor` calls that a problem.
     """
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, fix: str | None = None) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason, self.fix = reason, fix
 
 
 class ConfigurationError(PlatformError):

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.core.portable.torch.build import torch_build
+from sglang_platform.core import PlatformUnavailable
 from sglang_platform.core.portable.torch.visibility import hidden_by
+from sglang_platform.cuda import installation
 
 __all__ = ["compute_capabilities", "why_unavailable"]
 
@@ -22,12 +23,13 @@ _DISCRETE = re.compile(r"nvidia\d+")
 _OTHER_WAYS = ("dev/dxg", "dev/nvhost-ctrl-gpu", "dev/nvgpu/igpu0/ctrl", "dev/nvmap")
 
 
-def why_unavailable(root: Path = Path("/")) -> str | None:
-    """The reason why CUDA cannot be used in this process, or None if nothing speaks against it.
+def why_unavailable(root: Path = Path("/")) -> PlatformUnavailable | None:
+    """Why CUDA cannot be used in this process, or None if nothing speaks against it.
 
     `root` is the root of the file system, for tests.
     """
-    return _no_device(root) or _hidden() or _no_cuda_torch()
+    no_device = _no_device(root) or _hidden()
+    return PlatformUnavailable(no_device) if no_device is not None else installation.why_unfit(_driver())
 
 
 def _no_device(root: Path) -> str | None:
@@ -90,37 +92,22 @@ def _nvml_refuses() -> str | None:
         with _nvml() as nvml:
             if nvml.nvmlDeviceGetCount() == 0:
                 return "NVML counts no GPU that this process may use"
-            return _driver_too_old(nvml.nvmlSystemGetCudaDriverVersion_v2())
     except _NvmlRefuses as error:
         return f"NVML cannot reach the driver: {error}"
     except _NvmlSilent:
-        return None
+        pass
+    return None
 
 
-def _driver_too_old(driver: int) -> str | None:
-    """CUDA runs on a driver of its own major version or a newer one. `driver` is 1000 * major + 10 *
-    minor."""
-    build = torch_build()
-    if build is None or build.cuda is None or driver // 1000 >= int(build.cuda.partition(".")[0]):
+def _driver() -> int | None:
+    """The newest CUDA that the driver serves, as 1000 * major + 10 * minor; None where NVML cannot tell."""
+    try:
+        with _nvml() as nvml:
+            return int(nvml.nvmlSystemGetCudaDriverVersion_v2())
+    except _NvmlSilent:
         return None
-    found = f"{driver // 1000}.{driver % 1000 // 10}"
-    return (
-        f"the NVIDIA driver serves CUDA {found}, and torch {build.version} was built for CUDA {build.cuda}: "
-        "update the driver, or install a torch for the older CUDA"
-    )
 
 
 def _hidden() -> str | None:
     setting = hidden_by(["CUDA_VISIBLE_DEVICES"])
     return None if setting is None else f"{setting} hides every GPU from this process"
-
-
-def _no_cuda_torch() -> str | None:
-    build = torch_build()
-    if build is None:
-        return "torch is not installed"
-    if build.hip is not None:
-        return f"torch {build.version} is a ROCm build, which drives AMD GPUs only"
-    if build.cuda is None:
-        return f"torch {build.version} was built without CUDA: install a CUDA build of torch"
-    return None

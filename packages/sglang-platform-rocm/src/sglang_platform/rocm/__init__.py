@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sglang_platform.core import PlatformUnavailable, platform_plugin
+from sglang_platform.core import platform_plugin
 from sglang_platform.rocm import probe
 
 __all__ = ["activate"]
@@ -15,7 +15,7 @@ def activate() -> str | None:
     Raises PlatformUnavailable with the reason otherwise. Asked in every process that looks for a platform;
     imports no torch and makes no device context, so that the process may still fork.
     """
-    reason = probe.why_unavailable()
-    if reason is not None:
-        raise PlatformUnavailable(reason)
+    why = probe.why_unavailable()
+    if why is not None:
+        raise why
     return "sglang_platform.rocm.platform:RocmSRTPlatform"

@@ -9,20 +9,22 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sglang_platform.core.portable.torch.build import torch_build
+from sglang_platform.core import PlatformUnavailable
 from sglang_platform.core.portable.torch.visibility import hidden_by
+from sglang_platform.rocm import installation
 
 __all__ = ["gpu_architectures", "why_unavailable"]
 
 NODES = "sys/class/kfd/kfd/topology/nodes"
 
 
-def why_unavailable(root: Path = Path("/")) -> str | None:
-    """The reason why ROCm cannot be used in this process, or None if nothing speaks against it.
+def why_unavailable(root: Path = Path("/")) -> PlatformUnavailable | None:
+    """Why ROCm cannot be used in this process, or None if nothing speaks against it.
 
     `root` is the root of the file system, for tests.
     """
-    return _no_driver(root) or _no_gpu(root) or _hidden() or _no_rocm_torch()
+    no_device = _no_driver(root) or _no_gpu(root) or _hidden()
+    return PlatformUnavailable(no_device) if no_device is not None else installation.why_unfit()
 
 
 def gpu_architectures(root: Path = Path("/")) -> list[str]:
@@ -94,13 +96,3 @@ def _amdsmi_refuses() -> str | None:
 def _hidden() -> str | None:
     setting = hidden_by(["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"])
     return None if setting is None else f"{setting} hides every GPU from this process"
-
-
-def _no_rocm_torch() -> str | None:
-    build = torch_build()
-    if build is None:
-        return "torch is not installed"
-    if build.hip is None:
-        kind = "a CUDA build" if build.cuda is not None else "a CPU build"
-        return f"torch {build.version} is {kind}: install a ROCm build of torch"
-    return None

@@ -22,10 +22,11 @@ _asked: ContextVar[PluginOrigin | None] = ContextVar("sglang_platform_asked", de
 
 
 class Answer(NamedTuple):
-    """What a plugin answered: where its class is, or None and why not."""
+    """What a plugin answered: where its class is, or None, why not, and what would help."""
 
     location: str | None
     reason: str | None = None
+    fix: str | None = None
 
 
 def asked_plugin() -> PluginOrigin | None:
@@ -43,7 +44,7 @@ def ask(record: EntryPointRecord) -> Answer:
     try:
         answer = _call(load_entry_point(record), record)
     except PlatformUnavailable as declined:
-        return Answer(None, declined.reason)
+        return Answer(None, declined.reason, declined.fix)
     finally:
         _asked.reset(token)
     if answer is None:

@@ -87,7 +87,7 @@ def _search(kind: str) -> SRTPlatform:
 
 def _instance(record: EntryPointRecord) -> tuple[SRTPlatform | None, str | None]:
     """An object of the plugin's class, on the host's base where a host runs; or None and why the plugin declined."""
-    location, reason = ask(record)
+    location, reason, _ = ask(record)
     if location is None:
         return None, reason
     host = SRT.host.adapter()

@@ -225,7 +225,7 @@ def _ask_into(candidate: Candidate, record: EntryPointRecord) -> PlatformError |
     """Ask one plugin and write its answer into the trace. The error is returned, for the rules to weigh."""
     started = time.perf_counter()
     try:
-        candidate.answer, candidate.reason = ask(record)
+        candidate.answer, candidate.reason, candidate.fix = ask(record)
         candidate.outcome = "declined" if candidate.answer is None else "active"
     except PlatformError as error:
         candidate.outcome, candidate.reason = "failed", str(error)

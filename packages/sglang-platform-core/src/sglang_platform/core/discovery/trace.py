@@ -29,6 +29,9 @@ class Candidate:
 
     outcome: Outcome = "not asked"
     reason: str | None = None
+    fix: str | None = None
+    """What would help, where it declined a device that is there."""
+
     answer: str | None = None
     """Where it said its class is."""
 

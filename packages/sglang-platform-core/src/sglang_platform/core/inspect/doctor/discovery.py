@@ -153,6 +153,12 @@ def _decision_of(kind: PlatformKind) -> Iterator[Finding]:
     for candidate in trace.candidates if trace else ():
         if candidate.outcome == "declined":
             what = f"{candidate.origin.name} declined{where}"
+            if candidate.fix is not None:
+                what += ", and its device is here"
+                yield Finding(
+                    "platform-unfit", "problem", what, candidate.origin, candidate.reason, candidate.fix
+                )
+                continue
             yield Finding("platform-declined", "note", what, candidate.origin, candidate.reason)
         elif candidate.outcome == "failed":
             fix = "see the reason; to go on without it: SGLANG_PLATFORM_ON_ERROR=warn"

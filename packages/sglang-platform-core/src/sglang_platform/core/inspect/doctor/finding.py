@@ -37,6 +37,7 @@ FindingId = Literal[
     # the decision and its variables
     "platform-decided",
     "platform-declined",
+    "platform-unfit",
     "platform-refused",
     "several-platforms",
     "plugin-failed",

@@ -251,6 +251,13 @@ class TritonMLAPool(_TritonLatentRows):
 class TritonDSAPool(_TritonLatentRows, DSATokenToKVPool):
     """MLA rows, plain or in the packed fp8 format, and the indexer's keys."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # In SGLang they are of SGLang's own class, whose layout depends on the kernels it has chosen: left alone, and
+        # `_create_index_key_cache` is not overridden, so that the adapter leaves it to SGLang.
+        if type(self.index_key_cache) is IndexKeyCache:
+            self.index_key_cache = TritonIndexKeyCache(self.index_key_cache, self.kernels.shapes_of)
+
     def _store_cast(
         self, buffer: torch.Tensor, loc: torch.Tensor, nope: torch.Tensor, rope: torch.Tensor
     ) -> None:
@@ -259,11 +266,6 @@ class TritonDSAPool(_TritonLatentRows, DSATokenToKVPool):
             return
         self.kernels.store_packed(nope, rope, buffer, loc, dtype=self.dtype)
         _stores.add()
-
-    def _create_index_key_cache(self) -> IndexKeyCache:
-        made = super()._create_index_key_cache()
-        # In SGLang this is SGLang's own class, whose layout depends on the kernels it has chosen: left alone.
-        return TritonIndexKeyCache(made, self.kernels.shapes_of) if type(made) is IndexKeyCache else made
 
     def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
         super()._move_kv_cache_impl(tgt_loc, src_loc)

@@ -1,0 +1,130 @@
+r"""All that only a GPU can show, in one command and within a budget of time.
+
+    python benchmarks/gpu_all.py [--budget 540] [--out FOLDER] [--peers FOLDER] [--carry FOLDER]
+
+It needs torch, Triton and the wheels below, no SGLang and no network. In this order, each in processes of their own
+with time limits:
+
+1. plan: the device, the versions, its copy bandwidth, what there is to run.
+2. compile: every row's kernels, on all cores, before anything is timed.
+3. correctness: each declared kernel against float64, one process per kernel.
+4. conformance: the suite's levels contract, memory, kernels and graphs on the platform.
+5. rows: first one of each name, then all; one process per group, a line after each row.
+6. racecheck: the small kernels under compute-sanitizer, where it is installed.
+
+What raises, hangs or kills its process costs its own rows only. A kernel that is wrong is not timed. What did not fit
+into the budget is listed as not run. `gpu_all.json`, `gpu_all.md` and `gpu_all.svg` are whole whenever the run is
+stopped; without `--out` they are in `benchmarks/results/gpu_all-ARCHITECTURE`.
+
+Peers are found where they are installed (FlashInfer, FlashAttention, SGLang). On a bare machine, SGLang's Triton
+kernels come with `--peers`: `python benchmarks/gpu_peers FOLDER` writes that folder where SGLang is installed.
+`--carry` is a folder with wheels of what core and the suite require beside torch and Triton:
+
+    pip download -d FOLDER --only-binary=:all: \
+        packaging importlib_metadata hypothesis jinja2 jsonschema pytest rich typer
+
+`--pretend sm_90` goes through without a GPU: kernels run in Triton's interpreter and are compiled for the target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gpu_metadata
+from gpu_record import Record
+from gpu_steps import STEPS, Steps
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+
+
+def main() -> int:
+    options = _options()
+    with tempfile.TemporaryDirectory(prefix="gpu-all-") as scratch:
+        steps = Steps(options, _environment(options, Path(scratch)), Path(scratch))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, partial(_stop, steps))
+        plan = steps.plan()
+        if plan is None:
+            print(steps.why_not, file=sys.stderr)
+            return 2
+        kind = "-pretended" if options.pretend else ""
+        out = options.out or HERE / "results" / f"gpu_all-{plan['versions']['target']}{kind}"
+        record = Record(
+            out,
+            started=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            budget=options.budget,
+            pretended=bool(options.pretend),
+        )
+        try:
+            steps.run(plan, record)
+        except KeyboardInterrupt:
+            record.add("not_run", what="everything after the last step", why="the run was stopped")
+        finally:
+            record.save()
+        print((out / "gpu_all.md").read_text())
+        return 1 if record.is_bad() else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--budget", type=float, default=540, help="seconds for everything")
+    parser.add_argument("--out", type=Path, help="the folder of the results")
+    parser.add_argument("--peers", type=Path, help="a folder that `gpu_peers` wrote")
+    parser.add_argument("--carry", type=Path, help="a folder of wheels")
+    parser.add_argument("--platform", choices=("cuda", "rocm"), help="that of torch when left out")
+    parser.add_argument("--pretend", metavar="TARGET", help="no GPU: a rehearsal for this architecture")
+    parser.add_argument("--steps", default=",".join(STEPS), help=f"of {', '.join(STEPS)}")
+    parser.add_argument("--groups", default="", help="groups of rows; all when empty")
+    parser.add_argument("--levels", default="contract,memory,kernels,graphs", help="of the suite")
+    parser.add_argument("--quick", action="store_true", help="the smallest case of each row")
+    parser.add_argument("--declared", default="", help="module:KERNELS, in place of the package's")
+    parser.add_argument("--row-limit", type=float, default=60, help="seconds that one row may take")
+    parser.add_argument("--kernel-limit", type=float, default=90, help="seconds of one kernel's correctness")
+    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
+    options = parser.parse_args()
+    options.steps = [name for name in options.steps.split(",") if name]
+    unknown = set(options.steps) - set(STEPS)
+    if unknown:
+        parser.error(f"no such step: {', '.join(sorted(unknown))}; there are {', '.join(STEPS)}")
+    return options
+
+
+def _environment(options: argparse.Namespace, scratch: Path) -> dict[str, str]:
+    """Our packages from the checkout, ahead of what is installed; peers and carried wheels behind."""
+    sources = [*sorted(ROOT.glob("packages/*/src")), ROOT / "conformance" / "src", HERE]
+    carried = []
+    if options.carry is not None:
+        carried = [scratch / "carried"]
+        for wheel in sorted(options.carry.glob("*.whl")):
+            shutil.unpack_archive(wheel, carried[0], "zip")
+    gpu_metadata.write(
+        [*ROOT.glob("packages/*/pyproject.toml"), ROOT / "conformance/pyproject.toml"], scratch / "metadata"
+    )
+    behind = [scratch / "metadata", *carried, *([options.peers.resolve()] if options.peers else [])]
+    path = [*map(str, sources), os.environ.get("PYTHONPATH", ""), *map(str, behind)]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, path)),
+        "TRITON_CACHE_DIR": os.environ.get("TRITON_CACHE_DIR", str(scratch / "triton")),
+    }
+
+
+def _stop(steps: Steps, number: int, frame: Any) -> None:
+    steps.stop()
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

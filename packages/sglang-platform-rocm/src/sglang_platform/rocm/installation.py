@@ -1,0 +1,54 @@
+"""Does what is installed fit an AMD GPU? Asked where there is one, from metadata alone.
+
+The package requires neither torch nor Triton of pip: those for AMD GPUs are of AMD's making, and pip would put the
+builds for NVIDIA GPUs in their place, or beside them.
+"""
+
+from __future__ import annotations
+
+from packaging.version import Version
+
+from sglang_platform.core import PlatformUnavailable
+from sglang_platform.core.discovery.versions import installed_version
+from sglang_platform.core.portable.torch.build import torch_build
+
+__all__ = ["why_unfit"]
+
+OLDEST_TORCH = Version("2.11")
+OLDEST_TRITON = Version("3.6")
+_OF_ROCM = ("triton-rocm", "pytorch-triton-rocm")
+"""What Triton is called beside torch's wheels for ROCm. AMD's images install it as `triton`."""
+
+_TORCH = "install a ROCm build of torch, or start from an environment with SGLang on ROCm: docs/installation.md, AMD"
+
+
+def why_unfit() -> PlatformUnavailable | None:
+    """What is missing, of another build or in the way, and what to do; None where nothing is."""
+    build = torch_build()
+    if build is None:
+        return PlatformUnavailable("torch is not installed", fix=_TORCH)
+    if build.hip is None:
+        kind = "a CUDA build" if build.cuda is not None else "a CPU build"
+        return PlatformUnavailable(f"torch {build.version} is {kind}, which drives no AMD GPU", fix=_TORCH)
+    if Version(Version(build.version).base_version) < OLDEST_TORCH:
+        return PlatformUnavailable(f"torch {build.version} is older than {OLDEST_TORCH}", fix=_TORCH)
+    upstream = installed_version("triton")
+    of_rocm = {name: found for name in _OF_ROCM if (found := installed_version(name)) is not None}
+    for name, found in of_rocm.items():
+        if upstream is not None:
+            return PlatformUnavailable(
+                f"triton {upstream} and {name} {found} are both installed, into one folder: what is left of either is "
+                "a mixture",
+                fix=f"pip uninstall triton {name}, then install {name}=={found} again",
+            )
+    if upstream is None and not of_rocm:
+        return PlatformUnavailable(
+            "Triton is not installed", fix=f"install the Triton that torch {build.version} was released with"
+        )
+    name, found = next(iter(of_rocm.items()), ("triton", upstream or ""))
+    if Version(Version(found).base_version) < OLDEST_TRITON:
+        return PlatformUnavailable(
+            f"{name} {found} is older than {OLDEST_TRITON}, with which the kernels are checked",
+            fix="install a newer ROCm build of torch, which brings one",
+        )
+    return None
