@@ -88,3 +88,4 @@ def _print(findings: list[Finding]) -> None:
     count = f"{problems} problem{'s' * (problems > 1)}" if problems else "no problem"
     notes = "1 note says" if unseen == 1 else f"{unseen} notes say"
     out.print(f"{count} found" + (f" in what was looked at; {notes} what was not" if unseen else ""))
+    out.print("What SGLang itself still assumes of CUDA: sglang-platform host assumptions")

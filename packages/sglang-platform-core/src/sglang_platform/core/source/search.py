@@ -32,7 +32,9 @@ class Found(NamedTuple):
             path = self.spec.submodule_search_locations if self.spec is not None else None
         try:
             return None if path is None else list(path)
-        except KeyError:  # a namespace package asks for its parent, and that one's import has failed meanwhile
+        except (
+            KeyError
+        ):  # a namespace package asks for its parent, and that one's import has failed meanwhile
             return None
 
     @property
