@@ -50,7 +50,7 @@ def test_a_page_of_two_releases(tmp_path: Path) -> None:
     text = (tmp_path / "page.md").read_text()
     assert text.count("`--enable-lora`") == 1
     survey = survey_of(open_host(str(HOST), {"sglang"}))
-    assert f"| {survey.count(kind='triton')} |" in assumptions_page([survey])
+    assert f"| {survey.number_of(kind='triton')} |" in assumptions_page([survey])
 
 
 def test_a_host_that_is_none(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_the_installed_host_place_by_place() -> None:
     told = {(one.module, one.line) for one in survey.sites}
     assert len(expected) > 20
     assert expected <= told
-    assert survey.count(standing="carried") > 20
+    assert survey.number_of(standing="carried") > 20
     assert not survey.unread
     assert {one.seam for one in survey.missing} <= {
         "processes"

@@ -89,8 +89,8 @@ def _by_release(surveys: Sequence[Survey]) -> Iterator[str]:
             [
                 _release(one),
                 one.modules,
-                *(one.count(kind=kind) for kind in KINDS),
-                *(one.count(standing=standing) for standing in STANDINGS),
+                *(one.number_of(kind=kind) for kind in KINDS),
+                *(one.number_of(standing=standing) for standing in STANDINGS),
             ]
             for one in surveys
         ),
@@ -101,7 +101,7 @@ def _by_feature(surveys: Sequence[Survey]) -> Iterator[str]:
     features = list(dict.fromkeys(name for one in reversed(surveys) for name in one.features))
     yield from _table(
         ["feature", *(_release(one) for one in surveys)],
-        ([name, *(one.count(standing="open", feature=name) for one in surveys)] for name in features),
+        ([name, *(one.number_of(standing="open", feature=name) for one in surveys)] for name in features),
     )
 
 
@@ -111,8 +111,8 @@ def _of_newest(survey: Survey) -> Iterator[str]:
         (
             [
                 name,
-                *(survey.count(kind=kind, feature=name) for kind in KINDS),
-                *(survey.count(standing=standing, feature=name) for standing in STANDINGS),
+                *(survey.number_of(kind=kind, feature=name) for kind in KINDS),
+                *(survey.number_of(standing=standing, feature=name) for standing in STANDINGS),
             ]
             for name in survey.features
         ),

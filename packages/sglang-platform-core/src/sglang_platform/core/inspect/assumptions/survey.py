@@ -42,7 +42,7 @@ class Survey(NamedTuple):
     missing: tuple[SeamHook, ...] = ()
     seams: Seams = NO_SEAMS
 
-    def count(
+    def number_of(
         self, *, kind: Kind | None = None, standing: Standing | None = None, feature: str | None = None
     ) -> int:
         return sum(

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,12 +15,12 @@ from sglang_platform.core.inspect.assumptions.survey import Survey
 
 __all__ = ["chosen", "describe_survey", "print_survey"]
 
-_SHORT = {"torch.cuda": "torch.cuda", "triton": "Triton", "gate": "gates", "import": "imports"}
+_SHORT = {"torch.cuda": "cuda", "triton": "Triton", "gate": "gates", "import": "imports"}
 _MOST_ARGUMENTS = 4
 
 
 def chosen(sites: Iterable[Site], feature: str | None, argument: str | None) -> list[Site]:
-    """The places of one feature, or reached from one server argument, written ``lora_backend`` or ``--lora-backend``."""
+    """The places of one feature, or reached from one server argument: ``lora_backend``, ``--lora-backend``."""
     wanted = argument.lstrip("-").replace("-", "_") if argument else None
     return [
         one
@@ -38,7 +37,9 @@ def describe_survey(survey: Survey, sites: Sequence[Site]) -> dict[str, Any]:
         "modules": survey.modules,
         "server_arguments": survey.arguments,
         "seams_of": survey.seams.release or None,
-        "counts": {kind: {one: survey.count(kind=kind, standing=one) for one in STANDINGS} for kind in KINDS},
+        "counts": {
+            kind: {one: survey.number_of(kind=kind, standing=one) for one in STANDINGS} for kind in KINDS
+        },
         "sites": [describe(one) for one in sites],
         "unread": list(survey.unread),
     }
@@ -47,8 +48,8 @@ def describe_survey(survey: Survey, sites: Sequence[Site]) -> dict[str, Any]:
 def print_survey(out: Console, survey: Survey, sites: Sequence[Site], *, every: bool) -> None:
     """The counts by feature and by argument; `every`: each place that is not gated, too."""
     out.print(Text(survey.label, style="bold"))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("feature")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("feature", overflow="fold")
     for kind in KINDS:
         table.add_column(_SHORT[kind], justify="right")
     for standing in STANDINGS:

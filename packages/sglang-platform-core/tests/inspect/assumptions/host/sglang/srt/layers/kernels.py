@@ -1,7 +1,7 @@
 """Kernels of Triton's, launched with a gate and without."""
 
+import torch
 import triton
-
 from sglang.srt.layers.devices import is_cuda, support_triton
 
 _is_cuda = is_cuda()

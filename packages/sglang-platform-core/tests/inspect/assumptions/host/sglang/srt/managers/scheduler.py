@@ -1,7 +1,6 @@
 """Where every launch comes through."""
 
 import torch
-
 from sglang.srt.lora.manager import Manager
 from sglang.srt.managers.drafts import draft
 
