@@ -283,6 +283,24 @@ def _newest_step(session: nox.Session, step: str, version: str, wheels: Path, fo
     )  # fmt: skip
 
 
+ASSUMPTIONS_OF = ("0.5.11", "0.5.13", "0.5.15", "0.5.18", "0.5.20", "0.5.22")
+"""Releases beside the installed one in `docs/assumptions.md`."""
+
+
+@nox.session(venv_backend="none")
+def assumptions(session: nox.Session) -> None:
+    """What SGLang still assumes of CUDA, release by release, from its sources; writes `docs/assumptions.md`.
+
+    Arguments are versions, by default six and the installed one. `SGLANG_WHEELS` names a folder of wheels.
+    """
+    python = host(session)
+    releases = [*(session.posargs or ASSUMPTIONS_OF), "installed"]
+    wheel_folder = os.environ.get("SGLANG_WHEELS")
+    known = ["--wheels", wheel_folder] if wheel_folder else []
+    run(session, str(Path(python).parent / "sglang-platform"), "host", "assumptions", "--page", "docs/assumptions.md",
+        *known, *(word for one in releases for word in ("--host", one)))  # fmt: skip
+
+
 @nox.session(venv_backend="none")
 def fuzz_requests(session: nox.Session) -> None:
     """Thousands of requests, right and hostile, against one server on the example device; minutes."""

@@ -8,6 +8,7 @@ from sglang_platform.core.cli.check import check
 from sglang_platform.core.cli.doctor import doctor
 from sglang_platform.core.cli.hooks import hooks
 from sglang_platform.core.cli.hooks_check import check as check_hooks
+from sglang_platform.core.cli.host import host
 from sglang_platform.core.cli.info import info
 from sglang_platform.core.cli.list import list_plugins
 from sglang_platform.core.cli.new import new
@@ -31,3 +32,4 @@ app.command("new")(new)
 app.command("upgrade")(upgrade)
 hooks.command("check")(check_hooks)
 app.add_typer(hooks, name="hooks")
+app.add_typer(host, name="host")

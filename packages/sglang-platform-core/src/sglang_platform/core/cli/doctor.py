@@ -87,4 +87,5 @@ def _print(findings: list[Finding]) -> None:
     unseen = sum(finding.id in NOT_LOOKED_AT for finding in findings)
     count = f"{problems} problem{'s' * (problems > 1)}" if problems else "no problem"
     notes = "1 note says" if unseen == 1 else f"{unseen} notes say"
+    out.print("What SGLang itself still assumes of CUDA: sglang-platform host assumptions")
     out.print(f"{count} found" + (f" in what was looked at; {notes} what was not" if unseen else ""))

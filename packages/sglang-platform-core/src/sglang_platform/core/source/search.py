@@ -32,10 +32,8 @@ class Found(NamedTuple):
             path = self.spec.submodule_search_locations if self.spec is not None else None
         try:
             return None if path is None else list(path)
-        except (
-            KeyError
-        ):  # a namespace package asks for its parent, and that one's import has failed meanwhile
-            return None
+        except KeyError:
+            return None  # a namespace package asks for its parent, and that one's import has failed meanwhile
 
     @property
     def origin(self) -> str | None:

@@ -36,7 +36,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     """For out-of-tree devices that are not CUDA to torch, whose memory no other engine knows."""
     if platform.device_type == "cuda" or not platform.is_out_of_tree():
         return
-    register_rule(platform, lambda server_args: _refuse_other_backends(server_args, platform, host))
+    register_rule(platform, host, lambda server_args: _refuse_other_backends(server_args, platform, host))
 
     def build(original: Any, wrapper: Any, *args: Any, **kwargs: Any) -> Any:
         cls = platform.get_transfer_engine_cls() or load(_BASE)

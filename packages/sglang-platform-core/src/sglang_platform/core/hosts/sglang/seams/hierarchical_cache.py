@@ -35,7 +35,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     """For devices other than CUDA; those with kernels of their own keep the host's way of copying."""
     if platform.device_type == "cuda" or not platform.is_out_of_tree():
         return
-    register_rule(platform, lambda server_args: _settle(server_args, platform, host))
+    register_rule(platform, host, lambda server_args: _settle(server_args, platform, host))
     for place in host.host_pools:
         HookRegistry.register(f"{place}.__init__", _Equipped(platform, host, place), HookType.AROUND)
 

@@ -74,7 +74,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
 
 def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
-    server_args.register_hooks(platform)
+    server_args.register_hooks(platform, host)
     communicator.register_hooks(platform, host)
     pin_memory.register_hooks(platform, host)
     pool_choice.register_hooks(platform, host)

@@ -41,7 +41,9 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
             adapter.append(_adapter_class()(platform))
         return adapter[0]
 
-    register_rule(platform, lambda server_args: _refuse_what_is_not_carried(server_args, platform, host))
+    register_rule(
+        platform, host, lambda server_args: _refuse_what_is_not_carried(server_args, platform, host)
+    )
     HookRegistry.register(f"{_ADAPTER}.create", create, HookType.AROUND)
 
 

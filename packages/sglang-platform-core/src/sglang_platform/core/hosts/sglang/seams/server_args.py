@@ -11,7 +11,7 @@ from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.checked import load
 from sglang_platform.core.hosts.sglang.srt.argument_check import check_arguments
 from sglang_platform.core.hosts.sglang.srt.served_model import resolved
-from sglang_platform.core.hosts.sglang.versions import facts
+from sglang_platform.core.hosts.sglang.versions import HostFacts, facts
 
 __all__ = ["asked_for", "choose_attention_backend", "register_hooks", "register_rule"]
 
@@ -37,21 +37,21 @@ def choose_attention_backend(server_args: Any, default: str) -> None:
         server_args.attention_backend = default
 
 
-def register_hooks(platform: Any) -> None:
+def register_hooks(platform: Any, host: HostFacts) -> None:
     """Give the platform the last word: after the host has settled every argument, in the process that settles them.
 
     Children of the launcher receive the finished record. Where the host keeps the raw input in
     it, assignments are declared as the host's own rules declare theirs, so that its readers see them.
     """
-    target = facts().finished_arguments
-    if not facts().keeps_raw_arguments:
+    target = host.finished_arguments
+    if not host.keeps_raw_arguments:
         HookRegistry.register(target, _keep_input, HookType.BEFORE)
 
     def finalize(server_args: Any) -> None:
         _check_device(server_args, platform)
         platform.finalize_server_args(server_args)
 
-    register_rule(platform, finalize)
+    register_rule(platform, host, finalize)
 
     def check(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
         if not _resolves_nothing(server_args):
@@ -61,7 +61,7 @@ def register_hooks(platform: Any) -> None:
     HookRegistry.register(target, check, HookType.AFTER)
 
 
-def register_rule(platform: Any, rule: Callable[[Any], None]) -> None:
+def register_rule(platform: Any, host: HostFacts, rule: Callable[[Any], None]) -> None:
     """Call `rule(server_args)` when the host has settled every argument, in the process that settles them.
 
     It reads what was settled on, and what it assigns is settled. Rules run in the order of their registration, the
@@ -71,14 +71,14 @@ def register_rule(platform: Any, rule: Callable[[Any], None]) -> None:
     def apply(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
         if _resolves_nothing(server_args):
             return
-        if facts().keeps_raw_arguments:
-            declare = load(facts().declares_arguments)
+        if host.keeps_raw_arguments:
+            declare = load(host.declares_arguments)
             declare(server_args, f"platform:{platform.device_name}", rule)
         else:
             with _writable(server_args):
                 rule(server_args)
 
-    HookRegistry.register(facts().finished_arguments, apply, HookType.AFTER)
+    HookRegistry.register(host.finished_arguments, apply, HookType.AFTER)
 
 
 def _resolves_nothing(server_args: Any) -> bool:

@@ -1,0 +1,97 @@
+"""`sglang-platform host`: what a release of SGLang says of itself, told from its sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sglang_platform.core.cli.output import (
+    JsonOption,
+    page_console,
+    print_json,
+    print_refusal,
+    write_text,
+)
+from sglang_platform.core.cli.upgrade import DownloadOption, WheelsOption
+from sglang_platform.core.errors import PlatformError
+
+if TYPE_CHECKING:
+    from sglang_platform.core.inspect.assumptions.survey import Survey
+
+__all__ = ["host"]
+
+# Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
+
+_NOT_UNDERSTOOD = 2
+
+host = typer.Typer(
+    help="What a release of SGLang says of itself, told from its sources.", no_args_is_help=True
+)
+
+
+@host.callback()
+def _group() -> None:
+    """Keeps `assumptions` a subcommand while it is the only one."""
+
+
+@host.command("assumptions")
+def assumptions(
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host", help="A version (0.5.22), a wheel, a folder, or 'installed'; may be given again."
+        ),
+    ] = None,
+    wheels: WheelsOption = None,
+    download: DownloadOption = True,
+    feature: Annotated[str | None, typer.Option("--feature", help="One feature only, e.g. lora.")] = None,
+    argument: Annotated[
+        str | None,
+        typer.Option("--argument", help="Only what one server argument leads to, e.g. lora_backend."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also each place that is not gated.")] = False,
+    page: Annotated[
+        Path | None, typer.Option("--page", help="Write the releases as one page of the documentation.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Every place in SGLang's source that takes CUDA for granted or asks for it, and what leads there.
+
+    By feature and by server argument, with what the adapter's seams answer for. Nothing of SGLang is imported or run.
+
+    Exit status 2: something given cannot be read.
+    """
+    from sglang_platform.core.inspect.assumptions.page import assumptions_page
+    from sglang_platform.core.inspect.assumptions.table import chosen, describe_survey, print_survey
+
+    try:
+        surveys = []
+        for where in hosts or ["installed"]:
+            survey = _survey(where, wheels, download=download)
+            surveys.append(survey)
+            sites = chosen(survey.sites, feature, argument)
+            if not as_json and page is None:
+                print_survey(page_console(), survey, sites, every=every)
+        if page is not None:
+            write_text(page, assumptions_page(surveys))
+    except PlatformError as error:
+        print_refusal(error, as_json)
+        raise typer.Exit(_NOT_UNDERSTOOD) from None
+    if as_json:
+        print_json({"hosts": [describe_survey(one, chosen(one.sites, feature, argument)) for one in surveys]})
+
+
+def _survey(where: str, wheels: Path | None, *, download: bool) -> Survey:
+    from sglang_platform.core.hosts.sglang.versions import NEWEST
+    from sglang_platform.core.inspect.assumptions.carried import NO_SEAMS
+    from sglang_platform.core.inspect.assumptions.survey import survey_of, version_of
+    from sglang_platform.core.inspect.upgrade.wheels import open_release
+
+    tree = open_release(where, wheels, download=download).tree
+    try:
+        from sglang_platform.core.hosts.sglang.seam_hooks import seams_of
+    except ImportError:  # the seams need torch, which reading does not
+        return survey_of(tree, NO_SEAMS)
+    return survey_of(tree, seams_of(version_of(tree.label) or NEWEST))

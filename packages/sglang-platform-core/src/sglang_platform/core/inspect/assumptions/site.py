@@ -1,0 +1,60 @@
+"""One place in the host's source that takes CUDA for granted, or that asks for it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+__all__ = ["ANY_LAUNCH", "KINDS", "STANDINGS", "Kind", "Site", "Standing", "describe"]
+
+Kind = Literal["torch.cuda", "triton", "gate", "import"]
+
+KINDS: dict[Kind, str] = {
+    "torch.cuda": '`torch.cuda.*`, `.cuda()`, and devices written as `"cuda"`',
+    "triton": "launches of Triton kernels, `kernel[grid](...)`",
+    "gate": 'questions for CUDA: `is_cuda()`, `.is_cuda`, `device.type == "cuda"`, lists of device types',
+    "import": "imports of packages and modules that are for CUDA only",
+}
+
+Standing = Literal["open", "gated", "carried", "hooked", "refused"]
+
+STANDINGS: dict[Standing, str] = {
+    "open": "nothing in the source keeps another device away from it",
+    "gated": "only run where the source has asked for a device by name, or an import may fail",
+    "carried": "a seam replaces the function that it is in, or all that lead to it",
+    "hooked": "a seam runs before, after or around the function that it is in",
+    "refused": "only reached with an argument that a seam refuses before the launch",
+}
+
+ANY_LAUNCH = "any launch"
+"""Stands among the server arguments of a place that is reached without any."""
+
+
+class Site(NamedTuple):
+    """One place. `function` is the qualified name it stands in, empty for what runs as its module is imported."""
+
+    kind: Kind
+    form: str
+    """What it is within its kind: ``call``, ``literal``, ``launch``, ``test``, ``flag``, ``list``, ``module``, ..."""
+    module: str
+    function: str
+    path: str
+    line: int
+    text: str
+    feature: str
+    asked: str = ""
+    """The condition, or the guard, that keeps another device away; empty where none stands around the place itself."""
+    standing: Standing = "open"
+    by: str = ""
+    """The seam, or how the gate was found."""
+    arguments: tuple[str, ...] = ()
+    """The server arguments that it is reached from, ``attention_backend=fa3`` where the source names the value; empty
+    where the source does not tell."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+def describe(site: Site) -> dict[str, Any]:
+    """The place in plain JSON types; its keys are the names of the attributes."""
+    return {**site._asdict(), "arguments": list(site.arguments)}
