@@ -138,6 +138,7 @@ MATRIX_WHEELS = [
     *PACKAGES,
     "docs/examples/registries-plugin",
     "docs/examples/older-plugin",
+    "docs/examples/migrating/after",
     "environments/hosts/probe",
 ]
 
@@ -213,6 +214,7 @@ def matrix_row(session: nox.Session, version: str, wheels: Path, reports: Path) 
     session.run(inside, "-m", f"{modules}.check", "--out", out[0], external=True,
                 env={"SGLANG_PLATFORM": "host_matrix_probe"})  # fmt: skip
     session.run(inside, "-m", f"{modules}.serve", "--models", models, "--out", out[1], external=True)
+    session.run(inside, "-m", f"{modules}.migrated", "--models", models, external=True)
 
 
 NEWEST_STEPS = ("report", "matrix", "features", "kits")

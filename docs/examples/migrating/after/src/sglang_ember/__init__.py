@@ -7,6 +7,6 @@ from sglang_platform.core import PlatformUnavailable, platform_plugin
 
 @platform_plugin
 def activate():
-    if os.environ.get("EMBER_VISIBLE_DEVICES") == "":
-        raise PlatformUnavailable("EMBER_VISIBLE_DEVICES is empty: no Ember is visible")
+    if not os.environ.get("EMBER_VISIBLE_DEVICES"):
+        raise PlatformUnavailable("EMBER_VISIBLE_DEVICES names no device")
     return "sglang_ember.platform:EmberPlatform"

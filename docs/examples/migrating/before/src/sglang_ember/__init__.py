@@ -4,6 +4,6 @@ import os
 
 
 def activate():
-    if os.environ.get("EMBER_VISIBLE_DEVICES") == "":
+    if not os.environ.get("EMBER_VISIBLE_DEVICES"):
         return None
     return "sglang_ember.platform.EmberPlatform"

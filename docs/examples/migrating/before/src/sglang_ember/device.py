@@ -13,7 +13,7 @@ class EmberDevice(DeviceMixin):
     device_type = "cpu"
 
     def get_device(self, device_id=0):
-        return torch.device("cpu")
+        return self.device_type  # SGLang 0.5.23 splits the answer as a string
 
     def set_device(self, device):
         pass

@@ -19,7 +19,7 @@ _OPS = {
 def register():
     _register_attention()
     _register_ops()
-    HookRegistry.register("sglang.srt.server_args.ServerArgs.resolve_once", limit_requests, HookType.AFTER)
+    HookRegistry.register("sglang.srt.server_args.ServerArgs.resolve_once", limit_requests, HookType.BEFORE)
     HookRegistry.register("sglang.srt.managers.scheduler.Scheduler.run_batch", count_step, HookType.AROUND)
 
 
@@ -56,7 +56,7 @@ def silu_and_mul(self, x):
     return kernels.silu_and_mul(x)
 
 
-def limit_requests(result, self):
+def limit_requests(self):
     if self.max_running_requests is None or self.max_running_requests > MAX_REQUESTS:
         self.max_running_requests = MAX_REQUESTS
 

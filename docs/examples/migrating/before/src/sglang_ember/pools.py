@@ -7,7 +7,15 @@ from . import kernels
 
 class EmberPool(MHATokenToKVPool):
     def set_kv_buffer(
-        self, layer, loc_info, cache_k, cache_v, k_scale=None, v_scale=None, layer_id_override=None
+        self,
+        layer,
+        loc_info,
+        cache_k,
+        cache_v,
+        k_scale=None,
+        v_scale=None,
+        layer_id_override=None,
+        dcp_kv_mask=None,
     ):
         loc, _, _ = unwrap_write_loc(loc_info)
         index = (layer.layer_id if layer_id_override is None else layer_id_override) - self.start_layer

@@ -267,9 +267,9 @@ def unpack_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
         was, now = old.node, new.node
         shown_sides = (side_of(sides.old, old), side_of(sides.new, new))
     before, after = values_of(was), values_of(now)
-    if before == after or after is None or (before is None and after == coupling.values):
+    if before == after or after is None:
         return None
-    gave = f"{before} values" if before is not None else "another number of values"
+    gave = f"{before} values" if before is not None else "what the source does not tell"
     fits = after == coupling.values
     what = f"it gives {after} values, and gave {gave}; {coupling.values} are taken"
     fix = "nothing: the line is written for the newer release" if fits else f"take {after} values"
