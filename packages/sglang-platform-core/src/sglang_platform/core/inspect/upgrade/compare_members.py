@@ -7,7 +7,7 @@ import inspect
 import re
 
 from sglang_platform.core.contract.drift import older_name
-from sglang_platform.core.inspect.host_calls import first_not_taken, signature_of
+from sglang_platform.core.inspect.host_calls import first_not_taken
 from sglang_platform.core.inspect.upgrade.compare_names import side_of
 from sglang_platform.core.inspect.upgrade.coupling import Coupling
 from sglang_platform.core.inspect.upgrade.members import HostClass, HostMember
@@ -64,7 +64,7 @@ def override_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     what = what_differs(was, now) if was is not None and now is not None else None
     if what is None or was is None or now is None:
         return None
-    mine = signature_of(coupling.arguments, 1) if coupling.arguments is not None else None
+    mine = coupling.mine
     fix = f"write def {shown(name, now, new.node)}"
     if mine is None:
         return _row(coupling, sides, old, new, "look", "signature", f"{name} {what}", fix)
