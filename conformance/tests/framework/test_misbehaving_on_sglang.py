@@ -56,7 +56,7 @@ def conformance(folder: Path, *edits: Edit) -> Run:
     seconds = time.monotonic() - began
     report = folder / "report" / "report.json"
     assert report.is_file(), done.stdout + done.stderr
-    checks = {one["id"]: one for one in json.loads(report.read_text())["checks"]}
+    checks = {one["id"]: one for one in json.loads(report.read_text())["outcomes"]}
     return Run(seconds, checks, done.stdout)
 
 

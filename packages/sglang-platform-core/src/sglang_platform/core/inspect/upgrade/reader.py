@@ -139,8 +139,8 @@ class _Reader:
             if pair is None:
                 continue
             place = self._place(own.module, member.node)
-            mine = bound_parameters(member) if member.kind == "method" else None
-            self._found.append(Coupling("override", f"{pair.full}.{name}", place, pair, name, mine=mine))
+            takes = bound_parameters(member) if member.kind == "method" else None
+            self._found.append(Coupling("override", f"{pair.full}.{name}", place, pair, name, mine=takes))
         self._body(own.module, own.node.body, own, {})
 
     def _function(
