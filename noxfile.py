@@ -138,6 +138,7 @@ MATRIX_WHEELS = [
     *PACKAGES,
     "docs/examples/registries-plugin",
     "docs/examples/older-plugin",
+    "docs/examples/migrating/after",
     "environments/hosts/probe",
 ]
 
@@ -213,6 +214,7 @@ def matrix_row(session: nox.Session, version: str, wheels: Path, reports: Path) 
     session.run(inside, "-m", f"{modules}.check", "--out", out[0], external=True,
                 env={"SGLANG_PLATFORM": "host_matrix_probe"})  # fmt: skip
     session.run(inside, "-m", f"{modules}.serve", "--models", models, "--out", out[1], external=True)
+    session.run(inside, "-m", f"{modules}.migrated", "--models", models, external=True)
 
 
 NEWEST_STEPS = ("report", "matrix", "features", "kits")
@@ -299,6 +301,13 @@ def assumptions(session: nox.Session) -> None:
     known = ["--wheels", wheel_folder] if wheel_folder else []
     run(session, str(Path(python).parent / "sglang-platform"), "host", "assumptions", "--page", "docs/assumptions.md",
         *known, *(word for one in releases for word in ("--host", one)))  # fmt: skip
+
+
+@nox.session(venv_backend="none")
+def foreign_starts(session: nox.Session) -> None:
+    """The suite in SGLang on a plugin of others that starts slowly, hangs or ends the process; some 20 minutes."""
+    tests = "conformance/tests/framework/test_misbehaving_on_sglang.py"
+    run(session, host(session), "-m", "pytest", "-v", tests, *session.posargs, SGLANG_PLATFORM_LONG="1")
 
 
 @nox.session(venv_backend="none")

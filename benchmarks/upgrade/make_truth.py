@@ -325,8 +325,8 @@ def state(files: Files, marked: Marked) -> tuple[str, str] | None:
 
 
 def used(files: Files, name: str) -> bool:
-    """Does any line but its definition have the word?"""
-    word = re.compile(rf"(?<!def )\b{name}\b")
+    """Does any file import, read or call it?"""
+    word = re.compile(rf"\.{name}\b|(?<!def )\b{name}\(|import\b[^#]*?\b{name}\b|^\s+{name},$", re.M)
     return any(
         name in files.text(file) and word.search(files.text(file))
         for file in sorted(files.names)
@@ -420,6 +420,22 @@ def differs(marked: Marked, old: tuple[str, str] | None, new: tuple[str, str] | 
     return "changed"
 
 
+def is_taken(files: Files, marked: Marked, old: tuple[str, str] | None, new: tuple[str, str] | None) -> bool:
+    """Does the newer release give a class a name that the plugin's subclass had for itself?"""
+    if marked.kind != "override" or old is not None or new is None:
+        return False
+    file = spelled(files, marked.where.partition("|")[0])
+    return file is not None and class_of(files, file, marked.name.partition(".")[0]) is not None
+
+
+def apart(was: str, now: str) -> tuple[str, str]:
+    """Both texts, and of long ones the words that the other has not."""
+    if len(was) + len(now) < 1000:
+        return was, now
+    one, other = was.split(), now.split()
+    return " ".join(w for w in one if w not in other), " ".join(w for w in other if w not in one)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -439,20 +455,15 @@ def main() -> None:
                 raise SystemExit(f"{marked}: in no release")
             found = False
             for before, after in pairwise(RELEASES):
-                how = differs(marked, states[before], states[after])
+                old, new = states[before], states[after]
+                how, kind = differs(marked, old, new), marked.kind
+                if how is None and is_taken(releases[before], marked, old, new):
+                    how, kind = "taken", "base"
                 if how is not None:
                     found = True
-                    old, new = states[before], states[after]
-                    table_.writerow(
-                        [
-                            *said,
-                            after,
-                            how,
-                            old[0] if old else "",
-                            new[0] if new else "",
-                            old[1] if old else "",
-                        ]
-                    )
+                    was, now = apart(old[0] if old else "", new[0] if new else "")
+                    row = [*said[:2], kind, said[3], after, how, was, now, old[1] if old else ""]
+                    table_.writerow(row)
                     rows += 1
             if not found:
                 place = next(one[1] for one in states.values() if one)

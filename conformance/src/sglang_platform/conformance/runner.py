@@ -205,8 +205,10 @@ class Runner:
         blocked by it."""
         if host not in self._told:
             chosen = {one.id for one in self.selection.chosen()}
-            tells = CREATED in chosen and self.selection.host_of(registered()[CREATED]) == host
-            self._told[host] = CREATED if tells else check.id
+            its_host = self.selection.host_of(registered()[CREATED])
+            # A platform that starts nowhere is told once, whatever else it would be started in.
+            tells = CREATED in chosen and (its_host == host or its_host in self._broken)
+            self._told[host] = CREATED if tells else next(iter(self._told.values()), check.id)
         if self._told[host] == check.id:
             return broken.outcome(check)
         return {"status": "blocked", "why": f"the platform does not start: see {self._told[host]}"}

@@ -92,6 +92,14 @@ def test_outer_goes_before_the_vendor() -> None:
     assert cls(1).created == "outer+vendor+host.create"
 
 
+def test_cores_own_class_is_taken_too() -> None:
+    rebased = rebase(CorePool, CorePool, HostPool, bridge=host_first(CorePool, HostPool))
+    pool = rebased(7)
+    assert isinstance(pool, CorePool)
+    assert isinstance(pool, HostPool)
+    assert (rebased.__name__, pool.created, pool.only_core()) == ("CorePool", "host.create", "core.only")
+
+
 def test_one_class_is_rebased_once_and_keeps_its_name() -> None:
     first = rebase(VendorPool, CorePool, HostPool)
     assert rebase(VendorPool, CorePool, HostPool) is first

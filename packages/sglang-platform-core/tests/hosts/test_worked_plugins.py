@@ -119,3 +119,60 @@ def test_a_platform_in_older_names_serves_with_its_own_parts(tmp_path: Path, mod
     ):
         assert f"OlderPlatform.{older}() is an older name" in output
         assert f"It is served as {today}" in output
+
+
+MIGRATING = EXAMPLES / "migrating"
+DEVICE = {"EMBER_VISIBLE_DEVICES": "0"}
+
+
+@pytest.fixture(scope="module")
+def expected(models: Path) -> tuple[Path, list[list[int]]]:
+    checkpoint = make_checkpoint(models / "llama", "llama")
+    return checkpoint, reference.greedy(checkpoint, PROMPTS, NEW_TOKENS)
+
+
+def test_a_plugin_on_sglangs_classes_serves(tmp_path: Path, expected: tuple[Path, list[list[int]]]) -> None:
+    """`docs/examples/migrating/before`. On device type "cpu" SGLang takes its own attention unless one is named."""
+    settings = {
+        **arguments(expected[0]),
+        "disable_cuda_graph": True,
+        "attention_backend": "ember",
+    }
+    environment = {"PYTHONPATH": installed(tmp_path / "site", "migrating/before"), **DEVICE}
+    with EngineProcess("ember", settings, environment=environment, report_dir=tmp_path) as engine:
+        replies = engine.call("generate", input_ids=PROMPTS, max_new_tokens=NEW_TOKENS)
+        counts = engine.counters()
+        settled = engine.call("server_args", names=["attention_backend", "max_running_requests"])
+        output = engine.output()
+    assert [reply["output_ids"] for reply in replies] == expected[1]
+    assert settled == {"attention_backend": "ember", "max_running_requests": 8}
+    assert counts.get("host.attention.calls", 0) == counts.get("host.kv_pool.stores", 0) == 0
+    assert "Ember runs its first batch" in output  # its hook on SGLang's registry
+
+
+def test_the_same_plugin_on_core_serves_the_same_tokens(
+    tmp_path: Path, expected: tuple[Path, list[list[int]]]
+) -> None:
+    """`docs/examples/migrating/after`: no attention named, no SGLang imported, and each part counts what it does."""
+    settings = {**arguments(expected[0]), "disable_cuda_graph": True}
+    environment = {"PYTHONPATH": installed(tmp_path / "site", "migrating/after"), **DEVICE}
+    with EngineProcess("ember", settings, environment=environment, report_dir=tmp_path) as engine:
+        replies = engine.call("generate", input_ids=PROMPTS, max_new_tokens=NEW_TOKENS)
+        counts = engine.counters()
+        settled = engine.call("server_args", names=["attention_backend", "max_running_requests"])
+    assert [reply["output_ids"] for reply in replies] == expected[1]
+    assert settled == {"attention_backend": "ember", "max_running_requests": 8}
+    for part in ("kv_pool.stores", "attention.calls", "fused_ops.calls", "steps"):
+        assert counts[f"ember.{part}"] > 0, part
+    for part in ("attention.calls", "kv_pool.stores", "paged_allocator.calls"):
+        assert counts.get(f"host.{part}", 0) == 0, part
+
+
+def test_the_move_leaves_the_kernels_and_ends_every_import_of_sglang() -> None:
+    before, after = (MIGRATING / which / "src" / "sglang_ember" for which in ("before", "after"))
+    assert (before / "kernels.py").read_text() == (after / "kernels.py").read_text()
+    assert [path.name for path in after.glob("*.py") if "import sglang." in path.read_text()] == []
+    assert [path.name for path in after.glob("*.py") if "from sglang." in path.read_text()] == []
+    assert {path.name for path in before.glob("*.py") if "from sglang." in path.read_text()} == {
+        "attention.py", "compat.py", "plugin.py", "pools.py",
+    }  # fmt: skip

@@ -44,10 +44,9 @@ def rebase(
     found = _cache.get(key)
     if found is None:
         mark = {REBASED_MARK: True, "__module__": __name__}
-        bases: tuple[type, ...] = (
-            cls,
-            _subclass(f"{core_base.__name__}Bridge", (core_base, host_base), bridge, mark),
-        )
+        bridged = _subclass(f"{core_base.__name__}Bridge", (core_base, host_base), bridge, mark)
+        # A vendor may name core's own class, which cannot stand before its own subclass.
+        bases: tuple[type, ...] = (bridged,) if cls is core_base else (cls, bridged)
         if outer is not None:
             bases = (outer, *bases)
         identity = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}

@@ -37,6 +37,7 @@ def examine_installation(project: Project, source: Path | None) -> Iterator[Rema
             yield _not_asked(str(error))
             return
         answer = _doctor(project, paths)
+        roots = [one.resolve() for one in (Path(staging), *([source] if source is not None else []))]
     if isinstance(answer, str):
         yield _not_asked(answer)
         return
@@ -51,16 +52,25 @@ def examine_installation(project: Project, source: Path | None) -> Iterator[Rema
         ):
             continue
         level: Level = finding["severity"]
+        place = _place(finding.get("where"), roots)
         yield Remark(
             "installation",
             finding["id"],
             level,
             finding["what"],
-            None,
-            None,
+            *place,
             finding.get("why"),
             finding.get("fix"),
         )
+
+
+def _place(where: str | None, roots: list[Path]) -> tuple[str | None, int | None]:
+    """A finding's file, relative to the plugin's folder or wheel, and its line; None for what is in neither."""
+    file, _, line = (where or "").rpartition(":")
+    for root in roots:
+        if file and line.isdigit() and Path(file).resolve().is_relative_to(root):
+            return Path(file).resolve().relative_to(root).as_posix(), int(line)
+    return None, None
 
 
 def _not_asked(why: str) -> Remark:

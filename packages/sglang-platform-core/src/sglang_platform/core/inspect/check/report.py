@@ -54,6 +54,7 @@ def checked(where: str, plugin: PluginSource, host: Release, *, ask: bool = True
     unread = list(couplings.unread)
     if ask and not project.problems:
         found = list(examine_installation(project, path if path.exists() else None))
+        found += _asked_beside(version[0] if version else None, host)
         unread += [("the installed plugin", one.why or "") for one in found if one.id == "doctor-unasked"]
         unread += [(one.what, one.why or "") for one in found if one.id in _NOT_LOOKED_AT]
         remarks += [one for one in found if one.id != "doctor-unasked"]
@@ -62,6 +63,22 @@ def checked(where: str, plugin: PluginSource, host: Release, *, ask: bool = True
     counts = Counter(one.kind for one in couplings.found)
     looked: dict[str, int] = {kind: counts[kind] for kind in KINDS if counts[kind]}
     return Checked(plugin.label, host.label, worst_first(remarks), tuple(dict.fromkeys(unread)), looked)
+
+
+def _asked_beside(release: str | None, host: Release) -> list[Remark]:
+    """That `doctor` spoke of another release than the rest, where it did."""
+    try:
+        installed = distribution("sglang").version
+    except PackageNotFoundError:
+        installed = None
+    if release in (None, installed):
+        return []
+    what = (
+        f"the plugin was asked beside {f'SGLang {installed}' if installed else 'no SGLang'}, not {host.label}"
+    )
+    why = "what doctor says is of this environment; packaging, hooks and lines were compared with the release given"
+    fix = "run the check in an environment that has that release"
+    return [Remark("installation", "another-release-installed", "note", what, why=why, fix=fix)]
 
 
 _NOT_LOOKED_AT = ("platform-class-unread", "hook-targets-unread", "hook-unclear", "isolation-unknown")

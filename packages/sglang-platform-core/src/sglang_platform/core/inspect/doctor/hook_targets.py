@@ -135,7 +135,8 @@ def _after_arguments(lookup: Lookup, origin: PluginOrigin, hook: WantedHook) -> 
         return Finding("host-patched", "note", what, origin, why, ours, hook.where)
     named = re.findall(r"`(\w+)`", ast.get_docstring(node) or "")
     why = "in this SGLang that method does nothing: the arguments are derived later, and overwrite what the hook sets"
-    fix = f"hook {' or '.join(hook.target.replace('__post_init__', one) for one in named)}; " if named else ""
+    later = " or ".join(hook.target.replace("__post_init__", one) for one in named)
+    fix = f"hook {later} with HookType.BEFORE, since what it derives is read-only; " if named else ""
     return Finding("host-patched", "warning", what, origin, why, f"{fix}{ours}", hook.where)
 
 

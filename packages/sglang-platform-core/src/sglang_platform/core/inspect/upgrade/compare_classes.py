@@ -109,9 +109,20 @@ def _duties(old: HostClass, new: HostClass) -> Iterator[tuple[str, HostMember]]:
             or not (_is_abstract(member) or _only_refuses(member))
         ):
             continue
+        if not _is_abstract(member) and _is_written_without(new, member):
+            continue
         before = old.find(name)
         if before is None or not (_is_abstract(before) or _only_refuses(before)):
             yield name, member
+
+
+def _is_written_without(one: HostClass, member: HostMember) -> bool:
+    """Does a class of the host below the plugin's write others of the owner's refusals, and leave this one?"""
+    owner = next(part for part in one.line() if part.address == member.owner)
+    written = [
+        one.find(name) for name, each in owner.own.items() if _is_abstract(each) or _only_refuses(each)
+    ]
+    return any(each is not None and each.owner != member.owner for each in written)
 
 
 def _is_abstract(member: HostMember) -> bool:

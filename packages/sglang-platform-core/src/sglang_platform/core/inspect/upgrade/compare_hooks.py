@@ -45,7 +45,7 @@ class HookAnswers:
             if since.verdict != "changed":
                 return None
             what, verdict, fix = since.why, "fits", "nothing: the hook goes with both"
-        elif (after.verdict, after.why) == (before.verdict, before.why):
+        elif (after.verdict, _plight(after)) == (before.verdict, _plight(before)):
             return None
         else:
             what, verdict = after.why, "breaks" if wanted.required else "look"
@@ -76,6 +76,11 @@ class HookAnswers:
             for rows in zip(check(wanted, old), check(wanted, new), changed, strict=True):
                 self._rows[rows[0].wanted] = rows
         return self._rows
+
+
+def _plight(row: CheckedHook) -> str:
+    """Why it does not fit, without the call that shows it: each release has that on another line."""
+    return row.why.partition("; the host calls ")[0]
 
 
 def _parses(hook: WantedHook) -> bool:

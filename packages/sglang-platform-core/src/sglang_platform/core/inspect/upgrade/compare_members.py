@@ -7,7 +7,7 @@ import inspect
 import re
 
 from sglang_platform.core.contract.drift import older_name
-from sglang_platform.core.inspect.host_calls import first_not_taken, signature_of
+from sglang_platform.core.inspect.host_calls import first_not_taken
 from sglang_platform.core.inspect.upgrade.compare_names import side_of
 from sglang_platform.core.inspect.upgrade.coupling import Coupling
 from sglang_platform.core.inspect.upgrade.members import HostClass, HostMember
@@ -64,7 +64,7 @@ def override_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     what = what_differs(was, now) if was is not None and now is not None else None
     if what is None or was is None or now is None:
         return None
-    mine = signature_of(coupling.arguments, 1) if coupling.arguments is not None else None
+    mine = coupling.mine
     fix = f"write def {shown(name, now, new.node)}"
     if mine is None:
         return _row(coupling, sides, old, new, "look", "signature", f"{name} {what}", fix)
@@ -267,9 +267,9 @@ def unpack_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
         was, now = old.node, new.node
         shown_sides = (side_of(sides.old, old), side_of(sides.new, new))
     before, after = values_of(was), values_of(now)
-    if before == after or after is None or (before is None and after == coupling.values):
+    if before == after or after is None:
         return None
-    gave = f"{before} values" if before is not None else "another number of values"
+    gave = f"{before} values" if before is not None else "what the source does not tell"
     fits = after == coupling.values
     what = f"it gives {after} values, and gave {gave}; {coupling.values} are taken"
     fix = "nothing: the line is written for the newer release" if fits else f"take {after} values"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import inspect
 from typing import Literal, NamedTuple, get_args
 
 from sglang_platform.core.inspect.host_calls import Call
@@ -54,8 +54,8 @@ class Coupling(NamedTuple):
     call: Call | None = None
     values: int = 0
     """For `unpack`: into how many values."""
-    arguments: ast.arguments | None = None
-    """For `override`: what the plugin's method takes."""
+    mine: inspect.Signature | None = None
+    """For `override`: what the plugin's method takes, without `self`."""
     own: frozenset[str] = frozenset()
     """For `base`: what the plugin's class and its other bases define."""
     hook: WantedHook | None = None

@@ -16,6 +16,7 @@ from sglang_platform.core.inspect.upgrade.members import Function
 from sglang_platform.core.inspect.upgrade.naming import Naming, is_hosts
 from sglang_platform.core.inspect.upgrade.own import OwnClass, OwnClasses
 from sglang_platform.core.inspect.upgrade.plugin import PluginSource
+from sglang_platform.core.inspect.upgrade.shapes import bound_parameters
 from sglang_platform.core.inspect.upgrade.sides import Sides
 from sglang_platform.core.inspect.upgrade.texts import group_couplings, text_couplings
 from sglang_platform.core.inspect.upgrade.types import Types, Value, parameters
@@ -138,12 +139,8 @@ class _Reader:
             if pair is None:
                 continue
             place = self._place(own.module, member.node)
-            arguments = (
-                member.function.args if member.function is not None and member.kind == "method" else None
-            )
-            self._found.append(
-                Coupling("override", f"{pair.full}.{name}", place, pair, name, arguments=arguments)
-            )
+            takes = bound_parameters(member) if member.kind == "method" else None
+            self._found.append(Coupling("override", f"{pair.full}.{name}", place, pair, name, mine=takes))
         self._body(own.module, own.node.body, own, {})
 
     def _function(

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from sglang_platform.core.inspect.upgrade.compare import changes_of
 from sglang_platform.core.inspect.upgrade.compare_hooks import HookAnswers
-from sglang_platform.core.inspect.upgrade.coupling import KINDS
+from sglang_platform.core.inspect.upgrade.coupling import KINDS, Coupling
 from sglang_platform.core.inspect.upgrade.plugin import PluginSource
 from sglang_platform.core.inspect.upgrade.reader import read_couplings
 from sglang_platform.core.inspect.upgrade.release import Release
@@ -32,6 +32,7 @@ def upgrade_of(plugin: PluginSource, old: Release, new: Release) -> Upgrade:
         couplings = read_couplings(plugin, sides)
         hooks = HookAnswers(couplings.hooks, sides)
         found = [(one, change) for one in couplings.found for change in changes_of(one, sides, hooks)]
+        found = [(one, change) for one, change in found if not _told_as_patch(change, found)]
     finally:
         if collecting:
             gc.enable()
@@ -45,6 +46,15 @@ def upgrade_of(plugin: PluginSource, old: Release, new: Release) -> Upgrade:
         {kind: counts[kind] for kind in KINDS if counts[kind]},
         couplings.unread,
         tuple(notes),
+    )
+
+
+def _told_as_patch(one: CouplingChange, found: list[tuple[Coupling, CouplingChange]]) -> bool:
+    """Is the name written at the same line, so that a row on the patch says all?"""
+    name = one.target.rpartition(".")[2]
+    return one.kind in ("import", "field") and any(
+        other.kind == "patch" and other.places == one.places and other.target.rpartition(".")[2] == name
+        for _, other in found
     )
 
 

@@ -228,6 +228,16 @@ def _deprecation(release: Release, module: str, variable: str) -> str | None:
                     for one in words
                 ):
                     return ""
+            case ast.Dict(keys=keys, values=values):  # a table of variables, each with what became of it
+                for key, value in zip(keys, values, strict=True):
+                    if not isinstance(key, ast.Constant) or key.value != variable:
+                        continue
+                    if (
+                        isinstance(value, ast.Call)
+                        and "deprecat" in (dotted(value.func) or ("",))[-1].lower()
+                    ):
+                        news = [one.value for one in value.keywords if one.arg == "replacement"]
+                        return str(news[0].value) if news and isinstance(news[0], ast.Constant) else ""
     return None
 
 
