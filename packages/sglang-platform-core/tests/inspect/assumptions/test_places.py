@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sglang_platform.core.inspect.assumptions.carried import SeamHook, Seams
-from sglang_platform.core.inspect.assumptions.site import ANY_LAUNCH, Site
+from sglang_platform.core.inspect.assumptions.site import ANY_LAUNCH, Assumption
 from sglang_platform.core.inspect.assumptions.survey import Survey, survey_of
 from sglang_platform.core.source.opening import open_host
 
@@ -24,7 +24,7 @@ def survey() -> Survey:
     return read()
 
 
-def of(survey: Survey, module: str) -> list[Site]:
+def of(survey: Survey, module: str) -> list[Assumption]:
     return [one for one in survey.sites if one.module == f"sglang.srt.{module}"]
 
 

@@ -157,7 +157,7 @@ def _take_development(settings: Settings, kind: PlatformKind, trace: Trace) -> P
         shadowed = " brings one of that name" if candidate.origin.name == name else f"={name}={location}"
         candidate.reason = f"{kind.development_variable}{shadowed}"
     trace.candidates.append(
-        Candidate(origin, location, "chosen", f"named by {kind.development_variable}", location)
+        Candidate(origin, location, "chosen", f"named by {kind.development_variable}", answer=location)
     )
     return _chosen(origin, location, False, trace)
 

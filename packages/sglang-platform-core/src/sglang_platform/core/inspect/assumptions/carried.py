@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sglang_platform.core.inspect.assumptions.reach import Node, Reach
-from sglang_platform.core.inspect.assumptions.site import Site
+from sglang_platform.core.inspect.assumptions.reach import Callers, Node
+from sglang_platform.core.inspect.assumptions.site import Assumption
 from sglang_platform.core.source.address import Address
 from sglang_platform.core.source.answers import Definition
 from sglang_platform.core.source.lookup import Lookup
@@ -44,7 +44,7 @@ NO_SEAMS = Seams()
 class CarriedPlaces:
     """Says of a place how the seams answer for it."""
 
-    def __init__(self, seams: Seams, reach: Reach, lookup: Lookup) -> None:
+    def __init__(self, seams: Seams, reach: Callers, lookup: Lookup) -> None:
         self._seams, self._reach = seams, reach
         self._hooked: dict[Node, list[SeamHook]] = {}
         self.missing: list[SeamHook] = []
@@ -59,7 +59,7 @@ class CarriedPlaces:
         )
         self._only_through = reach.without(self._replaced) if self._replaced else frozenset()
 
-    def of(self, site: Site, imported: tuple[str, ...] = ()) -> Site:
+    def of(self, site: Assumption, imported: tuple[str, ...] = ()) -> Assumption:
         """The place as it stands with the seams; one that a gate keeps the device from stays as it is."""
         if site.standing != "open":
             return site

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from sglang_platform.core.inspect.assumptions.site import ANY_LAUNCH, KINDS, STANDINGS, Site
+from sglang_platform.core.inspect.assumptions.site import ANY_LAUNCH, KINDS, STANDINGS, Assumption
 from sglang_platform.core.inspect.assumptions.survey import Survey, version_of
 
 __all__ = ["assumptions_page"]
@@ -143,5 +143,5 @@ def _arguments(survey: Survey) -> Iterator[str]:
         yield f"| {shown} | {counts.total()} | {told} |"
 
 
-def _names(site: Site) -> set[str]:
+def _names(site: Assumption) -> set[str]:
     return {one.partition("=")[0] for one in site.arguments} or {"unknown"}

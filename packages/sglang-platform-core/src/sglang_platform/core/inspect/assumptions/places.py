@@ -11,21 +11,21 @@ from sglang_platform.core.inspect.assumptions.site import Kind
 from sglang_platform.core.inspect.assumptions.words import asks_for_cuda, is_device_word
 from sglang_platform.core.source.values import dotted
 
-__all__ = ["Place", "is_kernel", "jitted", "launched", "place_of", "says_how_to_launch"]
+__all__ = ["PlaceKind", "is_kernel", "jitted", "launched", "place_of", "says_how_to_launch"]
 
 _LITERAL = re.compile(r"cuda(:\d*)?")
 _ONLY_ASKED = ("is_available", "is_initialized", "device_count", "is_current_stream_capturing")
 _LAUNCH_WORDS = {"num_warps", "num_stages", "num_ctas"}
 
 
-class Place(NamedTuple):
+class PlaceKind(NamedTuple):
     kind: Kind
     form: str
     goes_on: bool = False
     """Whether what stands inside it is looked at as well."""
 
 
-def place_of(node: ast.expr, torch_cuda: Mapping[str, str], *, in_test: bool) -> Place | None:
+def place_of(node: ast.expr, torch_cuda: Mapping[str, str], *, in_test: bool) -> PlaceKind | None:
     """What an expression is by itself; None for most. `torch_cuda`: the names that imports bind to `torch.cuda`, or to
     something in it."""
     match node:
@@ -34,43 +34,43 @@ def place_of(node: ast.expr, torch_cuda: Mapping[str, str], *, in_test: bool) ->
             if name is not None and (found := _of_torch(name, torch_cuda)) is not None:
                 return found
             if asks_for_cuda(attr):
-                return Place("gate", "test" if in_test else "flag", goes_on=True)
+                return PlaceKind("gate", "test" if in_test else "flag", goes_on=True)
         case ast.Name(id=name):
             if name in torch_cuda:
                 return _of_torch((name,), torch_cuda)
             if asks_for_cuda(name) and isinstance(node.ctx, ast.Load):
-                return Place("gate", "test" if in_test else "flag")
+                return PlaceKind("gate", "test" if in_test else "flag")
         case ast.Call(func=ast.Attribute(attr="cuda")):
             if dotted(node.func) != ("torch", "cuda"):
-                return Place("torch.cuda", "move", goes_on=True)
+                return PlaceKind("torch.cuda", "move", goes_on=True)
         case ast.Call(func=ast.Attribute(attr="startswith"), args=[ast.Constant(value=word)]) if _is_cuda(
             word
         ):
-            return Place("gate", "test")
+            return PlaceKind("gate", "test")
         case ast.Compare(left=left, comparators=rights):
             if any(_names_cuda(one) for one in (left, *rights)):
-                return Place("gate", "test")
+                return PlaceKind("gate", "test")
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
             if _is_list_of_devices(parts):
-                return Place("gate", "list")
+                return PlaceKind("gate", "list")
         case ast.Dict(keys=keys):
             if _is_list_of_devices([one for one in keys if one is not None]):
-                return Place("gate", "table")
+                return PlaceKind("gate", "table")
         case ast.Constant(value=value):
             if _is_cuda(value):
-                return Place("torch.cuda", "literal")
+                return PlaceKind("torch.cuda", "literal")
     return None
 
 
-def _of_torch(name: tuple[str, ...], torch_cuda: Mapping[str, str]) -> Place | None:
+def _of_torch(name: tuple[str, ...], torch_cuda: Mapping[str, str]) -> PlaceKind | None:
     whole = (*torch_cuda[name[0]].split("."), *name[1:]) if name[0] in torch_cuda else name
     if whole == ("torch", "version", "cuda"):
-        return Place("gate", "test")
+        return PlaceKind("gate", "test")
     if whole[:2] != ("torch", "cuda"):
         return None
     if whole[-1] in _ONLY_ASKED[:2]:
-        return Place("gate", "test")
-    return Place("torch.cuda", "call" if len(whole) > 2 else "module")
+        return PlaceKind("gate", "test")
+    return PlaceKind("torch.cuda", "call" if len(whole) > 2 else "module")
 
 
 def _is_cuda(value: object) -> bool:

@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from sglang_platform.core.inspect.assumptions.reading import ModuleFacts, Named, Under
-from sglang_platform.core.inspect.assumptions.settings import Settings
+from sglang_platform.core.inspect.assumptions.reading import ModuleFacts, NamedFunction, Under
+from sglang_platform.core.inspect.assumptions.settings import ArgumentNames
 from sglang_platform.core.inspect.assumptions.site import ANY_LAUNCH
 
-__all__ = ["Node", "Reach"]
+__all__ = ["Callers", "Node"]
 
 Node = tuple[str, str]
 """A module, and the qualified name of a function or class in it; empty for what runs as the module is imported."""
@@ -41,10 +41,10 @@ class _Edge(NamedTuple):
     arguments: frozenset[str]
 
 
-class Reach:
+class Callers:
     """The functions of one release, and who names whom."""
 
-    def __init__(self, facts: Mapping[str, ModuleFacts], settings: Settings) -> None:
+    def __init__(self, facts: Mapping[str, ModuleFacts], settings: ArgumentNames) -> None:
         self._facts = facts
         self._settings = settings
         self._nodes = {(name, one) for name, found in facts.items() for one in ("", *found.functions)}
@@ -134,7 +134,7 @@ class Reach:
             found = self._of_terms[under] = self._settings.of_terms(under.terms)
         return found
 
-    def _targets(self, module: str, found: ModuleFacts, one: Named) -> list[Node]:
+    def _targets(self, module: str, found: ModuleFacts, one: NamedFunction) -> list[Node]:
         if not one.base:
             return self._plain(module, found, one.name)
         if one.base in ("self", "cls"):

@@ -25,7 +25,7 @@ from sglang_platform.core.source.module import Module
 from sglang_platform.core.source.scope import imported_module
 from sglang_platform.core.source.values import dotted
 
-__all__ = ["Found", "Launch", "ModuleFacts", "Named", "Under", "read_module"]
+__all__ = ["FoundPlace", "KernelLaunch", "ModuleFacts", "NamedFunction", "Under", "read_module"]
 
 _LONGEST = 60
 _DISPATCHED = re.compile(rf"_*(?:forward|apply)_(?:{'|'.join(sorted(DEVICES - {'meta'}))}|aiter|amx)")
@@ -54,7 +54,7 @@ class Under:
         return self if self.guarded else Under(self.asked, self.terms, guarded=True)
 
 
-class Found(NamedTuple):
+class FoundPlace(NamedTuple):
     """A place, with the function that it is in."""
 
     kind: Kind
@@ -66,15 +66,15 @@ class Found(NamedTuple):
     """What an import names."""
 
 
-class Launch(NamedTuple):
+class KernelLaunch(NamedTuple):
     """``kernel[grid](...)``, if `kernel` is one of Triton's; `is_sure`: the call itself shows that it is."""
 
     kernel: str
-    found: Found
+    found: FoundPlace
     is_sure: bool
 
 
-class Named(NamedTuple):
+class NamedFunction(NamedTuple):
     """A function or class that a function names. `base`: "self", the dotted name before, or empty for a plain name."""
 
     function: str
@@ -88,10 +88,10 @@ class ModuleFacts:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.found: list[Found] = []
-        self.launches: list[Launch] = []
+        self.found: list[FoundPlace] = []
+        self.launches: list[KernelLaunch] = []
         self.kernels: set[str] = set()
-        self.named: dict[Named, None] = {}
+        self.named: dict[NamedFunction, None] = {}
         self.imported: list[tuple[str, str, Under]] = []
         """Function, module, and what stands around the import."""
         self.names: dict[str, str] = {}
@@ -318,7 +318,7 @@ class _Reader:
             return
         form = "function" if self._unit else "module"
         asked = under.and_asked("try") if under.guarded else under
-        self.facts.found.append(Found("import", form, self._unit, node.lineno, asked, tuple(modules)))
+        self.facts.found.append(FoundPlace("import", form, self._unit, node.lineno, asked, tuple(modules)))
 
     def _assigned(self, targets: list[ast.expr], value: ast.expr, under: Under) -> None:
         for one in targets:
@@ -408,7 +408,7 @@ class _Reader:
         found = place_of(node, self._torch_cuda, in_test=in_test)
         if found is None:
             return True
-        self.facts.found.append(Found(found.kind, found.form, self._unit, node.lineno, under))
+        self.facts.found.append(FoundPlace(found.kind, found.form, self._unit, node.lineno, under))
         return found.goes_on
 
     def _name(self, node: ast.Name, under: Under, in_test: bool) -> None:
@@ -416,7 +416,7 @@ class _Reader:
         if name in self._torch_cuda or _asks_for_cuda(name):
             self._place(node, under, in_test)
         if name in self._defined and isinstance(node.ctx, ast.Load):
-            self.facts.named[Named(self._unit, "", name, under)] = None
+            self.facts.named[NamedFunction(self._unit, "", name, under)] = None
 
     def _attribute(self, node: ast.Attribute, under: Under, in_test: bool) -> bool:
         base: ast.expr = node
@@ -428,14 +428,14 @@ class _Reader:
             return False
         if node.attr in self._defined and isinstance(node.ctx, ast.Load):
             before = ".".join(dotted(node.value) or ("?",))
-            self.facts.named[Named(self._unit, before, node.attr, under)] = None
+            self.facts.named[NamedFunction(self._unit, before, node.attr, under)] = None
         return True
 
     def _call(self, node: ast.Call, under: Under) -> None:
         kernel = launched(node)
         if kernel is not None:
-            found = Found("triton", "launch", self._unit, node.lineno, under)
-            self.facts.launches.append(Launch(kernel, found, says_how_to_launch(node)))
+            found = FoundPlace("triton", "launch", self._unit, node.lineno, under)
+            self.facts.launches.append(KernelLaunch(kernel, found, says_how_to_launch(node)))
 
     def _operands(self, node: ast.BoolOp, under: Under) -> Iterable[tuple[ast.AST, Under, bool]]:
         """An operand is evaluated only where those before it left the answer open."""

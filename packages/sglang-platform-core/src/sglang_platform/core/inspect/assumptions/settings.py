@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from sglang_platform.core.inspect.assumptions.conditions import Term
 from sglang_platform.core.source.tree import SourceTree
 
-__all__ = ["Settings", "arguments_of"]
+__all__ = ["ArgumentNames", "arguments_of"]
 
 _RECORD = "ServerArgs"
 _FIELDS = ".arg_groups.fields"
@@ -38,7 +38,7 @@ def arguments_of(tree: SourceTree) -> frozenset[str]:
     return frozenset(one for one in found if not one.startswith("_"))
 
 
-class Settings:
+class ArgumentNames:
     """Which server arguments a name stands for: by itself, or because it holds one."""
 
     def __init__(self, arguments: frozenset[str], holders: Iterable[tuple[str, tuple[Term, ...]]]) -> None:

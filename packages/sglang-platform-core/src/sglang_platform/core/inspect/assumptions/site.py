@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["ANY_LAUNCH", "KINDS", "STANDINGS", "Kind", "Site", "Standing", "describe"]
+__all__ = ["ANY_LAUNCH", "KINDS", "STANDINGS", "Assumption", "Kind", "Standing", "describe"]
 
 Kind = Literal["torch.cuda", "triton", "gate", "import"]
 
@@ -29,7 +29,7 @@ ANY_LAUNCH = "any launch"
 """Stands among the server arguments of a place that is reached without any."""
 
 
-class Site(NamedTuple):
+class Assumption(NamedTuple):
     """One place. `function` is the qualified name it stands in, empty for what runs as its module is imported."""
 
     kind: Kind
@@ -55,6 +55,6 @@ class Site(NamedTuple):
         return f"{self.path}:{self.line}"
 
 
-def describe(site: Site) -> dict[str, Any]:
+def describe(site: Assumption) -> dict[str, Any]:
     """The place in plain JSON types; its keys are the names of the attributes."""
     return {**site._asdict(), "arguments": list(site.arguments)}

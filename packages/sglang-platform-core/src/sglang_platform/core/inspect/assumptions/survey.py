@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from sglang_platform.core.inspect.assumptions.carried import NO_SEAMS, CarriedPlaces, SeamHook, Seams
 from sglang_platform.core.inspect.assumptions.features import feature_of
-from sglang_platform.core.inspect.assumptions.reach import Reach
-from sglang_platform.core.inspect.assumptions.reading import Found, ModuleFacts, read_module
-from sglang_platform.core.inspect.assumptions.settings import Settings, arguments_of
-from sglang_platform.core.inspect.assumptions.site import ANY_LAUNCH, Kind, Site, Standing
+from sglang_platform.core.inspect.assumptions.reach import Callers
+from sglang_platform.core.inspect.assumptions.reading import FoundPlace, ModuleFacts, read_module
+from sglang_platform.core.inspect.assumptions.settings import ArgumentNames, arguments_of
+from sglang_platform.core.inspect.assumptions.site import ANY_LAUNCH, Assumption, Kind, Standing
 from sglang_platform.core.inspect.assumptions.words import device_of_module
 from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.source.tree import SourceTree
@@ -35,7 +35,7 @@ class Survey(NamedTuple):
     """`unread`: modules that could not be read, with the reason. `missing`: hooks whose target this release lacks."""
 
     label: str
-    sites: tuple[Site, ...]
+    sites: tuple[Assumption, ...]
     modules: int
     arguments: int
     unread: tuple[str, ...] = ()
@@ -89,8 +89,8 @@ def _survey(tree: SourceTree, seams: Seams) -> Survey:
         elif why := tree.unreadable(name):
             unread.append(why)
     arguments = arguments_of(tree)
-    settings = Settings(arguments, (one for found in facts.values() for one in found.holders))
-    reach = Reach(facts, settings)
+    settings = ArgumentNames(arguments, (one for found in facts.values() for one in found.holders))
+    reach = Callers(facts, settings)
     carried = CarriedPlaces(seams, reach, Lookup(tree))
     kernels = {one for found in facts.values() for one in found.kernels}
     sites = [
@@ -114,10 +114,10 @@ def _sites(
     facts: ModuleFacts,
     tree: SourceTree,
     kernels: set[str],
-    reach: Reach,
-    settings: Settings,
+    reach: Callers,
+    settings: ArgumentNames,
     carried: CarriedPlaces,
-) -> list[Site]:
+) -> list[Assumption]:
     launches = [one.found for one in facts.launches if one.is_sure or one.kernel in kernels]
     every = [*facts.found, *launches]
     if not every:
@@ -127,7 +127,7 @@ def _sites(
     device = device_of_module(name)
     sites = []
     for one in every:
-        site = Site(
+        site = Assumption(
             one.kind,
             one.form,
             name,
@@ -149,7 +149,7 @@ def _sites(
     return sites
 
 
-def _arguments(found: Found, module: str, reach: Reach, settings: Settings) -> tuple[str, ...]:
+def _arguments(found: FoundPlace, module: str, reach: Callers, settings: ArgumentNames) -> tuple[str, ...]:
     own = settings.of_terms(found.under.terms) or reach.arguments((module, found.function))
     return (ANY_LAUNCH,) if ANY_LAUNCH in own else tuple(sorted(own))
 

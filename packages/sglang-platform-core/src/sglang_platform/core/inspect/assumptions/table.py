@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sglang_platform.core.inspect.assumptions.site import KINDS, STANDINGS, Site, describe
+from sglang_platform.core.inspect.assumptions.site import KINDS, STANDINGS, Assumption, describe
 from sglang_platform.core.inspect.assumptions.survey import Survey
 
 __all__ = ["chosen", "describe_survey", "print_survey"]
@@ -19,7 +19,7 @@ _SHORT = {"torch.cuda": "cuda", "triton": "Triton", "gate": "gates", "import": "
 _MOST_ARGUMENTS = 4
 
 
-def chosen(sites: Iterable[Site], feature: str | None, argument: str | None) -> list[Site]:
+def chosen(sites: Iterable[Assumption], feature: str | None, argument: str | None) -> list[Assumption]:
     """The places of one feature, or reached from one server argument: ``lora_backend``, ``--lora-backend``."""
     wanted = argument.lstrip("-").replace("-", "_") if argument else None
     return [
@@ -30,7 +30,7 @@ def chosen(sites: Iterable[Site], feature: str | None, argument: str | None) -> 
     ]
 
 
-def describe_survey(survey: Survey, sites: Sequence[Site]) -> dict[str, Any]:
+def describe_survey(survey: Survey, sites: Sequence[Assumption]) -> dict[str, Any]:
     """All of it in plain JSON types."""
     return {
         "host": survey.label,
@@ -45,7 +45,7 @@ def describe_survey(survey: Survey, sites: Sequence[Site]) -> dict[str, Any]:
     }
 
 
-def print_survey(out: Console, survey: Survey, sites: Sequence[Site], *, every: bool) -> None:
+def print_survey(out: Console, survey: Survey, sites: Sequence[Assumption], *, every: bool) -> None:
     """The counts by feature and by argument; `every`: each place that is not gated, too."""
     out.print(Text(survey.label, style="bold"))
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
@@ -75,13 +75,13 @@ def print_survey(out: Console, survey: Survey, sites: Sequence[Site], *, every: 
                 _print_site(out, one)
 
 
-def _counts(sites: Sequence[Site]) -> list[str]:
+def _counts(sites: Sequence[Assumption]) -> list[str]:
     kinds = Counter(one.kind for one in sites)
     standings = Counter(one.standing for one in sites)
     return [*(str(kinds[one]) for one in KINDS), *(str(standings[one]) for one in STANDINGS)]
 
 
-def _print_arguments(out: Console, sites: Sequence[Site]) -> None:
+def _print_arguments(out: Console, sites: Sequence[Assumption]) -> None:
     counts = Counter(
         argument
         for one in sites
@@ -92,7 +92,7 @@ def _print_arguments(out: Console, sites: Sequence[Site]) -> None:
     out.print(Text(f"open places by the server argument that they are reached from: {told}"))
 
 
-def _print_site(out: Console, site: Site) -> None:
+def _print_site(out: Console, site: Assumption) -> None:
     by = f" by {site.by}" if site.by else ""
     out.print(Text(f"{site.place} ", style="bold") + Text(f"{site.kind}, {site.form}: {site.standing}{by}"))
     out.print(Text(f"  {site.text}"))
