@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sglang_platform.core.inspect.assumptions.reach import Callers, Node
+from sglang_platform.core.inspect.assumptions.reach import FunctionReach, Node
 from sglang_platform.core.inspect.assumptions.site import Assumption
 from sglang_platform.core.source.address import Address
 from sglang_platform.core.source.answers import Definition
@@ -44,7 +44,7 @@ NO_SEAMS = Seams()
 class CarriedPlaces:
     """Says of a place how the seams answer for it."""
 
-    def __init__(self, seams: Seams, reach: Callers, lookup: Lookup) -> None:
+    def __init__(self, seams: Seams, reach: FunctionReach, lookup: Lookup) -> None:
         self._seams, self._reach = seams, reach
         self._hooked: dict[Node, list[SeamHook]] = {}
         self.missing: list[SeamHook] = []

@@ -16,7 +16,7 @@ from sglang_platform.core.inspect.assumptions.reading import ModuleFacts, NamedF
 from sglang_platform.core.inspect.assumptions.settings import ArgumentNames
 from sglang_platform.core.inspect.assumptions.site import ANY_LAUNCH
 
-__all__ = ["Callers", "Node"]
+__all__ = ["FunctionReach", "Node"]
 
 Node = tuple[str, str]
 """A module, and the qualified name of a function or class in it; empty for what runs as the module is imported."""
@@ -41,7 +41,7 @@ class _Edge(NamedTuple):
     arguments: frozenset[str]
 
 
-class Callers:
+class FunctionReach:
     """The functions of one release, and who names whom."""
 
     def __init__(self, facts: Mapping[str, ModuleFacts], settings: ArgumentNames) -> None:

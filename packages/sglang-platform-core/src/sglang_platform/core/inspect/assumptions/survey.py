@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sglang_platform.core.inspect.assumptions.carried import NO_SEAMS, CarriedPlaces, SeamHook, Seams
 from sglang_platform.core.inspect.assumptions.features import feature_of
-from sglang_platform.core.inspect.assumptions.reach import Callers
+from sglang_platform.core.inspect.assumptions.reach import FunctionReach
 from sglang_platform.core.inspect.assumptions.reading import FoundPlace, ModuleFacts, read_module
 from sglang_platform.core.inspect.assumptions.settings import ArgumentNames, arguments_of
 from sglang_platform.core.inspect.assumptions.site import ANY_LAUNCH, Assumption, Kind, Standing
@@ -90,7 +90,7 @@ def _survey(tree: SourceTree, seams: Seams) -> Survey:
             unread.append(why)
     arguments = arguments_of(tree)
     settings = ArgumentNames(arguments, (one for found in facts.values() for one in found.holders))
-    reach = Callers(facts, settings)
+    reach = FunctionReach(facts, settings)
     carried = CarriedPlaces(seams, reach, Lookup(tree))
     kernels = {one for found in facts.values() for one in found.kernels}
     sites = [
@@ -114,7 +114,7 @@ def _sites(
     facts: ModuleFacts,
     tree: SourceTree,
     kernels: set[str],
-    reach: Callers,
+    reach: FunctionReach,
     settings: ArgumentNames,
     carried: CarriedPlaces,
 ) -> list[Assumption]:
@@ -149,7 +149,9 @@ def _sites(
     return sites
 
 
-def _arguments(found: FoundPlace, module: str, reach: Callers, settings: ArgumentNames) -> tuple[str, ...]:
+def _arguments(
+    found: FoundPlace, module: str, reach: FunctionReach, settings: ArgumentNames
+) -> tuple[str, ...]:
     own = settings.of_terms(found.under.terms) or reach.arguments((module, found.function))
     return (ANY_LAUNCH,) if ANY_LAUNCH in own else tuple(sorted(own))
 
