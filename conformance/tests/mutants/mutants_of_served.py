@@ -172,7 +172,7 @@ class LogitsOfTheFirstAnswer(ExampleOOTPlatform):
 @mutant(
     check="features.json_schema_llguidance",
     defect="only the lower half of the vocabulary is masked",
-    says="asked for",
+    says="doesn't satisfy the grammar",
     host="sglang",
 )
 class LowerHalfOfTheVocabulary(ExampleOOTPlatform):
@@ -187,7 +187,7 @@ class LowerHalfOfTheVocabulary(ExampleOOTPlatform):
 @mutant(
     check="features.ebnf_llguidance",
     defect="what the grammar allows is forbidden, and the rest allowed",
-    says="asked for",
+    says="doesn't satisfy the grammar",
     host="sglang",
 )
 class MaskInverted(ExampleOOTPlatform):
