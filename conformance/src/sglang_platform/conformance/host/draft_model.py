@@ -1,21 +1,46 @@
-"""A small draft model of EAGLE's form for a checkpoint: one decoder layer that continues the target's hidden states."""
+"""Small draft models of EAGLE's form for a checkpoint: one decoder layer that continues the target's hidden states."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-__all__ = ["make_eagle_draft"]
+from sglang_platform.conformance.host.checkpoints import make_checkpoint
+
+__all__ = ["make_eagle_draft", "make_repeatable_target"]
 
 
-def make_eagle_draft(folder: Path, target: Path, *, seed: int = 0) -> Path:
-    """Write into `folder` a random EAGLE draft for the Llama checkpoint `target`, and return it.
+def make_repeatable_target(folder: Path, *, seed: int = 0) -> Path:
+    """Write into `folder` a Llama that an EAGLE draft can be the same as, and return it.
 
-    Its embedding and head are the target's, as SGLang shares them; the layer is new. A draft need not be good: what is
-    served must be the target's tokens whatever it proposes.
+    It has one layer, and every row of its embedding has a root mean square of 1, since the layer of a draft lacks the
+    first norm.
+    """
+    done = folder / "repeatable.json"
+    if done.exists() and json.loads(done.read_text()) == {"seed": seed}:
+        return folder
+    from safetensors.torch import load_file, save_file
+
+    make_checkpoint(folder, "llama", seed=seed, num_hidden_layers=1)
+    file = folder / "model.safetensors"
+    weights = load_file(file)
+    rows = weights["model.embed_tokens.weight"]
+    weights["model.embed_tokens.weight"] = rows / rows.square().mean(1, keepdim=True).sqrt()
+    save_file(weights, file, metadata={"format": "pt"})
+    done.write_text(json.dumps({"seed": seed}))
+    return folder
+
+
+def make_eagle_draft(folder: Path, target: Path, *, seed: int = 0, repeats: bool = False) -> Path:
+    """Write into `folder` an EAGLE draft for the Llama checkpoint `target`, and return it.
+
+    Its embedding and head are the target's, as SGLang shares them. What enters its layer, which is the target's first,
+    is drawn at random: what is served must be the target's tokens whatever a draft proposes. With `repeats`, for a
+    target of `make_repeatable_target`, it is the embedding alone: the draft proposes what the target would, had the
+    sequence begun one token later.
     """
     done = folder / "complete.json"
-    wanted = {"target": str(target), "seed": seed}
+    wanted = {"target": str(target), "seed": seed, "repeats": repeats}
     if done.exists() and json.loads(done.read_text()) == wanted:
         return folder
     import torch
@@ -33,7 +58,11 @@ def make_eagle_draft(folder: Path, target: Path, *, seed: int = 0) -> Path:
         if name.startswith(layer) and "input_layernorm" not in name
     }
     draft["embed_tokens.weight"] = weights["model.embed_tokens.weight"]
-    draft["fc.weight"] = torch.randn(hidden, 2 * hidden, generator=generator) * 0.08
+    draft["fc.weight"] = (
+        torch.eye(hidden, 2 * hidden)
+        if repeats
+        else torch.randn(hidden, 2 * hidden, generator=generator) * 0.08
+    )
     draft["fc.bias"] = torch.zeros(hidden)
     folder.mkdir(parents=True, exist_ok=True)
     save_file(draft, folder / "model.safetensors", metadata={"format": "pt"})
