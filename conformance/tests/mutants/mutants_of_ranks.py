@@ -20,17 +20,17 @@ _TOKENS = "transformers gives"
 
 @mutant(
     check="features.tensor_parallel",
-    defect="ranks take the mean of their shares, not the sum",
+    defect="the second rank's share is added twice",
     says=_TOKENS,
     host="sglang",
     device="example_oot",
 )
-class MeanOfTheShares(Hooked):
+class SecondShareTwice(Hooked):  # a mean would scale all that enters a norm alike, and change nothing
     _target = f"{_GROUP}.all_reduce"
 
     @staticmethod
     def _wrong(original: Any, group: Any, input_: torch.Tensor, *rest: Any, **named: Any) -> Any:
-        return original(group, input_, *rest, **named) / group.world_size
+        return original(group, input_ * (1 + group.rank_in_group), *rest, **named)
 
 
 @mutant(
