@@ -96,8 +96,7 @@ def _instance(record: EntryPointRecord) -> tuple[SRTPlatform | None, str | None]
     if host is not None and not issubclass(cls, host.platform_base()):
         cls = rebased(host, cls, record.origin)
     made = instantiate(cls, record.origin)
-    platform: Any = object.__new__(
-        made.platform_class
-    )  # calling a re-based class gives the process's own object
+    # Calling a re-based class gives the process's own object.
+    platform: Any = object.__new__(made.platform_class)
     vars(platform).update(made.state)
     return platform, None
