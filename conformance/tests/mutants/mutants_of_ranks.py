@@ -166,6 +166,7 @@ class _HalfOfEachBlock(TransferEngine):
     defect="the second half of every block is left out, and reported as sent",
     says="transformers",
     host="sglang",
+    device="example_oot",
 )
 class TransferOfHalfBlocks(ExampleOOTPlatform):
     def get_transfer_engine_cls(self) -> Any:
@@ -182,6 +183,7 @@ class _LastLayerStaysOut(HostMemory):
     defect="the last buffer of what was evicted does not come back",
     says=_TOKENS,
     host="sglang",
+    device="example_oot",
 )
 class LastLayerStaysOut(ExampleOOTPlatform):
     def get_host_memory_cls(self) -> Any:
@@ -196,7 +198,7 @@ class _WritesNothing(HostMemory):
 @mutant(
     check="features.hierarchical_cache_files",
     defect="files are written of host memory that no page was copied to",
-    says=_TOKENS,
+    says="with both caches emptied",
     host="sglang",
 )
 class FilesOfNothing(ExampleOOTPlatform):
