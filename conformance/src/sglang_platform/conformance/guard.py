@@ -106,9 +106,8 @@ def _kill_all(worker: int, status: int | None) -> int | None:
         time.sleep(0.01)
         status = _reaped(worker, status)
         if status is not None and not descendants(os.getpid()):
-            return _reaped(
-                worker, status
-            )  # what has ended since is taken in as well: not even a zombie is left
+            # What has ended since is taken in as well: not even a zombie is left.
+            return _reaped(worker, status)
     return status
 
 

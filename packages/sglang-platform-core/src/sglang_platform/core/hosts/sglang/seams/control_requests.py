@@ -36,10 +36,12 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     )
 
     def in_turn(original: Any, scheduler: Any, requests: Any, *args: Any, **kwargs: Any) -> Any:
-        mixed_in = isinstance(scheduler, load(host.weight_updater))
-        released = (scheduler if mixed_in else scheduler.weight_updater).offload_tags
         held: list[Any] = scheduler.__dict__.setdefault(_HELD, [])
         later: list[Any] = scheduler.__dict__.setdefault(_LATER, [])
+        if not (requests or held or later):  # most steps
+            return original(scheduler, requests, *args, **kwargs)
+        mixed_in = isinstance(scheduler, load(host.weight_updater))
+        released = (scheduler if mixed_in else scheduler.weight_updater).offload_tags
         now = []
         for one in requests:
             name = type(one).__name__
