@@ -1,13 +1,19 @@
-"""Runs mutants, each with the check meant for it. `python run_mutants.py [NAME ...]` prints what killed them."""
+"""Runs mutants, each with the check meant for it. `python run_mutants.py [NAME ...]` prints what killed them.
+
+With `--resume FILE`, what became of each is written there as it ends, and those that the file says were killed are not
+run again.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import re
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -61,18 +67,53 @@ def run_mutant(mutant: Mutant, *, seed: int = 0) -> Verdict:
         return Verdict(mutant, outcome)
 
 
-def run_all(names: list[str], jobs: int = 2) -> list[Verdict]:
+@dataclass
+class Kept:
+    """What became of the mutants of an earlier run that was interrupted, one line of JSON for each."""
+
+    file: Path | None
+
+    def verdict(self, mutant: Mutant) -> Verdict | None:
+        """Of a mutant that was killed then, by the check that is meant for it now."""
+        if self.file is None or not self.file.exists():
+            return None
+        for line in self.file.read_text(encoding="utf-8").splitlines():
+            kept = json.loads(line)
+            verdict = Verdict(mutant, Outcome(**kept["outcome"]))
+            if (
+                kept["mutant"] == mutant.name
+                and verdict.outcome.id == mutant.check
+                and verdict.problem is None
+            ):
+                return verdict
+        return None
+
+    def keep(self, verdict: Verdict) -> None:
+        if self.file is not None:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            line = json.dumps(
+                {"mutant": verdict.mutant.name, "outcome": asdict(verdict.outcome)}, default=str
+            )
+            with self.file.open("a", encoding="utf-8") as log:
+                log.write(f"{line}\n")
+
+
+def run_all(names: list[str], jobs: int = 2, kept: Path | None = None) -> list[Verdict]:
     """Run the named mutants or levels, or all. Those that need an engine run one after the other, at the end."""
     chosen = [one for one in all_mutants() if not names or one.name in names or one.level in names]
-    light = [one for one in chosen if one.host == "none"]
+    earlier = Kept(kept)
+    verdicts = [verdict for one in chosen if (verdict := earlier.verdict(one)) is not None]
+    known = {verdict.mutant.name for verdict in verdicts}
+    left = [one for one in chosen if one.name not in known]
     with ThreadPoolExecutor(jobs) as pool:
-        verdicts = list(pool.map(_told, light))
-    verdicts += [_told(one) for one in chosen if one.host != "none"]
+        verdicts += pool.map(lambda one: _told(one, earlier), (one for one in left if one.host == "none"))
+    verdicts += [_told(one, earlier) for one in left if one.host != "none"]
     return sorted(verdicts, key=lambda verdict: (Level.parse(verdict.mutant.level), verdict.mutant.check))
 
 
-def _told(mutant: Mutant) -> Verdict:
+def _told(mutant: Mutant, kept: Kept) -> Verdict:
     verdict = run_mutant(mutant)
+    kept.keep(verdict)
     state = verdict.problem or f"killed: {verdict.message.splitlines()[0]}"
     print(f"{mutant.name} [{mutant.check}] {verdict.outcome.seconds:.1f} s {state}", flush=True)
     return verdict
@@ -111,14 +152,18 @@ _LONGEST = 240
 
 
 def main() -> int:
-    words = sys.argv[1:]
-    page = Path(words[words.index("--write") + 1]) if "--write" in words else None
-    names = [word for word in words if word != "--write" and (page is None or word != str(page))]
-    verdicts = run_all(names)
+    parser = argparse.ArgumentParser(description="Broken platforms, each put to the check meant for it.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="mutants or levels; by default all")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="where to write the table")
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE", help="where verdicts are kept; those killed stay so"
+    )
+    asked = parser.parse_args()
+    verdicts = run_all(asked.names, kept=asked.resume)
     survivors = [verdict for verdict in verdicts if verdict.problem]
     print(f"{len(verdicts) - len(survivors)} of {len(verdicts)} mutants killed by the check meant for them")
-    if page is not None and verdicts:
-        page.write_text(table(verdicts), encoding="utf-8")
+    if asked.write is not None and verdicts:
+        asked.write.write_text(table(verdicts), encoding="utf-8")
     return 1 if survivors or not verdicts else 0
 
 
