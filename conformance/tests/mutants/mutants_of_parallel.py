@@ -115,6 +115,7 @@ class _LosesTheLastBlock(TransferEngine):
     defect="the last block of a transfer is left out, and reported as sent",
     says="transformers",
     host="sglang",
+    device="example_oot",
 )
 class TransferLosesABlock(ExampleOOTPlatform):
     def get_transfer_engine_cls(self) -> Any:
