@@ -9,6 +9,7 @@ import pytest
 
 from sglang_platform.conformance import blame
 from sglang_platform.conformance.check import Check, expect
+from sglang_platform.conformance.host.engine import EngineFailed, RequestRefused
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.reference.platform import ReferencePlatform
 from sglang_platform.conformance.subject import Subject
@@ -84,6 +85,16 @@ def test_an_error_of_a_device_in_native_code_is_the_platforms() -> None:
         names["check"]()
     assert blame.is_the_suites(caught.value, "cpu")
     assert not blame.is_the_suites(caught.value, "mychip")
+
+
+@pytest.mark.parametrize("raised", [EngineFailed, RequestRefused])
+def test_what_happens_in_the_hosts_processes_is_the_platforms(raised: type[EngineFailed]) -> None:
+    names: dict[str, Any] = {"raised": raised}
+    source = "def check():\n    raise raised('SGLang died')\n"
+    exec(compile(source, f"{blame._OWN}/host/tried.py", "exec"), names)
+    with pytest.raises(EngineFailed) as caught:
+        names["check"]()
+    assert not blame.is_the_suites(caught.value, "cpu")
 
 
 def test_a_failure_of_the_suite_leaves_the_verdict_incomplete() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -242,6 +243,27 @@ patch(
 
 @mutant(
     check="kernels.undeclared_feature_is_refused",
+    defect="a sliding window is not declared, and left out by writing over the layer, for all later calls too",
+    says="sliding_window_size",
+)
+class WindowNotDeclaredAndTakenOff(ReferencePlatform):
+    attention_features = tuple(
+        word for word in ReferencePlatform.attention_features if word != "sliding_window"
+    )
+
+    def get_attention_backends(self) -> dict[str, Callable[..., Any]]:
+        from sglang_platform.conformance.reference.attention import ReferenceAttention
+
+        class TakesTheWindowOff(ReferenceAttention):
+            def forward(self, q: Any, k: Any, v: Any, layer: Any, *more: Any, **keywords: Any) -> Any:
+                layer.sliding_window_size = -1
+                return super().forward(q, k, v, layer, *more, **keywords)
+
+        return {"reference": TakesTheWindowOff}
+
+
+@mutant(
+    check="kernels.undeclared_feature_is_refused",
     defect="a sliding window is neither declared nor refused, and left out",
     says="sliding_window is not in attention_features",
 )
@@ -255,7 +277,8 @@ class WindowNotDeclaredAndIgnored(ReferencePlatform):
 
         class NoWindow(ReferenceAttention):
             def forward(self, q: Any, k: Any, v: Any, layer: Any, *more: Any, **keywords: Any) -> Any:
-                layer.sliding_window_size = -1
-                return super().forward(q, k, v, layer, *more, **keywords)
+                windowless = copy.copy(layer)
+                windowless.sliding_window_size = -1
+                return super().forward(q, k, v, windowless, *more, **keywords)
 
         return {"reference": NoWindow}

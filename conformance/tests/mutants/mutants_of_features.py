@@ -23,7 +23,7 @@ def _highest_bit_first(logits: torch.Tensor, bitmask: torch.Tensor) -> None:
 @mutant(
     check="features.json_schema_xgrammar",
     defect="the bits of a word are read from the highest down: other tokens are allowed than the grammar says",
-    says="asked for",
+    says="not accepted",
     host="sglang",
 )
 class BitsReadBackwards(ExampleOOTPlatform):
@@ -45,7 +45,7 @@ class MaskOnACopy(ExampleOOTPlatform):
 @mutant(
     check="features.regex_llguidance",
     defect="only the first request's mask is applied: alone everything is right",
-    says="asked for",
+    says="doesn't satisfy the grammar",
     host="sglang",
 )
 class FirstMaskOnly(ExampleOOTPlatform):
@@ -56,7 +56,7 @@ class FirstMaskOnly(ExampleOOTPlatform):
 @mutant(
     check="features.regex_xgrammar",
     defect="the first request's mask is applied to every row: a constraint reaches its neighbours",
-    says="asked for",
+    says="not accepted",
     host="sglang",
 )
 class OneMaskForAll(ExampleOOTPlatform):
@@ -163,7 +163,7 @@ class _Turned(ExampleOOTPlatform):
 
 for _check, _says in {
     "logit_bias": "biased to",
-    "stop_tokens": "other tokens",
+    "stop_tokens": "asked to stop at",
     "penalties": "plain loop",
 }.items():
     _name = f"RowsTurned{_check.title().replace('_', '')}"

@@ -114,7 +114,7 @@ def sets_a_variable(folder: Path) -> Installed:
 
 
 @mutant(
-    check="packaging.activate_leaves_the_process_alone",
+    check="packaging.activate_leaves_no_threads",
     defect="a thread that watches the device's temperature is started when the package is imported",
     says="watch-temperature",
 )

@@ -2,8 +2,8 @@
 
 An error is the platform's where its innermost frames are of the platform's code, or of core's, SGLang's or torch's that
 the platform's code called; where the suite called something of the platform's that does not take the call, or asked its
-object for what it does not have; and where a device raised it in native code, which leaves no frame. Everything else is
-a mistake of the suite's, and no word on the platform.
+object for what it does not have; where a device raised it in native code, which leaves no frame; and where it tells of
+SGLang's processes on the platform. Everything else is a mistake of the suite's, and no word on the platform.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def is_the_suites(error: BaseException, device_type: str | None) -> bool:
         return False
     if isinstance(error, _OF_A_DEVICE) and device_type not in ("cpu", None):
         return False
-    if isinstance(error, NotImplementedError):
+    if isinstance(error, NotImplementedError) or getattr(error, "is_the_platforms", False):
         return False
     if isinstance(error, AttributeError) and error.name is not None:
         return _is_of_the_suite_or_python(error.obj)

@@ -78,6 +78,7 @@ class Worker:
         selection: Selection,
         host: str,
         *,
+        starts: bool = True,
         environment: dict[str, str] | None = None,
         on_building: Callable[[str], None] = lambda what: None,
     ) -> None:
@@ -117,6 +118,7 @@ class Worker:
                 "scratch": self._folder.name,
                 "thorough": selection.thorough,
                 "models": list(selection.models),
+                "starts": starts,
             }
         )
 

@@ -150,7 +150,13 @@ class Runner:
             installed = host == "sglang" or self.selection.location is None
             names = [OWN_PLUGIN, *([self.selection.name] if installed else []), *self._kept]
             variables = {PLUGINS_VARIABLE: ",".join(dict.fromkeys(names))}
-        return Worker(self.selection, host, environment=variables, on_building=self._on_building)
+        return Worker(
+            self.selection,
+            host,
+            starts=not self._broken,
+            environment=variables,
+            on_building=self._on_building,
+        )
 
     def _worker(self, host: str) -> Worker:
         if host not in self._workers:

@@ -41,7 +41,7 @@ class Subject(CheckedPlugin):
 
     host: "none" or "sglang". written: the vendor's `conformance.toml`, parsed. seed: that of the check in progress.
     scratch: a folder for what the suite writes. thorough: more cases and larger ones are wanted. models: files of
-    models' configurations (`--model`).
+    models' configurations (`--model`). starts: False where it is known that the platform cannot be made.
     """
 
     def __init__(
@@ -55,9 +55,11 @@ class Subject(CheckedPlugin):
         scratch: Path | None = None,
         thorough: bool = False,
         models: Sequence[str] = (),
+        starts: bool = True,
     ) -> None:
         super().__init__(name, location)
         self.host = host
+        self.starts = starts
         self.written = dict(written or {})
         self._seed = seed
         self.seed_was_read = False

@@ -51,7 +51,7 @@ def test_upgrade_as_json(command) -> None:
     assert row["how"] == "gone"
     assert row["places"][0]["file"] == "src/vendor/parts.py"
     assert document["not_looked_at"]
-    assert document["looked_at"]["hook"] == 3
+    assert document["looked_at"]["hook"] == 4
 
 
 def test_upgrade_writes_a_page(command, tmp_path) -> None:

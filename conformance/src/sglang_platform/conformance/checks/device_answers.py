@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
@@ -12,32 +13,33 @@ from sglang_platform.conformance.subject import Subject
 __all__: list[str] = []
 
 _SIZE = 256 << 20
-_ATTEMPTS = 8
+_ATTEMPTS = 6
+_CHUNK = 1 << 20
 
 
 @check(
     level=Level.CONTRACT,
     needs="device",
+    seconds=180,
     fix="ask the driver for the free memory at each call, in bytes, and give it back in empty_cache(): the host sizes"
     " its KV cache from the difference before and after the weights are loaded",
 )
 def free_memory_follows_allocations(subject: Subject) -> None:
     """Of 256 MiB that are allocated, `get_available_memory()` has that much less free, in bytes, and more again once
-    they are freed and `empty_cache()` was called; on a device whose memory others use too, one time in eight at
-    least."""
+    they are freed and `empty_cache()` was called; on a device whose memory others use too, one time in six at
+    least. Of the machine's own memory, what the machine has back late or never need not be free again."""
     import torch
 
     platform = subject.platform
     seen: list[tuple[int, int]] = []
+    ballast: list[mmap.mmap] = []
     for _ in range(_ATTEMPTS):
         platform.empty_cache()
         before = platform.get_available_memory(0)[0]
         held = torch.full((_SIZE,), 7, dtype=torch.uint8, device=subject.device)
         subject.synchronize()
         # torch's allocator may keep what it had of the host's memory; pages of the system's it cannot.
-        pages = mmap.mmap(-1, _SIZE if subject.device.type == "cpu" else mmap.PAGESIZE)
-        for _ in range(len(pages) // mmap.PAGESIZE):
-            pages.write(b"7" * mmap.PAGESIZE)
+        pages = _pages(_SIZE if subject.device.type == "cpu" else mmap.PAGESIZE)
         during = platform.get_available_memory(0)[0]
         pages.close()
         del held
@@ -45,16 +47,33 @@ def free_memory_follows_allocations(subject: Subject) -> None:
         subject.synchronize()
         after = platform.get_available_memory(0)[0]
         taken, given_back = before - during, after - during
-        # The system tells of its own memory late, or never, that it has pages back.
-        returned = subject.device.type == "cpu" or _SIZE // 2 <= given_back <= 3 * _SIZE
+        machines = subject.device.type == "cpu" or abs(after - _free_of_the_machine()) < _SIZE // 4
+        returned = machines or _SIZE // 2 <= given_back <= 3 * _SIZE
         if _SIZE // 2 <= taken <= 3 * _SIZE and returned:
             return
         seen.append((taken, given_back))
+        # What the system did not take back would serve the next attempt, and nothing more be taken.
+        ballast.append(_pages(2 * _SIZE if subject.device.type == "cpu" else _SIZE))
     taken, given_back = seen[-1]
     raise CheckFailed(
         f"{_SIZE} bytes are allocated and freed {_ATTEMPTS} times, and get_available_memory(0) has {taken} bytes less"
         f" free meanwhile and {given_back} more afterwards (the last time)"
     )
+
+
+def _pages(size: int) -> mmap.mmap:
+    """Memory of the machine's, written to."""
+    pages = mmap.mmap(-1, size)
+    for start in range(0, size, _CHUNK):
+        pages.write(b"7" * min(_CHUNK, size - start))
+    return pages
+
+
+def _free_of_the_machine() -> int:
+    """Bytes, as the system tells them; what no device has where it does not."""
+    path = Path("/proc/meminfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((int(one.split()[1]) << 10 for one in lines if one.startswith("MemAvailable:")), -(1 << 60))
 
 
 @check(

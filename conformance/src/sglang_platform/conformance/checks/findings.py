@@ -37,17 +37,19 @@ def problems(subject: Subject, ids: Sequence[str]) -> None:
 
 def findings(subject: Subject) -> list[dict[str, Any]]:
     """Every finding about the plugin, or about no plugin in particular. Raises NotRun where doctor cannot be run."""
-    return _findings(subject.name, subject.location, subject.distribution)
+    return _findings(subject.name, subject.location, subject.distribution, subject.starts)
 
 
 @cache
-def _findings(name: str, location: str | None, distribution: str | None) -> list[dict[str, Any]]:
+def _findings(
+    name: str, location: str | None, distribution: str | None, starts: bool
+) -> list[dict[str, Any]]:
     variables = {**os.environ, "SGLANG_PLATFORM": name}
     variables.pop("SGLANG_PLATFORM_PLUGIN", None)
     if location is not None:
         variables["SGLANG_PLATFORM_PLUGIN"] = f"{name}={location}"
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _DOCTOR],
+        [sys.executable, "-W", "ignore", "-c", _DOCTOR, *([] if starts else ["--source-only"])],
         env=variables,
         capture_output=True,
         text=True,
@@ -70,4 +72,4 @@ def _about(finding: dict[str, Any], name: str, distribution: str | None) -> bool
     return plugin["name"] == name or (distribution is not None and plugin["distribution"] == distribution)
 
 
-_DOCTOR = "from sglang_platform.core.cli.app import app; app(['doctor', '--json'])"
+_DOCTOR = "import sys; from sglang_platform.core.cli.app import app; app(['doctor', '--json', *sys.argv[1:]])"

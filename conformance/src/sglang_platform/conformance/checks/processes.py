@@ -24,7 +24,8 @@ _ON_THE_DEVICE = ("get_device_total_memory(0)", "get_device_name(0)")
 
 def seen(subject: Subject, what: str, **given: Any) -> dict[str, Any]:
     """What a fresh process sees, or one that it starts."""
-    told = probe("processes", what, seconds=_seconds(subject), **{**whoami(subject), **given})
+    seconds = _seconds(subject)
+    told = probe("processes", what, seconds=seconds, wait=seconds - 5, **{**whoami(subject), **given})
     if "raised" in told:
         raise CheckFailed(f"{what}, and it ended with: {told['raised']}")
     return told
@@ -98,6 +99,12 @@ def hooks_are_in_every_process(subject: Subject) -> None:
     here = seen(subject, "a process loads its plugins")
     failed = [one for one in here["plugins"] if one["name"] in general and one["state"] == "failed"]
     expect(not failed, f"the general plugin failed: {failed}")
+    logged = [one for one in here.get("plugin_errors", ()) if any(name in one for name in general)]
+    expect(
+        not logged,
+        f"SGLang goes on without the hooks of a general plugin: {'; '.join(logged)}",
+        fix="correct what raises there: SGLang logs it in each process, and nothing else tells",
+    )
     ours = _hooks(here, general)
     for depth, who in ((1, "a spawned process"), (2, "a process spawned by a spawned one")):
         theirs = _hooks(seen(subject, f"{who} loads its plugins", depth=depth), general)

@@ -26,6 +26,9 @@ _GAUGES_SECONDS = 30.0
 class EngineFailed(RuntimeError):
     """The engine did not start, died, or refused a request; the message ends with its last lines of output."""
 
+    is_the_platforms = True
+    """For `blame`: the suite raises it, of what happened in SGLang's processes on the platform."""
+
 
 class RequestRefused(EngineFailed):
     """The engine answered with an error, and lives."""

@@ -26,6 +26,7 @@ from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 __all__ = ["ServerAnswer", "ServerProcess", "free_port"]
 
 _LAST_LINES = 40
+_ENDING_SECONDS = 5
 
 
 class ServerAnswer(NamedTuple):
@@ -104,6 +105,12 @@ class ServerProcess:
     def alive(self) -> bool:
         """Whether the server's process still runs."""
         return self.process.poll() is None
+
+    def ended(self) -> bool:
+        """Whether the process ends after it gave no answer: a connection is closed a moment before."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(_ENDING_SECONDS)
+        return not self.alive
 
     def post(self, path: str, body: Any = None, *, timeout: float = 120) -> ServerAnswer:
         """POST; `body` is sent as JSON, bytes as they are."""

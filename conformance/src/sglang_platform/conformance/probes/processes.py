@@ -1,7 +1,8 @@
 """What a process has that was spawned, or spawned by a spawned one: the platform, its answers, plugins and hooks.
 
 Given: `name`, `location`, `host`; `expressions` on the platform, as text; `depth`: how many spawns away to look;
-`fork`: look in a forked child instead; `modules`: which of these packages are imported.
+`fork`: look in a forked child instead; `modules`: which of these packages are imported; `wait`: seconds for the
+process looked in.
 
 Core is imported after the platform: a process of the host has it only where a plugin imports it.
 """
@@ -16,6 +17,9 @@ from typing import Any
 
 __all__: list[str] = []
 
+_TO_TELL = 5
+"""Seconds for a process to say that the one behind it gave no answer."""
+
 # Imports inside functions: a process of the host has core only where a plugin imports it, so here it comes after the
 # platform; and only a process of SGLang imports SGLang.
 
@@ -25,8 +29,10 @@ def look(given: dict[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = {"pid": os.getpid()}
     if given["host"] == "sglang":
         from sglang_platform.conformance.host.current import current_platform as platform_of_host
+        from sglang_platform.conformance.host.current import errors_of_plugins
 
         platform = platform_of_host()
+        told["plugin_errors"] = errors_of_plugins()
     else:
         from sglang_platform.core import load_plugins as load_by_our_rules
         from sglang_platform.core.discovery.current import current_platform
@@ -52,7 +58,11 @@ def look(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _evaluate(text: str, platform: Any) -> str:
-    return repr(eval(f"platform.{text}", {"platform": platform}))  # the suite's own texts
+    """An answer's text; what a platform leaves out is an answer too: whether it may is asked elsewhere."""
+    try:
+        return repr(eval(f"platform.{text}", {"platform": platform}))  # the suite's own texts
+    except NotImplementedError:
+        return "NotImplementedError"
 
 
 def _child(given: dict[str, Any], connection: Any) -> None:
@@ -71,12 +81,14 @@ def look_from(given: dict[str, Any]) -> dict[str, Any]:
         look({**given, "expressions": []})
     context = multiprocessing.get_context(method)
     ours, theirs = context.Pipe()
+    wait = given.get("wait", 60)
     inner = {**given, "depth": max(0, given.get("depth", 0) - 1), "fork": False, "look_first": False}
+    inner["wait"] = wait - _TO_TELL
     process = context.Process(target=_child, args=(inner, theirs))
     process.start()
     theirs.close()
     try:
-        told: dict[str, Any] = ours.recv() if ours.poll(given.get("seconds", 45)) else {"raised": "no answer"}
+        told: dict[str, Any] = ours.recv() if ours.poll(wait) else {"raised": "no answer"}
     except EOFError:
         process.join(5)
         told = {"raised": f"the process ended with status {process.exitcode}"}

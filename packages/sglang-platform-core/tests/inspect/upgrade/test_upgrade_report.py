@@ -42,6 +42,18 @@ EXPECTED = {
     ("hook", "fused", "signature"): None,
     ("patch", "helper", "signature"): ("fits", "pool.helper = instead"),
     ("group", "plugins", "gone"): None,
+    ("patch", "sort", "gone"): ("breaks", "pool.sort = instead"),
+    ("import", "sort", "gone"): None,  # the patch's row says it
+    (
+        "hook",
+        "sweep",
+        "signature",
+    ): None,  # it did not fit before either: only the line of the call is another
+    ("unpack", "tally", "values"): ("breaks", "size, pages = tally(slots)"),
+    ("unpack", "pair", "values"): ("fits", "need, free = pair(slots)"),
+    ("environment", "SGLANG_FORMER", "deprecated"): ("look", 'os.environ["SGLANG_FORMER"]'),
+    ("base", "peek", "duty"): None,  # the host's own PagedStore leaves it out too
+    ("base", "drop", "duty"): None,  # the host's own PagedStore has it
 }
 
 
@@ -71,6 +83,15 @@ def test_both_signatures_and_their_places(rows) -> None:
 
 def test_where_it_moved_to(rows) -> None:
     assert rows["import", "moved", "moved"].fix == "write from sglang.srt.layers.elsewhere import moved"
+
+
+def test_what_a_deprecated_variable_is_called_now(rows) -> None:
+    assert "SGLANG_LATTER" in rows["environment", "SGLANG_FORMER", "deprecated"].fix
+
+
+def test_a_count_that_the_older_release_does_not_tell(rows) -> None:
+    row = rows["unpack", "tally", "values"]
+    assert row.what == "it gives 3 values, and gave what the source does not tell; 2 are taken"
 
 
 def test_arguments_that_change_places(rows) -> None:

@@ -80,6 +80,10 @@ def _ask(
         sent = [pool.submit(prefill.post, "/generate", body) for body in bodies]
         decoded = [pool.submit(decode.post, "/generate", body) for body in bodies]
         answers = [one.result() for one in (*sent, *decoded)]
+    if any(answer.status == 0 for answer in answers):
+        for which, server in (("prefills", prefill), ("decodes", decode)):
+            if server.ended():
+                raise server.failed(f"ended where it {which} for another engine")
     refused = [answer for answer in answers if answer.status != 200]
     expect(not refused, f"{len(refused)} of {len(answers)} requests were refused: {refused[:1]}")
     return [answer.json()["output_ids"] for answer in answers[len(sent) :]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
+from functools import partial
 
 from sglang_platform.conformance.check import expect
 from sglang_platform.conformance.host import reference
@@ -16,7 +17,7 @@ from sglang_platform.conformance.host.features.running import Running
 from sglang_platform.conformance.host.fuzz.campaign import Campaign
 from sglang_platform.conformance.host.fuzz.regressions import CASES, HostileRequest
 from sglang_platform.conformance.host.fuzz.sending import send
-from sglang_platform.conformance.host.fuzz.server import arguments
+from sglang_platform.conformance.host.fuzz.server import CONTEXT, arguments
 from sglang_platform.conformance.host.fuzz.strategies import Request
 from sglang_platform.conformance.host.server import ServerProcess
 
@@ -46,8 +47,8 @@ _BAD = {
     seconds=900,
 )
 def hostile_requests(run: Running) -> None:
-    """Every request that once ended a server, and hundreds drawn at random, are served or get a 4xx; the server lives,
-    frees its slots, and answers as before."""
+    """Every request that once ended a server, prompts up to the longest, and hundreds of requests drawn at random, are
+    served or get a 4xx; the server lives, frees its slots, and answers as before."""
     checkpoint = make_checkpoint(run.models / "llama", "llama")
     options = {**arguments(checkpoint), "device": run.subject.parts.device_argument}
     with ServerProcess(run.subject.name, options, seconds=_START_SECONDS) as server:
@@ -55,13 +56,14 @@ def hostile_requests(run: Running) -> None:
         for case in CASES:
             answer = send(server.port, Request(case.path, case.body, case.method))
             words = f"{case.name}: {case.method} {case.path} {str(case.body)[:200]}"
-            if answer.status == 0 and not server.alive:
+            if answer.status == 0 and server.ended():
                 raise server.failed(f"ended by a request ({words})")
             if not 0 < answer.status < 500:
                 wrong.append(f"{words} is answered with {answer.status}: {answer.body[:200]}")
             elif answer.status < 400 and case.refused and not _is_of_another_release(case):
                 wrong.append(f"{words} is served, and cannot be: {answer.body[:200]}")
         expect(not wrong, "\n".join(wrong))
+        _prompts_to_the_longest(server)
         _release_beside_a_request(server)
         found = Campaign(server, _FUZZED, 0, say=lambda line: None).run()
         if found.dead:
@@ -73,6 +75,28 @@ def hostile_requests(run: Running) -> None:
             len(set(found.first_answers)) == 1,
             f"the same request gets other tokens afterwards: {found.first_answers}",
         )
+
+
+def _prompts_to_the_longest(server: ServerProcess) -> None:
+    """Prompts up to the longest that the context holds, one after the other and together; none begins as another does,
+    so that all are computed."""
+    lengths = [*(2**power + more for power in range(2, 9) for more in (-1, 0, 1)), CONTEXT - 8]
+    for turn, workers in enumerate((1, len(lengths))):
+        bodies = [
+            {
+                "input_ids": [number + len(lengths) * turn + 3 + place % 7 for place in range(length)],
+                "sampling_params": {"max_new_tokens": 4},
+            }
+            for number, length in enumerate(lengths)
+        ]
+        with ThreadPoolExecutor(workers) as pool:
+            for length, answer in zip(
+                lengths, pool.map(partial(server.post, "/generate"), bodies), strict=True
+            ):
+                words = f"a prompt of {length} tokens in a context of {CONTEXT}, {workers} at once,"
+                if answer.status == 0 and server.ended():
+                    raise server.failed(f"ended by {words}")
+                expect(answer.status == 200, f"{words} is answered with {answer.status}: {answer.body[:200]}")
 
 
 def _release_beside_a_request(server: ServerProcess) -> None:

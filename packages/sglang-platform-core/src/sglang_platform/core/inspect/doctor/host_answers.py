@@ -17,7 +17,9 @@ from sglang_platform.core.source.search import find, interpreter_flags
 
 __all__ = ["ask_host", "examine_answers", "examine_live", "examined_live"]
 
-_SECONDS = 600
+_SECONDS = 180
+"""For SGLang's imports and the platform's; a plugin that hangs must not keep `doctor` for longer."""
+
 _PROBE = "import sys; from sglang_platform.core.hosts.sglang.srt.probe import main; main(sys.argv[1])"
 
 
@@ -39,6 +41,8 @@ def ask_host() -> dict[str, Any] | None:
                 check=False,
                 timeout=_SECONDS,
             )
+        except subprocess.TimeoutExpired:
+            return {"failed": f"the process did not come back within {_SECONDS} s"}
         except (OSError, subprocess.SubprocessError) as error:
             return {"failed": f"{type(error).__name__}: {error}"}
         if not path.exists():

@@ -41,7 +41,12 @@ class HookAnswers:
         found = [side_of(sides.old, old), side_of(sides.new, new)]
         verdict: Verdict
         how = {"missing": "gone", "moved": "moved", "bypassed": "bypassed"}.get(after.verdict, "signature")
-        if after.verdict in ("exists", "unknown"):
+        if after.is_new:
+            module, _, name = wanted.target.replace(":", ".").rpartition(".")
+            how, verdict = "gone", "breaks"
+            what = f"it is gone: {module} has no {name!r} any more, and nothing of the host calls what is written there"
+            fix = _instead(after, found[1])
+        elif after.verdict in ("exists", "unknown"):
             if since.verdict != "changed":
                 return None
             what, verdict, fix = since.why, "fits", "nothing: the hook goes with both"

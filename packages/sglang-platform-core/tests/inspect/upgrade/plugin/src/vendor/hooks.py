@@ -16,11 +16,17 @@ def instead(*args, **kwargs):
     return None
 
 
+def takes_none():
+    return None
+
+
 def register():
     HookRegistry.register("sglang.srt.mem.pool.Base.flush", before, HookType.BEFORE)
     HookRegistry.register("sglang.srt.layers.ops.moved", after, HookType.AFTER)
     HookRegistry.register("sglang.srt.layers.ops.fused", after, HookType.AFTER)
+    HookRegistry.register("sglang.srt.mem.pool.sweep", takes_none, HookType.AROUND)
     pool.helper = instead
+    pool.sort = instead
 
 
 def unknown(batch, target):

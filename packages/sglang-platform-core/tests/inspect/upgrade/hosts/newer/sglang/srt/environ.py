@@ -8,4 +8,10 @@ class Envs:
     SGLANG_FLIPPED = EnvBool(True)
 
 
+class DeprecatedName:
+    def __init__(self, replacement):
+        self.replacement = replacement
+
+
+DEPRECATED = {"SGLANG_FORMER": DeprecatedName(replacement="SGLANG_LATTER")}
 GROUP = "sglang.srt.plugins"

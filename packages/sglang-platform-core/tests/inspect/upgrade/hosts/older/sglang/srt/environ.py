@@ -7,6 +7,7 @@ class Envs:
     SGLANG_OLD = EnvBool(False)
     SGLANG_SAME = EnvBool(False)
     SGLANG_FLIPPED = EnvBool(False)
+    SGLANG_FORMER = EnvBool(False)
 
 
 GROUP = "sglang.srt.plugins"

@@ -34,6 +34,37 @@ class Allocator:
         return need_size, self.free_pages, True
 
 
+class Store:
+    def put(self, key):
+        raise NotImplementedError
+
+    def peek(self, key):
+        raise NotImplementedError
+
+    def drop(self, key):
+        raise NotImplementedError
+
+
+class PagedStore(Store):
+    def put(self, key):
+        return key
+
+    def drop(self, key):
+        return key
+
+
+def tally(batch):
+    return batch, 1, 2
+
+
+def pair(batch):
+    return batch, 1
+
+
+def sweep(batch):
+    return batch
+
+
 async def split(batch):
     return batch, 1
 
@@ -51,4 +82,5 @@ def write(pool, layer):
 
 
 def calls_it(x):
-    return helper(x, x)
+    other = helper(x, x)
+    return other, sweep(x)

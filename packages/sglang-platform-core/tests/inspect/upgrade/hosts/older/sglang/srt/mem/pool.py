@@ -35,6 +35,32 @@ class Allocator:
         return need_size, self.free_pages
 
 
+class Store:
+    def put(self, key):
+        raise NotImplementedError
+
+
+class PagedStore(Store):
+    def put(self, key):
+        return key
+
+
+def tally(batch):
+    return batch.counts
+
+
+def pair(batch):
+    return batch.counts
+
+
+def sort(batch):
+    return batch
+
+
+def sweep(batch):
+    return batch
+
+
 def split(batch):
     return batch, 1
 
@@ -48,4 +74,4 @@ def same(one):
 
 
 def calls_it(x):
-    return helper(x, x)
+    return helper(x, x), sweep(x)
