@@ -115,10 +115,10 @@ EXTEND_MUTANTS = (
     ),
     Mutant("mask without the prefix", f"{HERE}.extend", "query = prefix + token", "query = token"),
     Mutant(
-        "prefix one short", f"{HERE}.extend", "            end = prefix\n", "            end = prefix - 1\n"
+        "prefix one short", f"{HERE}.extend", "        end = prefix\n", "        end = prefix - 1\n"
     ),
     Mutant(
-        "prefix one long", f"{HERE}.extend", "            end = prefix\n", "            end = prefix + 1\n"
+        "prefix one long", f"{HERE}.extend", "        end = prefix\n", "        end = prefix + 1\n"
     ),
     Mutant(
         "unmasked beyond the diagonal",
@@ -154,7 +154,7 @@ EXTEND_MUTANTS = (
         "key scale on new keys too",
         f"{HERE}.extend",
         "cached_scale *= tl.load(k_scale_ptr)",
-        "scale *= tl.load(k_scale_ptr)\n            cached_scale = scale",
+        "scale *= tl.load(k_scale_ptr)\n        cached_scale = scale",
     ),
     Mutant("the slot after", f"{HERE}.extend", "table_row + key, mask", "table_row + key + 1, mask"),
     Mutant("sink left out", f"{WRAPPERS}.extend", "SINKS=sinks is not None", "SINKS=False"),
