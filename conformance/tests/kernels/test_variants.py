@@ -24,4 +24,6 @@ def test_no_step_needs_a_code_of_its_own(package: str, target: str, tmp_path: Pa
         text=True,
         check=False,
     )
-    assert done.stdout.split() == ["decode_kernel=2", "extend_kernel=1", "merge_kernel=1"], done.stderr[-3000:]
+    assert done.stdout.split() == ["decode_kernel=2", "extend_kernel=1", "merge_kernel=1"], done.stderr[
+        -3000:
+    ]

@@ -301,13 +301,17 @@ def test_a_tree_of_drafts_gives_what_each_of_its_branches_gives() -> None:
 
 
 @pytest.mark.parametrize("kind", ["mha", "mla"])
-@pytest.mark.parametrize("told", ["lengths on the CPU", "lengths on the device only", "a graph's padded batch"])
+@pytest.mark.parametrize(
+    "told", ["lengths on the CPU", "lengths on the device only", "a graph's padded batch"]
+)
 def test_a_draft_model_is_given_the_verified_tokens(told: str, kind: str) -> None:
     """SGLang's draft extend, in SGLang's own words for the mode: 3 tokens behind 6, and behind 2, as an extend has it.
 
     A graph's batch is padded with rows of length 1 that nevertheless bring 3 tokens, all at the padding slot.
     """
-    modes = pytest.importorskip("sglang.srt.model_executor.forward_batch_info", reason="SGLang names the mode")
+    modes = pytest.importorskip(
+        "sglang.srt.model_executor.forward_batch_info", reason="SGLang names the mode"
+    )
     prefix, new = [6, 2], [3, 3]
     at = layer(4, 2, 64, 64) if kind == "mha" else layer(16, 1, 192, 128)
     heads, kv, dim = at.tp_q_head_num, at.tp_k_head_num, at.qk_head_dim

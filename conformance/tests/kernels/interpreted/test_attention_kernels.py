@@ -114,12 +114,8 @@ EXTEND_MUTANTS = (
         "position[None, :] - 1 <= query",
     ),
     Mutant("mask without the prefix", f"{HERE}.extend", "query = prefix + token", "query = token"),
-    Mutant(
-        "prefix one short", f"{HERE}.extend", "        end = prefix\n", "        end = prefix - 1\n"
-    ),
-    Mutant(
-        "prefix one long", f"{HERE}.extend", "        end = prefix\n", "        end = prefix + 1\n"
-    ),
+    Mutant("prefix one short", f"{HERE}.extend", "        end = prefix\n", "        end = prefix - 1\n"),
+    Mutant("prefix one long", f"{HERE}.extend", "        end = prefix\n", "        end = prefix + 1\n"),
     Mutant(
         "unmasked beyond the diagonal",
         f"{HERE}.extend",

@@ -93,9 +93,9 @@ def _compiled(target: str, name: str) -> DecodeCode:
     kernel, warps = launched[0].kernel, launched[0].kernel.metadata.num_warps
     x, y, splits = launched[0].grid
     shape = record.decode_shape(case.dim, latent=case.latent, eight_bit=case.fp8, float32=False)
-    # Heads beyond those of one program read the same rows again, mostly from a cache of the device: not counted.
     work = Work(
         turn=shape.block_n * case.row(),
+        readers=y // case.kv_heads,
         programs=x * y * splits,
         cache=BATCH * CONTEXT * case.kv_heads * case.row(),
         partial=2 * 4 * BATCH * case.q_heads * case.values * splits if splits > 1 else 0,
@@ -111,8 +111,9 @@ def _compiled(target: str, name: str) -> DecodeCode:
 
 _HEAD = """# The decode kernels in machine code
 
-Made with Triton {triton} by `python -m sglang_platform.conformance.kernels.decode_code --table docs/decode_code.md`; no figure
-here was measured on a device. Batch {batch}, {context} tokens each; MLA with 16 heads, as one of eight ranks has, and with 128.
+Made with Triton {triton} by `python -m sglang_platform.conformance.kernels.decode_code --table docs/decode_code.md`;
+no figure here was measured on a device. Batch {batch}, {context} tokens each; MLA with 16 heads, as one of eight ranks
+has, and with 128. `conformance/tests/kernels/test_decode_code.py` holds the code to what stands here.
 
 Instructions, matrix instructions, conversions and byte loads are those of one warp in one turn of the loop over the
 cache; ahead is how many turns' rows are on their way while one is computed (one more buffer is being read).
@@ -130,6 +131,14 @@ _PREDICTED = """
 |---|---|---|---|---|---|---|---|
 """
 
+_SHORT = """
+
+Under 0.90, and why: codes of 8 bits are widened by every program (a conversion for two of them, on gfx942 three for
+two), and MLA makes them anew for the values; products in 8 bits would need no conversion, and would round the queries
+and the probabilities to three bits. With 128 heads MLA has more than one program for the same rows: an accumulator of
+64 heads (NVIDIA) or 16 (AMD) by 512 columns fills the registers. MLA on gfx942 writes partial results of nine
+splits."""
+
 
 def page(rows: Sequence[DecodeCode]) -> str:
     """The table of the code and that of the prediction, as Markdown."""
@@ -145,9 +154,10 @@ def page(rows: Sequence[DecodeCode]) -> str:
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     assert method.__doc__ is not None
     words = method.__doc__.replace("`ISSUED`", f"{method.ISSUED:.0%}").strip()
-    words += f" The latency is {method.LATENCY * 1e9:.0f} ns."
+    words += f"\n\nThe latency is {method.LATENCY * 1e9:.0f} ns."
     for name, device in DEVICES.items():
         words += f" {name}: {device.bandwidth / 1e12:.1f} TB/s, {device.clock / 1e9:.2f} GHz."
+    words += _SHORT
     lines.append(_PREDICTED.format(method=words).rstrip("\n"))
     for row in rows:
         for device, found in row.predicted.items():
@@ -160,7 +170,9 @@ def page(rows: Sequence[DecodeCode]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Prints the page, or writes it."""
     parser = argparse.ArgumentParser(prog="python -m sglang_platform.conformance.kernels.decode_code")
-    parser.add_argument("--target", action="append", choices=list(TARGETS), help="may be repeated; default all")
+    parser.add_argument(
+        "--target", action="append", choices=list(TARGETS), help="may be repeated; default all"
+    )
     parser.add_argument("--case", action="append", choices=list(CASES), help="may be repeated; default all")
     parser.add_argument("--cache", type=Path, help="where Triton keeps what it compiled (TRITON_CACHE_DIR)")
     parser.add_argument("--table", type=Path, help="write the page there")

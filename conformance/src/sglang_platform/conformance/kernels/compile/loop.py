@@ -1,4 +1,4 @@
-"""The loop over the cache in the machine code of an attention kernel: what a turn costs, and what is on its way meanwhile.
+"""The loop over the cache in the machine code of an attention kernel: what a turn costs, and what is under way then.
 
 NVIDIA: copies and waits stand in the PTX; instructions are those of the assembled code, by the disassembler that Triton
 brings. AMD: all of it stands in the assembly text.
@@ -37,19 +37,25 @@ def read_loop(kernel: Any) -> LoopCode:
     """Of the longest loop that multiplies matrices. `kernel`: Triton's `CompiledKernel`. Raises ValueError where there
     is none."""
     if "amdgcn" in kernel.asm:
-        body = _longest(kernel.asm["amdgcn"], r"^(\.LBB\w+):", r"\bs_(?:cbranch\w*|branch)\s+(\.LBB\w+)", _AMD)
+        body = _longest(
+            kernel.asm["amdgcn"], r"^(\.LBB\w+):", r"\bs_(?:cbranch\w*|branch)\s+(\.LBB\w+)", _AMD
+        )
         code = [line.strip() for line in body if re.match(r"\s+[a-z]\w+", line)]
         return LoopCode(
             instructions=len(code),
             matrix=_count(_AMD, code),
             ahead=_fetched_before_the_products(code),
             conversions=_count(re.compile(r"^v_cvt_"), code),
-            byte_loads=_count(re.compile(r"^(?:ds_read|ds_load|buffer_load|global_load)_(?:u8|i8|ubyte|sbyte)"), code),
+            byte_loads=_count(
+                re.compile(r"^(?:ds_read|ds_load|buffer_load|global_load)_(?:u8|i8|ubyte|sbyte)"), code
+            ),
         )
     ptx = _longest(kernel.asm["ptx"], r"^(\$L\w+):", r"\bbra(?:\.uni)?\s+(\$L\w+);", _NVIDIA)
     commits = _count(re.compile(r"cp\.async\.commit_group"), ptx)
     waits = [int(n) for line in ptx for n in re.findall(r"cp\.async\.wait_group\s+(\d+)", line)]
-    body = _longest(_disassembled(kernel), r"^(\.L_x_\d+):", r"\bBRA\S*\s+`\((\.L_x_\d+)\)", re.compile(r"\w*MMA\b"))
+    body = _longest(
+        _disassembled(kernel), r"^(\.L_x_\d+):", r"\bBRA\b[^`]*`\((\.L_x_\d+)\)", re.compile(r"\w*MMA\b")
+    )
     code = [text.group(1) for line in body if (text := re.search(r"\*/\s+(?:@!?\w+\s+)?([A-Z]\S+)", line))]
     return LoopCode(
         instructions=len(code),

@@ -2,11 +2,12 @@
 
     share = min(1, issue, in flight) * balance * traffic
 
-- issue: the bytes of a turn over the time that a processor needs to issue its instructions. Schedulers reach
+- issue: the bytes of a turn over the time that a processor needs to issue its instructions, and over the programs that
+  read the same rows where more query heads share them than one program takes. Schedulers reach
   `ISSUED` of their slots; on AMD a SIMD takes four clocks for an instruction of 64 lanes.
 - in flight: by Little's law a processor needs its share of the bandwidth times the latency under way. A program has the
   rows of `ahead` turns under way all the time; with none ahead, those of its present turn half of the time.
-- balance: the last round of programs may fill a part of the processors.
+- balance: the last round of programs may occupy a part of the processors.
 - traffic: partial results of splits are written and read beside the cache.
 
 The latency is that of a loaded memory system. Bandwidths of a copy are the devices' published or reported ones.
@@ -14,6 +15,7 @@ The latency is that of a loaded memory system. Bandwidths of a copy are the devi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from sglang_platform.conformance.kernels.compile.loop import LoopCode
@@ -51,10 +53,11 @@ DEVICES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """turn: bytes of the cache that a turn reads. programs: of the launch. cache: bytes that all requests read.
-    partial: bytes of partial results."""
+    """turn: bytes of the cache that a turn reads, readers: programs that read the same. programs: of the launch.
+    cache: bytes that all requests read. partial: bytes of partial results."""
 
     turn: int
+    readers: int
     programs: int
     cache: int
     partial: int
@@ -91,12 +94,11 @@ def predict(device: Device, code: MachineCode, loop: LoopCode, warps: int, work:
     per_processor = device.bandwidth / device.processors
     seconds = loop.instructions * warps / (device.per_clock * ISSUED) / device.clock
     under_way = resident * work.turn * (loop.ahead or 0.5)
-    slots = device.processors * resident
-    rounds = work.programs / slots
+    rounds = work.programs / device.processors
     return Predicted(
-        issue=work.turn / seconds / per_processor,
+        issue=work.turn / work.readers / seconds / per_processor,
         flight=under_way / LATENCY / per_processor,
-        balance=rounds / -(-work.programs // slots) if rounds > 1 else min(1.0, work.programs / device.processors),
+        balance=rounds / math.ceil(rounds),
         traffic=work.cache / (work.cache + work.partial),
     )
 

@@ -73,5 +73,6 @@ def merge_splits(
     merge_kernel[(batch, heads)](
         partial, lse, seq_lens, out if sinks is None else sinks, out, window, splits, out.stride(0), out.stride(1),
         HEADS=heads, DV=values, VALUES=triton.next_power_of_2(values), SINKS=sinks is not None, BLOCK_N=block_n,
-        SPLITS=max(MOST_SPLITS, triton.next_power_of_2(splits)), num_warps=max(1, min(4, triton.next_power_of_2(values) // 256)),
+        SPLITS=max(MOST_SPLITS, triton.next_power_of_2(splits)),
+        num_warps=max(1, min(4, triton.next_power_of_2(values) // 256)),
     )  # fmt: skip

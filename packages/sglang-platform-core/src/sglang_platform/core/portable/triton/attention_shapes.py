@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 __all__ = ["MOST_SPLITS", "head_parts", "one_element", "shares_values", "split_count"]
 
 # Fewer tokens than this are not worth a program and its share of the merge.
 _TOKENS_PER_SPLIT = 256
+# The share of the processors that is to have a program in every round.
+_FULL = 0.95
 MOST_SPLITS = 64
 """The most parts that a sequence is read in."""
 
@@ -48,6 +52,18 @@ def one_element(
 
 def split_count(processors: int, waves: int, programs: int, tokens: int) -> int:
     """In how many parts to read each sequence of up to `tokens`, where `programs` are there without splitting and the
-    device is to have `waves` programs per processor."""
-    wanted = -(-waves * processors // max(1, programs))
-    return max(1, min(wanted, -(-tokens // _TOKENS_PER_SPLIT), MOST_SPLITS))
+    device is to have `waves` programs per processor.
+
+    Up to twice as many where processors would otherwise be without a program in the last round.
+    """
+    programs = max(1, programs)
+    most = min(-(-tokens // _TOKENS_PER_SPLIT), MOST_SPLITS)
+    least = max(1, min(-(-waves * processors // programs), most))
+
+    def share_of_the_rounds(splits: int) -> float:
+        rounds = splits * programs / processors
+        return rounds / math.ceil(rounds)
+
+    counts = range(least, max(least, min(2 * least, most)) + 1)
+    full = [splits for splits in counts if share_of_the_rounds(splits) >= _FULL]
+    return full[0] if full else max(counts, key=share_of_the_rounds)
