@@ -13,7 +13,7 @@ import pytest
 
 from sglang_platform.conformance.kernels.compile.loop import LoopCode
 from sglang_platform.conformance.kernels.compile.machine_code import MachineCode
-from sglang_platform.conformance.kernels.compile.predict import DEVICES, Work, predict
+from sglang_platform.conformance.kernels.compile.predict import DEVICES, DecodeWork, predict
 from sglang_platform.core.portable.triton.attention_shapes import split_count
 
 PROGRAM = Path(__file__).parent / "programs" / "code_of_decode.py"
@@ -58,7 +58,7 @@ def code(registers: int, shared: int) -> MachineCode:
 
 def test_the_prediction_is_bound_by_what_is_scarce() -> None:
     h200 = DEVICES["H200"]
-    work = Work(turn=32 * 1024, readers=1, programs=132 * 4, cache=1 << 30, partial=0)
+    work = DecodeWork(turn=32 * 1024, readers=1, programs=132 * 4, cache=1 << 30, partial=0)
     quick = LoopCode(instructions=300, matrix=32, ahead=2, conversions=0, byte_loads=0)
     good = predict(h200, code(96, 64 * 1024), quick, 4, work)
     assert good.share == 1.0
@@ -72,7 +72,11 @@ def test_the_prediction_is_bound_by_what_is_scarce() -> None:
     alone = predict(h200, code(255, 220 * 1024), LoopCode(300, 32, 0, 0, 0), 8, work)
     assert alone.bound == "bytes in flight"
     uneven = predict(
-        h200, code(96, 64 * 1024), quick, 4, Work(turn=32768, readers=1, programs=133, cache=1, partial=0)
+        h200,
+        code(96, 64 * 1024),
+        quick,
+        4,
+        DecodeWork(turn=32768, readers=1, programs=133, cache=1, partial=0),
     )
     assert uneven.bound == "last round"
     assert uneven.share == pytest.approx(133 / 264)

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sglang_platform.conformance.kernels.compile import predict as method
 from sglang_platform.conformance.kernels.compile.fake_driver import pretend
 from sglang_platform.conformance.kernels.compile.loop import LoopCode, read_loop
 from sglang_platform.conformance.kernels.compile.machine_code import MachineCode, read
-from sglang_platform.conformance.kernels.compile.predict import DEVICES, Predicted, Work, predict
+from sglang_platform.conformance.kernels.compile.predict import DEVICES, DecodeWork, Predicted, predict
 
 __all__ = ["CASES", "TARGETS", "DecodeCode", "compiled", "page"]
 
@@ -73,6 +74,7 @@ def compiled(targets: Sequence[str], cases: Sequence[str]) -> Iterator[DecodeCod
 
 
 def _compiled(target: str, name: str) -> DecodeCode:
+    # Here, so that the names of the cases are read without it.
     import torch
 
     kernels = f"sglang_platform.{TARGETS[target]}.kernels"
@@ -93,7 +95,7 @@ def _compiled(target: str, name: str) -> DecodeCode:
     kernel, warps = launched[0].kernel, launched[0].kernel.metadata.num_warps
     x, y, splits = launched[0].grid
     shape = record.decode_shape(case.dim, latent=case.latent, eight_bit=case.fp8, float32=False)
-    work = Work(
+    work = DecodeWork(
         turn=shape.block_n * case.row(),
         readers=y // case.kv_heads,
         programs=x * y * splits,
@@ -142,9 +144,8 @@ splits."""
 
 def page(rows: Sequence[DecodeCode]) -> str:
     """The table of the code and that of the prediction, as Markdown."""
+    # Here, since it reads `TRITON_CACHE_DIR` when it is imported.
     import triton
-
-    from sglang_platform.conformance.kernels.compile import predict as method
 
     lines = [_HEAD.format(triton=triton.__version__, batch=BATCH, context=CONTEXT).rstrip("\n")]
     for row in rows:

@@ -98,6 +98,7 @@ def _fetched_before_the_products(code: list[str]) -> int:
 
 
 def _disassembled(kernel: Any) -> str:
+    # Here, since reading AMD's code needs no Triton.
     from triton import knobs
 
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:

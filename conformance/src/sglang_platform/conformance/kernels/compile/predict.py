@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from sglang_platform.conformance.kernels.compile.loop import LoopCode
 from sglang_platform.conformance.kernels.compile.machine_code import MachineCode
 
-__all__ = ["DEVICES", "Device", "Predicted", "Work", "predict"]
+__all__ = ["DEVICES", "DecodeWork", "Device", "Predicted", "predict"]
 
 ISSUED = 0.75
 LATENCY = 800e-9
@@ -52,7 +52,7 @@ DEVICES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class DecodeWork:
     """turn: bytes of the cache that a turn reads, readers: programs that read the same. programs: of the launch.
     cache: bytes that all requests read. partial: bytes of partial results."""
 
@@ -88,7 +88,7 @@ class Predicted:
         return min(factors, key=lambda name: factors[name]) if self.share < 0.995 else ""
 
 
-def predict(device: Device, code: MachineCode, loop: LoopCode, warps: int, work: Work) -> Predicted:
+def predict(device: Device, code: MachineCode, loop: LoopCode, warps: int, work: DecodeWork) -> Predicted:
     """For `work` on `device`, with programs of `warps` warps."""
     resident = _resident(device, code, warps)
     per_processor = device.bandwidth / device.processors

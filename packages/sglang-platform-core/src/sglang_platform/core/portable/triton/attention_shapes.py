@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 __all__ = ["MOST_SPLITS", "head_parts", "one_element", "shares_values", "split_count"]
@@ -52,18 +50,8 @@ def one_element(
 
 def split_count(processors: int, waves: int, programs: int, tokens: int) -> int:
     """In how many parts to read each sequence of up to `tokens`, where `programs` are there without splitting and the
-    device is to have `waves` programs per processor.
-
-    Up to twice as many where processors would otherwise be without a program in the last round.
-    """
-    programs = max(1, programs)
-    most = min(-(-tokens // _TOKENS_PER_SPLIT), MOST_SPLITS)
-    least = max(1, min(-(-waves * processors // programs), most))
-
-    def share_of_the_rounds(splits: int) -> float:
-        rounds = splits * programs / processors
-        return rounds / math.ceil(rounds)
-
-    counts = range(least, max(least, min(2 * least, most)) + 1)
-    full = [splits for splits in counts if share_of_the_rounds(splits) >= _FULL]
-    return full[0] if full else max(counts, key=share_of_the_rounds)
+    device is to have `waves` programs per processor. Up to twice as many where that fills the last round."""
+    wanted, most = -(-waves * processors // max(1, programs)), -(-tokens // _TOKENS_PER_SPLIT)
+    least = max(1, min(wanted, most, MOST_SPLITS))
+    counts = range(least, max(least, min(2 * least, most, MOST_SPLITS)) + 1)
+    return max(counts, key=lambda n: min(_FULL, n * programs / (-(-n * programs // processors) * processors)))

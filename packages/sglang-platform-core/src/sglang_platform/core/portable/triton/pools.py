@@ -45,8 +45,6 @@ class TritonRows(KVCache):
     """Leave stores that cast nothing to the pool below: SGLang's own kernels for them take one launch as well."""
 
     _lists: ClassVar[tuple[str, ...]]
-    """The attributes that hold a buffer per layer."""
-    _table: BufferTable | None = None
     _table_of: tuple[torch.Tensor, ...] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -68,16 +66,12 @@ class TritonRows(KVCache):
         _moves.add()
 
     def _all_layers(self) -> BufferTable:
-        """The table of these buffers, made anew where a host has put others in their place.
-
-        Asked at every move, so by the tensors themselves: their addresses take ten times as long. Memory that a host
-        takes away and backs anew (memory saver, sizing after capture) comes back at the same addresses.
-        """
+        # Told by the tensors themselves, since their addresses take ten times as long to compare at each move. Memory
+        # that a host backs anew (memory saver, sizing after capture) comes back at the same addresses.
         held = tuple(chain.from_iterable(getattr(self, name) for name in self._lists))
-        if self._table is None or len(held) != len(self._table_of) or not all(map(is_, held, self._table_of)):
-            layers = [self._slot_buffers(layer) for layer in range(self.layer_num)]
-            self._table = BufferTable([Rows(buffer) for buffers in layers for buffer in buffers])
-            self._table_of = held
+        if len(held) != len(self._table_of) or not all(map(is_, held, self._table_of)):
+            buffers = [buffer for layer in range(self.layer_num) for buffer in self._slot_buffers(layer)]
+            self._table, self._table_of = BufferTable([Rows(buffer) for buffer in buffers]), held
         return self._table
 
     # Slots to the CPU and back
@@ -93,7 +87,7 @@ class TritonRows(KVCache):
 class TritonMHAPool(TritonRows, MHATokenToKVPool):
     """Keys and values per head. The store takes both in one launch, divided by their scales and cast on the way."""
 
-    _lists = ("k_buffer", "v_buffer")
+    _lists = "k_buffer", "v_buffer"
 
     def set_kv_buffer(
         self,
