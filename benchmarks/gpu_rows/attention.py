@@ -213,7 +213,7 @@ def _prefill(device: torch.device, batch: int, new: int, prefix: int) -> Built:
     def ours() -> None:
         kernel("extend:paged_extend")(
             q, k, v, cache.k, v_cache, cache.table, cache.rows, start, prefixes, out,
-            max_new=new, scale=dim**-0.5, any_prefix=prefix > 0,
+            max_new=new, scale=dim**-0.5,
         )  # fmt: skip
 
     pairs = batch * (new * prefix + new * (new + 1) // 2)

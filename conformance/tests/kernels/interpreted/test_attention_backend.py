@@ -298,3 +298,54 @@ def test_a_tree_of_drafts_gives_what_each_of_its_branches_gives() -> None:
                 backend, model, ForwardMode.EXTEND, [6], [len(branch)], q[branch], k[branch], v[branch], at
             )
             torch.testing.assert_close(got[[row - 6 for row in branch]], wanted, atol=2e-2, rtol=2e-2)
+
+
+@pytest.mark.parametrize("kind", ["mha", "mla"])
+@pytest.mark.parametrize(
+    "told", ["lengths on the CPU", "lengths on the device only", "a graph's padded batch"]
+)
+def test_a_draft_model_is_given_the_verified_tokens(told: str, kind: str) -> None:
+    """SGLang's draft extend, in SGLang's own words for the mode: 3 tokens behind 6, and behind 2, as an extend has it.
+
+    A graph's batch is padded with rows of length 1 that nevertheless bring 3 tokens, all at the padding slot.
+    """
+    modes = pytest.importorskip(
+        "sglang.srt.model_executor.forward_batch_info", reason="SGLang names the mode"
+    )
+    prefix, new = [6, 2], [3, 3]
+    at = layer(4, 2, 64, 64) if kind == "mha" else layer(16, 1, 192, 128)
+    heads, kv, dim = at.tp_q_head_num, at.tp_k_head_num, at.qk_head_dim
+    q, k = randn(14, heads, dim, seed=1), randn(14, kv, dim, seed=2)
+    v = randn(14, kv, dim, seed=3) if kind == "mha" else k[..., :128]
+    past = slice(0, 8)
+
+    def prefilled() -> tuple[Any, Any]:
+        if kind == "mha":
+            pool: Any = MHATokenToKVPool(64, PAGE, BF16, 2, 64, 1, "cpu", False)
+        else:
+            pool = MLATokenToKVPool(64, PAGE, BF16, 128, 64, 1, "cpu", False)
+        model = runner(pool, 2, context=32)
+        backend = Backend(model)
+        step(backend, model, ForwardMode.EXTEND, [0, 0], prefix, q[past], k[past], v[past], at)
+        return backend, model
+
+    backend, model = prefilled()
+    wanted = step(backend, model, ForwardMode.EXTEND, prefix, new, q[8:], k[8:], v[8:], at)
+    backend, model = prefilled()
+    one = batch(model, modes.ForwardMode.DRAFT_EXTEND_V2, prefix, new)  # type: ignore[arg-type]
+    rows = [q[8:], k[8:], v[8:]]
+    one.extend_prefix_lens = None if told == "a graph's padded batch" else one.extend_prefix_lens
+    if told != "lengths on the CPU":
+        one.extend_prefix_lens_cpu = one.seq_lens_cpu = None
+    if told == "a graph's padded batch":
+        one.batch_size = 3
+        one.req_pool_indices = torch.tensor([1, 2, 0])
+        one.seq_lens = torch.tensor([9, 5, 1])
+        one.extend_seq_lens = torch.tensor([3, 3, 3], dtype=torch.int32)
+        one.extend_seq_lens_cpu = [3, 3, 3]
+        one.out_cache_loc = torch.cat((one.out_cache_loc, torch.zeros(3, dtype=torch.int64)))
+        rows = [torch.cat((x, x[:3])) for x in rows]
+    backend.init_forward_metadata(one)
+    got = backend.forward(*(x.flatten(1) for x in rows), at, one)
+    torch.testing.assert_close(got[:6], wanted, atol=0, rtol=0)
+    assert got.isfinite().all()

@@ -114,12 +114,8 @@ EXTEND_MUTANTS = (
         "position[None, :] - 1 <= query",
     ),
     Mutant("mask without the prefix", f"{HERE}.extend", "query = prefix + token", "query = token"),
-    Mutant(
-        "prefix one short", f"{HERE}.extend", "            end = prefix\n", "            end = prefix - 1\n"
-    ),
-    Mutant(
-        "prefix one long", f"{HERE}.extend", "            end = prefix\n", "            end = prefix + 1\n"
-    ),
+    Mutant("prefix one short", f"{HERE}.extend", "        end = prefix\n", "        end = prefix - 1\n"),
+    Mutant("prefix one long", f"{HERE}.extend", "        end = prefix\n", "        end = prefix + 1\n"),
     Mutant(
         "unmasked beyond the diagonal",
         f"{HERE}.extend",
@@ -154,7 +150,7 @@ EXTEND_MUTANTS = (
         "key scale on new keys too",
         f"{HERE}.extend",
         "cached_scale *= tl.load(k_scale_ptr)",
-        "scale *= tl.load(k_scale_ptr)\n            cached_scale = scale",
+        "scale *= tl.load(k_scale_ptr)\n        cached_scale = scale",
     ),
     Mutant("the slot after", f"{HERE}.extend", "table_row + key, mask", "table_row + key + 1, mask"),
     Mutant("sink left out", f"{WRAPPERS}.extend", "SINKS=sinks is not None", "SINKS=False"),

@@ -17,6 +17,7 @@ from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.dsa import DSATokenToKVPool
 from sglang_platform.core.memory.mha import MHATokenToKVPool
 from sglang_platform.core.memory.mla import MLATokenToKVPool
+from sglang_platform.core.portable.triton import pools
 
 STORES, MOVES = counter("triton.kv_pool.stores"), counter("triton.kv_pool.moves")
 PARTS = importlib.import_module(f"sglang_platform.{os.environ['KERNELS_OF']}.kv_pools")
@@ -154,6 +155,41 @@ def test_a_table_follows_the_buffers() -> None:
         pool.move_kv_cache(tgt, src)
     plain.move_kv_cache(tgt, src)
     assert_alike(pool, plain)
+
+
+@pytest.mark.parametrize("kind", ["mha", "mla"])
+def test_a_table_follows_one_buffer_put_in_anothers_place(kind: str) -> None:
+    pool, plain = pair(kind, torch.float16)
+    tgt, src = torch.tensor([3]), torch.tensor([4])
+    for one in (pool, plain):
+        held = one.v_buffer if kind == "mha" else one.kv_buffer
+        held[1] = torch.ones_like(held[1])
+        held[1][4] = 7.0
+    with reachable(*buffers(pool)):
+        pool.move_kv_cache(tgt, src)
+    plain.move_kv_cache(tgt, src)
+    assert_alike(pool, plain)
+
+
+@pytest.mark.parametrize("kind", ["mha", "mla", "dsa"])
+def test_a_move_asks_no_layer_for_its_address(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It happens after every verified draft: what it costs on the host must not grow with the layers."""
+    asked: list[torch.Tensor] = []
+    before_the_launch: list[list[torch.Tensor]] = []
+    address, launch = torch.Tensor.data_ptr, pools.move
+
+    def watched(*arguments: Any, **options: Any) -> None:
+        before_the_launch.append(list(asked))
+        launch(*arguments, **options)
+
+    monkeypatch.setattr(torch.Tensor, "data_ptr", lambda self: asked.append(self) or address(self))
+    monkeypatch.setattr(pools, "move", watched)
+    pool, _ = pair(kind, torch.float16)
+    with reachable(*buffers(pool)):
+        assert asked, "the table of the move holds addresses"
+        asked.clear()
+        pool.move_kv_cache(torch.tensor([3]), torch.tensor([4]))
+    assert before_the_launch == [[]]
 
 
 def test_very_many_rows_take_the_copy_through_memory() -> None:

@@ -179,7 +179,6 @@ def run(
             out,
             max_new=max(shape.new, default=0),
             scale=rule.scale,
-            any_prefix=any(shape.prefix),
             causal=rule.causal,
             logit_cap=rule.logit_cap,
             window=rule.window,

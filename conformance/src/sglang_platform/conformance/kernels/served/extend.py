@@ -26,7 +26,6 @@ def _extend(
     values: int | None = None,
     fp8: bool = False,
     latent: bool = False,
-    prefix: bool = True,
     logit_cap: float = 0.0,
     window: int = -1,
     sinks: bool = False,
@@ -53,7 +52,6 @@ def _extend(
         torch.empty(tokens, q_heads, values, dtype=dtype),
         max_new=tokens // 4,
         scale=dim**-0.5,
-        any_prefix=prefix,
         logit_cap=logit_cap,
         window=window,
         sinks=torch.empty(q_heads, dtype=dtype) if sinks else None,
@@ -67,7 +65,6 @@ def extend_launches(paged_extend: Callable[..., Any], eight_bit: torch.dtype) ->
     extend = partial(_extend, paged_extend, eight_bit)
     return {
         "gqa 32/8 x 128": lambda: extend(32, 8, 128),
-        "gqa 32/8 x 128, no prefix": lambda: extend(32, 8, 128, prefix=False),
         "gqa 32/8 x 128, fp8 cache": lambda: extend(32, 8, 128, fp8=True),
         "gqa 64/8 x 64, sinks, window": lambda: extend(64, 8, 64, sinks=True, window=128),
         "gqa 16/8 x 256, cap, window": lambda: extend(16, 8, 256, logit_cap=50.0, window=4096),

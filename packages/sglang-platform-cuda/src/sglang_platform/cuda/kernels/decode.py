@@ -34,7 +34,7 @@ from sglang_platform.cuda.kernels.stored_rows import load_rows
 __all__ = ["decode_kernel", "paged_decode"]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["splits"])
 def decode_kernel(
     q_ptr, k_ptr, v_ptr, table_ptr, row_ptr, len_ptr, out_ptr, lse_ptr, sink_ptr, k_scale_ptr, v_scale_ptr,
     scale, cap, window, splits,
@@ -73,19 +73,40 @@ def decode_kernel(
         rest = tl.arange(0, REST)
         live_rest = rest < D - MAIN
         q_rest = tl.load(q_row + MAIN + rest[None, :], mask=live_h[:, None] & live_rest[None, :], other=0.0)
+    # Products with 8-bit rows are taken in float16, which holds all their values: the codes then need one conversion,
+    # where bfloat16 takes a detour through float32. A power of two per head brings the queries into its range.
+    HALF: tl.constexpr = FORMAT != "" and not PACKED and q_ptr.dtype.element_ty == tl.bfloat16
+    if HALF:
+        largest = tl.max(tl.abs(q.to(tl.float32)), 1)
+        if REST > 0:
+            largest = tl.maximum(largest, tl.max(tl.abs(q_rest.to(tl.float32)), 1))
+        power = (largest.to(tl.int32, bitcast=True) & 0x7F800000).to(tl.float32, bitcast=True)
+        power = tl.where(power > 0.0, power, 1.0)
+        q = (q.to(tl.float32) / power[:, None]).to(tl.float16)
+        if REST > 0:
+            q_rest = (q_rest.to(tl.float32) / power[:, None]).to(tl.float16)
     k_head = k_ptr + kv_head * k_stride_h
     v_head = v_ptr + kv_head * v_stride_h
     table_row = table_ptr + tl.load(row_ptr + request).to(tl.int64) * table_stride
     if SCALED:
         scale *= tl.load(k_scale_ptr)
+    row_scale = scale
+    if HALF:
+        row_scale = scale * power[:, None]
 
     m = tl.full((BLOCK_H,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_H,), tl.float32)
     acc = tl.zeros((BLOCK_H, VALUES), tl.float32)
+    # Slots are fetched a block ahead: the rows then depend on no load of their own turn, and Triton gives all stages of
+    # the loop to them.
+    token = start + tl.arange(0, BLOCK_N)
+    ahead = tl.load(table_row + token, mask=token < end, other=0)
     for position in range(start, end, BLOCK_N):
         token = position + tl.arange(0, BLOCK_N)
         live = token < end
-        slot = tl.load(table_row + token, mask=live, other=0).to(tl.int64)
+        slot = ahead.to(tl.int64)
+        later = token + BLOCK_N
+        ahead = tl.load(table_row + later, mask=later < end, other=0)
         k_row = slot[:, None] * k_stride_s
         if PACKED:
             k = packed_latent(k_head, k_row, live, MAIN, FORMAT, IN_HARDWARE, q.dtype)
@@ -99,7 +120,7 @@ def decode_kernel(
                 live_k = live[:, None] & live_rest[None, :]
                 k_rest = load_rows(k_head, k_row + MAIN + rest[None, :], live_k, FORMAT, IN_HARDWARE, q.dtype)
             scores = tl.dot(q_rest, tl.trans(k_rest), scores, input_precision="ieee")
-        scores = tl.where(live[None, :], capped_scores(scores, scale, cap, CAPPED), float("-inf"))
+        scores = tl.where(live[None, :], capped_scores(scores, row_scale, cap, CAPPED), float("-inf"))
         p, r, m, total = softmax_step(scores, m, total)
         if LATENT:
             v = k

@@ -17,7 +17,7 @@ import triton.language as tl
 __all__ = ["merge_kernel", "merge_splits"]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["splits"])
 def merge_kernel(
     partial_ptr, lse_ptr, len_ptr, sink_ptr, out_ptr, window, splits, out_stride_b, out_stride_h,
     HEADS: tl.constexpr, DV: tl.constexpr, VALUES: tl.constexpr, SINKS: tl.constexpr, BLOCK_N: tl.constexpr,

@@ -93,8 +93,8 @@ def extend_kernel(
     q_stride_t, q_stride_h, kn_stride_t, kn_stride_h, vn_stride_t, vn_stride_h, k_stride_s, k_stride_h,
     v_stride_s, v_stride_h, table_stride, out_stride_t, out_stride_h,
     GROUP: tl.constexpr, D: tl.constexpr, DV: tl.constexpr, MAIN: tl.constexpr, REST: tl.constexpr,
-    VALUES: tl.constexpr, LATENT: tl.constexpr, CACHED: tl.constexpr, NEW: tl.constexpr, CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, SCALED: tl.constexpr,
+    VALUES: tl.constexpr, LATENT: tl.constexpr, NEW: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+    FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, SCALED: tl.constexpr,
     CAPPED: tl.constexpr, SINKS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """Grid (blocks of the longest request, Hq, B). q [T, Hq, D], new k [T, Hk, D] and v [T, Hk, DV], caches [S, Hk, .],
@@ -129,23 +129,23 @@ def extend_kernel(
     kv_head = head // GROUP
     # The first position that the block's first row sees.
     low = tl.maximum(prefix + block - window, 0) if WINDOW else 0
-    if CACHED:
-        cached_scale = scale
-        if SCALED:
-            cached_scale *= tl.load(k_scale_ptr)
-        if NEW:
-            end = prefix
-        else:
-            end = prefix + last if CAUSAL else prefix + count
-        acc, m, total = _attend(
-            acc, m, total, q, q_rest,
-            k_ptr + kv_head * k_stride_h, v_ptr + kv_head * v_stride_h, k_stride_s, v_stride_s,
-            table_ptr + tl.load(row_ptr + request).to(tl.int64) * table_stride, low, end, 0, query,
-            cached_scale, cap, window,
-            D, DV, MAIN, REST, VALUES, LATENT, True, True, CAUSAL, WINDOW, FORMAT, IN_HARDWARE, CAPPED, BLOCK_N,
-        )  # fmt: skip
-        if SCALED:
-            acc *= tl.load(v_scale_ptr)
+    # Also without a prefix, where it reads nothing: a code of its own would be compiled at the first cache hit.
+    cached_scale = scale
+    if SCALED:
+        cached_scale *= tl.load(k_scale_ptr)
+    if NEW:
+        end = prefix
+    else:
+        end = prefix + last if CAUSAL else prefix + count
+    acc, m, total = _attend(
+        acc, m, total, q, q_rest,
+        k_ptr + kv_head * k_stride_h, v_ptr + kv_head * v_stride_h, k_stride_s, v_stride_s,
+        table_ptr + tl.load(row_ptr + request).to(tl.int64) * table_stride, low, end, 0, query,
+        cached_scale, cap, window,
+        D, DV, MAIN, REST, VALUES, LATENT, True, True, CAUSAL, WINDOW, FORMAT, IN_HARDWARE, CAPPED, BLOCK_N,
+    )  # fmt: skip
+    if SCALED:
+        acc *= tl.load(v_scale_ptr)
     if NEW:
         k_head = k_new_ptr + begin * kn_stride_t + kv_head * kn_stride_h
         v_head = v_new_ptr + begin * vn_stride_t + kv_head * vn_stride_h

@@ -5,8 +5,8 @@ Split i left its normalised output o_i and L_i = log2 of its sum of 2^s. With a 
     M = max_i L_i (and s_0),   w_i = 2^(L_i - M),   out = sum_i w_i o_i / (sum_i w_i + 2^(s_0 - M))
 
 Splits without tokens wrote nothing and are not read: how many there are follows from the length, as in the decode
-kernel. A program takes one query head of one request; the outputs are float32 and few. SPLITS: the
-number of splits, as a power of two.
+kernel. A program takes one query head of one request; the outputs are float32 and few. SPLITS: a power of two, the
+most splits that a step may have.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import torch
 import triton
 import triton.language as tl
 
+from sglang_platform.core.portable.triton.attention_shapes import MOST_SPLITS
+
 __all__ = ["merge_kernel", "merge_splits"]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["splits"])
 def merge_kernel(
     partial_ptr, lse_ptr, len_ptr, sink_ptr, out_ptr, window, splits, out_stride_b, out_stride_h,
     HEADS: tl.constexpr, DV: tl.constexpr, VALUES: tl.constexpr, SINKS: tl.constexpr, BLOCK_N: tl.constexpr,
@@ -71,5 +73,6 @@ def merge_splits(
     merge_kernel[(batch, heads)](
         partial, lse, seq_lens, out if sinks is None else sinks, out, window, splits, out.stride(0), out.stride(1),
         HEADS=heads, DV=values, VALUES=triton.next_power_of_2(values), SINKS=sinks is not None, BLOCK_N=block_n,
-        SPLITS=triton.next_power_of_2(splits), num_warps=max(1, min(4, triton.next_power_of_2(values) // 256)),
+        SPLITS=max(MOST_SPLITS, triton.next_power_of_2(splits)),
+        num_warps=max(1, min(4, triton.next_power_of_2(values) // 256)),
     )  # fmt: skip

@@ -128,14 +128,13 @@ class TritonAttentionBackend(AttentionBackend):
         keys, values = self._buffers(layer)
         new_k: torch.Tensor | None = None
         new_v: torch.Tensor | None = None
-        any_prefix = step.any_prefix
         if self._reads_new(k, keys, layer, save_kv_cache):
             assert k is not None
             assert v is not None
             new_k = k.view(-1, layer.tp_k_head_num, layer.qk_head_dim)
             new_v = v.view(-1, layer.tp_v_head_num, layer.v_head_dim)
         if self._beside(layer):
-            if any_prefix:
+            if step.any_prefix:
                 raise PlatformError(
                     f"layer {layer.layer_id} attends with {layer.tp_k_head_num} heads of {layer.qk_head_dim} to a "
                     "cached prefix that is latent",
@@ -156,7 +155,6 @@ class TritonAttentionBackend(AttentionBackend):
             step.prefix_lens,
             out,
             max_new=step.max_new,
-            any_prefix=any_prefix,
             causal=is_causal(layer),
             **self._options(layer, sinks),
         )

@@ -38,11 +38,6 @@ class BufferTable:
         entries = [rows.entry for rows in self.buffers]
         self.table = torch.tensor(entries, dtype=torch.int64, device=self.buffers[0].storage.device)
         self.widest = max(row for _, _, row in entries)
-        self._addresses = [address for address, _, _ in entries]
         numbers = [number for entry in entries for number in entry]
         self.word = next(size for size in (8, 4, 2, 1) if all(number % size == 0 for number in numbers))
         self.aligned = all(number % 16 == 0 for number in numbers)
-
-    def holds(self, storages: Sequence[torch.Tensor]) -> bool:
-        """Whether these still are the buffers of the table (a host may back a pool with new memory)."""
-        return [storage.data_ptr() for storage in storages] == self._addresses

@@ -10,6 +10,8 @@ rows per slot, quantised pools, masked writes, and the indexer's keys of a DSA p
 
 from __future__ import annotations
 
+from itertools import chain
+from operator import is_
 from typing import Any, ClassVar
 
 import torch
@@ -42,7 +44,8 @@ class TritonRows(KVCache):
     plain_stores_by_host: ClassVar[bool] = False
     """Leave stores that cast nothing to the pool below: SGLang's own kernels for them take one launch as well."""
 
-    _table: BufferTable | None = None
+    _lists: ClassVar[tuple[str, ...]]
+    _table_of: tuple[torch.Tensor, ...] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -63,9 +66,12 @@ class TritonRows(KVCache):
         _moves.add()
 
     def _all_layers(self) -> BufferTable:
-        buffers = [buffer for layer in range(self.layer_num) for buffer in self._slot_buffers(layer)]
-        if self._table is None or not self._table.holds(buffers):
-            self._table = BufferTable([Rows(buffer) for buffer in buffers])
+        # Told by the tensors themselves, since their addresses take ten times as long to compare at each move. Memory
+        # that a host backs anew (memory saver, sizing after capture) comes back at the same addresses.
+        held = tuple(chain.from_iterable(getattr(self, name) for name in self._lists))
+        if len(held) != len(self._table_of) or not all(map(is_, held, self._table_of)):
+            buffers = [buffer for layer in range(self.layer_num) for buffer in self._slot_buffers(layer)]
+            self._table, self._table_of = BufferTable([Rows(buffer) for buffer in buffers]), held
         return self._table
 
     # Slots to the CPU and back
@@ -80,6 +86,8 @@ class TritonRows(KVCache):
 
 class TritonMHAPool(TritonRows, MHATokenToKVPool):
     """Keys and values per head. The store takes both in one launch, divided by their scales and cast on the way."""
+
+    _lists = "k_buffer", "v_buffer"
 
     def set_kv_buffer(
         self,
@@ -153,6 +161,8 @@ class TritonMHAPool(TritonRows, MHATokenToKVPool):
 
 
 class _TritonLatentRows(TritonRows, MLATokenToKVPool):
+    _lists = ("kv_buffer",)
+
     def move_kv_cache(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
         # SGLang's MLA pool has no overridable point below this method.
         if tgt_loc.numel() == src_loc.numel() and self._moves_at_once(tgt_loc):

@@ -31,7 +31,7 @@ RECORD = CudaArchitecture(
         narrow=DecodeShape(block_n=128, block_h=64, warps=4, stages=3),
         middle=DecodeShape(block_n=64, block_h=64, warps=4, stages=4),
         wide=DecodeShape(block_n=64, block_h=64, warps=4, stages=3),
-        latent=DecodeShape(block_n=32, block_h=64, warps=8, stages=2, waves=1),
+        latent=DecodeShape(block_n=32, block_h=64, warps=8, stages=4, waves=1),
     ),
     extend=ByHead(
         narrow=ExtendShape(block_m=128, block_n=128, warps=8, stages=3),

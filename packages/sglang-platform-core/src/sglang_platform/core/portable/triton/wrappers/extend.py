@@ -30,7 +30,6 @@ def paged_extend(
     extend_kernel: Any,
     max_new: int,
     scale: float,
-    any_prefix: bool = True,
     causal: bool = True,
     logit_cap: float = 0.0,
     window: int = -1,
@@ -44,7 +43,7 @@ def paged_extend(
     and values, or None where the caches hold them already. Caches, `table`, `rows` and the options as in
     `decode.paged_decode`; k_scale and v_scale apply to cached values only. `query_start` int [B + 1]: where each
     request's tokens begin, and T. `prefix_lens` int [B]: cached tokens before them. max_new: the most new tokens of a
-    request (known on the CPU, so nothing waits for the device). any_prefix False promises that all prefixes are 0.
+    request (known on the CPU, so nothing waits for the device).
 
     Raises ValueError for shapes and dtypes that do not fit.
     """
@@ -76,7 +75,7 @@ def paged_extend(
         out.stride(0), out.stride(1),
         GROUP=q_heads // kv_heads, D=dim, DV=values, MAIN=main, REST=rest,
         VALUES=main if latent else triton.next_power_of_2(values), LATENT=latent,
-        CACHED=any_prefix or k_new is None, NEW=k_new is not None, CAUSAL=causal, WINDOW=window >= 0,
+        NEW=k_new is not None, CAUSAL=causal, WINDOW=window >= 0,
         FORMAT=stored.name, IN_HARDWARE=stored.in_hardware, SCALED=k_scale is not None or v_scale is not None,
         CAPPED=logit_cap > 0, SINKS=sinks is not None,
         BLOCK_M=shape.block_m, BLOCK_N=shape.block_n, **shape.options(),

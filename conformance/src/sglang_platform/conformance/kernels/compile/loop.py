@@ -1,0 +1,107 @@
+"""The loop over the cache in the machine code of an attention kernel: what a turn costs, and what is under way then.
+
+NVIDIA: copies and waits stand in the PTX; instructions are those of the assembled code, by the disassembler that Triton
+brings. AMD: all of it stands in the assembly text.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["LoopCode", "read_loop"]
+
+_NVIDIA = re.compile(r"\b(?:mma\.sync|wgmma\.mma_async|tcgen05\.mma)")
+_AMD = re.compile(r"\bv_s?mfma_")
+
+
+@dataclass(frozen=True)
+class LoopCode:
+    """instructions: of one warp in one turn. matrix: matrix instructions among them. ahead: turns whose rows are on
+    their way while one is computed. conversions: from one number format to another. byte_loads: of single bytes, from
+    shared memory or beyond."""
+
+    instructions: int
+    matrix: int
+    ahead: int
+    conversions: int
+    byte_loads: int
+
+
+def read_loop(kernel: Any) -> LoopCode:
+    """Of the longest loop that multiplies matrices. `kernel`: Triton's `CompiledKernel`. Raises ValueError where there
+    is none."""
+    if "amdgcn" in kernel.asm:
+        body = _longest(
+            kernel.asm["amdgcn"], r"^(\.LBB\w+):", r"\bs_(?:cbranch\w*|branch)\s+(\.LBB\w+)", _AMD
+        )
+        code = [line.strip() for line in body if re.match(r"\s+[a-z]\w+", line)]
+        return LoopCode(
+            instructions=len(code),
+            matrix=_count(_AMD, code),
+            ahead=_fetched_before_the_products(code),
+            conversions=_count(re.compile(r"^v_cvt_"), code),
+            byte_loads=_count(
+                re.compile(r"^(?:ds_read|ds_load|buffer_load|global_load)_(?:u8|i8|ubyte|sbyte)"), code
+            ),
+        )
+    ptx = _longest(kernel.asm["ptx"], r"^(\$L\w+):", r"\bbra(?:\.uni)?\s+(\$L\w+);", _NVIDIA)
+    commits = _count(re.compile(r"cp\.async\.commit_group"), ptx)
+    waits = [int(n) for line in ptx for n in re.findall(r"cp\.async\.wait_group\s+(\d+)", line)]
+    body = _longest(
+        _disassembled(kernel), r"^(\.L_x_\d+):", r"\bBRA\b[^`]*`\((\.L_x_\d+)\)", re.compile(r"\w*MMA\b")
+    )
+    code = [text.group(1) for line in body if (text := re.search(r"\*/\s+(?:@!?\w+\s+)?([A-Z]\S+)", line))]
+    return LoopCode(
+        instructions=len(code),
+        matrix=_count(re.compile(r"MMA\b"), code),
+        ahead=min(waits, default=0) // max(1, commits),
+        conversions=_count(re.compile(r"^(?:F2F|I2F|F2I)"), code),
+        byte_loads=_count(re.compile(r"^(?:LDS|LDG)\S*\.[US]8"), code),
+    )
+
+
+def _count(pattern: re.Pattern[str], lines: list[str]) -> int:
+    return sum(1 for line in lines if pattern.search(line))
+
+
+def _longest(text: str, label: str, jump: str, product: re.Pattern[str]) -> list[str]:
+    """The lines of the longest loop: from a label to a jump back to it, with products between."""
+    loops = [body for body in _loops(text.splitlines(), label, jump) if _count(product, body)]
+    if not loops:
+        raise ValueError("no loop of this code multiplies matrices")
+    return max(loops, key=len)
+
+
+def _loops(lines: list[str], label: str, jump: str) -> Iterator[list[str]]:
+    places = {found.group(1): at for at, line in enumerate(lines) if (found := re.match(label, line))}
+    for at, line in enumerate(lines):
+        found = re.search(jump, line)
+        if found and places.get(found.group(1), at) < at:
+            yield lines[places[found.group(1)] : at + 1]
+
+
+def _fetched_before_the_products(code: list[str]) -> int:
+    """1 where rows are asked for, then most products are computed, and only then the rows are waited for."""
+    code = code + code  # a turn's loads may be waited for in the next
+    best = 0
+    for at, line in enumerate(code[: len(code) // 2]):
+        if re.match(r"(?:buffer|global)_load_(?:lds_)?dwordx[24]", line):
+            wait = next((i for i in range(at, len(code)) if re.match(r"s_waitcnt.*vmcnt\(0\)", code[i])), at)
+            best = max(best, _count(_AMD, code[at:wait]))
+    return int(2 * best >= _count(_AMD, code) // 2 > 0)
+
+
+def _disassembled(kernel: Any) -> str:
+    # Here, since reading AMD's code needs no Triton.
+    from triton import knobs
+
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        Path(file.name).write_bytes(kernel.asm["cubin"])
+        command = [knobs.nvidia.nvdisasm.path, "-c", file.name]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout

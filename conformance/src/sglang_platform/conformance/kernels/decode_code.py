@@ -1,0 +1,192 @@
+"""The decode kernels of the CUDA and ROCm packages in machine code, and the share of the copy bandwidth they can reach.
+
+`python -m sglang_platform.conformance.kernels.decode_code --table docs/decode_code.md` writes the page. Batch 64, 8192
+tokens each: the least of what the performance aims speak of is batch 32 and 4096.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sglang_platform.conformance.kernels.compile import predict as method
+from sglang_platform.conformance.kernels.compile.fake_driver import pretend
+from sglang_platform.conformance.kernels.compile.loop import LoopCode, read_loop
+from sglang_platform.conformance.kernels.compile.machine_code import MachineCode, read
+from sglang_platform.conformance.kernels.compile.predict import DEVICES, DecodeWork, Predicted, predict
+
+__all__ = ["CASES", "TARGETS", "DecodeCode", "compiled", "page"]
+
+TARGETS = {"sm_90": "cuda", "sm_100": "cuda", "gfx942": "rocm", "gfx950": "rocm"}
+"""The architectures, and their packages."""
+
+BATCH, CONTEXT = 64, 8192
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Case:
+    """A model's attention. latent: absorbed MLA, whose values are the first `values` columns of the keys."""
+
+    q_heads: int
+    kv_heads: int
+    dim: int
+    values: int
+    fp8: bool = False
+    latent: bool = False
+
+    def row(self) -> int:
+        """Bytes of a token and KV head."""
+        return (self.dim if self.latent else self.dim + self.values) * (1 if self.fp8 else 2)
+
+
+CASES = {
+    "GQA bf16": _Case(q_heads=32, kv_heads=8, dim=128, values=128),
+    "GQA fp8": _Case(q_heads=32, kv_heads=8, dim=128, values=128, fp8=True),
+    "MLA": _Case(q_heads=16, kv_heads=1, dim=576, values=512, latent=True),
+    "MLA fp8": _Case(q_heads=16, kv_heads=1, dim=576, values=512, latent=True, fp8=True),
+    "MLA 128 heads": _Case(q_heads=128, kv_heads=1, dim=576, values=512, latent=True),
+}
+
+
+@dataclass(frozen=True)
+class DecodeCode:
+    """One case on one target. predicted: by device, for the devices of this target."""
+
+    case: str
+    target: str
+    warps: int
+    code: MachineCode
+    loop: LoopCode
+    predicted: dict[str, Predicted]
+
+
+def compiled(targets: Sequence[str], cases: Sequence[str]) -> Iterator[DecodeCode]:
+    """Compiles each case for each target, in this process."""
+    for target in targets:
+        for name in cases:
+            yield _compiled(target, name)
+
+
+def _compiled(target: str, name: str) -> DecodeCode:
+    # Here, so that the names of the cases are read without it.
+    import torch
+
+    kernels = f"sglang_platform.{TARGETS[target]}.kernels"
+    record: Any = importlib.import_module(f"{kernels}.tuning").ARCHITECTURES[target]
+    case = CASES[name]
+    stored = getattr(torch, record.e4m3) if case.fp8 else torch.bfloat16
+    k = torch.empty(1 << 21, case.kv_heads, case.dim, dtype=stored)
+    v = k[..., : case.values] if case.latent else torch.empty_like(k)
+    scale = torch.ones(1) if case.fp8 else None
+    with pretend(record) as launched:
+        importlib.import_module(f"{kernels}.decode").paged_decode(
+            torch.empty(BATCH, case.q_heads, case.dim, dtype=torch.bfloat16), k, v,
+            torch.empty(BATCH + 1, CONTEXT, dtype=torch.int32), torch.empty(BATCH, dtype=torch.int64),
+            torch.empty(BATCH, dtype=torch.int64),
+            torch.empty(BATCH, case.q_heads, case.values, dtype=torch.bfloat16),
+            scale=case.dim**-0.5, k_scale=scale, v_scale=scale,
+        )  # fmt: skip
+    kernel, warps = launched[0].kernel, launched[0].kernel.metadata.num_warps
+    x, y, splits = launched[0].grid
+    shape = record.decode_shape(case.dim, latent=case.latent, eight_bit=case.fp8, float32=False)
+    work = DecodeWork(
+        turn=shape.block_n * case.row(),
+        readers=y // case.kv_heads,
+        programs=x * y * splits,
+        cache=BATCH * CONTEXT * case.kv_heads * case.row(),
+        partial=2 * 4 * BATCH * case.q_heads * case.values * splits if splits > 1 else 0,
+    )
+    code, loop = read(kernel), read_loop(kernel)
+    predicted = {
+        device: predict(one, code, loop, warps, work)
+        for device, one in DEVICES.items()
+        if one.target == target
+    }
+    return DecodeCode(name, target, warps, code, loop, predicted)
+
+
+_HEAD = """# The decode kernels in machine code
+
+Made with Triton {triton} by `python -m sglang_platform.conformance.kernels.decode_code --table docs/decode_code.md`;
+no figure here was measured on a device. Batch {batch}, {context} tokens each; MLA with 16 heads, as one of eight ranks
+has, and with 128. `conformance/tests/kernels/test_decode_code.py` holds the code to what stands here.
+
+Instructions, matrix instructions, conversions and byte loads are those of one warp in one turn of the loop over the
+cache; ahead is how many turns' rows are on their way while one is computed (one more buffer is being read).
+
+| case | target | warps | registers | spills | shared | instructions | matrix | ahead | conversions | byte loads |
+|---|---|---|---|---|---|---|---|---|---|---|
+"""
+
+_PREDICTED = """
+## Predicted share of the copy bandwidth
+
+{method}
+
+| case | device | share | instructions issued | in flight | last round | partial results | bound by |
+|---|---|---|---|---|---|---|---|
+"""
+
+_SHORT = """
+
+Under 0.90, and why: codes of 8 bits are widened by every program (a conversion for two of them, on gfx942 three for
+two), and MLA makes them anew for the values; products in 8 bits would need no conversion, and would round the queries
+and the probabilities to three bits. With 128 heads MLA has more than one program for the same rows: an accumulator of
+64 heads (NVIDIA) or 16 (AMD) by 512 columns fills the registers. MLA on gfx942 writes partial results of nine
+splits."""
+
+
+def page(rows: Sequence[DecodeCode]) -> str:
+    """The table of the code and that of the prediction, as Markdown."""
+    # Here, since it reads `TRITON_CACHE_DIR` when it is imported.
+    import triton
+
+    lines = [_HEAD.format(triton=triton.__version__, batch=BATCH, context=CONTEXT).rstrip("\n")]
+    for row in rows:
+        one, loop = row.code, row.loop
+        cells = (row.case, row.target, row.warps, one.registers, one.spills, one.shared, loop.instructions,
+                 loop.matrix, loop.ahead, loop.conversions, loop.byte_loads)  # fmt: skip
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    assert method.__doc__ is not None
+    words = method.__doc__.replace("`ISSUED`", f"{method.ISSUED:.0%}").strip()
+    words += f"\n\nThe latency is {method.LATENCY * 1e9:.0f} ns."
+    for name, device in DEVICES.items():
+        words += f" {name}: {device.bandwidth / 1e12:.1f} TB/s, {device.clock / 1e9:.2f} GHz."
+    words += _SHORT
+    lines.append(_PREDICTED.format(method=words).rstrip("\n"))
+    for row in rows:
+        for device, found in row.predicted.items():
+            factors = (found.share, found.issue, found.flight, found.balance, found.traffic)
+            cells = (row.case, device, *(f"{value:.2f}" for value in factors), found.bound)
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prints the page, or writes it."""
+    parser = argparse.ArgumentParser(prog="python -m sglang_platform.conformance.kernels.decode_code")
+    parser.add_argument(
+        "--target", action="append", choices=list(TARGETS), help="may be repeated; default all"
+    )
+    parser.add_argument("--case", action="append", choices=list(CASES), help="may be repeated; default all")
+    parser.add_argument("--cache", type=Path, help="where Triton keeps what it compiled (TRITON_CACHE_DIR)")
+    parser.add_argument("--table", type=Path, help="write the page there")
+    options = parser.parse_args(arguments)
+    if options.cache is not None:
+        os.environ["TRITON_CACHE_DIR"] = str(options.cache.resolve())
+    text = page(list(compiled(options.target or list(TARGETS), options.case or list(CASES))))
+    if options.table is None:
+        print(text)
+    else:
+        options.table.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

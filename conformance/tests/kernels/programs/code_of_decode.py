@@ -1,0 +1,18 @@
+"""The decode kernels of an architecture in machine code, as one line of JSON. Argument: the architecture."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+
+from sglang_platform.conformance.kernels.decode_code import CASES, compiled
+
+print(
+    json.dumps(
+        {
+            row.case: {"code": asdict(row.code), "loop": asdict(row.loop)}
+            for row in compiled(sys.argv[1:], list(CASES))
+        }
+    )
+)

@@ -1,0 +1,29 @@
+"""Serving compiles nothing: one machine code per attention kernel and model, and one more for a step without splits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parent / "programs" / "variants_of_attention.py"
+
+
+@pytest.mark.parametrize(("package", "target"), [("cuda", "sm_90"), ("rocm", "gfx942")])
+def test_no_step_needs_a_code_of_its_own(package: str, target: str, tmp_path: Path) -> None:
+    """In a process of its own: a process that compiles must not have met the interpreter."""
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
+    environment.pop("TRITON_INTERPRET", None)
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), package, target],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["decode_kernel=2", "extend_kernel=1", "merge_kernel=1"], done.stderr[
+        -3000:
+    ]
