@@ -40,7 +40,7 @@ class MaskLeftAside(WithTreesAsChains):
 @mutant(
     check="kits.attention",
     defect="verification leaves the mask aside: a draft sees its siblings",
-    says="target verify",
+    says="Tensor-likes are not close",
     host="sglang",
 )
 class MaskLeftAsideInTheKit(WithTreesAsChains):
