@@ -15,16 +15,15 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 NEW_TOKENS = 16
 LENGTHS = (1, 17, 90)
 
-_PLAIN = {"RMSNorm", "SiluAndMul", "RotaryEmbedding"}
 _STATES = {"page_size": 1, "max_total_tokens": 4096, "max_mamba_cache_size": 64}
 
 SERVED = {
-    "llama3": _PLAIN,  # by the host's class Llama3RotaryEmbedding
-    "qwen3_moe": _PLAIN | {"TopK", "UnquantizedFusedMoEMethod"},
     "gemma2": {"GemmaRMSNorm", "GeluAndMul", "RotaryEmbedding"},
+    "granitemoehybrid": {"RMSNorm", "Mixer2RMSNormGated", "TopK", "UnquantizedFusedMoEMethod"},
+    "llama3": {"RMSNorm", "SiluAndMul", "RotaryEmbedding"},  # turned by the host's class Llama3RotaryEmbedding
     "gpt2": {"LayerNorm", "NewGELU"},
     "nemotron": {"ReLU2", "RotaryEmbedding"},
-    "granitemoehybrid": _PLAIN | {"Mixer2RMSNormGated", "TopK", "UnquantizedFusedMoEMethod"},
+    "qwen3_moe": {"RMSNorm", "RotaryEmbedding", "TopK", "UnquantizedFusedMoEMethod"},
 }
 
 

@@ -97,12 +97,12 @@ class ReLU2(FusedOp):
 
 class TopK(FusedOp):
     """The choice of experts. `fn(op, hidden_states, router_logits, config)`: router_logits [T, E] -> (weights float32
-    [T, K], ids int32 [T, K]), the largest weight first.
+    [T, K], ids int32 [T, K]), the experts of a token in any order.
 
     `config` has `top_k` and `renormalize`; scores are the softmax over all experts, and with `renormalize` the weights
     chosen are divided by their sum. What `config` asks beyond that is computed or answered with NotImplemented: another
     `scoring_func`, `use_grouped_topk`, `correction_bias`, `custom_routing_function`, a factor applied on the output.
-    The host asks for calls whose result goes to the experts as it is; others stay with it.
+    What the host does with a choice, it does with this one too: it moves experts between ranks, masks padding, records.
     """
 
     op = "moe.topk"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sglang_platform.example_oot.kernels.activation import activation, gelu_and_mul, silu_and_mul
+    from sglang_platform.example_oot.kernels.activations import activation, gelu_and_mul, silu_and_mul
     from sglang_platform.example_oot.kernels.attention import paged_decode, paged_extend
     from sglang_platform.example_oot.kernels.convolution import short_conv
     from sglang_platform.example_oot.kernels.kv_store import store_kv
