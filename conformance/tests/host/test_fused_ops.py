@@ -20,7 +20,11 @@ _STATES = {"page_size": 1, "max_total_tokens": 4096, "max_mamba_cache_size": 64}
 SERVED = {
     "gemma2": {"GemmaRMSNorm", "GeluAndMul", "RotaryEmbedding"},
     "granitemoehybrid": {"RMSNorm", "Mixer2RMSNormGated", "TopK", "UnquantizedFusedMoEMethod"},
-    "llama3": {"RMSNorm", "SiluAndMul", "RotaryEmbedding"},  # turned by the host's class Llama3RotaryEmbedding
+    "llama3": {
+        "RMSNorm",
+        "SiluAndMul",
+        "RotaryEmbedding",
+    },  # turned by the host's class Llama3RotaryEmbedding
     "gpt2": {"LayerNorm", "NewGELU"},
     "nemotron": {"ReLU2", "RotaryEmbedding"},
     "qwen3_moe": {"RMSNorm", "RotaryEmbedding", "TopK", "UnquantizedFusedMoEMethod"},

@@ -58,7 +58,7 @@ def _rows(subject: Subject, op: str, function: str) -> Iterator[Rows]:
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=gated,
-    fix="gelu(first half) * second half; gelu by erf where op.approximate is 'none', in its tanh form where it is 'tanh'",
+    fix="gelu(first half) * second half; by erf where op.approximate is 'none', in its tanh form where it is 'tanh'",
 )
 def gelu_and_mul(subject: Subject, case: Rows) -> None:
     """The gelu gate in the form that the op names: the two differ by up to 5e-4."""

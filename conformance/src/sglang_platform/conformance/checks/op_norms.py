@@ -75,7 +75,9 @@ def gemma_norms(subject: Subject, case: Norm) -> None:
             got = forward(op, x.clone(), residual.clone())
         if got is NotImplemented:
             continue
-        expect(isinstance(got, tuple) and len(got) == 2, f"with a residual the answer is {type(got).__name__}")
+        expect(
+            isinstance(got, tuple) and len(got) == 2, f"with a residual the answer is {type(got).__name__}"
+        )
         normalised, total = fused_add_rms_norm(x.cpu(), residual.cpu(), one_more, epsilon)
         judge(got[0], normalised, f"the normalised sum of {case.op}", dtype=x.dtype)
         judge(got[1], total, f"the new residual of {case.op}", dtype=x.dtype)

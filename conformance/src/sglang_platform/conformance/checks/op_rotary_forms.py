@@ -40,7 +40,12 @@ def three_axes(subject: Subject, rng: random.Random) -> Iterator[ThreeAxes]:
     dtypes, at = compute_dtypes(subject), 0
     for interleaved in (False, True):
         # Qwen2-VL, Qwen3-VL, a part of a head, and sections that end one after the other.
-        for head_size, section in ((128, (16, 24, 24)), (128, (24, 20, 20)), (64, (4, 6, 6)), (32, (10, 4, 2))):
+        for head_size, section in (
+            (128, (16, 24, 24)),
+            (128, (24, 20, 20)),
+            (64, (4, 6, 6)),
+            (32, (10, 4, 2)),
+        ):
             for tokens in (1, 17):
                 dtype = dtypes[at % len(dtypes)]
                 yield ThreeAxes(tokens, (4, 2), head_size, section, interleaved, dtype)
@@ -57,15 +62,16 @@ def three_axes(subject: Subject, rng: random.Random) -> Iterator[ThreeAxes]:
     " and else the first",
 )
 def rotary_embedding_of_three_axes(subject: Subject, case: ThreeAxes) -> None:
-    """Each pair of columns turns by the position in time, in height or in width that its section says, in both orders of
-    the sections; text, with one row of positions, turns as it does without sections."""
+    """Each pair of columns turns by the position in time, in height or in width that its section says, in both orders
+    of the sections; text, with one row of positions, turns as it does without sections."""
     forward = forward_of(subject, "rotary.mrope")
     rotary_dim, generator = 2 * sum(case.section), subject.torch_rng()
     dtype, cache = getattr(torch, case.dtype), _table(rotary_dim, getattr(torch, case.dtype))
     shape = (case.tokens,) if case.axes == 1 else (3, case.tokens)
     positions = torch.randint(0, _POSITIONS, shape, generator=generator)
     query, key = (
-        torch.randn(case.tokens, heads * case.head_size, generator=generator).to(dtype) for heads in case.heads
+        torch.randn(case.tokens, heads * case.head_size, generator=generator).to(dtype)
+        for heads in case.heads
     )
     op = an_op(
         cos_sin_cache=cache.to(subject.device),
@@ -83,8 +89,12 @@ def rotary_embedding_of_three_axes(subject: Subject, case: ThreeAxes) -> None:
         got = forward(op, given, query.to(subject.device, copy=True), key.to(subject.device, copy=True))
     if got is NotImplemented:
         return
-    expect(isinstance(got, (tuple, list)) and len(got) == 2, f"the answer is {type(got).__name__}, not a pair")
-    table = cache[positions] if case.axes == 1 else axis_table(positions, cache, case.section, case.interleaved)
+    expect(
+        isinstance(got, (tuple, list)) and len(got) == 2, f"the answer is {type(got).__name__}, not a pair"
+    )
+    table = (
+        cache[positions] if case.axes == 1 else axis_table(positions, cache, case.section, case.interleaved)
+    )
     tokens = torch.arange(case.tokens)
     for name, x, out in zip(("query", "key"), (query, key), got, strict=True):
         wanted = oracle.rotary_embedding(tokens, x, case.head_size, table, True)
@@ -131,7 +141,8 @@ def rotary_embedding_by_heads(subject: Subject, case: ByHeads) -> None:
     cache = _table(rotary_dim, torch.float32)
     where = torch.randint(case.offset, _POSITIONS, (case.tokens,), generator=generator)
     wide = [
-        torch.randn(case.tokens, heads, 32 + case.head_size, generator=generator).to(dtype) for heads in case.heads
+        torch.randn(case.tokens, heads, 32 + case.head_size, generator=generator).to(dtype)
+        for heads in case.heads
     ]
     op = an_op(
         cos_sin_cache=cache.to(subject.device),
@@ -150,7 +161,9 @@ def rotary_embedding_by_heads(subject: Subject, case: ByHeads) -> None:
         got = forward(op, positions, query, key, *offsets)
     if got is NotImplemented:
         return
-    expect(isinstance(got, (tuple, list)) and len(got) == 2, f"the answer is {type(got).__name__}, not a pair")
+    expect(
+        isinstance(got, (tuple, list)) and len(got) == 2, f"the answer is {type(got).__name__}, not a pair"
+    )
     for name, x, out in zip(("query", "key"), wide, got, strict=True):
         rows = x[..., 32:].flatten(1)
         wanted = oracle.rotary_embedding(where, rows, case.head_size, cache, case.style == "neox")

@@ -39,7 +39,9 @@ def choices(subject: Subject, rng: random.Random) -> Iterator[Choice]:
         (1, 8, 2), (17, 128, 8), (3, 4, 1), (0, 8, 2), (130, 64, 6), (5, 60, 4), (4, 384, 8), (2, 6, 6),
     ):  # fmt: skip
         for renormalize in (True, False):
-            dtype = dtypes[at % len(dtypes)] if experts <= 128 else "float32"  # bfloat16 holds fewer numbers apart
+            dtype = (
+                dtypes[at % len(dtypes)] if experts <= 128 else "float32"
+            )  # bfloat16 holds fewer numbers apart
             yield Choice(tokens, experts, top_k, renormalize, dtype)
             at += 1
 
@@ -106,7 +108,9 @@ def other_choices_are_computed_or_declined(subject: Subject, case: OtherChoice) 
 
 
 def _judge(got: Any, wanted: torch.Tensor, top_k: int, how: str = "") -> None:
-    expect(isinstance(got, tuple) and len(got) == 2, f"the answer is {type(got).__name__}, not (weights, ids)")
+    expect(
+        isinstance(got, tuple) and len(got) == 2, f"the answer is {type(got).__name__}, not (weights, ids)"
+    )
     weights, ids = (one.cpu() for one in got)
     shape = [wanted.shape[0], top_k]
     expect(list(weights.shape) == list(ids.shape) == shape, f"weights are {list(weights.shape)}, not {shape}")

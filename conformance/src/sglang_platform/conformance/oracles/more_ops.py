@@ -33,7 +33,9 @@ def layer_norm(
     value = turned + offset
     slipped = gamma(x.shape[-1] + 2, _U32) * x.abs().mean(-1, keepdim=True) + _U32 * (x.abs() + mean.abs())
     error = scale.abs() / root * slipped * 2
-    error = error + turned.abs() * (gamma(x.shape[-1] + 4, _U32) + gamma(8, _U32) + 2 * u) + _U32 * offset.abs()
+    error = (
+        error + turned.abs() * (gamma(x.shape[-1] + 4, _U32) + gamma(8, _U32) + 2 * u) + _U32 * offset.abs()
+    )
     return Expected(value, error + bound_of(value, 0.0, dtype, between=scale.abs()))
 
 
@@ -120,8 +122,8 @@ def choice_of_experts(
 ) -> torch.Tensor:
     """The weight of every expert for every token, [T, E] float64, zero for those that are not chosen.
 
-    `groups`: (how many there are, how many of them are looked into), by the largest score in each. With a bias it is the
-    biased score that chooses, and the other that weighs.
+    `groups`: (how many there are, how many of them are looked into), by the largest score in each. With a bias it is
+    the biased score that chooses, and the other that weighs.
     """
     logits = logits.double()
     score = torch.softmax(logits, -1) if scores == "softmax" else torch.sigmoid(logits)

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from sglang_platform.core import FusedOp
 from sglang_platform.conformance.reference import more_ops
+from sglang_platform.core import FusedOp
 from sglang_platform.core.ops.fused_op import MoEExperts, RMSNorm, RotaryEmbedding, SiluAndMul
 
 __all__ = ["moe_experts", "register", "rms_norm", "rotary_embedding", "silu_and_mul"]

@@ -39,7 +39,8 @@ def _group() -> None:
 @host.command("ops")
 def ops(
     where: Annotated[
-        str, typer.Option("--host", help="A wheel file, a source folder, an installed version, or 'installed'.")
+        str,
+        typer.Option("--host", help="A wheel file, a source folder, an installed version, or 'installed'."),
     ] = "installed",
     as_json: JsonOption = False,
 ) -> None:

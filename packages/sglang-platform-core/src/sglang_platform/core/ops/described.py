@@ -111,9 +111,10 @@ class TopK(FusedOp):
 class MRotaryEmbedding(FusedOp):
     """Rotary embedding with positions of three axes. `fn(op, positions, query, key, ...)` -> (query, key).
 
-    positions [T], or [3, T] for time, height and width. `op` has what `RotaryEmbedding`'s has, `mrope_section` (how many
-    pairs turn by each axis), and `mrope_interleaved`: pairs take the axes in turn while their sections last, the rest
-    the first; otherwise section by section. `mrope_interleaved_glm` is another order: computed, or NotImplemented.
+    positions [T], or [3, T] for time, height and width. `op` has what `RotaryEmbedding`'s has, `mrope_section` (how
+    many pairs turn by each axis), and `mrope_interleaved`: pairs take the axes in turn while their sections last,
+    the rest the first; otherwise section by section. `mrope_interleaved_glm` is another order: computed, or
+    NotImplemented.
     """
 
     op = "rotary.mrope"

@@ -61,9 +61,10 @@ class FusedOp:
     def register_oot_forward(op_cls: type[FusedOp] | str, fn: Forward, platform_key: str) -> None:
         """Serve an op by `fn(op, *args)` on platforms whose `get_dispatch_key_name()` is `platform_key`.
 
-        `op_cls`: a class of this contract, its stable name (`"layernorm.rms_norm"`), or the class name of any op of the
-        host (`"ReLU2"`), whose `forward` then says what it is called with. It serves those of the op's subclasses in the
-        host that compute the same, too (`"Llama3RotaryEmbedding"` as `"RotaryEmbedding"`), unless they are registered.
+        `op_cls`: a class of this contract, its stable name (`"layernorm.rms_norm"`), or the class name of any op of
+        the host (`"ReLU2"`), whose `forward` then says what it is called with. It serves those of the op's subclasses
+        in the host that compute the same, too (`Llama3RotaryEmbedding` by `"RotaryEmbedding"`), unless they have
+        their own.
 
         `fn` receives the op itself first (its weights and constants); in the host that is the host's op object. For a
         call that it does not serve it answers NotImplemented: then the forward runs that would have without it.

@@ -52,8 +52,8 @@ def op_classes(tree: SourceTree, op_class: str) -> dict[str, OpClass]:
 
 
 def _candidates(tree: SourceTree, root: str) -> Iterator[tuple[str, ast.ClassDef]]:
-    """The classes whose bases have the name of one that may be an op, in whatever module: text first, since the host has
-    thousands of classes."""
+    """The classes whose bases have the name of one that may be an op, in whatever module: text first, since the host
+    has thousands of classes."""
     written = [
         (module, name.decode(), {word.decode() for word in _WORD.findall(bases)})
         for module in tree.served()

@@ -64,31 +64,36 @@ _ATTENTION = "sglang.srt.layers.attention"
 _STORE_AND_MOVE = frozenset({"_store_kv_layer", "_move_kv_cache_impl"})
 _AND_INDEX_KEYS = _STORE_AND_MOVE | {"_create_index_key_cache"}
 
-_OPS_11 = frozenset(
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_OPS_11 = _names(
     """Conv2dLayer Conv3dLayer DeepseekScalingRotaryEmbedding DualChunkRotaryEmbedding DynamicNTKAlphaRotaryEmbedding
-    DynamicNTKScalingRotaryEmbedding Ernie4_5_VLRotaryEmbedding GeluAndMul Gemma3RMSNorm Gemma3nRMSNorm Gemma4RMSNorm
-    Gemma4RotaryEmbedding GemmaRMSNorm Glm4vRMSNorm GlmOcrRMSNorm Indexer LayerNorm LinearScalingRotaryEmbedding
-    Llama3RotaryEmbedding Llama4VisionRotaryEmbedding MRotaryEmbedding Mixer2RMSNormGated NewGELU QuickGELU RMSNorm
-    RMSNormWithoutScale RotaryEmbedding ScalingRotaryEmbedding SiluAndMul TopK UnquantizedFusedMoEMethod XIELU
-    YaRNScalingMRotaryEmbedding YaRNScalingRotaryEmbedding""".split()
+    DynamicNTKScalingRotaryEmbedding Ernie4_5_VLRotaryEmbedding GeluAndMul Gemma3RMSNorm Gemma3nRMSNorm
+    Gemma4RMSNorm Gemma4RotaryEmbedding GemmaRMSNorm Glm4vRMSNorm GlmOcrRMSNorm Indexer LayerNorm
+    LinearScalingRotaryEmbedding Llama3RotaryEmbedding Llama4VisionRotaryEmbedding MRotaryEmbedding
+    Mixer2RMSNormGated NewGELU QuickGELU RMSNorm RMSNormWithoutScale RotaryEmbedding ScalingRotaryEmbedding
+    SiluAndMul TopK UnquantizedFusedMoEMethod XIELU YaRNScalingMRotaryEmbedding YaRNScalingRotaryEmbedding"""
 )
 _OPS_13 = _OPS_11 | {"ReLU2"}
 _OPS_14 = _OPS_13 | {"Compressor"}
 _OPS_16 = _OPS_14 | {"_InklingUnquantizedFusedMoEMethod"}
 _OPS_17 = _OPS_16 | {"NPUMXFP8OnlineMoEMethod", "SituAndMul"}
-_OPS_UNTIL_22 = frozenset(
-    """FusedAddRMSNormOp GeluAndMulOp GeluTanhAndMulOp GemmaFusedAddRMSNormOp GemmaRMSNormOp QuickGELUOp RMSNormOp ReLU2Op
-    _GatedActivationOp""".split()
+_OPS_UNTIL_22 = _names(
+    """FusedAddRMSNormOp GeluAndMulOp GeluTanhAndMulOp GemmaFusedAddRMSNormOp GemmaRMSNormOp QuickGELUOp RMSNormOp
+    ReLU2Op _GatedActivationOp"""
 )
 _OPS_18 = _OPS_17 | _OPS_UNTIL_22 | {"SiluAndMulOp"}
 _OPS_19 = _OPS_18 | {"Fp8ScaledMMOp"}
 _OPS_20 = _OPS_19 | {"ClampPositionOp", "IndexerKPool", "QSAIndexer"}
 _OPS_21 = _OPS_20 | {"BailingMRotaryEmbedding", "MingRMSNorm"}
-_OPS_23 = (_OPS_21 - _OPS_UNTIL_22) | frozenset(
-    """BeamAttentionGateOp BeamRotaryEmbedding BeamSandwichResidualRMSNormOp BeamSiluAndMul BeamUnquantizedFusedMoEMethod
-    Flux3GatedMLPOp Flux3LinearOp Flux3QKVQKNormRopeOp FusedMuseSparkRouting FusedPostExpertNormWeightedSumTRTLLM
-    FusedPostNormResidualPreNorm FusedQKNorm FusedRMSNormGate Qwen3_5RMSNorm Qwen3_5RMSNormGated _Flux3PrimsTsOp
-    _FusedNormFP4Quant""".split()
+_OPS_23 = (_OPS_21 - _OPS_UNTIL_22) | _names(
+    """BeamAttentionGateOp BeamRotaryEmbedding BeamSandwichResidualRMSNormOp BeamSiluAndMul
+    BeamUnquantizedFusedMoEMethod Flux3GatedMLPOp Flux3LinearOp Flux3QKVQKNormRopeOp FusedMuseSparkRouting
+    FusedPostExpertNormWeightedSumTRTLLM FusedPostNormResidualPreNorm FusedQKNorm FusedRMSNormGate Qwen3_5RMSNorm
+    Qwen3_5RMSNormGated _Flux3PrimsTsOp _FusedNormFP4Quant"""
 )
 
 _SPECULATIVE = "sglang.kernels.ops.speculative"
