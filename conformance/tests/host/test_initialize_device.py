@@ -1,4 +1,4 @@
-"""`initialize_device(rank, local_rank)` comes to the platform once in each process that runs a model, before all else."""
+"""`initialize_device(rank, local_rank)` is called once in each process that runs a model, before all else."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _FUNCTIONS = {
 
 
 @dataclass(frozen=True)
-class Rows:
+class ActivationRows:
     """`function`: what the op computes, in the oracle's words."""
 
     op: str
@@ -38,20 +38,20 @@ class Rows:
     dtype: str
 
 
-def gated(subject: Subject, rng: random.Random) -> Iterator[Rows]:
+def gated(subject: Subject, rng: random.Random) -> Iterator[ActivationRows]:
     for function in ("gelu_tanh", "gelu"):
         yield from _rows(subject, "activation.gelu_and_mul", function)
 
 
-def plain(subject: Subject, rng: random.Random) -> Iterator[Rows]:
+def plain(subject: Subject, rng: random.Random) -> Iterator[ActivationRows]:
     for op, function in _FUNCTIONS.items():
         yield from _rows(subject, op, function)
 
 
-def _rows(subject: Subject, op: str, function: str) -> Iterator[Rows]:
+def _rows(subject: Subject, op: str, function: str) -> Iterator[ActivationRows]:
     dtypes = compute_dtypes(subject)
     for at, (rows, width) in enumerate(_SIZES):
-        yield Rows(op, function, rows, width, dtypes[at % len(dtypes)])
+        yield ActivationRows(op, function, rows, width, dtypes[at % len(dtypes)])
 
 
 @check(
@@ -60,7 +60,7 @@ def _rows(subject: Subject, op: str, function: str) -> Iterator[Rows]:
     cases=gated,
     fix="gelu(first half) * second half; by erf where op.approximate is 'none', in its tanh form where it is 'tanh'",
 )
-def gelu_and_mul(subject: Subject, case: Rows) -> None:
+def gelu_and_mul(subject: Subject, case: ActivationRows) -> None:
     """The gelu gate in the form that the op names: the two differ by up to 5e-4."""
     op = an_op(approximate="tanh" if case.function == "gelu_tanh" else "none")
     x = _random(subject, case, 2 * case.width)
@@ -77,7 +77,7 @@ def gelu_and_mul(subject: Subject, case: Rows) -> None:
     cases=plain,
     fix="NewGELU: gelu in its tanh form; QuickGELU: x sigmoid(1.702 x); ReLU2: max(0, x) squared",
 )
-def activations(subject: Subject, case: Rows) -> None:
+def activations(subject: Subject, case: ActivationRows) -> None:
     """Activations without a gate, of rows of any number and width, also far from zero, in a tensor of its own."""
     x = _random(subject, case, case.width)
     with only_lent(x=x):
@@ -86,7 +86,7 @@ def activations(subject: Subject, case: Rows) -> None:
         judge(got, oracle.activation(case.function, x.cpu()), case.function, dtype=x.dtype, dense=True)
 
 
-def _random(subject: Subject, case: Rows, width: int) -> torch.Tensor:
+def _random(subject: Subject, case: ActivationRows, width: int) -> torch.Tensor:
     x = torch.randn(*case.rows, width, generator=subject.torch_rng()) * 3
     if x.numel():
         x.view(-1, width)[0, :4] = torch.tensor([-60.0, 60.0, 0.0, -1.5])

@@ -25,7 +25,7 @@ _CLOSE = 1e-5
 
 
 @dataclass(frozen=True)
-class Choice:
+class ExpertChoice:
     tokens: int
     experts: int
     top_k: int
@@ -33,7 +33,7 @@ class Choice:
     dtype: str
 
 
-def choices(subject: Subject, rng: random.Random) -> Iterator[Choice]:
+def choices(subject: Subject, rng: random.Random) -> Iterator[ExpertChoice]:
     dtypes, at = [*compute_dtypes(subject), "float32"], 0
     for tokens, experts, top_k in (
         (1, 8, 2), (17, 128, 8), (3, 4, 1), (0, 8, 2), (130, 64, 6), (5, 60, 4), (4, 384, 8), (2, 6, 6),
@@ -42,7 +42,7 @@ def choices(subject: Subject, rng: random.Random) -> Iterator[Choice]:
             dtype = (
                 dtypes[at % len(dtypes)] if experts <= 128 else "float32"
             )  # bfloat16 holds fewer numbers apart
-            yield Choice(tokens, experts, top_k, renormalize, dtype)
+            yield ExpertChoice(tokens, experts, top_k, renormalize, dtype)
             at += 1
 
 
@@ -52,7 +52,7 @@ def choices(subject: Subject, rng: random.Random) -> Iterator[Choice]:
     cases=choices,
     fix="softmax over all experts in float32, the top_k largest, divided by their sum where config.renormalize",
 )
-def expert_choice(subject: Subject, case: Choice) -> None:
+def expert_choice(subject: Subject, case: ExpertChoice) -> None:
     """Each token gets the experts with the largest scores, every one once, with the weight of the softmax over all, and
     with weights that sum to one where the model asks for that."""
     forward = forward_of(subject, "moe.topk")

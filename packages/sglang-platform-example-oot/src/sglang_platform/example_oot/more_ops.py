@@ -15,7 +15,13 @@ import torch
 from sglang_platform.core import FusedOp
 from sglang_platform.core.ops import described
 from sglang_platform.example_oot import kernels
+from sglang_platform.example_oot.op_calls import register_each
 from sglang_platform.example_oot.ops import activated, norm, normalised, rotary_embedding
+
+
+def register(dispatch_key: str) -> None:
+    """Serve these ops on this device, too."""
+    register_each(FORWARDS, dispatch_key)
 
 
 def gemma_rms_norm(
@@ -109,7 +115,7 @@ def topk(op: Any, hidden_states: torch.Tensor, router_logits: torch.Tensor, conf
     return weights, ids.to(torch.int32)
 
 
-MORE: dict[type[FusedOp], Callable[..., Any]] = {
+FORWARDS: dict[type[FusedOp], Callable[..., Any]] = {
     described.GemmaRMSNorm: gemma_rms_norm,
     described.Gemma3RMSNorm: gemma3_rms_norm,
     described.Gemma4RMSNorm: gemma4_rms_norm,

@@ -8,39 +8,19 @@ that its kernel does not know: then SGLang's own serves it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import torch
 
-from sglang_platform.core import FusedOp, counter
+from sglang_platform.core import FusedOp
 from sglang_platform.core.ops.fused_op import MoEExperts, RMSNorm, RotaryEmbedding, SiluAndMul
 from sglang_platform.example_oot import kernels
-
-_calls = counter("example_oot.fused_ops.calls")
+from sglang_platform.example_oot.op_calls import register_each
 
 
 def register(dispatch_key: str) -> None:
     """Serve SGLang's fused ops on this device."""
-    from sglang_platform.example_oot.more_ops import MORE  # which stands on this file
-
-    for op, forward in {**FORWARDS, **MORE}.items():
-        FusedOp.register_oot_forward(op, _counted(op.class_name(), forward), dispatch_key)
-
-
-def _counted(name: str, forward: Callable[..., Any]) -> Callable[..., Any]:
-    """`forward`, with a count of the calls that it serves: the proof that an op ran here."""
-    served = counter(f"example_oot.fused_ops.{name}")
-
-    @wraps(forward)
-    def counted(op: Any, *args: Any, **kwargs: Any) -> Any:
-        answer = forward(op, *args, **kwargs)
-        if answer is not NotImplemented:
-            _calls.add()
-            served.add()
-        return answer
-
-    return counted
+    register_each(FORWARDS, dispatch_key)
 
 
 def rms_norm(

@@ -102,10 +102,8 @@ class FusedOp:
 
 def contract_ops() -> dict[str, type[FusedOp]]:
     """The ops that the contract describes, by stable name and by class name."""
-    from sglang_platform.core.ops import described  # noqa: F401  (its classes are found below)
-
-    classes = FusedOp.__subclasses__()
-    return {name: cls for cls in classes for name in (cls.op, cls.class_name()) if name}
+    ours = [cls for cls in FusedOp.__subclasses__() if cls.__module__.startswith(__package__)]
+    return {name: cls for cls in ours for name in (cls.op, cls.class_name())}
 
 
 def or_else(forward: Forward, otherwise: Forward) -> Forward:
