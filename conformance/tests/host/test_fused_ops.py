@@ -25,8 +25,6 @@ SERVED = {
         "SiluAndMul",
         "RotaryEmbedding",
     },  # turned by the host's class Llama3RotaryEmbedding
-    "gpt2": {"LayerNorm", "NewGELU"},
-    "nemotron": {"ReLU2", "RotaryEmbedding"},
     "qwen3_moe": {"RMSNorm", "RotaryEmbedding", "TopK", "UnquantizedFusedMoEMethod"},
 }
 

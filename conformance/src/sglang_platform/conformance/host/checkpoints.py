@@ -138,27 +138,12 @@ OF_OTHER_OPS: dict[str, dict[str, Any]] = {
         "model_type": "gemma2",
         "intermediate_size": 512,
         "head_dim": 32,
+        "hidden_act": "gelu_pytorch_tanh",  # SGLang reads this name, transformers another
         "query_pre_attn_scalar": 32,
         "sliding_window": 8192,
         "layer_types": ["full_attention"] * 4,
         "attn_logit_softcapping": None,
         "final_logit_softcapping": None,
-    },
-    # Layer norms, and a gelu without a gate.
-    "gpt2": {
-        "model_type": "gpt2",
-        "n_embd": 256,
-        "n_layer": 4,
-        "n_head": 8,
-        "n_positions": 2048,
-        "tie_word_embeddings": True,
-    },
-    # Squared rectified units without a gate.
-    "nemotron": {
-        "model_type": "nemotron",
-        "intermediate_size": 512,
-        "hidden_act": "relu2",
-        "partial_rotary_factor": 0.5,
     },
     # A rotary embedding of the host's that derives from the plain one and computes the same from another table.
     "llama3": {

@@ -15,13 +15,7 @@ import torch
 from sglang_platform.core import FusedOp
 from sglang_platform.core.ops import described
 from sglang_platform.example_oot import kernels
-from sglang_platform.example_oot.op_calls import register_each
 from sglang_platform.example_oot.ops import activated, norm, normalised, rotary_embedding
-
-
-def register(dispatch_key: str) -> None:
-    """Serve these ops on this device, too."""
-    register_each(FORWARDS, dispatch_key)
 
 
 def gemma_rms_norm(

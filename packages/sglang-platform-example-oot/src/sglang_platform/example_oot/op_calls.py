@@ -14,7 +14,7 @@ from sglang_platform.core import FusedOp, counter
 _calls = counter("example_oot.fused_ops.calls")
 
 
-def register_each(forwards: Mapping[type[FusedOp], Callable[..., Any]], dispatch_key: str) -> None:
+def register(forwards: Mapping[type[FusedOp], Callable[..., Any]], dispatch_key: str) -> None:
     """Serve each op by its forward on platforms with this key."""
     for op, forward in forwards.items():
         FusedOp.register_oot_forward(op, _counted(op.class_name(), forward), dispatch_key)

@@ -15,12 +15,6 @@ import torch
 from sglang_platform.core import FusedOp
 from sglang_platform.core.ops.fused_op import MoEExperts, RMSNorm, RotaryEmbedding, SiluAndMul
 from sglang_platform.example_oot import kernels
-from sglang_platform.example_oot.op_calls import register_each
-
-
-def register(dispatch_key: str) -> None:
-    """Serve SGLang's fused ops on this device."""
-    register_each(FORWARDS, dispatch_key)
 
 
 def rms_norm(

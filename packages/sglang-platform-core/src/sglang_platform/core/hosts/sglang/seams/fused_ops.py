@@ -112,6 +112,7 @@ def _refuse_unless_of_another_release(
 
 
 def _below(cls: type) -> Iterator[type]:
+    one: type
     for one in cls.__subclasses__():
         yield one
         yield from _below(one)
