@@ -16,13 +16,14 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 _PROGRAMS = Path(__file__).parent / "programs"
 
 
-def test_each_worker_makes_its_device_ready_before_anything_lies_there(models: Path) -> None:
+def test_each_worker_makes_its_device_ready_before_anything_lies_there(models: Path, tmp_path: Path) -> None:
     checkpoint = make_checkpoint(models / "llama", "llama")
-    environment = {
-        "SGLANG_PLATFORM_PLUGIN": "ready=device_made_ready:DeviceMadeReady",
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(_PROGRAMS), os.environ.get("PYTHONPATH")])),
-        "OMP_NUM_THREADS": "1",
-    }
+    info = tmp_path / "ready-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ready\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[sglang.srt.platforms]\nready = ready_probe:activate\n")
+    path = filter(None, [str(tmp_path), str(_PROGRAMS), os.environ.get("PYTHONPATH")])
+    environment = {"PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"}
     asked = reference.prompts((5, 17))
     expected = reference.greedy(checkpoint, asked, 8)
     arguments = {"model_path": str(checkpoint), "page_size": 16, "tp_size": 2, "disable_cuda_graph": True}

@@ -140,6 +140,8 @@ OF_OTHER_OPS: dict[str, dict[str, Any]] = {
         "head_dim": 32,
         "hidden_act": "gelu_pytorch_tanh",  # SGLang reads this name, transformers another
         "query_pre_attn_scalar": 32,
+        "tie_word_embeddings": True,  # SGLang ties them whatever this says
+        "initializer_range": 0.02,  # larger ones would repeat the prompt's last token
         "sliding_window": 8192,
         "layer_types": ["full_attention"] * 4,
         "attn_logit_softcapping": None,
