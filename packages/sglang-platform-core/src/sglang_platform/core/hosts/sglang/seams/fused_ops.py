@@ -27,6 +27,8 @@ _forwards: dict[str, Forward] = {}
 _COMPUTES = ("forward", "forward_native", "apply")
 """What a subclass leaves as it is, if it computes the same."""
 
+_OWN_FORWARD = "its class has a `forward` of its own, which asks for none"
+
 
 def register_fused_ops(dispatch_key: str, origin: PluginOrigin | None = None) -> list[str]:
     """Serve the host's ops by every forward of this key; returns the ops' names, less those this release has not.
@@ -71,39 +73,33 @@ def _is_registered_with_host(cls: type) -> bool:
 
 
 def _is_there(entry: FusedOpEntry, base: type, origin: PluginOrigin | None) -> bool:
-    """Whether this release has the op. Raises HostError where none has it; warns where the host never asks."""
-    name, release = entry.name, facts().version
+    """Whether this release has the op and asks for a forward; else a warning. Raises HostError where none has it."""
+    name, here, history = entry.name, facts().fused_ops, TABLE["fused_ops"]
     live = {cls.__name__: cls for cls in _below(base)}
+    why = "other releases have it, this one has not"
     if name in live:
-        never = live[name].forward is not base.forward  # type: ignore[attr-defined]
-    elif name in facts().fused_ops and entry.op_cls is not None:
-        return True
+        asks = live[name].forward is base.forward  # type: ignore[attr-defined]
+        why = _OWN_FORWARD
+    elif name in here and entry.op_cls is not None:
+        asks = True
+    elif name not in here and name in history.newest.union(*history.before.values()):
+        asks = False
     else:
         installed = installed_ops(facts().op_class)
         if name not in installed:
-            _refuse_unless_of_another_release(entry, {*installed, *live}, origin)
-            return False
-        never = installed[name].own_forward
-    if never:
+            raise _unknown(name, {*installed, *live}, origin)
+        asks, why = not installed[name].own_forward, _OWN_FORWARD
+    if not asks:
         _logger.warning(
-            "%s registers a forward for %s, and SGLang %s never asks for one: that class has a `forward` of its own",
-            origin or "a plugin", name, release,
+            "the forward that %s registers for the op %s never runs in SGLang %s: %s",
+            origin or "a plugin", name, facts().version, why,
         )  # fmt: skip
-    return not never
+    return asks
 
 
-def _refuse_unless_of_another_release(
-    entry: FusedOpEntry, known: set[str], origin: PluginOrigin | None
-) -> None:
-    history, name = TABLE["fused_ops"], entry.name
-    if name in history.newest.union(*history.before.values()):
-        _logger.warning(
-            "%s registers a forward for %s, which SGLang %s does not have: other releases do, and it serves there",
-            origin or "a plugin", name, facts().version,
-        )  # fmt: skip
-        return
+def _unknown(name: str, known: set[str], origin: PluginOrigin | None) -> HostError:
     close = nearest(name, known)
-    raise HostError(
+    return HostError(
         f"a forward is registered for the fused op {name!r}, which SGLang {facts().version} does not have",
         plugin=origin,
         why=f"of its {len(known)} ops none has that class name, nor had one of an earlier release",
