@@ -35,7 +35,6 @@ def test_each_worker_makes_its_device_ready_before_anything_lies_there(models: P
     assert ready == {
         "ready.rank_0.device_0": 1,
         "ready.rank_1.device_1": 1,
-        "ready.after_init_backend": 2,
         "ready.groups_there": 0,
         "ready.bytes_there": 0,
     }

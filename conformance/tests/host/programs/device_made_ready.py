@@ -11,14 +11,7 @@ from sglang_platform.example_oot.platform import ExampleOOTPlatform
 class DeviceMadeReady(ExampleOOTPlatform):
     """Counts the call under its ranks, and what of the process was there too early."""
 
-    _registered = False
-
-    def init_backend(self) -> None:
-        super().init_backend()
-        self._registered = True
-
     def initialize_device(self, rank: int, local_rank: int) -> None:
         counter(f"ready.rank_{rank}.device_{local_rank}").add()
-        counter("ready.after_init_backend").add(int(self._registered))
         counter("ready.groups_there").add(int(torch.distributed.is_initialized()))
         counter("ready.bytes_there").add(torch.accelerator.memory_allocated(0))
