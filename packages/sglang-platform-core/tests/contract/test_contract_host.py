@@ -35,6 +35,7 @@ OURS = {
     "get_state_kernels",
     "get_token_bitmask_fn",
     "get_transfer_engine_cls",
+    "initialize_device",
     "kernels",
     "stub_modules",
     "supported_kv_dtypes",

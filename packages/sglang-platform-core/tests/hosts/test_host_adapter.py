@@ -5,8 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from packaging.version import Version
 
+from sglang_platform.core.hosts.sglang.op_classes import installed_ops
 from sglang_platform.core.hosts.sglang.seams.server_args import choose_attention_backend
+from sglang_platform.core.hosts.sglang.versions import NEWEST, facts
+from sglang_platform.core.ops.fused_op import contract_ops
 
 pytestmark = pytest.mark.host
 
@@ -22,6 +26,20 @@ def on_the_example(monkeypatch) -> None:
 
 def test_platform_and_parts_are_the_hosts_and_the_vendors(on_the_example, run_program) -> None:
     run_program("share_the_platform.py", timeout=_LONG)
+
+
+def test_ops_are_served_by_the_name_of_their_class(on_the_example, run_program) -> None:
+    run_program("serve_ops_by_name.py", timeout=_LONG)
+
+
+def test_the_table_of_ops_is_what_the_installed_host_has() -> None:
+    """From its source; a release that is newer than the table may have more."""
+    found = installed_ops(facts().op_class)
+    if Version(facts().version) <= Version(NEWEST):
+        assert set(found) == facts().fused_ops
+    assert found["Llama4VisionRotaryEmbedding"].own_forward
+    assert not found["Llama3RotaryEmbedding"].own_forward
+    assert {op.class_name() for op in contract_ops().values()} <= set(found)
 
 
 def test_core_touched_before_the_host_gives_the_same_object(on_the_example, run_program) -> None:

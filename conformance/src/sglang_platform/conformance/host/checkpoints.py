@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ARCHITECTURES", "CHAT_TEMPLATE", "HYBRIDS", "make_checkpoint", "make_tokenizer"]
+__all__ = ["ARCHITECTURES", "CHAT_TEMPLATE", "HYBRIDS", "OF_OTHER_OPS", "make_checkpoint", "make_tokenizer"]
 
 VOCABULARY = 1024
 _TEXT = Path(__file__).read_text()
@@ -132,6 +132,38 @@ HYBRIDS: dict[str, dict[str, Any]] = {
 }
 """Models whose layers keep different things per token; the host has rules of its own for them, on pages for example."""
 
+OF_OTHER_OPS: dict[str, dict[str, Any]] = {
+    # Norms that add one to their weight, with and without a residual, and a gelu with a gate.
+    "gemma2": {
+        "model_type": "gemma2",
+        "intermediate_size": 512,
+        "head_dim": 32,
+        "hidden_act": "gelu_pytorch_tanh",  # SGLang reads this name, transformers another
+        "query_pre_attn_scalar": 32,
+        "tie_word_embeddings": True,  # SGLang ties them whatever this says
+        "initializer_range": 0.02,  # larger ones would repeat the prompt's last token
+        "sliding_window": 8192,
+        "layer_types": ["full_attention"] * 4,
+        "attn_logit_softcapping": None,
+        "final_logit_softcapping": None,
+    },
+    # A rotary embedding of the host's that derives from the plain one and computes the same from another table.
+    "llama3": {
+        "model_type": "llama",
+        "intermediate_size": 512,
+        "head_dim": 32,
+        "rope_parameters": {
+            "rope_type": "llama3",
+            "rope_theta": 10000.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 1024,
+        },
+    },
+}
+"""Models for whose layers the host has fused ops that the others do not reach."""
+
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>\n{{ message['content'] }}\n{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
@@ -144,7 +176,7 @@ def make_checkpoint(folder: Path, architecture: str = "llama", *, seed: int = 0,
     `overrides` are fields of the Hugging Face configuration. Weights are float32. Raises ValueError for an unknown
     architecture.
     """
-    known = {**ARCHITECTURES, **HYBRIDS}
+    known = {**ARCHITECTURES, **HYBRIDS, **OF_OTHER_OPS}
     if architecture not in known:
         raise ValueError(f"unknown architecture {architecture!r}; there are {', '.join(known)}")
     done = folder / "complete.json"

@@ -13,6 +13,7 @@ from sglang_platform.conformance.oracles.attention import Expected
 from sglang_platform.conformance.oracles.precision import format_of, gamma
 
 __all__ = [
+    "bound_of",
     "fused_add_rms_norm",
     "moe_experts",
     "per_token_fp8",
@@ -44,7 +45,7 @@ def rms_norm(
     value = x / root * weight
     u = format_of(dtype).unit_roundoff
     relative = gamma(x.shape[-1] + 2, _U32) / 2 + gamma(6, _U32) + 2 * u
-    return Expected(value, _bound(value, relative, dtype, between=weight.abs()))
+    return Expected(value, bound_of(value, relative, dtype, between=weight.abs()))
 
 
 def fused_add_rms_norm(
@@ -71,13 +72,13 @@ def fused_add_rms_norm(
     total = x.double() + residual.double() + more
     normalised = rms_norm(total, weight, epsilon).value
     relative = gamma(x.shape[-1] + 2, _U32) / 2 + gamma(6, _U32) + 4 * u
-    bound = _bound(normalised, relative, dtype, between=weight.double().abs())
+    bound = bound_of(normalised, relative, dtype, between=weight.double().abs())
     root = torch.sqrt((total * total).mean(-1, keepdim=True) + epsilon)
     through = early.square().mean(-1, keepdim=True).sqrt() / root
     bound = bound + 1.1 * (weight.double().abs() * early / root + normalised.abs() * through)
     kept = kept or dtype
     rounding = format_of(kept).unit_roundoff + _U32
-    return Expected(normalised, bound), Expected(total, _bound(total, rounding, kept) + early)
+    return Expected(normalised, bound), Expected(total, bound_of(total, rounding, kept) + early)
 
 
 def silu_and_mul(x: torch.Tensor) -> Expected:
@@ -90,7 +91,7 @@ def silu_and_mul(x: torch.Tensor) -> Expected:
     value = gate * torch.sigmoid(gate) * up
     u = format_of(dtype).unit_roundoff
     relative = (gate.abs() + 8) * _U32 + 2 * u
-    return Expected(value, _bound(value, relative, dtype, between=up.abs()))
+    return Expected(value, bound_of(value, relative, dtype, between=up.abs()))
 
 
 def rotary_embedding(
@@ -190,7 +191,7 @@ def moe_experts(
     return Expected(value, error + output.unit_roundoff * value.abs() + output.spacing_of_subnormals)
 
 
-def _bound(
+def bound_of(
     value: torch.Tensor,
     relative: torch.Tensor | float,
     dtype: torch.dtype,

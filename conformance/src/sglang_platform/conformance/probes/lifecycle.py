@@ -177,7 +177,7 @@ def _platform(host: str) -> Any:
 def _ops(platform: Any) -> list[str]:
     from sglang_platform.core.ops.fused_op import FusedOp
 
-    return [f"{one.op_cls.op} of {one.key}" for one in FusedOp.registered(platform.get_dispatch_key_name())]
+    return [f"{one.op} of {one.key}" for one in FusedOp.registered(platform.get_dispatch_key_name())]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The fused ops, each a few lines of torch in float32."""
+"""The fused ops that every decoder reaches, each a few lines of torch in float32; the others are in `more_ops`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from sglang_platform.conformance.reference import more_ops
 from sglang_platform.core import FusedOp
 from sglang_platform.core.ops.fused_op import MoEExperts, RMSNorm, RotaryEmbedding, SiluAndMul
 
@@ -18,6 +19,7 @@ def register(dispatch_key: str) -> None:
     FusedOp.register_oot_forward(SiluAndMul, silu_and_mul, dispatch_key)
     FusedOp.register_oot_forward(RotaryEmbedding, rotary_embedding, dispatch_key)
     FusedOp.register_oot_forward(MoEExperts, moe_experts, dispatch_key)
+    more_ops.register(dispatch_key)
 
 
 def rms_norm(

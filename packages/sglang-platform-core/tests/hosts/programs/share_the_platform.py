@@ -43,11 +43,12 @@ from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
 from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 
 assert issubclass(ATTENTION_BACKENDS["example_oot"], AttentionBackend)
-from sglang.kernels.fused_op import BaseFusedOp
+import torch
+from sglang.srt.layers.activation import SiluAndMul
 
-assert {c.__name__ for c in BaseFusedOp._oot_forward_registry["example_oot"]} >= {
-    "RMSNorm",
-    "SiluAndMul",
-    "RotaryEmbedding",
-    "UnquantizedFusedMoEMethod",
-}
+from sglang_platform.core import counters
+
+x = torch.randn(3, 16)
+before = counters.counter("example_oot.fused_ops.SiluAndMul").value
+assert torch.allclose(SiluAndMul()(x), torch.nn.functional.silu(x[:, :8]) * x[:, 8:], atol=1e-5)
+assert counters.counter("example_oot.fused_ops.SiluAndMul").value == before + 1

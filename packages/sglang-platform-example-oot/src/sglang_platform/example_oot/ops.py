@@ -1,27 +1,20 @@
-"""Fused ops: the model's elementwise work, one kernel each.
+"""Fused ops: the work between the products that every decoder has, one kernel each. Those that only some models have
+are in `more_ops.py`.
 
-A vendor changes: which ops are registered, and the kernels behind them.
+A vendor changes: which ops are registered, and the kernels behind them. A forward answers NotImplemented for a call
+that its kernel does not know: then SGLang's own serves it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from sglang_platform.core import FusedOp, counter
+from sglang_platform.core import FusedOp
 from sglang_platform.core.ops.fused_op import MoEExperts, RMSNorm, RotaryEmbedding, SiluAndMul
 from sglang_platform.example_oot import kernels
-
-_calls = counter("example_oot.fused_ops.calls")
-
-
-def register(dispatch_key: str) -> None:
-    """Serve core's fused ops on this device."""
-    FusedOp.register_oot_forward(RMSNorm, rms_norm, dispatch_key)
-    FusedOp.register_oot_forward(SiluAndMul, silu_and_mul, dispatch_key)
-    FusedOp.register_oot_forward(RotaryEmbedding, rotary_embedding, dispatch_key)
-    FusedOp.register_oot_forward(MoEExperts, moe_experts, dispatch_key)
 
 
 def rms_norm(
@@ -31,34 +24,54 @@ def rms_norm(
     post_residual_addition: torch.Tensor | None = None,
     quant_linear: Any = None,
 ) -> Any:
-    """Normalise, after adding the residual where there is one. Variants the kernel does not know stay with the host."""
+    """Normalise, after adding the residual where there is one."""
     plain = (
-        x.dtype == op.weight.dtype
-        and op.variance_size_override is None
+        op.variance_size_override is None
         and op.override_orig_dtype is None
         and not op.fp32_residual
         and (not op.cast_x_before_out_mul or x.dtype == torch.float32)
     )
-    if not plain or post_residual_addition is not None:
-        return op.forward_native(x, residual, post_residual_addition)
-    _calls.add()
+    return norm(op, x, residual, post_residual_addition, op.variance_epsilon) if plain else NotImplemented
+
+
+def norm(
+    op: Any,
+    x: torch.Tensor,
+    residual: torch.Tensor | None,
+    addition: torch.Tensor | None,
+    epsilon: float,
+    shift: float = 0.0,
+) -> Any:
+    """RMS normalisation times `op.weight + shift`; with a residual both are written in place."""
+    if x.dtype != op.weight.dtype or addition is not None:
+        return NotImplemented
     if residual is None:
-        x = x.contiguous()
-        out = torch.empty_like(x)
-        kernels.rms_norm(x, op.weight, op.variance_epsilon, out)
-        return out
-    if not x.is_contiguous():
-        x = x.contiguous()
-    kernels.fused_add_rms_norm(x, residual, op.weight, op.variance_epsilon)
+        return normalised(x, op.weight, epsilon, shift)
+    if x.dim() != 2 or residual.dtype != x.dtype:
+        return NotImplemented
+    x = x.contiguous()
+    kernels.fused_add_rms_norm(x, residual, op.weight, epsilon, shift)
     return x, residual
 
 
-def silu_and_mul(op: Any, x: torch.Tensor) -> torch.Tensor:
-    _calls.add()
+def normalised(
+    x: torch.Tensor, weight: torch.Tensor | None, epsilon: float, shift: float = 0.0
+) -> torch.Tensor:
     rows = x.reshape(-1, x.shape[-1]).contiguous()
-    out = x.new_empty((len(rows), x.shape[-1] // 2))
-    kernels.silu_and_mul(rows, out)
-    return out.view(*x.shape[:-1], out.shape[-1])
+    out = torch.empty_like(rows)
+    kernels.rms_norm(rows, weight, epsilon, out, shift)
+    return out.view(x.shape)
+
+
+def silu_and_mul(op: Any, x: torch.Tensor) -> torch.Tensor:
+    return activated(kernels.silu_and_mul, x, x.shape[-1] // 2)
+
+
+def activated(kernel: Callable[..., None], x: torch.Tensor, width: int, *how: Any) -> torch.Tensor:
+    rows = x.reshape(-1, x.shape[-1]).contiguous()
+    out = x.new_empty((len(rows), width))
+    kernel(rows, out, *how)
+    return out.view(*x.shape[:-1], width)
 
 
 def rotary_embedding(
@@ -68,11 +81,10 @@ def rotary_embedding(
     key: torch.Tensor,
     offsets: torch.Tensor | None = None,
     fused_set_kv_buffer_arg: Any = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rotate query [T, Hq * D] and key [T, Hk * D] in place."""
-    if fused_set_kv_buffer_arg is not None or query.dim() != 2:
-        return op.forward_native(positions, query, key, offsets, fused_set_kv_buffer_arg)  # type: ignore[no-any-return]
-    _calls.add()
+) -> Any:
+    """Rotate query [T, Hq * D] and key [T, Hk * D], or both by heads, in place."""
+    if fused_set_kv_buffer_arg is not None:
+        return NotImplemented
     positions = positions.flatten() if offsets is None else (positions + offsets).flatten()
     kernels.rotary_embedding(positions, query, key, op.head_size, op.cos_sin_cache, op.is_neox_style)
     return query, key
@@ -94,7 +106,6 @@ def moe_experts(
     limits = (config.gemm1_alpha, config.gemm1_clamp_limit, config.swiglu_limit)
     if not plain or any(limit is not None for limit in limits):
         return NotImplemented
-    _calls.add()
     out = torch.empty_like(hidden_states)
     kernels.moe_experts(
         hidden_states.contiguous(),
@@ -106,3 +117,11 @@ def moe_experts(
         bool(config.apply_router_weight_on_input),
     )
     return out
+
+
+FORWARDS: dict[type[FusedOp], Callable[..., Any]] = {
+    RMSNorm: rms_norm,
+    SiluAndMul: silu_and_mul,
+    RotaryEmbedding: rotary_embedding,
+    MoEExperts: moe_experts,
+}

@@ -10,7 +10,7 @@ from typing import Any
 
 from sglang_platform.core import PlatformCapabilities, SRTPlatform
 from sglang_platform.core.contract.types import kv_pool_kind
-from sglang_platform.example_oot import host_functions, kernels, kv_pools, ops
+from sglang_platform.example_oot import host_functions, kernels, kv_pools, more_ops, op_calls, ops
 from sglang_platform.example_oot.allocator import ExampleOOTPagedAllocator
 from sglang_platform.example_oot.attention import ExampleOOTAttentionBackend
 from sglang_platform.example_oot.device import ExampleOOTDeviceMixin
@@ -110,5 +110,5 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
     def init_backend(self) -> None:
         """Register what serves in the host; building or loading the kernels here keeps the first request fast."""
         kernels.backend()
-        ops.register(DISPATCH_KEY)
+        op_calls.register({**ops.FORWARDS, **more_ops.FORWARDS}, DISPATCH_KEY)
         host_functions.register()

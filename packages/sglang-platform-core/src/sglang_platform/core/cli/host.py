@@ -33,7 +33,44 @@ host = typer.Typer(
 
 @host.callback()
 def _group() -> None:
-    """Keeps `assumptions` a subcommand while it is the only one."""
+    """A group of subcommands."""
+
+
+@host.command("ops")
+def ops(
+    where: Annotated[
+        str,
+        typer.Option("--host", help="A wheel file, a source folder, an installed version, or 'installed'."),
+    ] = "installed",
+    as_json: JsonOption = False,
+) -> None:
+    """The fused ops that a platform can serve, by the names under which a forward is registered.
+
+    Nothing of SGLang is imported or run. Exit status 2: what is given cannot be read.
+    """
+    from sglang_platform.core.hosts.sglang.op_classes import op_classes
+    from sglang_platform.core.hosts.sglang.versions import NEWEST, facts_for
+    from sglang_platform.core.inspect.assumptions.survey import version_of
+    from sglang_platform.core.ops.fused_op import contract_ops
+    from sglang_platform.core.source.opening import open_host
+
+    try:
+        tree = open_host(where, {"sglang"})
+        found = op_classes(tree, facts_for(version_of(tree.label) or NEWEST).op_class)
+    except PlatformError as error:
+        print_refusal(error, as_json)
+        raise typer.Exit(_NOT_UNDERSTOOD) from None
+    rows = [
+        {**found[name]._asdict(), "contract": getattr(contract_ops().get(name), "op", None)}
+        for name in sorted(found)
+    ]
+    if as_json:
+        print_json({"host": tree.label, "ops": rows})
+        return
+    typer.echo(f"{tree.label}: {len(rows)} fused ops")
+    for row in rows:
+        note = "has a forward of its own: none is asked for" if row["own_forward"] else row["contract"] or ""
+        typer.echo(f"  {row['name']:<38}{row['module']:<58}{note}".rstrip())
 
 
 @host.command("assumptions")

@@ -88,6 +88,16 @@ class SRTPlatform(DeviceMixin):
     def init_backend(self) -> None:
         """Loads libraries and registers operators, once in each worker process, before any model is built."""
 
+    def initialize_device(self, rank: int, local_rank: int) -> None:
+        """Makes this worker's device ready: opens it, sets it current, reserves what it needs.
+
+        Called once in each process that runs a model, right before the host sets the device and makes the process
+        groups: nothing lies on the device yet. `init_backend()` may come later (0.5.23) or have been. rank: the
+        worker's in the model-parallel world (an engine of data parallelism has its own), pipeline stage by stage.
+        local_rank: the index of its device on this machine, that of `get_device`. An exception stops the launch.
+        Carried in by hook: the host has no place for it.
+        """
+
     def post_load_model(self, model: torch.nn.Module) -> None:
         """Changes `model` in place, once its weights are loaded, in each worker (host 0.5.22 and later)."""
 

@@ -1,8 +1,8 @@
 """The multi-platform op: one operator, a native reference, and a forward per platform.
 
-The same idea as SGLang's `BaseFusedOp` (`MultiPlatformOp` before 0.5.20), in a form that a device can register
-against without importing the host: it names one of the ops below, and the adapter carries the registration to the
-host's class of that name.
+The same idea as SGLang's `BaseFusedOp` (`MultiPlatformOp` before 0.5.18), in a form that a device can register
+against without importing the host: it names an op, and the adapter asks for the registered forward wherever the host
+chooses one for its class of that name. What the ops of text models are called with is said in `ops.described`.
 """
 
 from __future__ import annotations
@@ -12,18 +12,31 @@ from typing import Any, ClassVar
 
 from sglang_platform.core.discovery.current import current_platform
 
-__all__ = ["FusedOp", "FusedOpEntry", "MoEExperts", "RMSNorm", "RotaryEmbedding", "SiluAndMul", "or_else"]
+__all__ = [
+    "FusedOp",
+    "FusedOpEntry",
+    "MoEExperts",
+    "RMSNorm",
+    "RotaryEmbedding",
+    "SiluAndMul",
+    "contract_ops",
+    "or_else",
+]
 
 Forward = Callable[..., Any]
 
 
 class FusedOpEntry:
-    """One registered forward: the op class, the dispatch key it serves, the function."""
+    """One registered forward: the op's class name and stable name, the dispatch key it serves, the function."""
 
-    __slots__ = ("forward", "key", "op_cls")
+    __slots__ = ("forward", "key", "name", "op", "op_cls")
 
-    def __init__(self, op_cls: type[FusedOp], key: str, forward: Forward) -> None:
-        self.op_cls, self.key, self.forward = op_cls, key, forward
+    def __init__(self, op: type[FusedOp] | str, key: str, forward: Forward) -> None:
+        self.op_cls = op if isinstance(op, type) else None
+        """None for an op that the contract does not describe."""
+        self.name = op.class_name() if isinstance(op, type) else op
+        self.op = (self.op_cls.op if self.op_cls is not None else "") or self.name
+        self.key, self.forward = key, forward
 
 
 class FusedOp:
@@ -34,19 +47,38 @@ class FusedOp:
     """
 
     op: ClassVar[str] = ""
-    _registry: ClassVar[dict[tuple[type, str], FusedOpEntry]] = {}
+    host_class: ClassVar[str] = ""
+    """The name of the host's class, where it is not the name of this one."""
+
+    _registry: ClassVar[dict[tuple[str, str], FusedOpEntry]] = {}
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name of the host's class in the newest release."""
+        return cls.host_class or cls.__name__
 
     @staticmethod
-    def register_oot_forward(op_cls: type[FusedOp], fn: Forward, platform_key: str) -> None:
-        """Serve `op_cls` by `fn(op, *args)` on platforms whose `get_dispatch_key_name()` is `platform_key`.
+    def register_oot_forward(op_cls: type[FusedOp] | str, fn: Forward, platform_key: str) -> None:
+        """Serve an op by `fn(op, *args)` on platforms whose `get_dispatch_key_name()` is `platform_key`.
+
+        `op_cls`: a class of this contract, its stable name (`"layernorm.rms_norm"`), or the class name of any op of
+        the host (`"ReLU2"`), whose `forward` then says what it is called with. It serves those of the op's subclasses
+        in the host that compute the same, too (`Llama3RotaryEmbedding` by `"RotaryEmbedding"`), unless they have
+        their own.
 
         `fn` receives the op itself first (its weights and constants); in the host that is the host's op object. For a
         call that it does not serve it answers NotImplemented: then the forward runs that would have without it.
-        Registering another function for the same pair replaces the first. Raises TypeError if `op_cls` is no FusedOp.
+        Registering another function for the same pair replaces the first. Raises TypeError if `op_cls` is neither. A
+        name that no release of the host has stops the worker when it starts, with the nearest.
         """
-        if not (isinstance(op_cls, type) and issubclass(op_cls, FusedOp)):
-            raise TypeError(f"register_oot_forward needs a FusedOp subclass, got {op_cls!r}")
-        FusedOp._registry[op_cls, platform_key] = FusedOpEntry(op_cls, platform_key, fn)
+        if isinstance(op_cls, str) and op_cls:
+            op_cls = contract_ops().get(op_cls, op_cls)
+        elif not (isinstance(op_cls, type) and issubclass(op_cls, FusedOp)):
+            raise TypeError(
+                f"register_oot_forward needs a FusedOp subclass or the name of an op, got {op_cls!r}"
+            )
+        entry = FusedOpEntry(op_cls, platform_key, fn)
+        FusedOp._registry[entry.name, platform_key] = entry
 
     @staticmethod
     def registered(platform_key: str) -> list[FusedOpEntry]:
@@ -63,9 +95,15 @@ class FusedOp:
 
     def resolve(self, platform_key: str) -> Forward:
         """The callable that serves this op under `platform_key`."""
-        entry = FusedOp._registry.get((type(self), platform_key))
+        entry = FusedOp._registry.get((self.class_name(), platform_key))
         own = getattr(self, f"forward_{platform_key}", self.forward_native)
         return own if entry is None else or_else(entry.forward.__get__(self), own)
+
+
+def contract_ops() -> dict[str, type[FusedOp]]:
+    """The ops that the contract describes, by stable name and by class name."""
+    ours = [cls for cls in FusedOp.__subclasses__() if cls.__module__.startswith(__package__)]
+    return {name: cls for cls in ours for name in (cls.op, cls.class_name())}
 
 
 def or_else(forward: Forward, otherwise: Forward) -> Forward:
@@ -124,3 +162,4 @@ class MoEExperts(FusedOp):
     """
 
     op = "moe.experts"
+    host_class = "UnquantizedFusedMoEMethod"

@@ -55,11 +55,18 @@ void store_kv(
 
 void rms_norm(
     const Rows& x, const Rows& out, int64_t outer, int64_t inner, int64_t size, const void* weight,
-    c10::ScalarType weight_type, float eps);
+    c10::ScalarType weight_type, float eps, float shift);
 void fused_add_rms_norm(
     const Rows& x, const Rows& residual, int64_t tokens, int64_t size, const void* weight, c10::ScalarType weight_type,
-    float eps);
-void silu_and_mul(const Rows& x, const Rows& out, int64_t tokens, int64_t size);
+    float eps, float shift);
+void layer_norm(
+    const Rows& x, const Rows& out, int64_t tokens, int64_t size, const void* weight, const void* bias,
+    c10::ScalarType weight_type, float eps);
+
+enum class Activation { silu, gelu_tanh, gelu_erf, quick_gelu, relu2 };
+
+// x has `size` columns, and with a gate as many more.
+void activate(const Rows& x, const Rows& out, int64_t tokens, int64_t size, Activation activation, bool gated);
 
 struct Rotary {
   const int64_t* positions;

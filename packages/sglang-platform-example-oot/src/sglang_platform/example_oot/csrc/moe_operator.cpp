@@ -50,7 +50,7 @@ void product_per_expert(
     if (weight_on_input) input = input.mul(weight).to(x.scalar_type());
     const at::Tensor gate_up = at::linear(input, w13.select(0, e));
     at::Tensor gated = at::empty({n, w2.size(2)}, x.options());
-    silu_and_mul(contiguous_rows(gate_up), contiguous_rows(gated), n, gated.size(1));
+    activate(contiguous_rows(gate_up), contiguous_rows(gated), n, gated.size(1), Activation::silu, true);
     at::Tensor y = at::linear(gated, w2.select(0, e)).to(at::kFloat);
     sums.index_add_(0, token, weight_on_input ? y : y.mul_(weight));
   }

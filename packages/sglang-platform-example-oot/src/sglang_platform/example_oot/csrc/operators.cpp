@@ -179,38 +179,78 @@ void store_kv_op(
       k.size(1), k.size(2), v.size(2));
 }
 
-void check_weight(const at::Tensor& weight, const at::Tensor& x) {
+void check_weight(const std::optional<at::Tensor>& weight, const at::Tensor& x) {
+  if (!weight) return;
   TORCH_CHECK(
-      weight.dim() == 1 && weight.size(0) == x.size(-1) && weight.is_contiguous() &&
-          (weight.scalar_type() == x.scalar_type() || weight.scalar_type() == at::kFloat),
-      "weight must be [", x.size(-1), "] of x's type (", x.scalar_type(), ") or float32, got ", weight.scalar_type(),
-      " ", weight.sizes());
+      weight->dim() == 1 && weight->size(0) == x.size(-1) && weight->is_contiguous() &&
+          (weight->scalar_type() == x.scalar_type() || weight->scalar_type() == at::kFloat),
+      "weight must be [", x.size(-1), "] of x's type (", x.scalar_type(), ") or float32, got ", weight->scalar_type(),
+      " ", weight->sizes());
 }
 
-void rms_norm_op(const at::Tensor& x, const at::Tensor& weight, double eps, at::Tensor& out) {
+const void* values_of(const std::optional<at::Tensor>& weight) {
+  return weight ? weight->const_data_ptr() : nullptr;
+}
+
+c10::ScalarType type_of(const std::optional<at::Tensor>& weight) {
+  return weight ? weight->scalar_type() : at::kFloat;
+}
+
+void rms_norm_op(
+    const at::Tensor& x, const std::optional<at::Tensor>& weight, double eps, at::Tensor& out, double shift) {
   TORCH_CHECK(out.sizes() == x.sizes() && out.scalar_type() == x.scalar_type(), "out must be like x");
   check_weight(weight, x);
   const int64_t outer = x.dim() > 1 ? x.size(0) : 1, inner = x.dim() > 2 ? x.size(1) : 1;
   rms_norm(
-      rows(x, "x"), rows(out, "out"), outer, inner, x.size(-1), weight.const_data_ptr(), weight.scalar_type(),
-      static_cast<float>(eps));
+      rows(x, "x"), rows(out, "out"), outer, inner, x.size(-1), values_of(weight), type_of(weight),
+      static_cast<float>(eps), static_cast<float>(shift));
 }
 
-void fused_add_rms_norm_op(at::Tensor& x, at::Tensor& residual, const at::Tensor& weight, double eps) {
+void fused_add_rms_norm_op(at::Tensor& x, at::Tensor& residual, const at::Tensor& weight, double eps, double shift) {
   TORCH_CHECK(x.dim() == 2, "x must be [tokens, size], got ", x.sizes());
   TORCH_CHECK(residual.sizes() == x.sizes() && residual.scalar_type() == x.scalar_type(), "residual must be like x");
   check_weight(weight, x);
   fused_add_rms_norm(
       rows(x, "x"), rows(residual, "residual"), x.size(0), x.size(1), weight.const_data_ptr(), weight.scalar_type(),
-      static_cast<float>(eps));
+      static_cast<float>(eps), static_cast<float>(shift));
+}
+
+void layer_norm_op(
+    const at::Tensor& x, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, double eps,
+    at::Tensor& out) {
+  TORCH_CHECK(x.dim() == 2, "x must be [tokens, size], got ", x.sizes());
+  TORCH_CHECK(out.sizes() == x.sizes() && out.scalar_type() == x.scalar_type(), "out must be like x");
+  check_weight(weight, x);
+  check_weight(bias, x);
+  TORCH_CHECK(!weight || !bias || type_of(weight) == type_of(bias), "weight and bias must have one type");
+  layer_norm(
+      rows(x, "x"), rows(out, "out"), x.size(0), x.size(1), values_of(weight), values_of(bias),
+      type_of(weight ? weight : bias), static_cast<float>(eps));
+}
+
+void activate_rows(const at::Tensor& x, const at::Tensor& out, Activation activation, bool gated) {
+  TORCH_CHECK(
+      x.dim() == 2 && out.dim() == 2 && x.size(0) == out.size(0) && x.size(1) == (gated ? 2 : 1) * out.size(1) &&
+          x.scalar_type() == out.scalar_type(),
+      "x must be [tokens, ", gated ? "2 * " : "", "size] and out [tokens, size] of one type, got ", x.sizes(), " and ",
+      out.sizes());
+  activate(rows(x, "x"), rows(out, "out"), x.size(0), out.size(1), activation, gated);
 }
 
 void silu_and_mul_op(const at::Tensor& x, at::Tensor& out) {
-  TORCH_CHECK(
-      x.dim() == 2 && out.dim() == 2 && x.size(0) == out.size(0) && x.size(1) == 2 * out.size(1) &&
-          x.scalar_type() == out.scalar_type(),
-      "x must be [tokens, 2 * size] and out [tokens, size] of one type, got ", x.sizes(), " and ", out.sizes());
-  silu_and_mul(rows(x, "x"), rows(out, "out"), x.size(0), out.size(1));
+  activate_rows(x, out, Activation::silu, true);
+}
+
+void gelu_and_mul_op(const at::Tensor& x, at::Tensor& out, bool tanh) {
+  activate_rows(x, out, tanh ? Activation::gelu_tanh : Activation::gelu_erf, true);
+}
+
+void activation_op(const at::Tensor& x, at::Tensor& out, c10::string_view name) {
+  const auto chosen = name == "gelu_tanh" ? Activation::gelu_tanh
+      : name == "quick_gelu"              ? Activation::quick_gelu
+                                          : Activation::relu2;
+  TORCH_CHECK(chosen != Activation::relu2 || name == "relu2", "no activation is called ", name);
+  activate_rows(x, out, chosen, false);
 }
 
 void linear_op(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias, at::Tensor& out) {
@@ -301,7 +341,10 @@ TORCH_LIBRARY_IMPL(sglang_example_oot, CPU, m) {
   m.impl("paged_extend", paged_extend_op);
   m.impl("rms_norm", rms_norm_op);
   m.impl("fused_add_rms_norm", fused_add_rms_norm_op);
+  m.impl("layer_norm", layer_norm_op);
   m.impl("silu_and_mul", silu_and_mul_op);
+  m.impl("gelu_and_mul", gelu_and_mul_op);
+  m.impl("activation", activation_op);
   m.impl("rotary_embedding", rotary_embedding_op);
   m.impl("linear", linear_op);
   m.impl("short_conv", short_conv_op);

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 
 from sglang_platform.example_oot.kernels import (
-    activation,
+    activations,
     attention,
     convolution,
     kv_store,
@@ -30,7 +30,7 @@ __all__ = ["FALLBACKS", "NAMESPACE", "backend", "operator"]
 
 NAMESPACE = "sglang_example_oot"
 
-_FAMILIES = (activation, attention, convolution, kv_store, moe, norm, product, rotary)
+_FAMILIES = (activations, attention, convolution, kv_store, moe, norm, product, rotary)
 SCHEMAS: dict[str, str] = {name: text for family in _FAMILIES for name, text in family.SCHEMAS.items()}
 FALLBACKS: dict[str, Callable[..., None]] = {
     name: getattr(family, name) for family in _FAMILIES for name in family.SCHEMAS

@@ -27,6 +27,7 @@ CARRIED_BY_THE_ADAPTER = frozenset(
         "get_state_kernels",
         "get_token_bitmask_fn",
         "get_transfer_engine_cls",
+        "initialize_device",
         "stub_modules",
     }
 )

@@ -18,6 +18,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     disaggregation,
     distributed_backend,
     dp_attention,
+    first_device,
     grammar,
     group_device,
     hierarchical_cache,
@@ -75,6 +76,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
 def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     server_args.register_hooks(platform, host)
+    first_device.register_hooks(platform, host)
     communicator.register_hooks(platform, host)
     pin_memory.register_hooks(platform, host)
     pool_choice.register_hooks(platform, host)

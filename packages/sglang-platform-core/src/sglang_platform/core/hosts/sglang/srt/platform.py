@@ -146,7 +146,7 @@ class _HostFacing:
     def init_backend(self) -> None:
         super().init_backend()  # type: ignore[misc]
         self._register_attention_backends()
-        register_fused_ops(self.get_dispatch_key_name(), in_tree=not self.is_out_of_tree())  # type: ignore[attr-defined]
+        register_fused_ops(self.get_dispatch_key_name(), self._plugin_origin)  # type: ignore[attr-defined]
 
     def _register_attention_backends(self) -> None:
         from sglang.srt.layers.attention.attention_registry import register_attention_backend
