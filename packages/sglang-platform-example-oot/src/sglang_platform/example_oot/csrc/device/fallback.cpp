@@ -5,7 +5,10 @@
 // torch turns `a + b` into `add.out` for a backend), else from the operator's meta kernel; where there is none, or it
 // needs values, as for `nonzero`, the host waits for the stream and computes at once.
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
 
@@ -124,7 +127,8 @@ IValue converted(const IValue& value, const Convert& convert, c10::DeviceType de
   return value;
 }
 
-// The device of the call: that of its tensors and its generator, which must be one, else the current one.
+// The device of the call: that of its tensors and its generator, which must be one, else the one it names, else the
+// current one.
 c10::DeviceIndex device_of_call(const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments) {
   std::optional<c10::DeviceIndex> found;
   const auto note = [&](c10::Device device) {
@@ -144,6 +148,8 @@ c10::DeviceIndex device_of_call(const c10::OperatorHandle& op, c10::ArrayRef<IVa
     else if (value.isTensor() || value.isTensorList() || value.isOptionalTensorList())
       converted(value, look, c10::DeviceType::PrivateUse1);
   }
+  for (const IValue& value : arguments)
+    if (!found && value.isDevice() && value.toDevice().has_index()) note(value.toDevice());
   return found.value_or(current_device());
 }
 
@@ -172,12 +178,22 @@ class Call {
  private:
   // For a task that runs later: views of device tensors, copies of what the host may change.
   at::Tensor for_kernel(const at::Tensor& t) const {
-    if (on_device(t)) return kernel_view(t);
+    if (on_device(t)) return view_of(t);
     const bool number = t.dim() == 0;
     TORCH_CHECK(
         number || traits_.mixes_devices, "operator ", op_.operator_name(),
         ": expected all tensors on the device, but one of shape ", t.sizes(), " is on ", t.device());
     return number && t.unsafeGetTensorImpl()->is_wrapped_number() ? t : t.clone();
+  }
+
+  // One view for one tensor, and one memory for all that share it: kernels refuse results that overlap what they read.
+  const at::Tensor& view_of(const at::Tensor& t) const {
+    const c10::Storage* memory = nullptr;
+    for (const auto& [given, view] : views_) {
+      if (given.is_same(t)) return view;
+      if (given.storage().is_alias_of(t.storage())) memory = &view.storage();
+    }
+    return views_.emplace_back(t, kernel_view(t, memory)).second;
   }
 
   Stack kernel_arguments() const {
@@ -252,11 +268,23 @@ class Call {
     Stack stack = shapes();
     if (!run_on_shapes(stack)) return false;
     for (const IValue& value : stack) {
-      if (!value.isTensor() || !value.toTensor().defined()) return false;
-      const at::Tensor meta = value.toTensor();
-      results.push_back(at::empty_strided(meta.sizes(), meta.strides(), device_options(meta)));
+      if (!value.isTensor() || !value.toTensor().defined() || !is_plain(value.toTensor())) return false;
+      results.push_back(empty_like_result(value.toTensor()));
     }
     return true;
+  }
+
+  static bool is_plain(const at::Tensor& t) {
+    return t.layout() == at::kStrided && !t.is_quantized();
+  }
+
+  // Memory for a result. One that repeats an argument's elements, as of an expanded one, gets each of its own.
+  at::Tensor empty_like_result(const at::Tensor& t) const {
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        is_plain(t), "operator ", op_.operator_name(), " gives a tensor of layout ", t.layout(), " and type ",
+        t.scalar_type(), "; the device has dense tensors of plain types only");
+    if (at::has_internal_overlap(t) == at::MemOverlap::Yes) return at::empty(t.sizes(), device_options(t));
+    return at::empty_strided(t.sizes(), t.strides(), device_options(t));
   }
 
   at::TensorOptions device_options(const at::Tensor& like) const {
@@ -308,6 +336,7 @@ class Call {
       auto made = at::detail::make_tensor<c10::TensorImpl>(
           c10::TensorImpl::VIEW, c10::Storage(base->storage()), base->key_set(), view.dtype());
       made.unsafeGetTensorImpl()->set_sizes_and_strides(view.sizes(), view.strides(), view.storage_offset());
+      keep_pending(made, view);
       return made;
     };
     torch::jit::drop(stack_, count_);
@@ -336,8 +365,7 @@ class Call {
       fresh.push_back(converted(
           stack[i],
           [this](const at::Tensor& t) {
-            at::Tensor moved = at::empty_strided(t.sizes(), t.strides(), device_options(t));
-            return moved.copy_(t);
+            return empty_like_result(t).copy_(t);
           },
           c10::DeviceType::PrivateUse1));
     }
@@ -376,6 +404,7 @@ class Call {
   const std::vector<IValue> arguments_;
   const c10::DeviceIndex device_;
   Queue& queue_;
+  mutable std::vector<std::pair<at::Tensor, at::Tensor>> views_;
 };
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
@@ -396,4 +425,10 @@ at::Tensor fall_back(const char* name, std::vector<c10::IValue> arguments) {
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&sglang_example_oot::device::fallback>());
+}
+
+// Torch has functions of its own for these, for every device, in which it looks for kernels of devices that it knows.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  for (const char* name : {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta", "mode", "mode.values"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&sglang_example_oot::device::fallback>());
 }
