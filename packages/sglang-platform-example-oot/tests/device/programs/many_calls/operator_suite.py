@@ -53,7 +53,7 @@ class Outcome(unittest.TestResult):
         self.said = ("failed", _line(err[1]))
 
     def addError(self, test: Any, err: Any) -> None:
-        missing = isinstance(err[1], NotImplementedError)
+        missing = _is_not_implemented(err[1])
         self.said = ("not implemented" if missing else "failed", _line(err[1]))
 
     def addSkip(self, test: Any, reason: str) -> None:
@@ -61,6 +61,13 @@ class Outcome(unittest.TestResult):
 
     def addExpectedFailure(self, test: Any, err: Any) -> None:
         self.addError(test, err)
+
+
+def _is_not_implemented(error: BaseException | None) -> bool:
+    """Torch's tests wrap what a sample raised."""
+    while error is not None and not isinstance(error, NotImplementedError):
+        error = error.__cause__
+    return error is not None
 
 
 def _line(error: BaseException) -> str:
@@ -110,7 +117,7 @@ def question(name: str) -> str:
     return next((one for one in asked if name.startswith(one)), "test_errors")
 
 
-def page(outcomes: list[Any], seconds: float) -> str:
+def page(outcomes: list[Any], of: int, seconds: float) -> str:
     """The Markdown of `docs/device_operators.md`."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for name, outcome, _ in outcomes:
@@ -124,7 +131,7 @@ def page(outcomes: list[Any], seconds: float) -> str:
         "`test_out_argument` and `test_noncontiguous_samples` are what torch asks of its reference device for",
         "PrivateUse1 (OpenReg, `test_opinfo.py`), under the same names.",
         "",
-        f"torch {torch.__version__}, {len(outcomes)} tests: "
+        f"torch {torch.__version__}, {len(outcomes)} tests of {of}: "
         + ", ".join(f"{total[outcome]} {outcome}" for outcome in OUTCOMES)
         + f"; {seconds:.0f} s.",
         "",
@@ -169,7 +176,7 @@ def main() -> int:
     if options.report:
         options.report.write_text(json.dumps(outcomes, indent=1))
     if options.page:
-        options.page.write_text(page(outcomes, time.monotonic() - started))
+        options.page.write_text(page(outcomes, len(names), time.monotonic() - started))
     for name, outcome, why in outcomes:
         if outcome in ("failed", "not implemented"):
             print(f"{outcome}: {name}: {why}")

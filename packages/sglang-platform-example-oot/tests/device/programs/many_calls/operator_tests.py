@@ -1,7 +1,7 @@
 """Tests of torch's operators on the device, one per entry of torch's `op_db`, type and question.
 
 The first three ask what torch asks of its own reference device for PrivateUse1 (`test_opinfo.py` of OpenReg), under the
-same names. Importing this file asks for an open device: torch finds devices to test when tests are made.
+same names.
 """
 
 # ruff: noqa: PT009, PT027, BLE001 - torch's own way to make tests is unittest's; any error is a refusal
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.testing._internal import common_device_type
 from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_utils import TestCase, noncontiguous_like
@@ -127,7 +128,9 @@ class TestOpInfo(TestCase):
                 self.assertEqual(one.dtype, other.dtype)
                 self.assertEqual(one.shape, other.shape)
                 if op.name not in NO_VALUES:
-                    self.assertEqual(one.cpu(), other)
+                    # Sums of bfloat16 in another order, as attention by products has it, differ in the last digits.
+                    loose = {"atol": 2e-2, "rtol": 2e-2} if dtype == torch.bfloat16 else {}
+                    self.assertEqual(one.cpu(), other, **loose)
 
     @ops([op for op in op_db if op.error_inputs_func is not None], allowed_dtypes=(torch.float32,))
     def test_errors(self, device: str, dtype: torch.dtype, op: Any) -> None:
@@ -147,6 +150,9 @@ class TestOpInfo(TestCase):
 
 def instantiate(name: str) -> dict[str, type]:
     """The test classes of the device `name`."""
+    bases = common_device_type.device_type_test_bases
+    if common_device_type.PrivateUse1TestBase not in bases:  # torch was imported before the device was opened
+        bases.append(common_device_type.PrivateUse1TestBase)
     scope: dict[str, Any] = {"TestOpInfo": TestOpInfo, "__name__": __name__}
     instantiate_device_type_tests(TestOpInfo, scope, only_for=(name,))
     return {key: value for key, value in scope.items() if isinstance(value, type) and value is not TestOpInfo}

@@ -48,6 +48,8 @@ bool is_tensor_type(const c10::TypePtr& type) {
 // The overload of `op` with the same arguments and one out tensor per result.
 std::optional<c10::OperatorHandle> find_out(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
+  // Computes in the memory it is given what is larger than its result.
+  if (schema.name() == "aten::binary_cross_entropy") return std::nullopt;
   for (const char* suffix : {"out", "_out"}) {
     const std::string own = schema.overload_name();
     const std::string name = suffix[0] == 'o' ? (own.empty() ? "out" : own + "_out") : own + suffix;
@@ -223,9 +225,19 @@ class Call {
     for (const at::Tensor& t : results) views.push_back(kernel_view(t));
     if (traits_.out) {
       for (const at::Tensor& t : views) arguments.emplace_back(t);
-      queue_.push([op = *traits_.out, arguments = std::move(arguments)] {
+      std::vector<c10::DimVector> strides;
+      for (const at::Tensor& t : views) strides.emplace_back(t.strides());
+      queue_.push([op = *traits_.out, arguments = std::move(arguments), views = std::move(views),
+                   strides = std::move(strides)] {
         Stack stack = arguments;
         op.callBoxed(stack);
+        // A kernel may have laid its result out anew, in the same memory.
+        for (size_t i = 0; i < views.size(); ++i)
+          if (views[i].strides() != c10::IntArrayRef(strides[i])) {
+            const at::Tensor result = views[i].clone();
+            views[i].unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes(), strides[i]);
+            views[i].copy_(result);
+          }
       });
     } else {
       queue_.push([op = op_, arguments = std::move(arguments), views = std::move(views)] {
