@@ -317,6 +317,28 @@ def fuzz_requests(session: nox.Session) -> None:
     run(session, host(session), *command, SGLANG_PLATFORM_TEST_MODELS="models")
 
 
+DEVICE_PROGRAMS = "packages/sglang-platform-example-oot/tests/device/programs"
+
+
+@nox.session(venv_backend="none")
+def fuzz_device(session: nox.Session) -> None:
+    """50,000 hostile calls of every operator of the example's C++ device; some ten minutes."""
+    run(session, host(session), f"{DEVICE_PROGRAMS}/many_calls/fuzz.py", *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def device_operators(session: nox.Session) -> None:
+    """Torch's own tests of its operators on the example's C++ device; writes `docs/device_operators.md`."""
+    page = ("--page", "docs/device_operators.md")
+    run(session, host(session), f"{DEVICE_PROGRAMS}/many_calls/operator_suite.py", *page, *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def sanitizers(session: nox.Session) -> None:
+    """The example's C++ device built with AddressSanitizer and UBSan, then with ThreadSanitizer: no report."""
+    run(session, host(session), f"{DEVICE_PROGRAMS}/sanitizers/sanitizers.py", *session.posargs)
+
+
 @nox.session(venv_backend="none")
 def piecewise(session: nox.Session) -> None:
     """Prefill in compiled pieces, in releases that serve so. Arguments are versions, by default 0.5.20."""

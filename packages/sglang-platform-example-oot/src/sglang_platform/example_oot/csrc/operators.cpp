@@ -69,7 +69,7 @@ PagedAttention paged(
   b.slot_of.resize(requests);
   for (int64_t r = 0; r < requests; ++r) {
     TORCH_CHECK_INDEX(
-        b.seq_lens[r] <= req_to_token.size(1), "seq_lens holds ", b.seq_lens[r], ", but req_to_token has ",
+        b.seq_lens[r] >= 0 && b.seq_lens[r] <= req_to_token.size(1), "seq_lens holds ", b.seq_lens[r], ", but req_to_token has ",
         req_to_token.size(1), " positions");
     b.slot_of[r] = req_to_token.const_data_ptr<int32_t>() + table_rows[r] * req_to_token.stride(0);
   }
@@ -149,8 +149,8 @@ void paged_extend_op(
   int64_t tokens = 0;
   for (int64_t r = 0; r < requests; ++r) {
     TORCH_CHECK(
-        batch.prefix_lens[r] >= 0 && batch.new_lens[r] >= 0 &&
-            batch.prefix_lens[r] + batch.new_lens[r] <= batch.seq_lens[r],
+        batch.prefix_lens[r] >= 0 && batch.new_lens[r] >= 0 && batch.new_lens[r] <= batch.seq_lens[r] &&
+            batch.prefix_lens[r] <= batch.seq_lens[r] - batch.new_lens[r],
         "request ", r, ": extend_prefix_lens ", batch.prefix_lens[r], " + extend_seq_lens ", batch.new_lens[r],
         " exceeds seq_lens ", batch.seq_lens[r]);
     tokens += batch.new_lens[r];

@@ -4,7 +4,8 @@ A vendor changes the compiler and its flags, or drops the file where the wheel s
 
 The library lies in a cache directory (SGLANG_EXAMPLE_OOT_CACHE, by default under the user's), under a name made of
 everything its machine code depends on. SGLANG_EXAMPLE_OOT_NATIVE: `0` never builds, `1` fails where the build
-fails, and unset falls back to the plain torch implementations with the reason on stderr.
+fails, and unset falls back to the plain torch implementations with the reason on stderr. SGLANG_EXAMPLE_OOT_CXXFLAGS
+are flags for the compiler after ours, as for a sanitizer.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def _build(library: Path, directory: Path) -> None:
             path = cpp_extension.load(
                 name="sglang_example_oot_kernels",
                 sources=[str(path) for path in _units(directory)],
-                extra_cflags=FLAGS,
+                extra_cflags=_flags(),
                 build_directory=str(directory),
                 is_python_module=False,
                 is_standalone=False,
@@ -143,6 +144,10 @@ def _units(directory: Path) -> list[Path]:
     return [*units, *alone]
 
 
+def _flags() -> list[str]:
+    return [*FLAGS, *shlex.split(os.environ.get("SGLANG_EXAMPLE_OOT_CXXFLAGS", ""))]
+
+
 def _fingerprint() -> str:
     """Names the machine code: sources, flags, compiler and its version, torch, Python, processor."""
     digest = hashlib.sha256()
@@ -152,7 +157,7 @@ def _fingerprint() -> str:
     compiler = os.environ.get("CXX", "c++")
     for text in (
         torch.__version__,
-        *FLAGS,
+        *_flags(),
         compiler,
         shutil.which(compiler) or "",
         _compiler_version(compiler),

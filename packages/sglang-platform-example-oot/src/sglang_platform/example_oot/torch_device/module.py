@@ -6,6 +6,7 @@ A vendor changes little: torch's generic interface (`torch.accelerator`, `torch.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -239,6 +240,11 @@ def seed() -> None:
     _generator(current_device()).seed()
 
 
+def seed_all() -> None:
+    for index in range(device_count()):
+        _generator(index).seed()
+
+
 def initial_seed() -> int:
     return _generator(current_device()).initial_seed()
 
@@ -251,6 +257,15 @@ def set_rng_state(new_state: torch.Tensor, device: Any = None) -> None:
     _generator(_index(device)).set_state(new_state)
 
 
+def get_rng_state_all() -> list[torch.Tensor]:
+    return [get_rng_state(index) for index in range(device_count())]
+
+
+def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
+    for index, state in enumerate(new_states):
+        set_rng_state(state, index)
+
+
 def _generator(index: int) -> torch.Generator:
     generator: torch.Generator = torch.ops.sglang_example_oot._default_generator(index)
     return generator
@@ -260,7 +275,8 @@ def _generator(index: int) -> torch.Generator:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    return [torch.bfloat16, torch.float16]
+    """None: no operator of the device has a kernel that casts, and torch then says that autocast is off."""
+    return []
 
 
 def is_bf16_supported() -> bool:

@@ -13,6 +13,7 @@
 
 #include "address_space.h"
 #include "memory.h"
+#include "redzone.h"
 #include "stream.h"
 
 namespace sglang_example_oot::device {
@@ -69,6 +70,8 @@ class Allocator final : public c10::DeviceAllocator {
       block = find(index, stream.id(), pool, rounded(bytes));
     }
     if (!block) out_of_memory(index, bytes);
+    // A graph's tasks use what they hold at every replay, long after it was freed.
+    may_touch(block->address, block->pool == c10::MempoolId_t{0, 0} ? bytes : block->size, block->size);
     auto& stats = stats_[index];
     stats.allocation[kAggregate].increase(1);
     stats.allocated_bytes[kAggregate].increase(block->size);
@@ -177,6 +180,7 @@ class Allocator final : public c10::DeviceAllocator {
 
   void put(Block* block) {
     if (!pool_users_.count(block->pool)) block->pool = {0, 0};
+    if (block->pool == c10::MempoolId_t{0, 0}) may_touch(block->address, 0, block->size);
     block->freed_at = queue_of(block).last_ticket();
     cache_[{block->device, block->stream, block->pool}].emplace(block->size, block);
   }

@@ -63,3 +63,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", sglang_example_oot::device::copy_from);
   m.impl("_copy_from_and_resize", sglang_example_oot::device::copy_from_and_resize);
 }
+
+// What is still to be conjugated or negated is so by the copy. Torch would do it first, into a copy, and again come here.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+}

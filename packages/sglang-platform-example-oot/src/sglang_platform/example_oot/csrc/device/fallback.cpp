@@ -5,7 +5,10 @@
 // torch turns `a + b` into `add.out` for a backend), else from the operator's meta kernel; where there is none, or it
 // needs values, as for `nonzero`, the host waits for the stream and computes at once.
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
 
@@ -45,6 +48,8 @@ bool is_tensor_type(const c10::TypePtr& type) {
 // The overload of `op` with the same arguments and one out tensor per result.
 std::optional<c10::OperatorHandle> find_out(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
+  // Computes in the memory it is given what is larger than its result.
+  if (schema.name() == "aten::binary_cross_entropy") return std::nullopt;
   for (const char* suffix : {"out", "_out"}) {
     const std::string own = schema.overload_name();
     const std::string name = suffix[0] == 'o' ? (own.empty() ? "out" : own + "_out") : own + suffix;
@@ -124,7 +129,8 @@ IValue converted(const IValue& value, const Convert& convert, c10::DeviceType de
   return value;
 }
 
-// The device of the call: that of its tensors and its generator, which must be one, else the current one.
+// The device of the call: that of its tensors and its generator, which must be one, else the one it names, else the
+// current one.
 c10::DeviceIndex device_of_call(const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments) {
   std::optional<c10::DeviceIndex> found;
   const auto note = [&](c10::Device device) {
@@ -144,6 +150,8 @@ c10::DeviceIndex device_of_call(const c10::OperatorHandle& op, c10::ArrayRef<IVa
     else if (value.isTensor() || value.isTensorList() || value.isOptionalTensorList())
       converted(value, look, c10::DeviceType::PrivateUse1);
   }
+  for (const IValue& value : arguments)
+    if (!found && value.isDevice() && value.toDevice().has_index()) note(value.toDevice());
   return found.value_or(current_device());
 }
 
@@ -172,12 +180,22 @@ class Call {
  private:
   // For a task that runs later: views of device tensors, copies of what the host may change.
   at::Tensor for_kernel(const at::Tensor& t) const {
-    if (on_device(t)) return kernel_view(t);
+    if (on_device(t)) return view_of(t);
     const bool number = t.dim() == 0;
     TORCH_CHECK(
         number || traits_.mixes_devices, "operator ", op_.operator_name(),
         ": expected all tensors on the device, but one of shape ", t.sizes(), " is on ", t.device());
     return number && t.unsafeGetTensorImpl()->is_wrapped_number() ? t : t.clone();
+  }
+
+  // One view for one tensor, and one memory for all that share it: kernels refuse results that overlap what they read.
+  const at::Tensor& view_of(const at::Tensor& t) const {
+    const c10::Storage* memory = nullptr;
+    for (const auto& [given, view] : views_) {
+      if (given.is_same(t)) return view;
+      if (given.storage().is_alias_of(t.storage())) memory = &view.storage();
+    }
+    return views_.emplace_back(t, kernel_view(t, memory)).second;
   }
 
   Stack kernel_arguments() const {
@@ -207,9 +225,19 @@ class Call {
     for (const at::Tensor& t : results) views.push_back(kernel_view(t));
     if (traits_.out) {
       for (const at::Tensor& t : views) arguments.emplace_back(t);
-      queue_.push([op = *traits_.out, arguments = std::move(arguments)] {
+      std::vector<c10::DimVector> strides;
+      for (const at::Tensor& t : views) strides.emplace_back(t.strides());
+      queue_.push([op = *traits_.out, arguments = std::move(arguments), views = std::move(views),
+                   strides = std::move(strides)] {
         Stack stack = arguments;
         op.callBoxed(stack);
+        // A kernel may have laid its result out anew, in the same memory.
+        for (size_t i = 0; i < views.size(); ++i)
+          if (views[i].strides() != c10::IntArrayRef(strides[i])) {
+            const at::Tensor result = views[i].clone();
+            views[i].unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes(), strides[i]);
+            views[i].copy_(result);
+          }
       });
     } else {
       queue_.push([op = op_, arguments = std::move(arguments), views = std::move(views)] {
@@ -252,11 +280,23 @@ class Call {
     Stack stack = shapes();
     if (!run_on_shapes(stack)) return false;
     for (const IValue& value : stack) {
-      if (!value.isTensor() || !value.toTensor().defined()) return false;
-      const at::Tensor meta = value.toTensor();
-      results.push_back(at::empty_strided(meta.sizes(), meta.strides(), device_options(meta)));
+      if (!value.isTensor() || !value.toTensor().defined() || !is_plain(value.toTensor())) return false;
+      results.push_back(empty_like_result(value.toTensor()));
     }
     return true;
+  }
+
+  static bool is_plain(const at::Tensor& t) {
+    return t.layout() == at::kStrided && !t.is_quantized();
+  }
+
+  // Memory for a result. One that repeats an argument's elements, as of an expanded one, gets each of its own.
+  at::Tensor empty_like_result(const at::Tensor& t) const {
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        is_plain(t), "operator ", op_.operator_name(), " gives a tensor of layout ", t.layout(), " and type ",
+        t.scalar_type(), "; the device has dense tensors of plain types only");
+    if (at::has_internal_overlap(t) == at::MemOverlap::Yes) return at::empty(t.sizes(), device_options(t));
+    return at::empty_strided(t.sizes(), t.strides(), device_options(t));
   }
 
   at::TensorOptions device_options(const at::Tensor& like) const {
@@ -308,6 +348,7 @@ class Call {
       auto made = at::detail::make_tensor<c10::TensorImpl>(
           c10::TensorImpl::VIEW, c10::Storage(base->storage()), base->key_set(), view.dtype());
       made.unsafeGetTensorImpl()->set_sizes_and_strides(view.sizes(), view.strides(), view.storage_offset());
+      keep_pending(made, view);
       return made;
     };
     torch::jit::drop(stack_, count_);
@@ -336,8 +377,7 @@ class Call {
       fresh.push_back(converted(
           stack[i],
           [this](const at::Tensor& t) {
-            at::Tensor moved = at::empty_strided(t.sizes(), t.strides(), device_options(t));
-            return moved.copy_(t);
+            return empty_like_result(t).copy_(t);
           },
           c10::DeviceType::PrivateUse1));
     }
@@ -376,6 +416,7 @@ class Call {
   const std::vector<IValue> arguments_;
   const c10::DeviceIndex device_;
   Queue& queue_;
+  mutable std::vector<std::pair<at::Tensor, at::Tensor>> views_;
 };
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
@@ -396,4 +437,10 @@ at::Tensor fall_back(const char* name, std::vector<c10::IValue> arguments) {
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&sglang_example_oot::device::fallback>());
+}
+
+// Torch has functions of its own for these, for every device, in which it looks for kernels of devices that it knows.
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  for (const char* name : {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta", "mode", "mode.values"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&sglang_example_oot::device::fallback>());
 }

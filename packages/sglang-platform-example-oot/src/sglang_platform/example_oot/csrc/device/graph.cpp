@@ -33,10 +33,12 @@ class Graph {
     queue_ = &current_queue(current_device());
     queue_->wait_all();
     queue_->begin_capture(pool_);
+    capturing_ = true;
   }
 
   void end() {
-    TORCH_CHECK(queue_, "capture_end() without capture_begin()");
+    TORCH_CHECK(capturing_, "capture_end() without capture_begin()");
+    capturing_ = false;
     tasks_ = std::make_shared<TaskList>(queue_->end_capture());
   }
 
@@ -50,6 +52,7 @@ class Graph {
 
   void reset() {
     if (in_bad_fork()) return;  // the parent's memory, and no thread to wait for
+    if (capturing_) end();      // given up: the stream serves again
     if (last_) last_->wait_on_device(last_->last_ticket());
     last_ = nullptr, queue_ = nullptr;
     tasks_.reset();
@@ -66,7 +69,7 @@ class Graph {
 
  private:
   c10::MempoolId_t pool_ = {0, 0};
-  bool kept_ = false;
+  bool kept_ = false, capturing_ = false;
   Queue* queue_ = nullptr;
   Queue* last_ = nullptr;
   std::shared_ptr<TaskList> tasks_;
@@ -101,14 +104,41 @@ struct GraphImpl final : at::GraphImplInterface {
 };
 #endif
 
-std::unordered_map<int64_t, std::unique_ptr<Graph>> graphs;
-int64_t next_graph = 1;
+// Graphs by number; torch calls operators without Python's lock.
+class Graphs {
+ public:
+  int64_t add(std::shared_ptr<Graph> graph) {
+    const std::lock_guard lock(mutex_);
+    graphs_[++last_] = std::move(graph);
+    return last_;
+  }
+  std::shared_ptr<Graph> at(int64_t number) {
+    const std::lock_guard lock(mutex_);
+    const auto found = graphs_.find(number);
+    TORCH_CHECK_INDEX(found != graphs_.end(), "there is no graph ", number);
+    return found->second;
+  }
+  std::shared_ptr<Graph> take(int64_t number) {
+    const std::lock_guard lock(mutex_);
+    auto node = graphs_.extract(number);
+    return node ? node.mapped() : nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<int64_t, std::shared_ptr<Graph>> graphs_;
+  int64_t last_ = 0;
+};
+
+Graphs& graphs() {
+  static auto* all = new Graphs;  // a graph may outlive static objects
+  return *all;
+}
 
 int64_t graph_begin(int64_t pool_of) {
-  auto graph = std::make_unique<Graph>();
-  graph->begin(pool_of == 0 ? c10::MempoolId_t{0, 0} : graphs.at(pool_of)->pool());
-  graphs[next_graph] = std::move(graph);
-  return next_graph++;
+  auto graph = std::make_shared<Graph>();
+  graph->begin(pool_of == 0 ? c10::MempoolId_t{0, 0} : graphs().at(pool_of)->pool());
+  return graphs().add(std::move(graph));
 }
 
 }  // namespace
@@ -125,9 +155,10 @@ TORCH_LIBRARY_FRAGMENT(sglang_example_oot, m) {
   using namespace sglang_example_oot::device;
   m.def("_graph_begin(int pool_of) -> int", graph_begin);
   m.def("_graph_end(int graph) -> int", [](int64_t graph) {
-    graphs.at(graph)->end();
-    return static_cast<int64_t>(graphs.at(graph)->size());
+    const auto ended = graphs().at(graph);
+    ended->end();
+    return static_cast<int64_t>(ended->size());
   });
-  m.def("_graph_replay(int graph) -> ()", [](int64_t graph) { graphs.at(graph)->replay(); });
-  m.def("_graph_drop(int graph) -> ()", [](int64_t graph) { graphs.erase(graph); });
+  m.def("_graph_replay(int graph) -> ()", [](int64_t graph) { graphs().at(graph)->replay(); });
+  m.def("_graph_drop(int graph) -> ()", [](int64_t graph) { graphs().take(graph); });
 }

@@ -1,5 +1,8 @@
 // A vendor replaces this file: what torch calls to switch devices and streams, and for events.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#if __has_include(<c10/core/DeviceCapability.h>)  // torch 2.12 or later
+#include <c10/core/DeviceCapability.h>
+#endif
 
 #include <chrono>
 
@@ -43,6 +46,15 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override {
     return in_bad_fork() ? 0 : device_count();
   }
+
+#if __has_include(<c10/core/DeviceCapability.h>)
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override {
+    c10::DeviceCapability can;
+    auto& types = can.capability_data.supported_scalar_types;
+    types.has_QInt8 = types.has_QUInt8 = types.has_QInt32 = types.has_QUInt4x2 = types.has_QUInt2x4 = 0;
+    return can;
+  }
+#endif
 
   c10::Stream getStream(c10::Device device) const override {
     return current_stream(device.index());

@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include <cstring>
+#include <limits>
 
 #include "generator.h"
 #include "memory.h"
@@ -125,8 +126,11 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 };
 
 void open_device(int64_t devices, int64_t bytes_per_device, int64_t cores) {
-  set_cores(cores);
+  TORCH_CHECK(
+      devices > 0 && devices <= std::numeric_limits<c10::DeviceIndex>::max() && bytes_per_device > 0 && cores > 0,
+      "cannot open ", devices, " devices of ", bytes_per_device, " bytes on ", cores, " cores");
   open_memory(static_cast<c10::DeviceIndex>(devices), static_cast<size_t>(bytes_per_device));
+  set_cores(cores);
   pinned_allocator();
   at::RegisterPrivateUse1HooksInterface(new Hooks);
 }
@@ -158,6 +162,7 @@ TORCH_LIBRARY_FRAGMENT(sglang_example_oot, m) {
   using namespace sglang_example_oot::device;
   m.def("_open_device(int devices, int bytes_per_device, int cores) -> ()", open_device);
   m.def("_default_generator(int device) -> Generator?", [](int64_t device) {
+    TORCH_CHECK_INDEX(device >= -1 && device < device_count(), "there is no device ", device);
     return default_generator(static_cast<c10::DeviceIndex>(device));
   });
   m.def("_device_count() -> int", [] { return static_cast<int64_t>(in_bad_fork() ? 0 : device_count()); });

@@ -41,6 +41,13 @@ Streams& streams() {
   return *all;
 }
 
+std::vector<std::unique_ptr<Queue>>& on_device(Streams& all, c10::DeviceIndex device) {
+  TORCH_CHECK_INDEX(
+      device >= 0 && device < static_cast<c10::DeviceIndex>(all.queues.size()), "there is no device ",
+      static_cast<int>(device), " among ", all.queues.size());
+  return all.queues[device];
+}
+
 thread_local c10::DeviceIndex this_device = 0;
 thread_local std::vector<c10::StreamId> this_streams;
 
@@ -193,7 +200,11 @@ Queue& queue_of(c10::Stream stream) {
   refuse_in_child();
   Streams& all = streams();
   const std::lock_guard lock(all.mutex);
-  return *all.queues.at(stream.device_index()).at(stream.id());
+  const auto& queues = on_device(all, stream.device_index());
+  TORCH_CHECK_INDEX(
+      stream.id() >= 0 && static_cast<size_t>(stream.id()) < queues.size(), "device ",
+      static_cast<int>(stream.device_index()), " has no stream ", stream.id(), "; it has ", queues.size());
+  return *queues[stream.id()];
 }
 
 c10::Stream default_stream(c10::DeviceIndex device) {
@@ -207,6 +218,7 @@ c10::Stream current_stream(c10::DeviceIndex device) {
 }
 
 c10::Stream exchange_stream(c10::Stream stream) {
+  queue_of(stream);  // there is one
   const c10::Stream before = current_stream(stream.device_index());
   if (this_streams.size() < static_cast<size_t>(device_count())) this_streams.resize(device_count(), 0);
   this_streams.at(stream.device_index()) = stream.id();
@@ -218,7 +230,7 @@ c10::Stream new_stream(c10::DeviceIndex device) {
   if (device < 0) device = this_device;
   Streams& all = streams();
   const std::lock_guard lock(all.mutex);
-  auto& queues = all.queues.at(device);
+  auto& queues = on_device(all, device);
   const c10::Stream stream(
       c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, device), static_cast<c10::StreamId>(queues.size()));
   queues.push_back(std::make_unique<Queue>(stream));
@@ -231,7 +243,7 @@ void wait_device(c10::DeviceIndex device) {
   std::vector<Queue*> queues;
   {
     const std::lock_guard lock(all.mutex);
-    for (const auto& queue : all.queues.at(device < 0 ? this_device : device)) queues.push_back(queue.get());
+    for (const auto& queue : on_device(all, device < 0 ? this_device : device)) queues.push_back(queue.get());
   }
   for (Queue* queue : queues)
     if (queue->last_ticket() > 0) queue->wait_all();

@@ -23,15 +23,22 @@ void check_memory(const at::Tensor& t) {
       " needs ", needed, " bytes, but its memory was resized to ", t.storage().nbytes());
 }
 
-at::Tensor kernel_view(const at::Tensor& t) {
+void keep_pending(const at::Tensor& to, const at::Tensor& from) {
+  if (from.is_conj() != to.is_conj()) to._set_conj(from.is_conj());
+  if (from.is_neg() != to.is_neg()) to._set_neg(from.is_neg());
+}
+
+at::Tensor kernel_view(const at::Tensor& t, const c10::Storage* memory) {
   check_memory(t);
-  const c10::Storage& storage = t.storage();
-  c10::Storage memory(
-      c10::Storage::use_byte_size_t(), storage.nbytes(),
-      c10::DataPtr(kernel_address(storage.data()), c10::Device(c10::DeviceType::CPU)), nullptr, false);
+  const auto own = [&] {
+    return c10::Storage(
+        c10::Storage::use_byte_size_t(), t.storage().nbytes(),
+        c10::DataPtr(kernel_address(t.storage().data()), c10::Device(c10::DeviceType::CPU)), nullptr, false);
+  };
   auto view = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(memory), c10::DispatchKeySet(c10::DispatchKey::CPU), t.dtype());
+      memory ? c10::Storage(*memory) : own(), c10::DispatchKeySet(c10::DispatchKey::CPU), t.dtype());
   view.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides(), t.storage_offset());
+  keep_pending(view, t);
   return view;
 }
 
@@ -52,23 +59,32 @@ class OnDevice {
 
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
-at::Tensor empty(
-    c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
-    std::optional<at::Device> device, std::optional<bool> pinned, std::optional<at::MemoryFormat> format) {
+// What this device makes: dense tensors of plain types.
+c10::ScalarType plain_type(
+    std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout, std::optional<bool> pinned) {
   TORCH_CHECK(!pinned.value_or(false), "only host memory can be pinned");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      layout.value_or(at::kStrided) == at::kStrided, "the device has no tensors of layout ", *layout);
+  const auto type = c10::dtype_or_default(dtype);
+  TORCH_CHECK_NOT_IMPLEMENTED(!c10::isQIntType(type), "the device has no quantized tensors (", type, ")");
+  return type;
+}
+
+at::Tensor empty(
+    c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+    std::optional<at::Device> device, std::optional<bool> pinned, std::optional<at::MemoryFormat> format) {
+  const auto type = plain_type(dtype, layout, pinned);
   const OnDevice guard(device);
-  return at::detail::empty_generic(
-      C10_AS_INTARRAYREF_SLOW(size), &allocator(), kKeys, c10::dtype_or_default(dtype), format);
+  return at::detail::empty_generic(C10_AS_INTARRAYREF_SLOW(size), &allocator(), kKeys, type, format);
 }
 
 at::Tensor empty_strided(
     c10::SymIntArrayRef size, c10::SymIntArrayRef stride, std::optional<at::ScalarType> dtype,
-    std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool> pinned) {
-  TORCH_CHECK(!pinned.value_or(false), "only host memory can be pinned");
+    std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pinned) {
+  const auto type = plain_type(dtype, layout, pinned);
   const OnDevice guard(device);
   return at::detail::empty_strided_generic(
-      C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), &allocator(), kKeys,
-      c10::dtype_or_default(dtype));
+      C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), &allocator(), kKeys, type);
 }
 
 at::Tensor as_strided(
@@ -125,6 +141,13 @@ at::Tensor& set_storage(
   return self;
 }
 
+at::Tensor& set_nothing(at::Tensor& self) {
+  const OnDevice guard(self.device());
+  return set_storage(
+      self, c10::Storage(c10::Storage::use_byte_size_t(), 0, allocator().allocate(0), &allocator(), true), 0,
+      c10::SymInt(0), c10::SymInt(1));
+}
+
 at::Tensor& set_source_storage(at::Tensor& self, at::Storage source) {
   const auto n = static_cast<int64_t>(source.nbytes() / self.dtype().itemsize());
   return set_storage(self, std::move(source), 0, c10::SymInt(n), c10::SymInt(1));
@@ -172,6 +195,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("view", view);
   m.impl("_reshape_alias", reshape_alias);
   m.impl("resize_", resize_);
+  m.impl("set_", set_nothing);
   m.impl("set_.source_Storage", set_source_storage);
   m.impl("set_.source_Storage_storage_offset", set_storage);
   m.impl("set_.source_Tensor", set_source_tensor);

@@ -1,0 +1,28 @@
+"""Pieces that die in every way: each is told, and the others are done all the same. Prints `told`."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from children import Children, Ended, Note
+
+ENDS: dict[int, Callable[[], None]] = {
+    2: lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    3: lambda: os._exit(7),
+    5: lambda: time.sleep(60),
+}
+
+
+def piece(number: int, note: Note) -> int:
+    note(10 * number)
+    ENDS.get(number, lambda: None)()
+    return number
+
+
+ended: list[Ended] = []
+children = Children(lambda: None, piece, patience=1)
+assert children.run_all(0, 8, ended.append) == [0, 1, 4, 6, 7]
+children.close()
+assert ended == [(2, 20, "SIGSEGV"), (3, 30, "ended with 7"), (5, 50, "no answer for 1 s")], ended
+print("told")
