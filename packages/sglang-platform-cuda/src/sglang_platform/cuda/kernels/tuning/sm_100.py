@@ -26,7 +26,7 @@ RECORD = CudaArchitecture(
     store=Launch(4096, 4),
     quantise=Launch(1024, 16),
     decode=ByHead(
-        narrow=DecodeShape(block_n=128, block_h=64, warps=4, stages=4),
+        narrow=DecodeShape(block_n=128, block_h=64, warps=8, stages=4),
         middle=DecodeShape(block_n=64, block_h=64, warps=4, stages=4),
         wide=DecodeShape(block_n=64, block_h=64, warps=4, stages=3),
         latent=DecodeShape(block_n=32, block_h=16, warps=4, stages=3),
