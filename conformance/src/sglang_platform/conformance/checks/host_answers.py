@@ -202,7 +202,9 @@ def aborted_requests_return_their_slots(subject: Subject) -> None:
         expect(reason["type"] == "abort", f"the aborted request ended with {reason}")
     after = _settled(running, lambda gauges: gauges["available"] + gauges["evictable"] == start)
     kept = after["available"] + after["evictable"]
-    expect(kept == start, f"{kept} slots are available or evictable after three aborts, and {start} were before")
+    expect(
+        kept == start, f"{kept} slots are available or evictable after three aborts, and {start} were before"
+    )
     running.call("flush_cache")
     flushed = _settled(running, lambda gauges: gauges["available"] == gauges["size"])
     expect(

@@ -50,7 +50,9 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     def with_events_of_the_device(original: Any, *args: Any, **kwargs: Any) -> Any:
         for one in () if pins else (*args, *kwargs.values()):
             sender = getattr(one, "disagg_kv_sender", None)
-            if sender is not None:  # SGLang copies indices to pinned memory for one that takes them from the host
+            if (
+                sender is not None
+            ):  # SGLang copies indices to pinned memory for one that takes them from the host
                 sender.supports_host_tensor_indices = False
         with _events_of(platform.device_type):
             return original(*args, **kwargs)
