@@ -139,8 +139,8 @@ REPAIRS = (
     Repair(
         "allocator",
         "pages are counted as if no page had room",
-        "memory.extend_fills_the_last_page_first",
-        ("fill the tail of its last page",),
+        "memory.allocator_at_served_sizes",
+        ("the pages that its new tokens start", "ceil(seq_len / page_size) - ceil(prefix_len / page_size)"),
         (
             (
                 _ALLOCATOR,
@@ -237,7 +237,7 @@ REPAIRS = (
     Repair(
         "op",
         "epsilon is outside the root",
-        "kernels.rms_norm",
+        "kernels.op_calls_follow_each_other",
         ("epsilon inside the root",),
         (
             (
@@ -250,8 +250,8 @@ REPAIRS = (
     Repair(
         "graph",
         "positions are those of the capture",
-        "graphs.every_input_is_copied",
-        ("copy positions into the static buffer",),
+        "graphs.large_batches_replay",
+        ("copy every input",),
         (
             (
                 f"{_PACKAGE}/graphs.py",
@@ -264,7 +264,7 @@ REPAIRS = (
         "collective",
         "sums are those of all ranks",
         "distributed.communicator_in_groups",
-        (),
+        ("pass group=self.device_group",),
         (
             (
                 f"{_PACKAGE}/communicator.py",
