@@ -219,7 +219,7 @@ REPAIRS = (
                 "save_kv_cache, sinks, lengths, [1] * len(lengths))",
             ),
             (_ATTENTION, "save_kv_cache, lengths, new)", "save_kv_cache, sinks, lengths, new)"),
-            (_ATTENTION, "values, slots, layer)\n", "values, slots, layer, sinks)\n"),
+            (_ATTENTION, "values, slots, layer\n", "values, slots, layer, sinks\n"),
             (_ATTENTION, "slots, layer):", "slots, layer, sinks):"),
             (_ATTENTION, "value_cache[seen], layer)", "value_cache[seen], layer, sinks)"),
             (_ATTENTION, "values, layer):", "values, layer, sinks):"),

@@ -84,10 +84,11 @@ def _overrides_take_the_calls(cls: type) -> None:
         broken = broken_calls(wanted, given)
         expect(
             not broken,
-            f"{owners[0].__module__}.{owners[0].__qualname__}.{name}{without_annotations(given)} {', '.join(broken)}",
+            f"{owners[0].__module__}.{owners[0].__qualname__}.{name}{without_annotations(given)}"
+            f" {', '.join(broken)}",
             case={"class": cls.__qualname__, "method": name},
-            fix=f"write {name}{without_annotations(wanted)}, as {theirs.__qualname__} has it; parameters of your own come"
-            " last and have defaults",
+            fix=f"write {name}{without_annotations(wanted)}, as {theirs.__qualname__} has it; parameters of your own"
+            " come last and have defaults",
         )
 
 

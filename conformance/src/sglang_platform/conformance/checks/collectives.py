@@ -54,7 +54,8 @@ def collectives_in_groups(subject: Subject, case: Grouping) -> None:
     requires=_SEVERAL,
     cases=groupings,
     fix="pass group=self.device_group (on the CPU self.cpu_group) to every collective of torch, whose default is all"
-    " ranks; count ranks within it (dist.get_rank(group)), name peers with dist.get_global_rank(), take inputs of any strides, leave them as they are, and give every answer memory of its own",
+    " ranks; count ranks within it (dist.get_rank(group)), name peers with dist.get_global_rank(),"
+    " take inputs of any strides, leave them as they are, and give every answer memory of its own",
     seconds=400,
 )
 def communicator_in_groups(subject: Subject, case: Grouping) -> None:
