@@ -10,7 +10,7 @@ import torch
 from mutant import mutant
 
 from sglang_platform.conformance.reference.platform import ReferencePlatform
-from sglang_platform.core import PlatformCapabilities
+from sglang_platform.core import PagedTokenToKVPoolAllocator, PlatformCapabilities
 from sglang_platform.core.portable.torch.state_kernels import PORTABLE_STATE_KERNELS
 from sglang_platform.core.portable.torch.token_bitmask import apply_token_bitmask_
 
@@ -23,6 +23,21 @@ from sglang_platform.core.portable.torch.token_bitmask import apply_token_bitmas
 class SaverOfItsOwn(ReferencePlatform):
     def get_memory_saver_cls(self) -> Any:
         return type("Saver", (), {"pause": lambda self: None, "resume": lambda self: None})
+
+
+class AllocatorOfAnOlderRelease(PagedTokenToKVPoolAllocator):
+    def alloc_decode(self, seq_lens: torch.Tensor, last_loc: torch.Tensor) -> torch.Tensor | None:  # type: ignore[override]
+        return super().alloc_decode(seq_lens, seq_lens.cpu(), last_loc)
+
+
+@mutant(
+    check="contract.parts_have_their_interface",
+    defect="the allocator's alloc_decode() has the parameters of an older release",
+    says="lost parameter 'seq_lens_cpu'",
+)
+class AllocatorWithADriftedMethod(ReferencePlatform):
+    def get_paged_allocator_cls(self) -> Any:
+        return AllocatorOfAnOlderRelease
 
 
 @mutant(

@@ -156,6 +156,15 @@ def module_sets_threads(folder: Path) -> Installed:
 
 
 @mutant(
+    check="packaging.platform_module_leaves_the_process_alone",
+    defect="the module of the platform sets one thread, as the operator's environment has it where the suite runs",
+    says="torch's threads",
+)
+def module_sets_one_thread(folder: Path) -> Installed:
+    return write_plugin(folder, platform=f"import torch\n\ntorch.set_num_threads(1)\n{PLATFORM}")
+
+
+@mutant(
     check="packaging.platform_module_is_imported_soon",
     defect="the module of the platform tunes its kernels while it is imported",
     says="importing the platform's class takes",

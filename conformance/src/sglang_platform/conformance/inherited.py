@@ -5,9 +5,18 @@ The file of SGLang, Triton or torch in which it was raised is right as it is; it
 
 from __future__ import annotations
 
+import traceback
 import types
+from pathlib import Path
 
-__all__ = ["inherited_call"]
+import torch
+
+from sglang_platform import core
+
+__all__ = ["below_core", "inherited_call"]
+
+_CORE = str(Path(core.__file__).parent)
+_SUITE = str(Path(__file__).parent)
 
 
 def inherited_call(error: BaseException) -> str | None:
@@ -25,6 +34,24 @@ def inherited_call(error: BaseException) -> str | None:
             told = None  # the plugin's own code raised, or this suite's
         trace = trace.tb_next
     return told
+
+
+def below_core(error: BaseException) -> str | None:
+    """What of the plugin's to correct for an error that was raised in core's code; None where it was raised elsewhere.
+
+    It was handed what it cannot take by the plugin's own code, or the platform's class lacks what it asks for.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or not frames[-1].filename.startswith(_CORE):
+        return None
+    others = (_CORE, _SUITE, str(Path(torch.__file__).parent))
+    own = [at for at, frame in enumerate(frames) if not frame.filename.startswith(others)]
+    if own:
+        caller, called = frames[own[-1]], frames[own[-1] + 1]
+        return f"correct what {caller.name}() at {caller.filename}:{caller.lineno} hands to {called.name}()"
+    if isinstance(error, NotImplementedError):
+        return "define in the platform's own class what the message names"
+    return None
 
 
 def _missing_override(frame: types.FrameType) -> str | None:

@@ -35,7 +35,7 @@ from sglang_platform.conformance.check import (
 from sglang_platform.conformance.description import describe
 from sglang_platform.conformance.expectation import Tolerance
 from sglang_platform.conformance.expected import VendorFile
-from sglang_platform.conformance.inherited import inherited_call
+from sglang_platform.conformance.inherited import below_core, inherited_call
 from sglang_platform.conformance.outcome import case_fields, failed_with
 from sglang_platform.conformance.plugin import DeviceAbsent
 from sglang_platform.conformance.start import foreign_failure, general_plugins, make_parts
@@ -229,7 +229,7 @@ def _fix_of(error: BaseException, check: Check) -> str:
     last = frames[-1] if frames else None
     if last is None or last.filename.startswith(_OWN):
         return check.fix
-    inherited = inherited_call(error)
+    inherited = inherited_call(error) or below_core(error)
     if inherited is not None:
         return f"{inherited}; what it must do: {check.fix}"
     if isinstance(error, NotImplementedError) and "/site-packages/sglang/" in last.filename:

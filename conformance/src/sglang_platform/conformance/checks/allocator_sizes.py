@@ -43,7 +43,9 @@ def served_sizes(subject: Subject, rng: random.Random) -> Iterator[Served]:
     requires=PAGED,
     cases=served_sizes,
     seconds=120,
-    fix="number slots and pages in 64 bits, size working memory by the batch, and give every page of a batch back",
+    fix="take for each request the pages that its new tokens start, ceil(seq_len / page_size) - ceil(prefix_len /"
+    " page_size), number slots and pages in 64 bits, size working memory by the batch, and give every page of a batch"
+    " back",
 )
 def allocator_at_served_sizes(subject: Subject, case: Served) -> None:
     """With 150,000 slots, 200 requests at once grow by up to 2,000 tokens, decode, and are freed: every token lies at
@@ -132,6 +134,8 @@ def _grown(
     expect(
         got is not None,
         f"{len(held)} requests are not lent the {wanted} pages that they need, and they are free",
+        fix="count for each request the pages that its new tokens start, ceil(seq_len / page_size) - ceil(prefix_len /"
+        " page_size), and answer None only where fewer are free",
     )
     expect(got.numel() == sum(more), f"{got.numel()} slots are lent for {sum(more)} tokens")
     return [torch.cat((old, new)) for old, new in zip(held, got.cpu().long().split(more), strict=True)]

@@ -13,6 +13,7 @@ from sglang_platform.conformance.check import CheckFailed, NotApplicable, NotRun
 from sglang_platform.conformance.checks.factories import answer_of
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.contract.signatures import bound_signature, broken_calls, without_annotations
 from sglang_platform.core.contract.state_kernels import STATE_KERNELS
 from sglang_platform.core.source.search import find_module
 
@@ -51,7 +52,8 @@ _TRITON_LORA = ("triton", "csgmv")
     fix="derive the class from core's base of that part, or give it all methods that the base has",
 )
 def parts_have_their_interface(subject: Subject) -> None:
-    """Each class that a factory answers with derives from core's base of that part, or has all of its methods."""
+    """Each class that a factory answers with derives from core's base of that part, or has all of its methods; what it
+    overrides takes every call that the base's method takes."""
     _core_alone(subject)
     for name, place in _BASES.items():
         cls = answer_of(getattr(subject.platform, name), f"{name}()")
@@ -65,6 +67,28 @@ def parts_have_their_interface(subject: Subject) -> None:
             f"{name}() answers {cls.__module__}.{cls.__qualname__}, which is no {base.__name__} and has no"
             f" {', '.join(lacks)}",
             case={"factory": name},
+        )
+        _overrides_take_the_calls(cls)
+
+
+def _overrides_take_the_calls(cls: type) -> None:
+    for name in dir(cls):
+        owners = [one for one in cls.__mro__ if name in vars(one)]
+        theirs = next((one for one in owners if one.__module__.startswith("sglang_platform.core.")), None)
+        own = theirs is None or theirs is owners[0]
+        if name.startswith("_") or own or not callable(getattr(cls, name)):
+            continue
+        wanted, given = (bound_signature(vars(one)[name], one) for one in (theirs, owners[0]))
+        if wanted is None or given is None:
+            continue
+        broken = broken_calls(wanted, given)
+        expect(
+            not broken,
+            f"{owners[0].__module__}.{owners[0].__qualname__}.{name}{without_annotations(given)}"
+            f" {', '.join(broken)}",
+            case={"class": cls.__qualname__, "method": name},
+            fix=f"write {name}{without_annotations(wanted)}, as {theirs.__qualname__} has it; parameters of your own"
+            " come last and have defaults",
         )
 
 

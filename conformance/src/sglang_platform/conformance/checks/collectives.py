@@ -53,7 +53,8 @@ def collectives_in_groups(subject: Subject, case: Grouping) -> None:
     level=Level.DISTRIBUTED,
     requires=_SEVERAL,
     cases=groupings,
-    fix="count ranks within cpu_group and device_group (dist.get_rank(group)), name peers with dist.get_global_rank(),"
+    fix="pass group=self.device_group (on the CPU self.cpu_group) to every collective of torch, whose default is all"
+    " ranks; count ranks within it (dist.get_rank(group)), name peers with dist.get_global_rank(),"
     " take inputs of any strides, leave them as they are, and give every answer memory of its own",
     seconds=400,
 )

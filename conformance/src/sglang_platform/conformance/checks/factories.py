@@ -124,8 +124,8 @@ def undeclared_kv_kinds_are_refused(subject: Subject) -> None:
 
 @check(
     level=Level.CONTRACT,
-    fix="answer with the runner's class from get_graph_runner_cls(), or say graph_capture=False: SGLang stops the "
-    "launch otherwise",
+    fix="answer with the class from get_graph_runner_cls() or get_piecewise_backend_cls(), or say graph_capture=False "
+    "or piecewise_graph=False in PlatformCapabilities: SGLang stops the launch otherwise",
 )
 def graph_capture_has_a_runner(subject: Subject) -> None:
     """`capabilities.graph_capture` and `get_graph_runner_cls()` say the same, and so do the piecewise ones."""
@@ -141,6 +141,8 @@ def graph_capture_has_a_runner(subject: Subject) -> None:
                 cls is not None,
                 f"capabilities.{capability} is True, and {factory}() answers None",
                 case={"capability": capability},
+                fix=f"answer with the class from {factory}(), or say {capability}=False in PlatformCapabilities: SGLang"
+                " stops the launch otherwise",
             )
         else:
             expect(

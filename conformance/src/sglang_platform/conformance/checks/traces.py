@@ -17,6 +17,9 @@ __all__: list[str] = []
 
 _SLOW = 15.0
 _ATTEMPTS = 4
+_THREADS = {"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"}
+"""Threads that no plugin asks for: where the operator's number is that of the plugin, as 1 often is, its change of it
+would not be seen."""
 
 
 def _told(subject: Subject, attempt: int = 0) -> dict[str, Any]:
@@ -36,7 +39,7 @@ def _probed(module: str, attribute: str, name: str, preload: tuple[str, ...], at
     return probe(
         "left_behind",
         f"it imports {module} and calls {attribute}()",
-        environment={"SGLANG_PLATFORM": name, "SGLANG_PLATFORM_PLUGIN": None},
+        environment={"SGLANG_PLATFORM": name, "SGLANG_PLATFORM_PLUGIN": None, **_THREADS},
         module=module,
         attribute=attribute,
         preload=["sglang_platform.core", *preload],

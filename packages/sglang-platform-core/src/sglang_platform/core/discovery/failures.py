@@ -26,7 +26,8 @@ def plugin_failed(
     """The error to raise `from error`. A re-entrant touch keeps its class: it explains itself."""
     if isinstance(error, ReentrantResolution):
         return type(error)(error.what, plugin=error.plugin or origin, why=error.why, fix=error.fix)
-    return PluginFailed(what, plugin=origin, why=explain(error), fix=_fix(origin, error) or fix)
+    told = error.fix if isinstance(error, PlatformError) else None
+    return PluginFailed(what, plugin=origin, why=explain(error), fix=told or _fix(origin, error) or fix)
 
 
 def amended(error: PlatformError, alternative: str) -> PlatformError:

@@ -1,0 +1,102 @@
+"""A vendor's accelerator with parts of its own and twenty defects: only what the suite prints is done, in its order.
+
+Each round installs the project, runs the whole suite without SGLang, and goes down what is printed: the first failure
+must be one that the vendor repairs, and so on for those of its list; what else fails is a consequence, or is told again
+in the next round. In the end nothing fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixes_of_my_accelerator import REPAIRS, Repair
+
+PROJECT = Path(__file__).parent / "my_accelerator"
+_ROUNDS = 5
+
+
+def _apply(project: Path, repair: Repair) -> None:
+    for file, old, new in repair.edits:
+        text = (project / file).read_text()
+        assert old in text, (repair.check, file, old)
+        (project / file).write_text(text.replace(old, new))
+
+
+def _conformance(project: Path, folder: Path) -> tuple[int, str, list[dict[str, Any]]]:
+    """Exit status, what is printed, and the outcomes in the order in which they are printed."""
+    site = folder / "site"
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "--target",
+        str(site),
+    ]
+    subprocess.run([*pip, str(project)], check=True, capture_output=True)
+    shutil.rmtree(project / "build", ignore_errors=True)
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("SGLANG_PLATFORM")}
+    path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
+    words = ["--platform", "my_accelerator", "--host", "none", "--report", str(folder / "report")]
+    run = subprocess.run(
+        [sys.executable, "-m", "sglang_platform.conformance", *words],
+        env={**variables, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "200"},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return run.returncode, run.stdout, json.loads((folder / "report" / "report.json").read_text())["outcomes"]
+
+
+def test_the_repairs_are_of_the_project_as_it_stands(tmp_path: Path) -> None:
+    project = tmp_path / "my-accelerator"
+    shutil.copytree(PROJECT, project)
+    for repair in REPAIRS:
+        _apply(project, repair)
+    for file in project.rglob("*.py"):
+        compile(file.read_text(), str(file), "exec")
+    assert len(REPAIRS) == 20
+    assert len({one.check for one in REPAIRS}) == 20
+    assert len({one.kind for one in REPAIRS}) >= 10
+
+
+@pytest.mark.timeout(7200)
+@pytest.mark.skipif(
+    "SGLANG_PLATFORM_LONG" not in os.environ,
+    reason="the whole suite several times, minutes each: SGLANG_PLATFORM_LONG=1",
+)
+def test_the_printed_fixes_alone_turn_an_accelerator_with_twenty_defects_green(tmp_path: Path) -> None:
+    project = tmp_path / "my-accelerator"
+    shutil.copytree(PROJECT, project)
+    done: list[str] = []
+    for number in range(_ROUNDS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        status, printed, outcomes = _conformance(project, folder)
+        failed = [one for one in outcomes if one["status"] == "failed"]
+        if not failed:
+            break
+        left = {one.check: one for one in REPAIRS if one.check not in done}
+        assert failed[0]["id"] in left, printed  # a fix that was followed made its check pass
+        for one in failed:
+            if one["id"] in left:
+                repair = left[one["id"]]
+                assert [words for words in repair.words if words not in one["fix"]] == [], one["fix"]
+                assert one["fix"].splitlines()[0] in printed
+                _apply(project, repair)
+                done.append(one["id"])
+    assert done == [one.check for one in REPAIRS]
+    assert "not conformant" not in printed
+    assert [one["id"] for one in outcomes if one["status"] in ("failed", "blocked")] == []
+    assert status == 0, printed
