@@ -66,6 +66,13 @@ std::optional<c10::OperatorHandle> find_out(const c10::OperatorHandle& op) {
   return std::nullopt;
 }
 
+// Meta kernels that say nothing of what the CPU does. Of a rounded tensor torch computes 10 ** decimals in Python,
+// however many decimals there are; of bags the CPU leaves out tensors that others have.
+bool misleads_about_shapes(const c10::FunctionSchema& schema) {
+  return (schema.name() == "aten::round" && schema.overload_name().find("decimals") == 0) ||
+      schema.name() == "aten::_embedding_bag" || schema.name() == "aten::_embedding_bag_forward_only";
+}
+
 Traits examine(const c10::OperatorHandle& op) {
   Traits traits;
   const auto& schema = op.schema();
@@ -82,7 +89,7 @@ Traits examine(const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string> takes_host_indices = {
       "aten::index", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index"};
   traits.mixes_devices = takes_host_indices.count(schema.name()) > 0;
-  traits.has_meta = op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta);
+  traits.has_meta = op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta) && !misleads_about_shapes(schema);
   if (traits.returns_new && !traits.writes && traits.plain_returns) traits.out = find_out(op);
   return traits;
 }
@@ -170,6 +177,7 @@ class Call {
     TORCH_CHECK_NOT_IMPLEMENTED(
         op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "operator ", op_.operator_name(),
         " has a kernel neither for this device nor for the CPU, on which the device falls back");
+    check_written();
     if (traits_.views && !traits_.returns_new) return make_view();
     if (traits_.writes && !traits_.returns_new && traits_.plain_returns && given_have_shapes())
       return write_into_given();
@@ -178,6 +186,18 @@ class Call {
   }
 
  private:
+  // What is written is the device's: of a number on the host a kernel would get a copy.
+  void check_written() const {
+    for (size_t i = 0; i < count_; ++i) {
+      const auto* alias = op_.schema().arguments()[i].alias_info();
+      if (!alias || !alias->isWrite() || !arguments_[i].isTensor() || !arguments_[i].toTensor().defined()) continue;
+      TORCH_CHECK(
+          on_device(arguments_[i].toTensor()), "operator ", op_.operator_name(), ": its argument ",
+          op_.schema().arguments()[i].name(), " is written, and is on ", arguments_[i].toTensor().device(),
+          ", not on the device");
+    }
+  }
+
   // For a task that runs later: views of device tensors, copies of what the host may change.
   at::Tensor for_kernel(const at::Tensor& t) const {
     if (on_device(t)) return view_of(t);
@@ -439,8 +459,10 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&sglang_example_oot::device::fallback>());
 }
 
-// Torch has functions of its own for these, for every device, in which it looks for kernels of devices that it knows.
+// Torch has functions of its own for these, for every device, in which it looks for kernels of devices that it knows, or
+// writes to the memory as if it were the host's.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  for (const char* name : {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta", "mode", "mode.values"})
+  for (const char* name :
+       {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta", "mode", "mode.values", "range.out_"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&sglang_example_oot::device::fallback>());
 }
