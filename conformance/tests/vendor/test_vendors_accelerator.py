@@ -1,8 +1,8 @@
 """A vendor's accelerator with parts of its own and twenty defects: only what the suite prints is done, in its order.
 
-Each round installs the project, runs the whole suite without SGLang, and goes down what is printed: the first failure
-must be one that the vendor repairs, and so on for those of its list; what else fails is a consequence, or is told again
-in the next round. In the end nothing fails.
+Each round installs the project, runs the whole suite without SGLang, and goes down what is printed. The first failure
+must be one that the vendor repairs, by the words of its fix. Further down, what does not have these words yet is a
+consequence of something above it, and is told again in the next round. In the end nothing fails.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 from fixes_of_my_accelerator import REPAIRS, Repair
 
 PROJECT = Path(__file__).parent / "my_accelerator"
-_ROUNDS = 5
+_ROUNDS = 8
 
 
 def _apply(project: Path, repair: Repair) -> None:
@@ -90,13 +90,14 @@ def test_the_printed_fixes_alone_turn_an_accelerator_with_twenty_defects_green(t
         left = {one.check: one for one in REPAIRS if one.check not in done}
         assert failed[0]["id"] in left, printed  # a fix that was followed made its check pass
         for one in failed:
-            if one["id"] in left:
-                repair = left[one["id"]]
-                assert [words for words in repair.words if words not in one["fix"]] == [], one["fix"]
+            repair = left.get(one["id"])
+            missing = [words for words in repair.words if words not in one["fix"]] if repair else ["a repair"]
+            assert one is not failed[0] or not missing, (one["id"], missing, one["fix"])
+            if repair and not missing:
                 assert one["fix"].splitlines()[0] in printed
                 _apply(project, repair)
                 done.append(one["id"])
-    assert done == [one.check for one in REPAIRS]
+    assert sorted(done) == sorted(one.check for one in REPAIRS)
     assert "not conformant" not in printed
     assert [one["id"] for one in outcomes if one["status"] in ("failed", "blocked")] == []
     assert status == 0, printed
