@@ -69,7 +69,11 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
         ),
         "requests of several classes and releases, each with fields of its own",
     ),
+    "core/hosts/sglang/seams/disaggregation.py": {
+        "disagg_kv_sender": "of the request, which is one of several arguments"
+    },
     "example_oot/graph_runner.py": {"tensors": "of a pipeline stage that is not the last"},
+    "example_oot/more_ops.py": {"mrope_interleaved_glm": "of one of the classes that rotate by three axes"},
 }
 
 OTHERS: dict[str, set[str]] = {

@@ -68,7 +68,7 @@ def _forward_for(cls: type) -> Forward | None:
 def _is_registered_with_host(cls: type) -> bool:
     from sglang.srt.platforms import current_platform
 
-    registry = getattr(cls, "_oot_forward_registry", {})
+    registry = cls._oot_forward_registry  # type: ignore[attr-defined]
     return cls in registry.get(current_platform.get_dispatch_key_name(), {})
 
 
