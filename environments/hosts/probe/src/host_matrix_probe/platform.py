@@ -95,11 +95,11 @@ class ProbePlatform(SRTPlatform, ProbeDevice):
         return {ABSENT: None}
 
     def init_backend(self) -> None:
-        from sglang_platform.example_oot import kernels, ops
+        from sglang_platform.example_oot import kernels, op_calls, ops
 
         _started.add()
         kernels.backend()
-        ops.register(DISPATCH_KEY)
+        op_calls.register(ops.FORWARDS, DISPATCH_KEY)
 
     def post_load_model(self, model: torch.nn.Module) -> None:
         _loaded.add()
