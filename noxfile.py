@@ -311,6 +311,13 @@ def foreign_starts(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def interpreted_engines(session: nox.Session) -> None:
+    """The CUDA and ROCm packages whole inside SGLang without a GPU, kernels interpreted; some 20 minutes."""
+    tests = "conformance/tests/host/test_interpreted_engines.py"
+    run(session, host(session), "-m", "pytest", "-v", tests, *session.posargs, SGLANG_PLATFORM_LONG="1")
+
+
+@nox.session(venv_backend="none")
 def fuzz_requests(session: nox.Session) -> None:
     """Thousands of requests, right and hostile, against one server on the example device; minutes."""
     command = ("-m", "sglang_platform.conformance.host.fuzz", "example_oot", *session.posargs)

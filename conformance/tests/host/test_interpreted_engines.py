@@ -1,0 +1,136 @@
+"""The CUDA and ROCm packages whole, without a GPU: unmodified SGLang on CPU tensors, every kernel interpreted.
+
+A prompt of one token, one of a page and a bit, one of two chunks; the same prefix again; decodes beside a prefill. The
+tokens are those of transformers (with keys and values rounded, where the cache is of 8 bits), and no part of SGLang's
+stood in for the package's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sglang_platform.conformance.host import reference
+from sglang_platform.conformance.host.checkpoints import make_checkpoint
+from sglang_platform.conformance.host.distribution import path_with, write_distribution
+from sglang_platform.conformance.host.engine import EngineProcess
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.host,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(
+        "SGLANG_PLATFORM_LONG" not in os.environ, reason="minutes each: nox -s interpreted_engines"
+    ),
+]
+
+INTERPRETED = Path(__file__).parent / "interpreted"
+
+PAGE, CHUNK, NEW_TOKENS = 16, 64, 6
+ALONE = reference.prompts((1, 17, 90))
+SHARED = 2 * PAGE
+STRETCHED = {
+    "rope_type": "yarn",
+    "rope_theta": 10000.0,
+    "factor": 4.0,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "original_max_position_embeddings": 2048,
+}
+TOGETHER = reference.prompts((70, 40, 8), seed=1, shared_prefix=SHARED)
+
+
+def _with_keys_in_8_bits(checkpoint: Path, asked: Sequence[list[int]], new_tokens: int) -> list[list[int]]:
+    sys.path.insert(0, str(INTERPRETED))
+    import rounded_cache  # with transformers, which takes seconds
+
+    return rounded_cache.greedy(checkpoint, asked, new_tokens)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model, the arguments of its engine, what answers the same prompts with the same tokens, the fields in which
+    its configuration differs from the architecture's."""
+
+    architecture: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    expected: Callable[[Path, Sequence[list[int]], int], list[list[int]]] = reference.greedy
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+SERVED = {
+    "llama": Served("llama"),
+    "8-bit cache": Served("llama", {"kv_cache_dtype": "fp8_e4m3"}, _with_keys_in_8_bits),
+    # On the CPU SGLang has rotary embeddings of DeepSeek's for a stretched context only, which its models have.
+    "latent rows": Served("deepseek_v3", fields={"rope_parameters": STRETCHED}),
+    "sinks and windows": Served("gpt_oss", {"disable_hybrid_swa_memory": True}),
+}
+
+
+@pytest.fixture(params=["cuda", "rocm"])
+def package(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, str]]:
+    """The name of the platform, and the variables with which a process finds it."""
+    name: str = request.param
+    write_distribution(
+        tmp_path,
+        "interpreted-platforms",
+        {
+            "sglang.srt.platforms": f"interpreted_{name} = interpreted_plugin:{name}",
+            "sglang_platform.contract": f"interpreted_{name} = v1",
+        },
+    )
+    return (
+        f"interpreted_{name}",
+        {
+            "PYTHONPATH": os.pathsep.join((str(INTERPRETED), path_with(tmp_path))),
+            "TRITON_INTERPRET": "1",
+            "SGLANG_EXAMPLE_OOT_DEVICE": "cpu",
+            "OMP_NUM_THREADS": "1",
+        },
+    )
+
+
+@pytest.mark.parametrize("served", SERVED.values(), ids=list(SERVED))
+def test_an_engine_on_interpreted_kernels(
+    package: tuple[str, dict[str, str]], served: Served, models: Path
+) -> None:
+    platform, environment = package
+    folder = models / (f"{served.architecture}-stretched" if served.fields else served.architecture)
+    checkpoint = make_checkpoint(folder, served.architecture, **served.fields)
+    prompts = [[prompt] for prompt in ALONE] + [TOGETHER[:1], TOGETHER]
+    wanted = [served.expected(checkpoint, batch, NEW_TOKENS) for batch in prompts]
+    arguments = {
+        "model_path": str(checkpoint),
+        "page_size": PAGE,
+        "chunked_prefill_size": CHUNK,
+        "enable_mixed_chunk": True,
+        "disable_cuda_graph": True,
+        "max_total_tokens": 1024,
+        **served.arguments,
+    }
+    with EngineProcess(platform, arguments, environment=environment) as engine:
+        for batch, expected in zip(prompts, wanted, strict=True):
+            replies = engine.call("generate", input_ids=batch, max_new_tokens=NEW_TOKENS)
+            got = [reply["output_ids"] for reply in replies]
+            assert got == expected, f"prompts of {[len(prompt) for prompt in batch]} tokens"
+        cached = [reply["cached_tokens"] for reply in replies]
+        counts = engine.counters()
+    assert min(cached[:2]) >= SHARED, cached
+    _served_by_the_package(counts)
+    print(counts)
+
+
+def _served_by_the_package(counts: Mapping[str, int]) -> None:
+    ours = ("attention.decodes", "attention.extends", "kv_pool.stores", "paged_allocator.extends",
+            "paged_allocator.decodes", "fused_ops.calls")  # fmt: skip
+    assert {name: counts.get(f"triton.{name}", 0) for name in ours if not counts.get(f"triton.{name}")} == {}
+    theirs = ("host.attention.calls", "host.kv_pool.stores", "host.paged_allocator.calls")
+    assert {name: counts.get(name, 0) for name in theirs} == dict.fromkeys(theirs, 0)
