@@ -310,6 +310,12 @@ class HostFacts:
     )
     """The function under which assignments to such a record are made. Only asked where `keeps_raw_arguments`."""
 
+    settles_model: str = fact(
+        "sglang.srt.arg_groups.model_hook:handle_model_specific_adjustments",
+        before={"0.5.19": "sglang.srt.server_args:ServerArgs._handle_model_specific_adjustments"},
+    )
+    """The function that settles the arguments for a model, and asserts the name of its attention backend."""
+
     # Requests
 
     typed_requests: bool = fact(True, before={"0.5.15": False})
@@ -405,6 +411,15 @@ class HostFacts:
         before={"0.5.12": (_LLGUIDANCE,)},
     )
     """The same as static methods: `(logits, vocab_mask)`."""
+
+    caps_logits: str = fact(
+        f"{_KERNELS}.activation.softcap:softcap_inplace_logits",
+        before={
+            "0.5.16": "sglang.srt.layers.triton_ops.softcap:softcap_inplace_logits",
+            "0.5.13": "sglang.srt.layers.logits_processor:fused_softcap",
+        },
+    )
+    """The Triton kernel that caps a model's logits, in place."""
 
     # Layers with states
 
