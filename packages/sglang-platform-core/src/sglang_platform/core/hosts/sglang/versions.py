@@ -516,16 +516,18 @@ def facts() -> HostFacts:
 
 @functools.cache
 def facts_for(version: str) -> HostFacts:
-    """The facts of a release. A newer one than the table gets the newest values, and a warning says so; an older one is
-    refused with HostError, since it has no platform interface."""
-    release = _numbers(version)
+    """The facts of a release. A newer one than the table gets the newest values, and a warning says so: also what is
+    built from sources after the newest release (`0.5.24.dev3+g1a2b3c4`), or where git knew no tag (`0.0.0`). An older
+    one is refused with HostError, since it has no platform interface."""
+    untagged = not any(_numbers(version))
+    release = _numbers(NEWEST if untagged else version)
     if release < _numbers(OLDEST):
         raise HostError(
             f"SGLang {version} has no platform interface",
             why=f"the interface came with SGLang {OLDEST}",
             fix=f"install SGLang {OLDEST} or later",
         )
-    if release > _numbers(NEWEST):
+    if untagged or Version(Version(version).public) > Version(NEWEST):
         _logger.warning(
             "SGLang %s is newer than the releases this adapter was written for (%s to %s); it is served as %s is. "
             "Run `sglang-platform doctor`.",
