@@ -27,6 +27,8 @@ The parts are the classes of the objects that the scheduler of the run used. Of 
 by the platform's own forward, and by SGLang's (`forward_native`). A replayed graph runs an op again without a call.
 """
 
+_PARTS = ("kv_pool", "allocator", "attention", "graph_runner")
+
 
 def page(reports: Sequence[Mapping[str, Any]]) -> str:
     """The text, for the reports of one platform and one release of SGLang."""
@@ -70,12 +72,10 @@ def _section(family: Family, reports: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = ["| pages | answers | KV pool | allocator | attention | decode graphs |"]
     lines += ["| --- | --- | --- | --- | --- | --- |"]
     for one in reports:
-        parts = [
-            _short(one["parts"].get(name)) for name in ("kv_pool", "allocator", "attention", "graph_runner")
-        ]
-        runner = f"{parts.pop()}: {one['graph_replays']} replays" if one["graphs"] else "off"
+        pool, allocator, attention, runner = (_short(one["parts"].get(name)) for name in _PARTS)
+        graphs = f"{runner}: {one['graph_replays']} replays" if one["graphs"] else "off"
         answers = f"{one['answers']}, {_verdict(one)}"
-        lines.append(f"| {one['page_size']} | {answers} | {' | '.join([*parts, runner])} |")
+        lines.append(f"| {one['page_size']} | {answers} | {pool} | {allocator} | {attention} | {graphs} |")
     lines += ["", "| fused op | calls by the platform | calls by SGLang |", "| --- | --- | --- |"]
     for name in sorted({name for one in reports for name in one["ops"]}):
         counts = [one["ops"].get(name, [0, 0]) for one in reports]
