@@ -26,7 +26,11 @@ def _report(point: Point, **more: object) -> dict[str, object]:
 def _rows(text: str) -> dict[str, list[str]]:
     """Cells after the first, by the first, of the table of families."""
     table = text.partition("\n## ")[0]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:1] == "|"]
+    cells = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in table.splitlines()
+        if line[:1] == "|"
+    ]
     return {first: rest for first, *rest in cells[2:]}
 
 
@@ -40,7 +44,10 @@ def test_the_committed_page_has_every_family_at_every_page_size() -> None:
         assert asks == family.asks
         modes = ["graphs" if point.graphs else "eager" for point in points() if point.family == family]
         for verdict, mode in zip(verdicts, modes, strict=True):
-            assert re.fullmatch(rf"(equal|\*\*different\*\*|not run), {mode}", verdict), (family.title, verdict)
+            assert re.fullmatch(rf"(equal|\*\*different\*\*|not run), {mode}", verdict), (
+                family.title,
+                verdict,
+            )
 
 
 def test_every_family_has_a_checkpoint() -> None:
@@ -57,13 +64,17 @@ def test_every_family_has_a_checkpoint() -> None:
 def test_every_pair_of_family_page_size_and_graphs_occurs() -> None:
     found = [(point.family.title, point.page_size, point.graphs) for point in points()]
     for axes in itertools.combinations(range(3), 2):
-        every = itertools.product(*([[f.title for f in FAMILIES], PAGE_SIZES, (True, False)][axis] for axis in axes))
+        every = itertools.product(
+            *([[f.title for f in FAMILIES], PAGE_SIZES, (True, False)][axis] for axis in axes)
+        )
         assert {tuple(one[axis] for axis in axes) for one in found} == set(every)
 
 
 def test_the_page_tells_equal_from_different_and_from_not_run() -> None:
     first, second, third, *_ = points()
-    text = page([_report(first), _report(second, wrong=["a prompt of 17 tokens: [1], and transformers gives [2]"])])
+    text = page(
+        [_report(first), _report(second, wrong=["a prompt of 17 tokens: [1], and transformers gives [2]"])]
+    )
     (row, *others) = _rows(text).values()
     assert [verdict.partition(",")[0] for verdict in row[1:]] == ["equal", "**different**", "not run"]
     assert all(verdict.startswith("not run") for other in others for verdict in other[1:])

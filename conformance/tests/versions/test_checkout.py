@@ -50,7 +50,9 @@ def _checkout(folder: Path) -> Path:
 
 def _git(folder: Path, *words: str) -> str:
     who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
-    done = subprocess.run(["git", "-C", str(folder), *who, *words], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["git", "-C", str(folder), *who, *words], capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 
@@ -66,7 +68,9 @@ def doctored(tmp_path: Path) -> Path:
     changed = 0
     for file in (folder / "python" / "sglang" / PLATFORMS).rglob("*.py"):
         text = file.read_text()
-        new = text.replace("def get_device_total_memory(self, device_id:", "def get_device_total_memory(self, index:")
+        new = text.replace(
+            "def get_device_total_memory(self, device_id:", "def get_device_total_memory(self, index:"
+        )
         changed += new != text
         file.write_text(new)
     assert changed, "SGLang's platforms no longer have the argument that this test renames"
@@ -142,7 +146,9 @@ def test_an_environment_has_the_checkout_before_the_release_that_it_shares(
     assert f"it is served as {NEWEST} is" in done.stderr
 
 
-def test_the_upgrade_report_reads_checkouts_on_both_sides(checkout: Path, doctored: Path, tmp_path: Path) -> None:
+def test_the_upgrade_report_reads_checkouts_on_both_sides(
+    checkout: Path, doctored: Path, tmp_path: Path
+) -> None:
     plugin = tmp_path / "acme.py"
     plugin.write_text(PLUGIN)
     old, new = open_release(str(checkout)), open_release(str(doctored))

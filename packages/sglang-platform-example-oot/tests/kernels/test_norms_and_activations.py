@@ -56,7 +56,13 @@ def test_layer_norm(kernels, rows, size, dtype, with_weight, with_bias, float_we
 
 
 @SETTINGS
-@given(rows=tokens, size=widths, dtype=dtypes, shift=st.sampled_from([None, 0.5, 1.0]), heads=st.sampled_from([1, 3]))
+@given(
+    rows=tokens,
+    size=widths,
+    dtype=dtypes,
+    shift=st.sampled_from([None, 0.5, 1.0]),
+    heads=st.sampled_from([1, 3]),
+)
 def test_rms_norm_with_a_shifted_weight_and_without_one(kernels, rows, size, dtype, shift, heads):
     x = normal(rows, heads * size + 5, dtype=dtype)[:, 5:].unflatten(1, (heads, size))
     weight = None if shift is None else normal(size, dtype=dtype, seed=1)
@@ -104,7 +110,13 @@ PLAIN = {
 
 
 @SETTINGS
-@given(rows=tokens, size=widths, dtype=dtypes, name=st.sampled_from(sorted(PLAIN)), factor=st.sampled_from([1.0, 60.0]))
+@given(
+    rows=tokens,
+    size=widths,
+    dtype=dtypes,
+    name=st.sampled_from(sorted(PLAIN)),
+    factor=st.sampled_from([1.0, 60.0]),
+)
 def test_activation(kernels, rows, size, dtype, name, factor):
     x = (normal(rows, size + 4, dtype=torch.float32) * factor).to(dtype)[:, 4:]
     out = torch.empty(rows, size, dtype=dtype)

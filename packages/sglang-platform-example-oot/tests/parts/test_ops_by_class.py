@@ -208,7 +208,12 @@ def _gpt_oss_layer(dtype: torch.dtype, experts: int = 6, hidden: int = 24, inner
 
 
 def _asked(**more: Any) -> Any:
-    said = {"activation": "silu", "is_gated": True, "no_combine": False, "apply_router_weight_on_input": False}
+    said = {
+        "activation": "silu",
+        "is_gated": True,
+        "no_combine": False,
+        "apply_router_weight_on_input": False,
+    }
     limits = {"gemm1_alpha": 1.702, "gemm1_clamp_limit": 0.7, "swiglu_limit": None}
     return SimpleNamespace(**{**said, **limits, **more})
 
@@ -217,7 +222,11 @@ def _asked(**more: Any) -> Any:
 @pytest.mark.parametrize("rows", [0, 1, 3, 4, 33])  # up to three their weights are gathered
 def test_experts_with_biases_and_a_clamped_gate(rows: int, dtype: torch.dtype) -> None:
     layer, x = _gpt_oss_layer(dtype), normal(rows, 24, dtype=dtype)
-    ids = torch.stack([torch.randperm(6)[:2] for _ in range(rows)]) if rows else torch.zeros(0, 2, dtype=torch.int64)
+    ids = (
+        torch.stack([torch.randperm(6)[:2] for _ in range(rows)])
+        if rows
+        else torch.zeros(0, 2, dtype=torch.int64)
+    )
     ids = ids.to(torch.int32)
     if rows > 1:
         ids[1, 0] = -1  # an expert of another rank
@@ -227,7 +236,9 @@ def test_experts_with_biases_and_a_clamped_gate(rows: int, dtype: torch.dtype) -
         for weight, expert in zip(weights[token].double(), ids[token].tolist(), strict=True):
             if expert < 0:
                 continue
-            both = layer.w13_weight[expert].double() @ x[token].double() + layer.w13_weight_bias[expert].double()
+            both = (
+                layer.w13_weight[expert].double() @ x[token].double() + layer.w13_weight_bias[expert].double()
+            )
             gate, up = both[::2].clamp(max=0.7), both[1::2].clamp(-0.7, 0.7)
             hidden = gate / (1 + torch.exp(-1.702 * gate)) * (up + 1)
             oracle[token] += weight * (
