@@ -457,8 +457,8 @@ def features(session: nox.Session) -> None:
 def kits(session: nox.Session) -> None:
     """SGLang's own test kits on the example device, beside SGLang's CPU device; writes `docs/kits.md`.
 
-    `-- record` measures SGLang's CPU device first, and writes how its tests end. `-- FOLDER` runs the kits on a checkout
-    of SGLang; its page goes beside its report.
+    `-- record` measures SGLang's CPU device first, and writes how its tests end. `-- FOLDER` runs the kits on a
+    checkout of SGLang; its page goes beside its report.
     """
     python = host(session)
     models = {"SGLANG_PLATFORM_TEST_MODELS": str(ROOT / "models")}

@@ -1,4 +1,4 @@
-"""The page of families: its rows are the families that the code knows, and it says what differs and what was not run."""
+"""The page of families: its rows are those that the code knows, and it says what differs and what was not run."""
 
 from __future__ import annotations
 

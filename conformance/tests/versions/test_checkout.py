@@ -39,7 +39,8 @@ def total(platform: SRTPlatform) -> int:
 def _checkout(folder: Path) -> Path:
     """The sources of the installed SGLang as far as platforms go, laid out as in its repository."""
     found = importlib.util.find_spec("sglang")
-    assert found is not None and found.origin is not None
+    assert found is not None
+    assert found.origin is not None
     installed, sources = Path(found.origin).parent, folder / "python" / "sglang"
     shutil.copytree(installed / PLATFORMS, sources / PLATFORMS, ignore=shutil.ignore_patterns("__pycache__"))
     (sources / "__init__.py").write_text("")

@@ -1,4 +1,4 @@
-"""Prints which SGLang this environment has, without importing it, and what the adapter takes it for; the log follows."""
+"""Prints which SGLang this environment has, without importing it, and what the adapter takes it for; then the log."""
 
 from __future__ import annotations
 

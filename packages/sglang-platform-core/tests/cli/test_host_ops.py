@@ -85,7 +85,8 @@ def test_a_host_that_cannot_be_read_is_refused(command, tmp_path) -> None:
 
 def test_the_ops_of_the_installed_release_are_those_that_the_adapter_knows(command) -> None:
     found = importlib.util.find_spec("sglang")
-    assert found is not None and found.origin is not None
+    assert found is not None
+    assert found.origin is not None
     document = command.json("host", "ops", "--host", str(Path(found.origin).parent))
     assert {row["name"] for row in document["ops"]} == facts().fused_ops
     told = {row["contract"]: row["name"] for row in document["ops"] if row["contract"]}
