@@ -124,6 +124,15 @@ def equality(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def families(session: nox.Session) -> None:
+    """Families of models on the example, page sizes and graphs pairwise, and whose parts served them; writes
+    `docs/families.md`. `-- gemma3 glm4` runs these alone, the rest of the page stays: some twenty minutes for all."""
+    python = host(session)
+    module = "sglang_platform.conformance.host.families"
+    run(session, python, "-m", module, "--output", "docs/families.md", *session.posargs)
+
+
+@nox.session(venv_backend="none")
 def architecture(session: nox.Session) -> None:
     """Draw the rooms of the house and what imports what, for `docs/architecture.md`; print the lines of each room.
 
@@ -151,9 +160,23 @@ def matrix_releases() -> list[str]:
 
 
 def packages_of(version: str) -> str:
-    """What an environment of this SGLang installs of its own; a release without a file is taken as the newest is."""
+    """What an environment of this SGLang installs of its own; a release without a file is taken as the newest is. A
+    checkout is not installed by pip: it takes what the newest release does beside SGLang itself."""
+    if Path(version).is_dir():
+        return packages_of(SGLANG).replace(f"sglang=={SGLANG}\n", "")
     file = ROOT / "environments" / "hosts" / f"sglang-{version}.txt"
     return file.read_text() if file.is_file() else f"sglang=={version}\n"
+
+
+CHECKOUT = "sglang_platform.conformance.versions.checkout"
+
+
+def called(session: nox.Session, version: str) -> str:
+    """A version as it was given; of a checkout, given by its folder, the one that its build would have."""
+    if not Path(version).is_dir():
+        return version
+    python = str(HOST / "bin" / "python")
+    return str(session.run(python, "-m", CHECKOUT, version, external=True, silent=True)).split()[-1]
 
 
 def matrix_wheels(session: nox.Session, python: str) -> Path:
@@ -167,8 +190,9 @@ def matrix_wheels(session: nox.Session, python: str) -> Path:
 
 
 def matrix_environment(session: nox.Session, version: str, wheels: Path) -> str:
-    """A light environment of one SGLang: its own packages first, torch and the rest shared with `host`."""
-    folder = ROOT / ".nox" / "host-matrix" / version
+    """A light environment of one SGLang, a release or a checkout: its own packages first, torch and the rest shared
+    with `host`."""
+    folder = ROOT / ".nox" / "host-matrix" / ("checkout" if Path(version).is_dir() else version)
     python = folder / "bin" / "python"
     if not python.exists():
         session.run(str(HOST / "bin" / "python"), "-m", "venv", str(folder), external=True)
@@ -185,8 +209,11 @@ def matrix_environment(session: nox.Session, version: str, wheels: Path) -> str:
     if not stamp.exists() or stamp.read_text() != wanted:
         requirements = folder / "wanted.txt"
         requirements.write_text(wanted)
-        session.run(*pip, "--ignore-installed", "-r", str(requirements), external=True)
+        if wanted:
+            session.run(*pip, "--ignore-installed", "-r", str(requirements), external=True)
         stamp.write_text(wanted)
+    if Path(version).is_dir():
+        session.run(str(HOST / "bin" / "python"), "-m", CHECKOUT, version, "--into", str(site), external=True)
     session.run(*pip, "--force-reinstall", *map(str, sorted(wheels.glob("*.whl"))), external=True)
     return str(python)
 
@@ -195,8 +222,8 @@ def matrix_environment(session: nox.Session, version: str, wheels: Path) -> str:
 def host_matrix(session: nox.Session) -> None:
     """The same wheels on every supported SGLang: checks, a generation each, `docs/support_matrix.md`.
 
-    Arguments are versions, by default all. Five minutes on two cores, the first time longer. The page is written when
-    all are run.
+    Arguments are versions or folders of checkouts, by default all releases. Five minutes on two cores, the first time
+    longer. The page is written when all are run.
     """
     python = host(session)
     reports, wheels = ROOT / "reports" / "host-matrix", matrix_wheels(session, python)
@@ -210,7 +237,7 @@ def matrix_row(session: nox.Session, version: str, wheels: Path, reports: Path) 
     """The checks and the generation of one release, into `reports`."""
     inside, modules = matrix_environment(session, version, wheels), "sglang_platform.conformance.versions"
     models = os.environ.get("SGLANG_PLATFORM_TEST_MODELS", str(ROOT / "models"))
-    out = [f"{reports}/{version}-{part}.json" for part in ("check", "serve")]
+    out = [f"{reports}/{called(session, version)}-{part}.json" for part in ("check", "serve")]
     session.run(inside, "-m", f"{modules}.check", "--out", out[0], external=True,
                 env={"SGLANG_PLATFORM": "host_matrix_probe"})  # fmt: skip
     session.run(inside, "-m", f"{modules}.serve", "--models", models, "--out", out[1], external=True)
@@ -222,16 +249,17 @@ NEWEST_STEPS = ("report", "matrix", "features", "kits")
 
 @nox.session(venv_backend="none")
 def newest(session: nox.Session) -> None:
-    """The newest SGLang on the index, or the version given: what changed for our packages since the newest release
-    before it that is known here, then the matrix, the features and SGLang's test kits on it; the page is
-    `reports/newest/VERSION/README.md`. `-- 0.5.22 report matrix` takes these steps alone. Fails where a step failed.
+    """The newest SGLang on the index, or the version or checkout given: what changed for our packages since the newest
+    release before it that is known here, then the matrix, the features and SGLang's test kits on it; the page is
+    `reports/newest/VERSION/README.md`. `-- 0.5.22 report matrix` takes these steps alone, `-- FOLDER` a checkout of
+    SGLang's main. Fails where a step failed.
     """
     python = host(session)
-    versions = [one for one in session.posargs if one[:1].isdigit()]
+    versions = [one for one in session.posargs if one not in NEWEST_STEPS]
     steps = [one for one in session.posargs if one in NEWEST_STEPS] or list(NEWEST_STEPS)
     module = "sglang_platform.conformance.versions.newest"
     version = versions[0] if versions else _newest_on_index(session, python, module)
-    folder = ROOT / "reports" / "newest" / version
+    folder = ROOT / "reports" / "newest" / called(session, version)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     wheel_folder = os.environ.get("SGLANG_WHEELS")
@@ -253,7 +281,7 @@ def newest(session: nox.Session) -> None:
         "-m",
         module,
         "page",
-        version,
+        folder.name,
         "--out",
         str(folder),
         "--steps",
@@ -416,7 +444,7 @@ def conformance_host(session: nox.Session) -> None:
 def features(session: nox.Session) -> None:
     """Each feature of SGLang in a running engine on the example, release by release; writes `docs/features.md`.
 
-    Arguments are versions, by default 0.5.15, 0.5.20 and the newest. Half an hour on two cores.
+    Arguments are versions or folders of checkouts, by default 0.5.15, 0.5.20 and the newest. Half an hour on two cores.
     """
     python = host(session)
     wheels = matrix_wheels(session, python)
@@ -425,7 +453,7 @@ def features(session: nox.Session) -> None:
         inside = matrix_environment(session, version, wheels)
         session.run(
             inside, "-m", "sglang_platform.conformance", "--platform", "example_oot", "--host", "sglang",
-            "--level", "features", "--report", str(folder / f"example_oot-{version}"),
+            "--level", "features", "--report", str(folder / f"example_oot-{called(session, version)}"),
             external=True, success_codes=[0, 1, 3], env={"SGLANG_PLATFORM_TEST_MODELS": str(ROOT / "models")},
         )  # fmt: skip
     command = ["-m", "sglang_platform.conformance", "features", "--output", "docs/features.md"]
@@ -436,18 +464,24 @@ def features(session: nox.Session) -> None:
 def kits(session: nox.Session) -> None:
     """SGLang's own test kits on the example device, beside SGLang's CPU device; writes `docs/kits.md`.
 
-    `-- record` measures SGLang's CPU device first, and writes how its tests end.
+    `-- record` measures SGLang's CPU device first, and writes how its tests end. `-- FOLDER` runs the kits on a
+    checkout of SGLang; its page goes beside its report.
     """
     python = host(session)
     models = {"SGLANG_PLATFORM_TEST_MODELS": str(ROOT / "models")}
     if session.posargs == ["record"]:
         run(session, python, "-m", "sglang_platform.conformance.kits.record", **models)
-    folder = "reports/kits"
+    folder, output, inside = "reports/kits", "docs/kits.md", python
+    if session.posargs and session.posargs != ["record"]:
+        (checkout,) = session.posargs
+        inside = matrix_environment(session, checkout, matrix_wheels(session, python))
+        folder = f"reports/kits-{called(session, checkout)}"
+        output = f"{folder}/kits.md"
     session.run(
-        python, "-m", "sglang_platform.conformance", "--platform", "example_oot", "--host", "sglang", "--level",
+        inside, "-m", "sglang_platform.conformance", "--platform", "example_oot", "--host", "sglang", "--level",
         "kits", "--report", folder, external=True, success_codes=[0, 1, 3], env=models,
     )  # fmt: skip
-    run(session, python, "-m", "sglang_platform.conformance", "kits", "--output", "docs/kits.md", folder)
+    run(session, python, "-m", "sglang_platform.conformance", "kits", "--output", output, folder)
 
 
 @nox.session(venv_backend="none")

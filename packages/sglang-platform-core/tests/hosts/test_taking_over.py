@@ -13,12 +13,21 @@ from sglang_platform.core.hosts.sglang.diffusion import loader as diffusion
 from sglang_platform.core.hosts.sglang.srt import loader as srt
 from sglang_platform.core.hosts.sglang.taking_over import PluginLoop, leave_to_core
 
-LOOP = PluginLoop("some_host.plugins", "load_them")
+LOOP = PluginLoop("some_host.plugins", "collect", "load_them")
 
 _HOST = """
+def collect(found):
+    plugins = {}
+    for name, load in found.items():
+        plugins[name] = (load(), name)
+    return plugins
+
 def load_them(plugins):
     for name, (function, distribution) in plugins.items():
-        function()
+        try:
+            function()
+        except ValueError:
+            pass
 
 def load_others(table):
     for name, (function, distribution) in table.items():
@@ -26,10 +35,10 @@ def load_others(table):
 """
 
 
-def _in_host(function: str, plugins: dict[str, Any]) -> None:
+def _in_host(function: str, plugins: dict[str, Any]) -> Any:
     host: dict[str, Any] = {"__name__": "some_host.plugins"}
     exec(_HOST, host)
-    host[function](plugins)
+    return host[function](plugins)
 
 
 def _calls(called: list[str], core: Callable[[], None]) -> dict[str, Any]:
@@ -42,22 +51,38 @@ def _calls(called: list[str], core: Callable[[], None]) -> dict[str, Any]:
 
 def test_plugins_after_cores_own_are_left_to_core() -> None:
     called: list[str] = []
-    taken: list[set[str]] = []
+    taken: list[dict[str, Exception | None]] = []
     plugins = _calls(called, lambda: taken.append(LOOP.take_over()))
     _in_host("load_them", plugins)
     assert called == ["before"]
-    assert taken == [{"before"}]
+    assert taken == [{"before": None}]
     assert [distribution for _, distribution in plugins.values()] == ["a", "core", "b"]
+
+
+def test_what_a_plugin_before_cores_own_raised_is_kept() -> None:
+    taken: list[dict[str, Exception | None]] = []
+    broken = ValueError("no profile")
+
+    def breaks() -> None:
+        raise broken
+
+    def load_core() -> Callable[[], None]:
+        LOOP.watch()
+        return lambda: taken.append(LOOP.take_over())
+
+    loads = {"good": lambda: str, "bad": lambda: breaks, OWN_PLUGIN: load_core, "after": lambda: breaks}
+    _in_host("load_them", _in_host("collect", loads))
+    assert taken == [{"good": None, "bad": broken}]
 
 
 def test_what_was_left_to_core_before_was_not_called() -> None:
     called: list[str] = []
-    taken: list[set[str]] = []
+    taken: list[dict[str, Exception | None]] = []
     plugins = _calls(called, lambda: taken.append(LOOP.take_over()))
     leave_to_core(plugins, ["before"])
     _in_host("load_them", plugins)
     assert called == []
-    assert taken == [set()]
+    assert taken == [{}]
 
 
 def test_outside_of_the_loop_no_calls_are_in_progress() -> None:

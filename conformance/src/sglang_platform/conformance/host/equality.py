@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.host import reference
-from sglang_platform.conformance.host.checkpoints import ARCHITECTURES, make_checkpoint
+from sglang_platform.conformance.host.architectures import ARCHITECTURES
+from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import EngineProcess
 
 __all__ = ["Configuration", "EqualityResult", "all_configurations", "pairwise_configurations", "run"]

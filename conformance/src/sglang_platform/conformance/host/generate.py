@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sglang_platform.conformance.host import processes
-from sglang_platform.conformance.host.checkpoints import ARCHITECTURES, make_checkpoint
+from sglang_platform.conformance.host.architectures import ARCHITECTURES
+from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
 from sglang_platform.core.discovery.resolve import resolve
 from sglang_platform.core.errors import PlatformError

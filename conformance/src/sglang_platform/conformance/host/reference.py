@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.conformance.host.checkpoints import VOCABULARY
+from sglang_platform.conformance.host.architectures import VOCABULARY
 
 __all__ = [
     "TOLERANCES",
@@ -141,10 +141,13 @@ def _logits(checkpoint: Path, tokens: list[int]) -> Any:
 @lru_cache(maxsize=1)
 def _model(checkpoint: Path) -> Any:
     import torch
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
-    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    config = AutoConfig.from_pretrained(checkpoint)
+    # Torch's own attention knows no cap of the logits: transformers leaves it out in silence.
+    written_out = {"attn_implementation": "eager"} if getattr(config, "attn_logit_softcapping", None) else {}
+    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32, **written_out).eval()
     model.generation_config.eos_token_id = None
     return model

@@ -11,7 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.conformance.host.checkpoints import VOCABULARY, make_tokenizer
+from sglang_platform.conformance.host.architectures import VOCABULARY
+from sglang_platform.conformance.host.checkpoints import make_tokenizer
 
 __all__ = ["PROMPT", "answer", "make_pictures", "make_vision_checkpoint"]
 

@@ -2,7 +2,8 @@
 
 Installed for one engine only, as a distribution in a folder on PYTHONPATH (`installed`). When the scheduler is built it
 writes which classes serve as pool, allocator, attention backend and decode runner, and counts the calls that these
-very objects get. It knows nothing of the platform, so it sees a plugin written on SGLang's classes as well.
+very objects get, and those of fused ops that SGLang's own forwards serve. It knows nothing of the platform, so it sees
+a plugin written on SGLang's classes as well.
 
 Names as of SGLang 0.5.23: `Scheduler.token_to_kv_pool_allocator`, `.tp_worker.model_runner`.
 """
@@ -18,8 +19,9 @@ from typing import Any
 from sglang_platform.conformance.host.distribution import path_with, write_distribution
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE, counter
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hosts.sglang.versions import facts
 
-__all__ = ["COUNTED", "NAME", "install", "load", "parts_in_use"]
+__all__ = ["COUNTED", "HOSTS_OPS", "NAME", "install", "load", "parts_in_use"]
 
 NAME = "sglang_platform_witness"
 _SCHEDULER = "sglang.srt.managers.scheduler:Scheduler.__init__"
@@ -31,6 +33,9 @@ COUNTED: dict[str, tuple[str, ...]] = {
     "graph_runner": ("execute", "replay"),
 }
 """The methods counted, as `witness.<part>.<method>`."""
+
+HOSTS_OPS = "witness.hosts_ops."
+"""Calls that SGLang's own forward of an op serves are counted as this and the op's class."""
 
 
 def install(folder: Path) -> dict[str, str]:
@@ -46,6 +51,8 @@ def install(folder: Path) -> dict[str, str]:
 def load() -> None:
     """What the entry point names."""
     HookRegistry.register(_SCHEDULER, _look, HookType.AFTER)
+    host = facts()
+    HookRegistry.register(f"{host.op_class}.{host.op_choice}", _count_own, HookType.AROUND)
 
 
 def parts_in_use(report_dir: Path) -> list[dict[str, str | None]]:
@@ -67,6 +74,11 @@ def _look(result: Any, scheduler: Any, *args: Any, **kwargs: Any) -> None:
                 setattr(part, method, _counting(getattr(part, method), f"witness.{name}.{method}"))
     report = Path(os.environ[REPORT_DIR_VARIABLE]) / f"parts-{os.getpid()}.json"
     report.write_text(json.dumps({name: _name(part) for name, part in parts.items()}))
+
+
+def _count_own(original: Any, op: Any) -> Any:
+    """The host's choice of a forward, inside of the platform's: the platform's hook is registered later."""
+    return _counting(original(op), f"{HOSTS_OPS}{type(op).__name__}")
 
 
 def _counting(method: Any, name: str) -> Any:

@@ -2,6 +2,7 @@
 
     python -m ...versions.newest ask-index
     python -m ...versions.newest report 0.5.24 --known 0.5.20 0.5.23 --out FOLDER --packages DIR...
+    python -m ...versions.newest report CHECKOUT --known 0.5.20 0.5.23 --out FOLDER --packages DIR...
     python -m ...versions.newest page 0.5.24 --out FOLDER --steps report matrix --failed
 
 `nox -s newest` calls these in turn. The report needs SGLang's sources only; nothing of them is imported.
@@ -20,6 +21,7 @@ from typing import Any
 
 from packaging.version import Version
 
+from sglang_platform.conformance.versions.checkout import version_of
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.inspect.upgrade.page import page as upgrade_page
 from sglang_platform.core.inspect.upgrade.plugin import open_source
@@ -57,8 +59,10 @@ def before(version: str, known: Sequence[str]) -> str:
 def write_reports(
     version: str, known: Sequence[str], packages: Sequence[str], out: Path, wheels: Path | None
 ) -> None:
-    """One upgrade report per package, as JSON and HTML."""
-    old, new = open_release(before(version, known), wheels), open_release(version, wheels)
+    """One upgrade report per package, as JSON and HTML. `version` is a release, or the folder of a checkout."""
+    checkout = Path(version)
+    last = before(version_of(checkout) if checkout.is_dir() else version, known)
+    old, new = open_release(last, wheels), open_release(version, wheels)
     for package in packages:
         upgrade = upgrade_of(open_source(package), old, new)
         name = Path(package).name

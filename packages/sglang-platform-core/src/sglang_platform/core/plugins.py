@@ -11,7 +11,7 @@ import copy
 import functools
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -68,11 +68,13 @@ class _Loaded:
 _loaded = {kind.general_group: _Loaded() for kind in KINDS}
 
 
-def load_plugins(already_run: Collection[str] | None = None, *, kind: PlatformKind = SRT) -> None:
+def load_plugins(
+    already_run: Mapping[str, Exception | None] | None = None, *, kind: PlatformKind = SRT
+) -> None:
     """Run every general plugin of a runtime that may run, once per process, and apply all registered hooks.
 
     A plugin may run unless SGLANG_PLUGINS is set and does not name it, or its distribution carries platforms of
-    which none is the active one. `already_run` are the names that a host has run in this process already.
+    which none is the active one. `already_run` says what those raised that a host has run in this process already.
 
     Further calls do nothing, also from inside a plugin; where the first one failed, they raise its error again. The
     hooks of a plugin that failed are withdrawn, and what it registered. Raises PluginNotFound for an unknown name in
@@ -88,7 +90,7 @@ def load_plugins(already_run: Collection[str] | None = None, *, kind: PlatformKi
             return
         loaded.begun = True
         try:
-            _load(frozenset(already_run or ()), kind)
+            _load(already_run or {}, kind)
         except (PlatformError, LaunchRefused) as error:
             loaded.error = error
             raise
@@ -109,14 +111,19 @@ def reset() -> None:
             loaded.plugins.clear()
 
 
-def _load(already_run: frozenset[str], kind: PlatformKind) -> None:
+def _load(already_run: Mapping[str, Exception | None], kind: PlatformKind) -> None:
     stop = stop_on_error()
     found = [record for record in scan.records(kind.general_group) if record.name != OWN_PLUGIN]
-    chosen = _without_inactive(_without_filtered(found, already_run, kind), already_run, kind)
+    chosen = _without_inactive(_without_filtered(found, already_run), already_run, kind)
     refuse_duplicates(chosen)
     for record in chosen:
         if record.name in already_run:
-            _report(record, "run by the host")
+            raised = already_run[record.name]
+            if raised is None:
+                _report(record, "run by the host")
+            else:
+                why = f"the host called it, and went on: {type(raised).__name__}: {raised}"
+                _report(record, "failed", why)
             continue
         started = time.perf_counter()
         try:
@@ -153,7 +160,7 @@ def _run(record: EntryPointRecord) -> None:
 
 
 def _without_filtered(
-    found: Iterable[EntryPointRecord], already_run: Collection[str], kind: PlatformKind
+    found: Iterable[EntryPointRecord], already_run: Container[str]
 ) -> list[EntryPointRecord]:
     """The plugins that SGLANG_PLUGINS lets through. Platforms may be named in it, since the host filters them too, and
     plugins of the other runtime, since both read the variable."""
@@ -182,7 +189,7 @@ def _without_filtered(
 
 
 def _without_inactive(
-    found: Iterable[EntryPointRecord], already_run: Collection[str], kind: PlatformKind
+    found: Iterable[EntryPointRecord], already_run: Container[str], kind: PlatformKind
 ) -> list[EntryPointRecord]:
     """The plugins whose distribution carries no platform, or the active one. Asks for the platform only if it must."""
     platforms: dict[str, list[str]] = {}
@@ -201,7 +208,7 @@ def _without_inactive(
         )
         if record.name in already_run:
             log(__name__).warning("the host ran the general plugin %s, though %s", record.origin, reason)
-            _report(record, "run by the host", reason)
+            chosen.append(record)
         else:
             _report(record, "left out", reason)
     return chosen

@@ -55,7 +55,7 @@ def layer_norm(op: Any, x: torch.Tensor) -> Any:
     bias = op.bias if op.use_bias else None
     if any(one is not None and one.dtype not in (x.dtype, torch.float32) for one in (weight, bias)):
         return NotImplemented
-    rows = x.reshape(-1, x.shape[-1])
+    rows = x.reshape(-1, x.shape[-1]).contiguous()
     out = torch.empty_like(rows)
     kernels.layer_norm(rows, weight, bias, op.variance_epsilon, out)
     return out.view(x.shape)

@@ -15,6 +15,7 @@ import torch
 from sglang_platform.core import FusedOp
 from sglang_platform.core.ops.fused_op import MoEExperts, RMSNorm, RotaryEmbedding, SiluAndMul
 from sglang_platform.example_oot import kernels
+from sglang_platform.example_oot.biased_experts import biased_experts
 
 
 def rms_norm(
@@ -98,13 +99,21 @@ def moe_experts(
     topk_ids: torch.Tensor,
     config: Any,
 ) -> Any:
-    """SwiGLU experts without bias; NotImplemented for anything else.
+    """SwiGLU experts without bias, and those of gpt-oss; NotImplemented for anything else.
 
     The routed scaling factor is left out as in the host's native experts: off CUDA its models apply it themselves.
     """
-    plain = config.activation == "silu" and config.is_gated and not op.with_bias and not config.no_combine
-    limits = (config.gemm1_alpha, config.gemm1_clamp_limit, config.swiglu_limit)
-    if not plain or any(limit is not None for limit in limits):
+    if (
+        config.activation != "silu"
+        or not config.is_gated
+        or config.no_combine
+        or config.swiglu_limit is not None
+    ):
+        return NotImplemented
+    limits = (config.gemm1_alpha, config.gemm1_clamp_limit)
+    if op.with_bias and None not in limits and not config.apply_router_weight_on_input:
+        return biased_experts(layer, hidden_states, topk_weights, topk_ids, *limits)
+    if op.with_bias or limits != (None, None):
         return NotImplemented
     out = torch.empty_like(hidden_states)
     kernels.moe_experts(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 
+from sglang_platform.example_oot.biased_experts import biased_experts
 from sglang_platform.example_oot.graph import GraphCaptureError
 from sglang_platform.example_oot.torch_device.graph import DeviceGraph
 
@@ -36,6 +37,44 @@ def test_a_graph_replays_on_new_inputs_and_keeps_its_memory_to_itself(
         graph.replay()
     torch.accelerator.synchronize()
     assert device.memory_reserved() == before
+
+
+@pytest.mark.parametrize("tokens", [1, 16])
+def test_a_graph_of_experts_with_biases_follows_the_choice_of_each_replay(
+    device_type: str, tokens: int
+) -> None:
+    """One token gathers the weights of its experts, sixteen go through all."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = {
+        "w13_weight": (8, 20, 24),
+        "w2_weight": (8, 24, 10),
+        "w13_weight_bias": (8, 20),
+        "w2_weight_bias": (8, 24),
+    }
+    host = {name: torch.randn(shape, generator=generator) * 0.3 for name, shape in shapes.items()}
+    layers = [
+        SimpleNamespace(**{name: one.to(where) for name, one in host.items()})
+        for where in ("cpu", device_type)
+    ]
+    x, weights = torch.zeros(tokens, 24, device=device_type), torch.zeros(tokens, 2, device=device_type)
+    ids = torch.zeros(tokens, 2, dtype=torch.int32, device=device_type)
+    graph = DeviceGraph()
+    out = graph.capture(lambda: biased_experts(layers[1], x, weights, ids, 1.702, 0.7))
+    for _ in range(3):
+        chosen = torch.stack([torch.randperm(8, generator=generator)[:2] for _ in range(tokens)]).to(
+            torch.int32
+        )
+        given = (
+            torch.randn(tokens, 24, generator=generator),
+            torch.rand(tokens, 2, generator=generator),
+            chosen,
+        )
+        for buffer, value in zip((x, weights, ids), given, strict=True):
+            buffer.copy_(value)
+        graph.replay()
+        torch.testing.assert_close(
+            out.cpu(), biased_experts(layers[0], *given, 1.702, 0.7), rtol=1e-4, atol=1e-4
+        )
 
 
 def test_a_graph_holds_whatever_has_a_shape_before_it_has_values(device_type: str) -> None:

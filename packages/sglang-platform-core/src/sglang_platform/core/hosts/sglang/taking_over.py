@@ -1,8 +1,8 @@
 """Taking over SGLang's loading of general plugins, so that each runs once and by our rules.
 
 Each runtime collects its plugins into a table by name, and then calls them one after another; what they raise it logs.
-Core's own general plugin is one of them. When its turn comes, it empties the calls that are still to come, and runs
-those plugins itself.
+Core's own general plugin is one of them. When it is collected, it watches the calls before its own. When its turn
+comes, it empties the calls that are still to come, and runs those plugins itself.
 """
 
 from __future__ import annotations
@@ -28,13 +28,20 @@ Calls = dict[str, tuple[Callable[[], Any], str | None]]
 
 
 class PluginLoop(NamedTuple):
-    """The function of the host that calls the plugins; its local variable `plugins` is the table of calls."""
+    """The functions of the host that collect and call the plugins; their local variable `plugins` is the table."""
 
     module: str
+    collects: str
     function: str
 
-    def take_over(self) -> set[str]:
-        """Keep the host from calling the plugins after core's; the names of those that it has called already.
+    def watch(self) -> None:
+        """Keep what the plugins raise that are collected so far. For the import of core's own, before any is called."""
+        calls = self.calls_in_progress() or {}
+        for name, (function, distribution) in calls.items():
+            calls[name] = (_Watched(function), distribution)
+
+    def take_over(self) -> dict[str, Exception | None]:
+        """Keep the host from calling the plugins after core's; what those raised that it has called already, by name.
 
         For core's general plugin, which this loop calls. Raises HostError where it was not this loop that called.
         """
@@ -47,9 +54,9 @@ class PluginLoop(NamedTuple):
             )
         names = list(calls)
         place = names.index(OWN_PLUGIN)
-        called = {name for name in names[:place] if calls[name][0] is not _left_to_core}
+        called = [(name, calls[name][0]) for name in names[:place]]
         leave_to_core(calls, names[place + 1 :])
-        return called
+        return {name: getattr(one, "raised", None) for name, one in called if one is not _left_to_core}
 
     def calls_in_progress(self) -> Calls | None:
         """The host's table while its loop, or what that called, calls this; empty until the host has filled it.
@@ -58,7 +65,8 @@ class PluginLoop(NamedTuple):
         """
         frame: FrameType | None = sys._getframe()
         while frame is not None:
-            if frame.f_globals.get("__name__") == self.module and frame.f_code.co_name == self.function:
+            ours = frame.f_globals.get("__name__") == self.module
+            if ours and frame.f_code.co_name in (self.collects, self.function):
                 return frame.f_locals.get("plugins", {})  # type: ignore[no-any-return]
             frame = frame.f_back
         return None
@@ -72,6 +80,21 @@ class PluginLoop(NamedTuple):
             fix=f"use SGLang {OLDEST} to {NEWEST}, or report this version; code of your own calls `load_plugins()` "
             "of SGLang, or of sglang_platform.core, not this plugin",
         )
+
+
+class _Watched:
+    """A plugin's function in the host's table."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self.raised: Exception | None = None
+
+    def __call__(self) -> Any:
+        try:
+            return self._function()
+        except Exception as error:
+            self.raised = error
+            raise
 
 
 def leave_to_core(calls: Calls, names: Iterable[str]) -> None:

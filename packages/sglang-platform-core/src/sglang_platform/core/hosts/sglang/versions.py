@@ -310,6 +310,12 @@ class HostFacts:
     )
     """The function under which assignments to such a record are made. Only asked where `keeps_raw_arguments`."""
 
+    settles_model: str = fact(
+        "sglang.srt.arg_groups.model_hook:handle_model_specific_adjustments",
+        before={"0.5.19": "sglang.srt.server_args:ServerArgs._handle_model_specific_adjustments"},
+    )
+    """The function that settles the arguments for a model, and asserts the name of its attention backend."""
+
     # Requests
 
     typed_requests: bool = fact(True, before={"0.5.15": False})
@@ -406,6 +412,15 @@ class HostFacts:
     )
     """The same as static methods: `(logits, vocab_mask)`."""
 
+    caps_logits: str = fact(
+        f"{_KERNELS}.activation.softcap:softcap_inplace_logits",
+        before={
+            "0.5.16": "sglang.srt.layers.triton_ops.softcap:softcap_inplace_logits",
+            "0.5.13": "sglang.srt.layers.logits_processor:fused_softcap",
+        },
+    )
+    """The Triton kernel that caps a model's logits, in place."""
+
     # Layers with states
 
     convolution_kernels: str = fact(_KERNELS + ".mamba", before={"0.5.16": f"{_ATTENTION}.mamba"})
@@ -501,16 +516,18 @@ def facts() -> HostFacts:
 
 @functools.cache
 def facts_for(version: str) -> HostFacts:
-    """The facts of a release. A newer one than the table gets the newest values, and a warning says so; an older one is
-    refused with HostError, since it has no platform interface."""
-    release = _numbers(version)
+    """The facts of a release. A newer one than the table gets the newest values, and a warning says so: also what is
+    built from sources after the newest release (`0.5.24.dev3+g1a2b3c4`), or where git knew no tag (`0.0.0`). An older
+    one is refused with HostError, since it has no platform interface."""
+    untagged = not any(_numbers(version))
+    release = _numbers(NEWEST if untagged else version)
     if release < _numbers(OLDEST):
         raise HostError(
             f"SGLang {version} has no platform interface",
             why=f"the interface came with SGLang {OLDEST}",
             fix=f"install SGLang {OLDEST} or later",
         )
-    if release > _numbers(NEWEST):
+    if untagged or Version(Version(version).public) > Version(NEWEST):
         _logger.warning(
             "SGLang %s is newer than the releases this adapter was written for (%s to %s); it is served as %s is. "
             "Run `sglang-platform doctor`.",

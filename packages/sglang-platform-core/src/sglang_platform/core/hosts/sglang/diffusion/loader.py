@@ -18,7 +18,7 @@ from sglang_platform.core.hosts.sglang.taking_over import (
 
 __all__ = ["LOOP", "become_the_only_plugin"]
 
-LOOP = PluginLoop(f"{DIFFUSION_RUNTIME.platform_module}.plugins", "_register_plugins_once")
+LOOP = PluginLoop(f"{DIFFUSION_RUNTIME.platform_module}.plugins", "_discover", "_register_plugins_once")
 
 _ASKS = f"{DIFFUSION_RUNTIME.platform_module}:get_selected_platform_dist"
 

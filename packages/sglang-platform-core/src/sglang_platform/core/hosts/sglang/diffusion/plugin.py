@@ -21,3 +21,6 @@ def load() -> None:
         check_platform(DIFFUSION)
         proof.register_hooks()
         load_plugins(already_run=loader.LOOP.take_over(), kind=DIFFUSION)
+
+
+loader.LOOP.watch()

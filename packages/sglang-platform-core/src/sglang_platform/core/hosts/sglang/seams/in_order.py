@@ -13,10 +13,8 @@ from sglang_platform.core.hosts.sglang.rebase import is_rebased
 from sglang_platform.core.hosts.sglang.seams import (
     communicator,
     control_requests,
-    device_name,
-    device_type,
+    device_answers,
     disaggregation,
-    distributed_backend,
     dp_attention,
     first_device,
     grammar,
@@ -24,18 +22,16 @@ from sglang_platform.core.hosts.sglang.seams import (
     hierarchical_cache,
     host_pools,
     http_errors,
-    in_tree_backend,
     kv_pools,
     lifecycle_events,
     lora,
     media_processor,
     memory_saver,
     model_registry,
+    model_runner_calls,
     only_on_cuda,
     piecewise,
-    pin_memory,
     pool_choice,
-    post_load_model,
     processes,
     quant_wrappers,
     quantised_checkpoints,
@@ -44,14 +40,13 @@ from sglang_platform.core.hosts.sglang.seams import (
     requests,
     rotary_embedding,
     server_args,
-    shared_experts,
     speculative_drafts,
     speculative_kernels,
     speculative_launch,
     speculative_sampling,
     state_kernels,
     token_logprobs,
-    triton_support,
+    triton_functions,
     worker_memory,
 )
 from sglang_platform.core.hosts.sglang.srt import served_model
@@ -78,19 +73,14 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     server_args.register_hooks(platform, host)
     first_device.register_hooks(platform, host)
     communicator.register_hooks(platform, host)
-    pin_memory.register_hooks(platform, host)
     pool_choice.register_hooks(platform, host)
-    triton_support.register_hooks(platform, host)
-    post_load_model.register_hooks(platform, host)
+    model_runner_calls.register_hooks(platform, host)
     rotary_embedding.register_hooks(platform, host)
     grammar.register_hooks(platform, host)
-    device_name.register_hooks(platform, host)
+    device_answers.register_hooks(platform, host)
     lora.register_hooks(platform, host)
     state_kernels.register_hooks(platform, host)
-    shared_experts.register_hooks(platform, host)
-    device_type.register_hooks(platform, host)
-    distributed_backend.register_hooks(platform, host)
-    in_tree_backend.register_hooks(platform, host)
+    triton_functions.register_hooks(platform, host)
     quantization_config.register_hooks(platform, host)
     quantised_checkpoints.register_hooks(platform, host)
     if platform.is_out_of_tree() and host.asks_piecewise_backend and platform.capabilities.piecewise_graph:

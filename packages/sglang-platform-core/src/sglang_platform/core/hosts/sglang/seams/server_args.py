@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,9 @@ from sglang_platform.core.hosts.sglang.versions import HostFacts, facts
 __all__ = ["asked_for", "choose_attention_backend", "register_hooks", "register_rule"]
 
 _ATTENTION = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
+_NAMES_BACKENDS = {"GptOssForCausalLM": "sinks"}
+"""Models of which the host asserts that their attention backend is one that it names, and the feature they need."""
+
 _KEPT = "_sglang_platform_asked_for"
 
 
@@ -53,6 +57,14 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
     register_rule(platform, host, finalize)
 
+    def settle_model(original: Any, server_args: Any) -> None:
+        try:
+            original(server_args)
+        except AssertionError as refused:
+            _served_as_the_host_s_own(original, server_args, platform, refused)
+
+    HookRegistry.register(host.settles_model, settle_model, HookType.AROUND)
+
     def check(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
         if not _resolves_nothing(server_args):
             asked = [(field, asked_for(server_args, field)) for field in _ATTENTION]
@@ -69,16 +81,38 @@ def register_rule(platform: Any, host: HostFacts, rule: Callable[[Any], None]) -
     """
 
     def apply(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
-        if _resolves_nothing(server_args):
-            return
-        if host.keeps_raw_arguments:
-            declare = load(host.declares_arguments)
-            declare(server_args, f"platform:{platform.device_name}", rule)
-        else:
-            with _writable(server_args):
-                rule(server_args)
+        if not _resolves_nothing(server_args):
+            _assign(server_args, platform, rule)
 
     HookRegistry.register(host.finished_arguments, apply, HookType.AFTER)
+
+
+def _assign(server_args: Any, platform: Any, rule: Callable[[Any], None]) -> None:
+    if facts().keeps_raw_arguments:
+        load(facts().declares_arguments)(server_args, f"platform:{platform.device_name}", rule)
+    else:
+        with _writable(server_args):
+            rule(server_args)
+
+
+def _served_as_the_host_s_own(
+    settle: Callable[[Any], None], server_args: Any, platform: Any, refused: AssertionError
+) -> None:
+    """Settle a model whose backends the host knows by name, as with one of them, where the platform's backend has what
+    the model asks for; else raise `refused`."""
+    needs = next((feature for model, feature in _NAMES_BACKENDS.items() if model in str(refused)), None)
+    view, backends = resolved(server_args), platform.get_attention_backends()
+    own = {field: getattr(view, field) for field in _ATTENTION if getattr(view, field) in backends}
+    if not own or needs not in platform.attention_features:
+        raise refused
+
+    def name(record: Any, triton: bool) -> None:
+        for field, value in own.items():
+            setattr(record, field, "triton" if triton else value)
+
+    _assign(server_args, platform, functools.partial(name, triton=True))
+    settle(server_args)
+    _assign(server_args, platform, functools.partial(name, triton=False))
 
 
 def _resolves_nothing(server_args: Any) -> bool:

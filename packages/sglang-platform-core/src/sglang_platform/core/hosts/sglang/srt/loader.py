@@ -16,7 +16,7 @@ from sglang_platform.core.hosts.sglang.taking_over import CORE, Calls, PluginLoo
 
 __all__ = ["LOOP", "become_the_only_plugin"]
 
-LOOP = PluginLoop("sglang.srt.plugins", "load_plugins")
+LOOP = PluginLoop("sglang.srt.plugins", "load_plugins_by_group", "load_plugins")
 
 
 def become_the_only_plugin(core_plugin: Callable[[], None]) -> None:

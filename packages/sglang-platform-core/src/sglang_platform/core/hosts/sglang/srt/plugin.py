@@ -44,3 +44,6 @@ def load() -> None:
             proof.register_hooks()
         load_plugins(already_run=loader.LOOP.take_over())
         report.keep()
+
+
+loader.LOOP.watch()

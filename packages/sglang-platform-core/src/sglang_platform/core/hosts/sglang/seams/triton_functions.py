@@ -1,4 +1,5 @@
-"""The gate of shared experts (Qwen2-MoE, Qwen3-Next) on a device without Triton: the host has it as a Triton kernel."""
+"""Functions that the host has as Triton kernels only, with torch operators: the gate of shared experts (Qwen2-MoE,
+Qwen3-Next), and the cap of logits (Gemma-2)."""
 
 from __future__ import annotations
 
@@ -13,14 +14,16 @@ __all__ = ["register_hooks"]
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Add the gated output of the shared experts with torch operators, on an out-of-tree platform without Triton."""
-    if (
-        not platform.is_out_of_tree()
-        or platform.capabilities.supports_triton
-        or host.gates_shared_experts is None
-    ):
-        return
-    HookRegistry.register(host.gates_shared_experts, _add_gated, HookType.REPLACE)
+    """For out-of-tree platforms without Triton."""
+    if platform.is_out_of_tree() and not platform.capabilities.supports_triton:
+        HookRegistry.register(host.caps_logits, _cap, HookType.REPLACE)
+        if host.gates_shared_experts is not None:
+            HookRegistry.register(host.gates_shared_experts, _add_gated, HookType.REPLACE)
+
+
+def _cap(logits: torch.Tensor, cap: float) -> torch.Tensor:
+    """`logits = cap * tanh(logits / cap)`, in place, computed in float32; [T, vocabulary]."""
+    return logits.copy_(torch.tanh(logits.float() / cap) * cap)
 
 
 def _add_gated(
