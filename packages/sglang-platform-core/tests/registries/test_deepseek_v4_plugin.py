@@ -381,9 +381,9 @@ def test_what_would_go_past_the_map_is_refused() -> None:
 )
 def test_the_page_used_longest_ago_leaves_first(places: int, steps: list[set[int]]) -> None:
     hot = HotPages(places)
-    held: dict[int, int] = {}  # place by page
-    used: list[int] = []  # pages by last use
-    for pages in steps:
+    place_of: dict[int, int] = {}
+    last_used: dict[int, int] = {}
+    for now, pages in enumerate(steps):
         wanted = pages - {0}
         if len(wanted) >= places:
             with pytest.raises(PlatformError, match=f"at least {len(wanted) + 1}"):
@@ -391,14 +391,13 @@ def test_the_page_used_longest_ago_leaves_first(places: int, steps: list[set[int
             continue
         for page, place, evicted in hot.take(pages):
             if evicted is not None:
-                idle = [one for one in used if one not in wanted]
-                assert evicted == idle[0]
-                assert held.pop(evicted) == place
-                used.remove(evicted)
-            assert place not in {0, *held.values()}
-            held[page] = place
-        assert wanted <= held.keys()
-        used = [one for one in used if one not in wanted] + sorted(wanted)
+                assert len(place_of) == places - 1
+                assert last_used[evicted] == min(last_used[one] for one in place_of.keys() - wanted)
+                assert place_of.pop(evicted) == place
+            assert place not in {0, *place_of.values()}
+            place_of[page] = place
+        assert wanted <= place_of.keys()
+        last_used.update(dict.fromkeys(wanted, now))
 
 
 # The follower and the coordinator
