@@ -28,7 +28,7 @@ from deepseek_v4_plugin.page_follower import PageFollower  # noqa: E402
 from deepseek_v4_plugin.tags import HIERARCHICAL_POOL, TOKEN_POOL, has_tag  # noqa: E402
 from deepseek_v4_plugin.token_pool import KIND, V4TokenPool  # noqa: E402
 
-from sglang_platform.core import MLATokenToKVPool  # noqa: E402
+from sglang_platform.core import AttentionBackend, MLATokenToKVPool  # noqa: E402
 from sglang_platform.core.contract.pool_kinds import KINDS  # noqa: E402
 from sglang_platform.core.contract.types import kv_pool_kind  # noqa: E402
 from sglang_platform.core.errors import ConfigurationError, PlatformError  # noqa: E402
@@ -428,6 +428,18 @@ def test_a_steps_pages_are_hot_before_it_begins() -> None:
     hot = sorted(set((pool.slot_map >= 0).nonzero().flatten().floor_divide(PAGE).tolist()))
     assert hot == [0, 1, 4, 5]
     assert pool._unsaved == {1, 5}
+
+
+def test_a_backend_hands_its_kernels_the_pools_own_map() -> None:
+    register_forward_hook(FOLLOWER, PageFollower())
+
+    def slot_map(pool: Any) -> Any:
+        runner = SimpleNamespace(token_to_kv_pool=pool, req_to_token_pool=None, device="cpu")
+        return AttentionBackend(runner).slot_map(SimpleNamespace(layer_id=0), None)
+
+    pool = Pool(**SHAPE)
+    assert slot_map(pool) is pool.slot_map
+    assert slot_map(V4TokenPool(**SHAPE)) is None  # its rows lie at their slots
 
 
 def test_a_backend_without_the_tag_is_refused_whatever_its_object_says() -> None:
