@@ -11,12 +11,13 @@ from in_process import outcome
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "docs" / "examples" / "deepseek-v4-plugin" / "src"))
 
-from deepseek_v4_plugin.token_pool import KIND, V4TokenPool  # noqa: E402
-from test_invented_kind import OF_ANY_KIND  # noqa: E402
+from deepseek_v4_plugin.pool_kind import KIND
+from deepseek_v4_plugin.token_pool import V4TokenPool
+from test_invented_kind import OF_ANY_KIND
 
-from sglang_platform.conformance.reference.platform import ReferencePlatform  # noqa: E402
-from sglang_platform.core.contract.pool_kinds import KINDS  # noqa: E402
-from sglang_platform.core.registries import register_pool_kind  # noqa: E402
+from sglang_platform.conformance.reference.platform import ReferencePlatform
+from sglang_platform.core.contract.pool_kinds import KINDS
+from sglang_platform.core.registries import register_pool_kind
 
 
 class OneLayerOff(V4TokenPool):

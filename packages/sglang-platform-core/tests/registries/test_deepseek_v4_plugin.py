@@ -20,13 +20,14 @@ sys.path.insert(0, str(SOURCE))
 import deepseek_v4_plugin as plugin  # noqa: E402
 from deepseek_v4_plugin.coordinator import PageCoordinator  # noqa: E402
 from deepseek_v4_plugin.expert_split import ExpertSplit  # noqa: E402
-from deepseek_v4_plugin.hierarchical_pool import FOLLOWER, HierarchicalPool  # noqa: E402
+from deepseek_v4_plugin.hierarchical_pool import HierarchicalPool  # noqa: E402
 from deepseek_v4_plugin.hot_pages import HotPages  # noqa: E402
 from deepseek_v4_plugin.mxfp4 import BLOCK, dequantise, quantise  # noqa: E402
 from deepseek_v4_plugin.mxfp4_experts import MXFP4Experts  # noqa: E402
-from deepseek_v4_plugin.page_follower import PageFollower  # noqa: E402
+from deepseek_v4_plugin.page_follower import FOLLOWER, PageFollower  # noqa: E402
+from deepseek_v4_plugin.pool_kind import KIND  # noqa: E402
 from deepseek_v4_plugin.tags import HIERARCHICAL_POOL, TOKEN_POOL, has_tag  # noqa: E402
-from deepseek_v4_plugin.token_pool import KIND, V4TokenPool  # noqa: E402
+from deepseek_v4_plugin.token_pool import V4TokenPool  # noqa: E402
 
 from sglang_platform.core import AttentionBackend, MLATokenToKVPool  # noqa: E402
 from sglang_platform.core.contract.pool_kinds import KINDS  # noqa: E402
@@ -106,6 +107,12 @@ def test_a_value_that_is_none_is_refused_by_name(value: str, monkeypatch: pytest
     monkeypatch.setenv("DSV4_MXFP4", value)
     with pytest.raises(ConfigurationError, match=f"DSV4_MXFP4={value}"):
         plugin.register()
+
+
+def test_registering_everything_is_light(monkeypatch: pytest.MonkeyPatch, run_program: Any) -> None:
+    for name, value in SWITCHES.items():
+        monkeypatch.setenv(name, value)
+    assert run_program("register_the_v4_plugin.py", str(SOURCE)).stdout.strip() == "[]"
 
 
 def test_its_pools_are_for_its_family_and_the_hierarchical_one_goes_first(

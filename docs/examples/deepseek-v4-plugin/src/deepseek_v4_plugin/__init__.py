@@ -1,11 +1,13 @@
-"""The parts of a DeepSeek-V4-like model, on all of core's registries. `register` is the entry point; a part is
-imported when it is used."""
+"""The parts of a DeepSeek-V4-like model, on all of core's registries. `register` is the entry point; it imports neither
+torch nor SGLang, and a part that does is imported when it is used."""
 
 from __future__ import annotations
 
 from functools import cache, partial
 from typing import Any
 
+from deepseek_v4_plugin.page_follower import FOLLOWER, PageFollower
+from deepseek_v4_plugin.pool_kind import KIND
 from deepseek_v4_plugin.switches import Switches
 from sglang_platform.core.registries import (
     register_forward_hook,
@@ -35,8 +37,6 @@ def register() -> None:
     if on.host_experts:
         register_quant_wrapper("v4_expert_split", _experts_of, partial(_split, on.host_experts), priority=20)
     if on.token_pool or on.hot_pages:
-        from deepseek_v4_plugin.token_pool import KIND
-
         register_pool_kind(KIND)
         if on.token_pool:
             register_kv_pool_factory("v4_token_pool", _is_family, _token_pool, priority=50)
@@ -44,9 +44,7 @@ def register() -> None:
             factory = partial(_hierarchical_pool, on.hot_pages)
             register_kv_pool_factory("v4_hierarchical_pool", _is_family, factory, priority=40)
     if on.events:
-        from deepseek_v4_plugin.page_follower import PageFollower
-
-        register_forward_hook("v4_page_follower", PageFollower())
+        register_forward_hook(FOLLOWER, PageFollower())
     register_request_coordinator("v4_pages", _coordinator, model="deepseek_v4_plugin")
 
 

@@ -12,15 +12,13 @@ from typing import Any, ClassVar, NoReturn
 import torch
 
 from deepseek_v4_plugin.hot_pages import HotPages
+from deepseek_v4_plugin.page_follower import FOLLOWER
 from deepseek_v4_plugin.token_pool import V4TokenPool
 from sglang_platform.core import counter
 from sglang_platform.core.registries.entries import RegistryError
 from sglang_platform.core.registries.events import listeners
 
-__all__ = ["FOLLOWER", "HierarchicalPool"]
-
-FOLLOWER = "v4_page_follower"
-"""The lifecycle listener without which nobody would bring a batch's pages to the device."""
+__all__ = ["HierarchicalPool"]
 
 _from_host = counter("deepseek_v4.hierarchical_pool.pages_from_host")
 _to_host = counter("deepseek_v4.hierarchical_pool.pages_to_host")
@@ -53,6 +51,18 @@ class HierarchicalPool(V4TokenPool):
         self._unsaved.clear()
         self.slot_map.fill_(-1)
         self._map(0, 0)
+
+    def bring(self, forward_batch: Any, req_to_token: torch.Tensor) -> None:
+        """Have all pages on the device that a step reads or writes. `req_to_token` [requests, positions]."""
+        lengths = forward_batch.seq_lens
+        longest = int(lengths.max()) if lengths.numel() else 0
+        seen = torch.arange(longest, device=req_to_token.device) < lengths[:, None]
+        slots = req_to_token[forward_batch.req_pool_indices.long(), :longest][seen]
+        written = self._pages(forward_batch.out_cache_loc)
+        self.make_hot(self._pages(slots) | written, written)
+
+    def _pages(self, slots: torch.Tensor) -> set[int]:
+        return set((slots.long() // self.page_size).unique().tolist())
 
     def make_hot(self, read: Collection[int], written: Collection[int]) -> None:
         """Bring the pages of a step to the device; `written` are those of `read` that it writes to."""

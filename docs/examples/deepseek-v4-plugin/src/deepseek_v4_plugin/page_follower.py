@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from deepseek_v4_plugin.tags import HIERARCHICAL_POOL, READS_SLOT_MAP, TOKEN_POOL, has_tag
 from sglang_platform.core import counter
 from sglang_platform.core.registries.entries import RegistryError
 
-__all__ = ["PageFollower"]
+__all__ = ["FOLLOWER", "PageFollower"]
+
+FOLLOWER = "v4_page_follower"
+"""The id that it is registered under: the hierarchical pool is not built without."""
 
 _events = {
     name: counter(f"deepseek_v4.events.{name}")
@@ -37,13 +38,7 @@ class PageFollower:
             return
         if not self._checked:
             self._check(pool)
-        table = self._runner.req_to_token_pool.req_to_token
-        rows, lengths = forward_batch.req_pool_indices.long(), forward_batch.seq_lens
-        longest = int(lengths.max()) if lengths.numel() else 0
-        positions = torch.arange(longest, device=table.device)
-        slots = table[rows, :longest][positions < lengths[:, None]]
-        written = self._pages(forward_batch.out_cache_loc)
-        pool.make_hot(self._pages(slots) | written, written)
+        pool.bring(forward_batch, self._runner.req_to_token_pool.req_to_token)
 
     def on_forward_end(self, forward_batch: Any, output: Any) -> None:
         _events["forward_end"].add()
@@ -63,9 +58,6 @@ class PageFollower:
 
     def _pool(self) -> Any:
         return getattr(self._runner, "token_to_kv_pool", None)
-
-    def _pages(self, slots: torch.Tensor) -> set[int]:
-        return set((slots.long() // self._pool().page_size).unique().tolist())
 
     def _check(self, pool: Any) -> None:
         backend = self._runner.attn_backend

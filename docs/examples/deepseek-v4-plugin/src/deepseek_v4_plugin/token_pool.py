@@ -9,21 +9,10 @@ from typing import ClassVar, NoReturn
 
 import torch
 
+from deepseek_v4_plugin.pool_kind import KIND
 from sglang_platform.core import MLATokenToKVPool, counter
-from sglang_platform.core.registries import PoolKind
 
-__all__ = ["KIND", "V4TokenPool"]
-
-KIND = PoolKind(
-    name="v4_token",
-    row="the row of mla; those of all layers of a token side by side",
-    base="sglang_platform.core.memory.mla:MLATokenToKVPool",
-    keywords=("kv_lora_rank", "qk_rope_head_dim"),
-    host_class="MLATokenToKVPool",
-    fixture="sglang_platform.conformance.fixtures.pool_kinds:MLAFixture",
-    reference="deepseek_v4_plugin.token_pool:V4TokenPool",
-)
-"""What the contract knows of it: nothing in core names it."""
+__all__ = ["V4TokenPool"]
 
 _rows = counter("deepseek_v4.token_pool.rows")
 
