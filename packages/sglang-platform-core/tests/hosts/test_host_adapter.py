@@ -64,6 +64,10 @@ def test_other_kinds_of_pool_are_rebased_and_what_is_no_pool_is_refused_by_name(
     run_program("rebase_other_pools.py", timeout=_LONG)
 
 
+def test_a_pool_of_a_plugins_own_kind_is_rebased_on_what_the_kind_names(on_the_example, run_program) -> None:
+    run_program("rebase_a_pool_of_a_plugins_kind.py", timeout=_LONG)
+
+
 def test_the_operators_attention_backend_is_kept() -> None:
     asked = SimpleNamespace(attention_backend="filled-in", _raw_input={"attention_backend": "torch_native"})
     choose_attention_backend(asked, "ours")

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-tomllib = pytest.importorskip("tomllib")
+pytest.importorskip("tomllib")
 
-from sglang_platform.conformance.host import processes, reference  # noqa: E402
-from sglang_platform.conformance.host.checkpoints import make_checkpoint  # noqa: E402
-from sglang_platform.conformance.host.engine import EngineProcess  # noqa: E402
+from installed_example import EXAMPLES, installed
+
+from sglang_platform.conformance.host import processes, reference
+from sglang_platform.conformance.host.checkpoints import make_checkpoint
+from sglang_platform.conformance.host.engine import EngineProcess
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
-EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 PROMPTS = reference.prompts((5, 40, 90))
 NEW_TOKENS = 12
-
-
-def installed(folder: Path, name: str) -> str:
-    """A PYTHONPATH on which the example is installed: its sources, and its metadata as pip would write it."""
-    project = tomllib.loads((EXAMPLES / name / "pyproject.toml").read_text())["project"]
-    info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    )
-    groups = project["entry-points"].items()
-    (info / "entry_points.txt").write_text(
-        "".join(f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in names.items()) for group, names in groups)
-    )
-    return os.pathsep.join([str(folder), str(EXAMPLES / name / "src"), os.environ.get("PYTHONPATH", "")])
 
 
 @pytest.fixture(scope="module")

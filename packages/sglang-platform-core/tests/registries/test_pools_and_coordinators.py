@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,11 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sglang_platform.core.contract.pool_kinds import KINDS, KV_POOL_KINDS
+from sglang_platform.core.contract.types import kv_pool_kind
+from sglang_platform.core.errors import ContractError
 from sglang_platform.core.registries import (
     create_coordinator,
     pools,
     register_host_pool_factory,
     register_kv_pool_factory,
+    register_pool_kind,
     register_request_coordinator,
 )
 from sglang_platform.core.registries.coordinators import COORDINATORS_VARIABLE, wanted_coordinators
@@ -48,6 +53,24 @@ def test_resolution_is_the_least_of_those_that_match(rows: list[tuple[str, int, 
     matching = sorted((priority, id) for id, priority, matches in rows if matches)
     found = pools.resolve_host_pool_factory(None, None)
     assert (found[0] if found else None) == (matching[0][1] if matching else None)
+
+
+def test_a_plugins_kind_of_pool_is_one_of_the_contracts(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = replace(KINDS["mla"], name="tokens", row="all layers of a token", older_names=("toks",))
+    monkeypatch.setitem(KINDS, own.name, own)  # taken out again afterwards
+    del KINDS[own.name]
+    register_pool_kind(own)
+    register_pool_kind(own)
+    assert [kv_pool_kind(name) for name in ("tokens", "toks")] == ["tokens", "tokens"]
+    assert "tokens" in KV_POOL_KINDS
+    for taken in (
+        replace(own, row="another"),
+        replace(own, name="nsa"),
+        replace(own, name="x", older_names=("mla",)),
+    ):
+        with pytest.raises(ContractError, match=f"two kinds of KV pool are called '{taken.name}'"):
+            register_pool_kind(taken)
+    assert set(KV_POOL_KINDS) == {"mha", "mla", "dsa", "tokens"}
 
 
 def test_coordinators_are_made_by_name() -> None:

@@ -21,6 +21,8 @@ class ExampleOOTAttentionBackend(AttentionBackend):
     """MHA, GQA, MQA and absorbed MLA, with sliding window, logit soft cap and 8-bit caches. The kernels need no
     metadata beyond the batch's own tensors, so a captured graph replays with new lengths and slots."""
 
+    _reads_slot_map = True  # the kernels look slots up in `slot_map`
+
     def __init__(self, model_runner: Any) -> None:
         super().__init__(model_runner)
         self._own_rows: tuple[torch.Tensor, ...] | None = None

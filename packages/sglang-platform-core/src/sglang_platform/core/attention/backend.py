@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sglang_platform.core.attention.speculative import (
     DraftPlace,
@@ -54,6 +54,9 @@ class AttentionBackend:
         self._window_slots: tuple[weakref.ref[Any], torch.Tensor] | None = None
         self._prepared_step: tuple[weakref.ref[Any], int, DraftStep] | None = None
 
+    _reads_slot_map: ClassVar[bool] = False
+    """A device sets it whose kernels look slots up in `slot_map`: a pool that names one asks for this."""
+
     drafts: DraftPlace | None = None
     """Of the backend of one step of a draft model. Set by who builds it."""
 
@@ -76,11 +79,11 @@ class AttentionBackend:
         """Where a layer's tokens lie in its buffers, by their slot in `req_to_token`, int64 [slots]; None: there.
 
         The host's pool for models with layers of a sliding window (`SWAKVPool`) keeps these layers' tokens in a smaller
-        pool of its own. A backend that reads such layers must look slots up here.
+        pool of its own; a pool of a plugin's may name its `slot_map`. A backend that reads such must look slots up here.
         """
         layers = self._window_layers()
         if layers is None or not layers[layer.layer_id][1]:
-            return None
+            return getattr(self.token_to_kv_pool, "slot_map", None)
         slot_map: torch.Tensor = self.token_to_kv_pool.full_to_swa_index_mapping
         if forward_batch.forward_mode.is_decode():
             return slot_map

@@ -1,7 +1,8 @@
 """The kinds of KV pool: one row per kind, asked for by `SRTPlatform.get_kv_pool_cls(kind=...)`.
 
-A new kind is one row here and its class in `core/memory`. The contract, the host adapter and the conformance suite take
-what they need from the row. What is heavy is named as `"package.module:name"`, so that this imports nothing.
+A new kind is one row here and its class in `core/memory`; a kind of a plugin's own is a row that the plugin registers.
+The contract, the host adapter and the conformance suite take what they need from the row. What is heavy is named as
+`"package.module:name"`, so that this imports nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass
 
-__all__ = ["KINDS", "KV_POOL_KINDS", "PoolKind"]
+from sglang_platform.core.errors import ContractError
+
+__all__ = ["KINDS", "KV_POOL_KINDS", "PoolKind", "register_pool_kind"]
 
 _FIXTURES = "sglang_platform.conformance.fixtures.pool_kinds"
 
@@ -23,8 +26,8 @@ class PoolKind:
     base: the base class, without a host.
     keywords: the constructor keywords that give the shape of a row, besides those of every pool: `size`, `page_size`,
         `dtype`, `layer_num`, `device`, `enable_memory_saver`, `start_layer`, `end_layer`.
-    host_class: the host's class in `sglang.srt.mem_cache.memory_pool`; host_fact: the fact of a release that names it
-        where releases differ (`hosts/sglang/versions.py`), else None.
+    host_class: the host's class in `sglang.srt.mem_cache.memory_pool`, or `"module:name"`; host_fact: the fact of a
+        release that names it where releases differ (`hosts/sglang/versions.py`), else None.
     fixture: the suite's `PoolFixture` of this kind: the rows that it tries, and how it finds their bytes.
     reference: the suite's own pool of this kind, in a module of `sglang_platform.conformance.reference` where it begins
         with a dot.
@@ -77,3 +80,16 @@ KINDS: dict[str, PoolKind] = {row.name: row for row in _ROWS}
 
 KV_POOL_KINDS: Set[str] = KINDS.keys()
 """The words of `SRTPlatform.supported_kv_kinds`: the names of the rows, as they are now."""
+
+
+def register_pool_kind(row: PoolKind) -> None:
+    """Add a kind of a plugin's own; the same row again does nothing. A pool class says that it is of the kind by
+    `_pool_kind`. Raises ContractError where another row has one of its names."""
+    for held in KINDS.values():
+        if held != row and {held.name, *held.older_names} & {row.name, *row.older_names}:
+            raise ContractError(
+                f"two kinds of KV pool are called {row.name!r}",
+                why=f"a token keeps in one: {held.row}; in the other: {row.row}",
+                fix="give the plugin's kind a name of its own",
+            )
+    KINDS[row.name] = row

@@ -7,6 +7,7 @@ registering imports neither torch nor sglang. In SGLang the registries are reach
 
 from __future__ import annotations
 
+from sglang_platform.core.contract.pool_kinds import PoolKind, register_pool_kind
 from sglang_platform.core.registries.coordinators import create_coordinator, register_request_coordinator
 from sglang_platform.core.registries.events import register_forward_hook
 from sglang_platform.core.registries.models import register_model
@@ -14,6 +15,7 @@ from sglang_platform.core.registries.pools import register_host_pool_factory, re
 from sglang_platform.core.registries.quant import QuantMethodWrapper, is_wrapped, register_quant_wrapper
 
 __all__ = [
+    "PoolKind",
     "QuantMethodWrapper",
     "create_coordinator",
     "is_wrapped",
@@ -21,6 +23,7 @@ __all__ = [
     "register_host_pool_factory",
     "register_kv_pool_factory",
     "register_model",
+    "register_pool_kind",
     "register_quant_wrapper",
     "register_request_coordinator",
 ]

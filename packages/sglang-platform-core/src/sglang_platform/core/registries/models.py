@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import dataclass
 from typing import Any
 
 from sglang_platform.core.registries.entries import Entries, RegistryError
@@ -27,13 +26,7 @@ DISABLED_VARIABLE = "SGLANG_DISABLED_MODEL_ARCHS"
 """Module names (their last part), separated by commas; SGLang reads it for its own models."""
 
 
-@dataclass(frozen=True)
-class _Model:
-    module: str
-    name: str
-
-
-architectures: Entries[_Model] = Entries("model architecture")
+architectures: Entries[str] = Entries("model architecture")
 
 
 def register_model(architecture: str, place: str) -> None:
@@ -47,7 +40,7 @@ def register_model(architecture: str, place: str) -> None:
             f"{place!r} is no place of a model class",
             why="it must read pkg.mod:Class, so that nothing is imported",
         )
-    architectures.add(architecture, _Model(module, name))
+    architectures.add(architecture, place)
 
 
 def disabled_modules() -> frozenset[str]:
@@ -60,7 +53,7 @@ def disabled_modules() -> frozenset[str]:
 def is_disabled(architecture: str) -> bool:
     """Whether the module of a registered architecture is switched off."""
     entry = architectures.get(architecture)
-    return entry is not None and entry.part.module.rpartition(".")[2] in disabled_modules()
+    return entry is not None and entry.part.partition(":")[0].rpartition(".")[2] in disabled_modules()
 
 
 def load_model(architecture: str) -> Any:
@@ -71,19 +64,19 @@ def load_model(architecture: str) -> Any:
     entry = architectures.get(architecture)
     if entry is None:
         return None
-    place = f"{entry.part.module}:{entry.part.name}"
+    module, _, name = entry.part.partition(":")
     if is_disabled(architecture):
         raise RegistryError(
             f"model architecture {architecture!r} is switched off",
             plugin=entry.origin,
-            why=f"{DISABLED_VARIABLE} names {entry.part.module.rpartition('.')[2]}",
+            why=f"{DISABLED_VARIABLE} names {module.rpartition('.')[2]}",
             fix=f"take it out of {DISABLED_VARIABLE}",
         )
     try:
-        return getattr(importlib.import_module(entry.part.module), entry.part.name)
+        return getattr(importlib.import_module(module), name)
     except Exception as error:
         raise RegistryError(
-            f"model architecture {architecture!r} cannot be loaded from {place}",
+            f"model architecture {architecture!r} cannot be loaded from {entry.part}",
             plugin=entry.origin,
             why=f"{type(error).__name__}: {error}",
             fix="install what it needs, or serve another model: no other is affected",

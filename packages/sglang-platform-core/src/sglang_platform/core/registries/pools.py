@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 Predicate = Callable[[Any, Any], bool]
+Found = tuple[str, Callable[..., Any]] | None
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,9 @@ def register_kv_pool_factory(
 ) -> None:
     """`factory(kind)` answers the pool class where `predicate(model_config, server_args)` holds.
 
-    `kind` is `mha`, `mla` or `dsa`; the class derives from core's pool of that kind; None leaves this kind to the
-    platform. Of several factories whose predicates hold, the one of the lowest priority wins (then by id).
+    `kind` is what the host asks for: `mha`, `mla` or `dsa`. The class derives from core's pool of that kind, or says by
+    `_pool_kind` which registered kind it is; None leaves this kind to the platform. Of several factories whose
+    predicates hold, the one of the lowest priority wins (then by id).
     """
     kv_pool_factories.add(id, _Factory(predicate, factory), priority)
 
@@ -55,23 +57,17 @@ def register_host_pool_factory(
     host_pool_factories.add(id, _Factory(predicate, factory), priority)
 
 
-def resolve_kv_pool_factory(
-    model_config: Any, server_args: Any
-) -> tuple[str, Callable[[str], type | None]] | None:
+def resolve_kv_pool_factory(model_config: Any, server_args: Any) -> Found:
     """The id and the factory for this model, or None."""
     return _first(kv_pool_factories, model_config, server_args)
 
 
-def resolve_host_pool_factory(
-    model_config: Any, server_args: Any
-) -> tuple[str, Callable[[Any, Callable[[], Any]], Any]] | None:
+def resolve_host_pool_factory(model_config: Any, server_args: Any) -> Found:
     """The id and the factory for this model, or None."""
     return _first(host_pool_factories, model_config, server_args)
 
 
-def _first(
-    entries: Entries[_Factory], model_config: Any, server_args: Any
-) -> tuple[str, Callable[..., Any]] | None:
+def _first(entries: Entries[_Factory], model_config: Any, server_args: Any) -> Found:
     for entry in entries:
         if entry.part.predicate(model_config, server_args):
             return entry.id, entry.part.build

@@ -31,8 +31,8 @@ def registered_pool_cls(kind: str) -> type | None:
     found = pools.resolve_kv_pool_factory(model.model_config, model.server_args)
     if found is None:
         return None
-    _, factory = found
-    return factory(kind)
+    cls: type | None = found[1](kind)
+    return cls
 
 
 def _hook_platform(platform: Any, host: HostFacts) -> None:

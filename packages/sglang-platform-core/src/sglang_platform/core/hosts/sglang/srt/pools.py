@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sglang_platform.core.contract.pool_kinds import KINDS
+from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.hosts.sglang.checked import check_part, load
 from sglang_platform.core.hosts.sglang.rebase import host_first, rebase
@@ -54,7 +55,7 @@ def host_pool(kind: str) -> type:
     """The host's own pool class of a kind."""
     row = KINDS[kind]
     name = getattr(facts(), row.host_fact) if row.host_fact else row.host_class
-    return load(f"sglang.srt.mem_cache.memory_pool:{name}")  # type: ignore[no-any-return]
+    return load(name if ":" in name else f"sglang.srt.mem_cache.memory_pool:{name}")  # type: ignore[no-any-return]
 
 
 def rebase_pool(cls: Any, kind: str, origin: PluginOrigin | None, *, triton: bool = False) -> type:
@@ -62,6 +63,7 @@ def rebase_pool(cls: Any, kind: str, origin: PluginOrigin | None, *, triton: boo
 
     `triton`: the platform can launch the host's Triton kernels, with which its MLA and DSA pools write and read rows.
     """
+    kind = kv_pool_kind(getattr(cls, "_pool_kind", kind))
     core_base, host_base = load(KINDS[kind].base), host_pool(kind)
     check_part(cls, (core_base, host_base), f"get_kv_pool_cls(kind={kind!r})", origin)
     bridge = host_first(core_base, host_base)
