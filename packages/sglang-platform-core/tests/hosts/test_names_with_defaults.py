@@ -55,7 +55,12 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
         "data_ptrs": "MHA pools before 0.5.16",
         "k_buffer": "latent pools have none",
     },
-    "core/hosts/sglang/srt/pools.py": {"loc": "a tensor of slots, or the host's object around it"},
+    "core/hosts/sglang/srt/pools.py": {
+        "_pool_kind": "pools of a plugin's own kind",
+        "loc": "a tensor of slots, or the host's object around it",
+    },
+    "core/hosts/sglang/taking_over.py": {"raised": "calls that were watched, of all in the host's table"},
+    "core/attention/backend.py": {"slot_map": "pools of plugins whose rows lie elsewhere than their slots"},
     "core/hosts/sglang/srt/request_check.py": dict.fromkeys(
         (
             "input_embeds",

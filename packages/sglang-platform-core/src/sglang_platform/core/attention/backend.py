@@ -79,7 +79,7 @@ class AttentionBackend:
         """Where a layer's tokens lie in its buffers, by their slot in `req_to_token`, int64 [slots]; None: there.
 
         The host's pool for models with layers of a sliding window (`SWAKVPool`) keeps these layers' tokens in a smaller
-        pool of its own; a pool of a plugin's may name its `slot_map`. A backend that reads such must look slots up here.
+        pool of its own; a plugin's pool may name its `slot_map`. A backend that reads such must look slots up here.
         """
         layers = self._window_layers()
         if layers is None or not layers[layer.layer_id][1]:
