@@ -10,9 +10,12 @@ from pathlib import Path
 
 from sglang_platform.conformance.host.server import ServerProcess
 
-__all__ = ["MemoryWatch", "left_of", "processes_of", "shared_memory_of"]
+__all__ = ["LEFT_BY_SGLANG", "MemoryWatch", "left_of", "processes_of", "shared_memory_of"]
 
 _SHARED = "/dev/shm/"
+LEFT_BY_SGLANG = _SHARED + "sglang_loads_"
+"""Where SGLang's schedulers tell their load. SGLang removes it at no end, on no device: it ends its processes with
+SIGKILL, and sweeps what is left in its own CI alone (`srt/utils/stale_shm_cleanup.py`). Reported, and no fault here."""
 
 
 def processes_of(server: ServerProcess) -> dict[int, str]:
