@@ -29,6 +29,7 @@ CONTEXT = 512
 _LENGTHS = (1, 2, 5, 9, 15, 16, 17, 31, 33, 40, 64, 65, 90, 127, 150, 200, 255, 257, 300, 400)
 _NEW_TOKENS = 48
 _ADAPTERS = {"small": {"rank": 4, "alpha": 8, "seed": 1}, "large": {"rank": 16, "alpha": 16, "seed": 2}}
+_ABORTED = "Aborted by AbortReq"
 _REGEX = r"(red|green|blue)-[0-9]{3}"
 _SCHEMA = {
     "type": "object",
@@ -189,6 +190,8 @@ def _judge_bad(name: str, path: str, refused: bool) -> Judge:
 
 def _judge_text(fits: Callable[[str], bool]) -> Judge:
     def judge(status: int, body: str) -> str | None:
+        if status == 400 and _ABORTED in body:
+            return "aborted"  # it still waited
         if status != 200:
             return f"status {status}: {body[:300]}"
         answer = json.loads(body)
