@@ -332,6 +332,14 @@ def assumptions(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def soak(session: nox.Session) -> None:
+    """A server on the example device under everything at once, half an hour; `-- --minutes 2 --clients 16` is shorter,
+    `-- --kill` kills each of its processes instead. Figures and plot go to `reports/soak`."""
+    command = ("benchmarks/soak.py", "--results", "reports/soak", *session.posargs)
+    run(session, host(session), *command, SGLANG_PLATFORM_TEST_MODELS="models")
+
+
+@nox.session(venv_backend="none")
 def foreign_starts(session: nox.Session) -> None:
     """The suite in SGLang on a plugin of others that starts slowly, hangs or ends the process; some 20 minutes."""
     tests = "conformance/tests/framework/test_misbehaving_on_sglang.py"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
+from sglang_platform.conformance.host.stacks import completed
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
@@ -27,7 +28,7 @@ def _installed_as(folder: Path, entry_points: str) -> dict[str, str]:
 
 
 def _generate(environment: dict[str, str], folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return completed(
         [
             sys.executable,
             "-m",
@@ -37,10 +38,7 @@ def _generate(environment: dict[str, str], folder: Path, *arguments: str) -> sub
             *arguments,
         ],
         env={**environment, "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=170,
+        seconds=150,
     )
 
 
@@ -86,7 +84,7 @@ def test_sglang_itself_refuses_a_platform_of_ours_that_fails(tmp_path: Path, mod
         "    raise OSError('the driver does not answer')\n"
     )
     environment.pop("SGLANG_PLATFORM", None)
-    run = subprocess.run(
+    run = completed(
         [
             sys.executable,
             "-W",
@@ -95,9 +93,7 @@ def test_sglang_itself_refuses_a_platform_of_ours_that_fails(tmp_path: Path, mod
             "import sglang.srt.platforms as p; print('GOT', p.current_platform)",
         ],
         env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+        seconds=150,
     )
     assert run.returncode != 0
     assert "GOT" not in run.stdout
@@ -107,13 +103,10 @@ def test_sglang_itself_refuses_a_platform_of_ours_that_fails(tmp_path: Path, mod
 
 def test_a_device_that_is_not_the_platforms_is_refused(models: Path) -> None:
     checkpoint = make_checkpoint(models / "llama", "llama")
-    run = subprocess.run(
+    run = completed(
         [Path(sys.executable).with_name("sglang"), "serve", "--model-path", checkpoint, "--device", "cpu"],
         env={**os.environ, "SGLANG_PLATFORM": "example_oot"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=170,
+        seconds=150,
     )
     assert run.returncode == 1
     for part in ("device 'cpu'", "example_oot (sglang-platform-example-oot", "leave out --device"):

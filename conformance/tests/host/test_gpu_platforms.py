@@ -7,11 +7,12 @@ architecture without fp8 conversions, whose integer code the stock interpreter c
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from sglang_platform.conformance.host.stacks import completed
 
 pytestmark = pytest.mark.host
 
@@ -28,13 +29,10 @@ CHECK = Path(__file__).parent / "gpu_platform_parts.py"
 def test_parts_serve_on_the_hosts_classes(name: str, place: str) -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "SGLANG_PLATFORM_PLUGIN": f"{name}={place}"}
     environment.pop("SGLANG_PLATFORM_PARTS", None)
-    done = subprocess.run(
+    done = completed(
         [sys.executable, "-W", "ignore", str(CHECK), name],
         env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+        seconds=280,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "served by our kernels" in done.stdout

@@ -10,7 +10,6 @@ compiles and cuts a model (`compilation/compile.py`, `compilation/backend.py`) i
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 from sglang_platform.conformance.host import reference
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import EngineProcess
+from sglang_platform.conformance.host.stacks import completed
 from sglang_platform.core.hosts.sglang.versions import facts_for
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
@@ -34,12 +34,10 @@ HOST = facts_for(version("sglang"))
     reason=f"the modules of SGLang {HOST.version}'s compiler have other names than those that the test drives",
 )
 def test_the_hosts_compiler_builds_and_calls_the_platforms_class(tmp_path: Path) -> None:
-    done = subprocess.run(
+    done = completed(
         [sys.executable, "-W", "ignore", str(Path(__file__).parent / "programs" / "compile_in_pieces.py")],
         env={**os.environ, "SGLANG_PLATFORM": "example_oot", "SGLANG_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
+        seconds=270,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.startswith("pieces")

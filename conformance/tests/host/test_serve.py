@@ -18,6 +18,7 @@ import pytest
 
 from sglang_platform.conformance.host import reference
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
+from sglang_platform.conformance.host.stacks import kill_tree, stacks
 from sglang_platform.core import counters
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 
@@ -70,8 +71,9 @@ def server(checkpoint: Path, report_dir: Path, tmp_path_factory: pytest.TempPath
     deadline = time.monotonic() + START_SECONDS
     while not _healthy(url):
         if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            pytest.fail(f"the server did not come up:\n{log.read_text()[-4000:]}")
+            where = stacks(process.pid) if process.poll() is None else ""
+            kill_tree(process.pid)
+            pytest.fail(f"the server did not come up:\n{log.read_text()[-4000:]}\n{where}")
         time.sleep(0.5)
     yield url
     process.send_signal(signal.SIGTERM)

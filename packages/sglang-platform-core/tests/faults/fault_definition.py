@@ -21,6 +21,7 @@ __all__ = [
     "Distribution",
     "Fault",
     "chosen_fault",
+    "dev_fault",
     "general",
     "module_text",
     "platform",
@@ -71,7 +72,8 @@ class Fault:
 
     `ends`: an exception class of ours, or a key of `ENDS`. `says`: parts of the error's message, or of the warnings,
     the hook report, the trace or the doctor's output; the first is the excerpt in the comparison. `seen`: what `see`
-    was told; None where an error is the only right end. `not_in_host` says which feature SGLang does not have.
+    was told; None where an error is the only right end. `files` are written last, over those of the
+    distributions and modules. `not_in_host` says which feature SGLang does not have.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Fault:
     distributions: tuple[Distribution, ...] = ()
     modules: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
     not_in_host: str | None = None
 
     @property
@@ -94,6 +97,19 @@ class Fault:
 def chosen_fault(name: str, title: str, ends: str, *says: str, **rest: object) -> Fault:
     """A fault that shows in which platform the process has, unless `act` among the rest says otherwise."""
     return Fault(name, title, str(rest.pop("act", CHOSEN)), ends, says, **rest)  # type: ignore[arg-type]
+
+
+def dev_fault(name: str, title: str, ends: str, said: str, **rest: object) -> Fault:
+    """A fault of the platform `dev`, which is installed right unless `distributions` among the rest says otherwise.
+
+    `said` is a part of the error's message, or what is seen where all is right.
+    """
+    rest = {"distributions": (platform("dev"),), **rest}
+    if ends == "right":
+        return chosen_fault(name, title, ends, seen=said, **rest)
+    if ends in ("PluginFailed", "ReentrantResolution"):
+        rest["plugin"] = "dev (dev-dist 1.0)"
+    return chosen_fault(name, title, ends, said, **rest)
 
 
 def module_text(name: str) -> str:
@@ -176,6 +192,10 @@ def write(fault: Fault, folder: Path, home: Callable[[str], str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_with_imports(source, home))
     (folder / "act.py").write_text(_with_imports(fault.act, home))
+    for name, content in fault.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
 
 def _with_imports(source: str, home: Callable[[str], str]) -> str:

@@ -69,6 +69,13 @@ def _names(see: Callable[[str], None]) -> dict[str, Any]:
     return {"__name__": "act", "see": see, "finish": finish, "chosen": chosen}
 
 
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:  # noqa: BLE001 the error is the fault's own
+        return "(its text cannot be had)"
+
+
 def _describe(error: BaseException | None) -> dict[str, Any] | None:
     if error is None:
         return None
@@ -79,7 +86,7 @@ def _describe(error: BaseException | None) -> dict[str, Any] | None:
     line = linecache.getline(place, traceback.tb_lineno).strip() if traceback else ""
     return {
         "type": type(error).__name__,
-        "text": str(error),
+        "text": _text(error),
         "plugin": str(getattr(error, "plugin", None) or "") or None,
         "fix": getattr(error, "fix", None),
         "on_purpose": line.startswith("raise") and "/sglang/srt/pl" in place,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from sglang_platform.conformance.host.stacks import completed
 
 pytestmark = [pytest.mark.host, pytest.mark.timeout(300)]
 
@@ -48,12 +49,10 @@ def test_each_is_refused_in_words_and_the_others_are_not(tmp_path: Path) -> None
     config |= {"intermediate_size": 64, "max_position_embeddings": 256}
     (tmp_path / "config.json").write_text(json.dumps(config))
     asked = [{"model_path": str(tmp_path), **one} for one in [*(one for one, *_ in REFUSED), *SERVED]]
-    run = subprocess.run(
+    run = completed(
         [sys.executable, PROGRAM, json.dumps(asked)],
         env={**os.environ, "SGLANG_PLATFORM": "example_oot"},
-        capture_output=True,
-        text=True,
-        timeout=280,
+        seconds=270,
     )
     assert run.returncode == 0, run.stderr[-3000:]
     answers = json.loads(run.stdout.strip().splitlines()[-1])

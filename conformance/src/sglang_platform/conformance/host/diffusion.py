@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.host.diffusion_pipeline import MODEL_ID, make_pipeline
+from sglang_platform.conformance.host.stacks import stacks
 from sglang_platform.core import counters
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 from sglang_platform.core.discovery.kind import DIFFUSION, SRT
@@ -143,10 +144,11 @@ def _run(request: dict[str, Any], variables: dict[str, str], timeout: float) -> 
         try:
             output, _ = process.communicate(json.dumps(request), timeout)
         except subprocess.TimeoutExpired:
+            where = stacks(process.pid)
             _end(process)
             output, _ = process.communicate()
             raise GenerationFailed(
-                f"nothing after {timeout:.0f} s; the last lines:\n{_tail(output)}"
+                f"nothing after {timeout:.0f} s; the last lines:\n{_tail(output)}\nits stacks:\n{where}"
             ) from None
     return output
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from sglang_platform.conformance.host.stacks import kill_tree, stacks
 from sglang_platform.core import counters
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 
@@ -21,6 +22,8 @@ __all__ = ["EngineFailed", "EngineProcess", "RequestRefused"]
 
 _LAST_LINES = 40
 _GAUGES_SECONDS = 30.0
+_START_SECONDS = 600.0
+"""Ten times what a start takes on a small machine; the first one may build kernels."""
 
 
 class EngineFailed(RuntimeError):
@@ -38,7 +41,8 @@ class EngineProcess:
     """Start with a platform, ask, read the proof, stop.
 
     `arguments` go to `sglang.Engine`. `on_line` sees each line that the engine prints while it runs. Counters of all
-    its processes are read from `report_dir`, which lives as long as this object unless one is given.
+    its processes are read from `report_dir`, which lives as long as this object unless one is given. A start that takes
+    longer than `seconds` is ended, and raises EngineFailed with the stacks of all its processes.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class EngineProcess:
         environment: dict[str, str] | None = None,
         report_dir: Path | None = None,
         on_line: Callable[[str], None] | None = None,
+        seconds: float = _START_SECONDS,
     ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="sglang-platform-report-")
         self.report_dir = report_dir or Path(self._folder.name)
@@ -72,8 +77,12 @@ class EngineProcess:
         )
         self._reader = threading.Thread(target=self._read_output, daemon=True)
         self._reader.start()
-        self._send({**_DEFAULTS, **arguments})
-        self._receive("start")
+        try:
+            self._send({**_DEFAULTS, **arguments})
+            self._receive("start", within=seconds)
+        except BaseException as error:
+            self._end_start(interrupted=not isinstance(error, EngineFailed | KeyboardInterrupt))
+            raise
 
     @property
     def pid(self) -> int:
@@ -139,7 +148,8 @@ class EngineProcess:
     def _receive(self, name: str, within: float | None = None) -> Any:
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], within)[0]:
-            raise self._failed(f"did not answer {name!r} within {within:.0f} s")
+            where = stacks(self.pid)
+            raise self._failed(f"did not answer {name!r} within {within:.0f} s", f"\nits stacks:\n{where}")
         line = self._process.stdout.readline()
         if not line:
             raise self._failed(f"died during {name!r}")
@@ -148,10 +158,18 @@ class EngineProcess:
             raise RequestRefused(f"SGLang refused {name!r}: {answer['error']}")
         return answer["result"]
 
-    def _failed(self, what: str) -> EngineFailed:
+    def _failed(self, what: str, more: str = "") -> EngineFailed:
         self._reader.join(2)
         tail = "\n".join(self._lines[-_LAST_LINES:])
-        return EngineFailed(f"SGLang {what}; its last lines:\n{tail}")
+        return EngineFailed(f"SGLang {what}; its last lines:\n{tail}{more}")
+
+    def _end_start(self, *, interrupted: bool) -> None:
+        """Nothing of a failed start goes on. One that is interrupted, as by a test's limit, shows its stacks."""
+        if interrupted and self._process.poll() is None:
+            print(stacks(self.pid), file=sys.stderr)
+        kill_tree(self.pid)
+        self._process.wait(10)
+        self._folder.cleanup()
 
     def _read_output(self) -> None:
         assert self._process.stderr is not None

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from sglang_platform.conformance.host.engine import EngineFailed
+from sglang_platform.conformance.host.stacks import stacks
 from sglang_platform.core import counters
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 
@@ -92,13 +93,17 @@ class ServerProcess:
                 raise
 
     def wait_until_healthy(self, seconds: float = 240) -> None:
-        """Raises EngineFailed with the server's last lines where it ends, or does not answer in time."""
+        """Raises EngineFailed with the server's last lines where it ends; where it does not answer in time, with the
+        stacks of its processes as well."""
         until = time.monotonic() + seconds
         while self.get("/health", timeout=5).status != 200:
             if not self.alive:
                 raise self.failed("ended before it served")
             if time.monotonic() > until:
-                raise self.failed(f"did not serve within {seconds:.0f} s")
+                where = stacks(self.process.pid)
+                raise EngineFailed(
+                    f"{self.failed(f'did not serve within {seconds:.0f} s')}\nits stacks:\n{where}"
+                )
             time.sleep(0.3)
 
     @property

@@ -18,6 +18,7 @@ from typing import Any
 from sglang_platform.conformance.host.engine import EngineFailed
 from sglang_platform.conformance.host.server import ServerProcess
 from sglang_platform.conformance.host.session import models_folder
+from sglang_platform.conformance.host.stacks import stacks
 from sglang_platform.conformance.kits import baseline
 from sglang_platform.conformance.kits.model import make_model
 from sglang_platform.conformance.kits.table import KITS, Kit
@@ -149,7 +150,9 @@ def scripted(options: Mapping[str, Any], environment: Mapping[str, str]) -> list
         try:
             output, _ = process.communicate(timeout=2 * _START)
         except subprocess.TimeoutExpired:
-            raise EngineFailed(f"the scripted runtime did not come back within {2 * _START} s") from None
+            raise EngineFailed(
+                f"the scripted runtime did not come back within {2 * _START} s; its stacks:\n{stacks(process.pid)}"
+            ) from None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # with the server that it started

@@ -12,10 +12,9 @@ _MENTION = b"sglang"
 
 
 def may_name_plugins(text: bytes) -> bool:
-    """Whether the file has the word, in whatever case and encoding."""
-    if b"\0" in text:
-        text = text.replace(b"\0", b"")  # UTF-16 and UTF-32
-    return _MENTION in text.lower()
+    """Whether the file has the word, in whatever case and encoding; one of zero bytes alone lost what it had."""
+    bare = text.replace(b"\0", b"")  # UTF-16 and UTF-32
+    return _MENTION in bare.lower() or (not bare and bool(text))
 
 
 def entry_points(text: bytes) -> list[tuple[str, str, str]]:
@@ -47,3 +46,5 @@ def _parse(text: str) -> Iterator[tuple[str, str, str]]:
             if not equals:
                 raise ValueError(f"the line {line!r} in [{group}] is not `name = value`")
             yield group, name.strip(), value.strip()
+        elif "sglang" in line.lower():
+            raise ValueError(f"the line {line!r} stands before any [group]")

@@ -69,7 +69,7 @@ def _one(error: BaseException) -> str:
 def _words(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as second:  # noqa: BLE001  (a foreign exception's own code)
+    except BaseException as second:  # noqa: BLE001  (a foreign exception's own code)
         return f"(its text cannot be had: __str__ raises {type(second).__name__})"
 
 

@@ -1,0 +1,78 @@
+"""Where the processes of a start that hangs stand: the stack of each thread of each, by py-spy."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sglang_platform.conformance.guard import descendants
+
+__all__ = ["HangingStart", "completed", "kill_tree", "stacks"]
+
+_DUMP_SECONDS = 20.0
+
+
+class HangingStart(RuntimeError):
+    """A program did not end within its limit; the message holds the stacks of its processes, and its last words."""
+
+
+def completed(
+    command: Sequence[str | Path], *, seconds: float, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program that starts SGLang, with what it printed. Raises HangingStart where it runs longer than `seconds`:
+    by then nothing that it started is left."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            where = stacks(process.pid)
+            kill_tree(process.pid)
+            output, errors = process.communicate()
+            said = f"{output[-2000:]}\n{errors[-4000:]}"
+            raise HangingStart(f"{command} runs after {seconds:.0f} s:\n{where}\n{said}") from None
+        except BaseException:
+            kill_tree(process.pid)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+def stacks(pid: int) -> str:
+    """The stacks of a process and of all that it started, as text; where py-spy cannot tell, why not.
+
+    py-spy is among SGLang's requirements, so it is there wherever an engine is. Takes up to 20 s for each process.
+    """
+    beside = Path(sys.executable).with_name("py-spy")
+    program = str(beside) if beside.exists() else shutil.which("py-spy")
+    if program is None:
+        return "no stacks: py-spy is not installed (pip install py-spy)"
+    names = {pid: "the process that was started", **descendants(pid)}
+    return "\n\n".join(f"-- {name} --\n{_dump(program, one)}" for one, name in names.items())
+
+
+def _dump(program: str, pid: int) -> str:
+    try:
+        told = subprocess.run(
+            [program, "dump", "--pid", str(pid)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_DUMP_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return f"process {pid}: py-spy has no answer within {_DUMP_SECONDS:.0f} s"
+    return told.stdout.strip() or f"process {pid}: {told.stderr.strip()}"
+
+
+def kill_tree(pid: int) -> None:
+    """SIGKILL to a process and to all that it started."""
+    for one in (pid, *descendants(pid)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
