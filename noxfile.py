@@ -448,9 +448,8 @@ def mutants(session: nox.Session) -> None:
     """Broken platforms, each killed by the check meant for it; writes `docs/mutants.md`. `-- memory` runs one level,
     `-- --resume FILE` keeps verdicts there and goes on from them: some two hours on two cores."""
     python = host(session)
-    script, words = "conformance/tests/mutants/run_mutants.py", session.posargs
-    where = ["--write", "docs/mutants.md"] if not words or words[0] == "--resume" else []
-    run(session, python, script, *where, *words, SGLANG_PLATFORM_TEST_MODELS=str(ROOT / "models"))
+    script, page = "conformance/tests/mutants/run_mutants.py", ["--write", "docs/mutants.md"]
+    run(session, python, script, *page, *session.posargs, SGLANG_PLATFORM_TEST_MODELS=str(ROOT / "models"))
 
 
 @nox.session(venv_backend="none")

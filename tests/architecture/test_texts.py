@@ -47,6 +47,15 @@ def test_every_rule_of_the_page_names_a_test() -> None:
     )
 
 
+def test_no_page_names_a_folder_of_the_machine_that_made_it() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    own = re.compile(rf"{re.escape(str(ROOT))}\b|(?<![\w.])/\S+/site-packages/|/home/\w+/")
+    found = ((page, own.search(page.read_text(encoding="utf-8"))) for page in pages)
+    refuse(
+        [f"{page.relative_to(ROOT)}: {it[0]}" for page, it in found if it], "a page is true on every machine"
+    )
+
+
 def _missing(text: str, root: Path, folder: Path) -> Iterator[str]:
     """What a text names and is not there. Of a file that a reader is to make, `NEW` in its name, the folder counts."""
     text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)

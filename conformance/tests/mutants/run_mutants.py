@@ -67,26 +67,19 @@ def run_mutant(mutant: Mutant, *, seed: int = 0) -> Verdict:
         return Verdict(mutant, outcome)
 
 
-@dataclass
 class Kept:
     """What became of the mutants of an earlier run that was interrupted, one line of JSON for each."""
 
-    file: Path | None
+    def __init__(self, file: Path | None) -> None:
+        self.file = file
+        lines = file.read_text(encoding="utf-8").splitlines() if file is not None and file.exists() else []
+        self._earlier = [json.loads(line) for line in lines]
 
     def verdict(self, mutant: Mutant) -> Verdict | None:
         """Of a mutant that was killed then, by the check that is meant for it now."""
-        if self.file is None or not self.file.exists():
-            return None
-        for line in self.file.read_text(encoding="utf-8").splitlines():
-            kept = json.loads(line)
-            verdict = Verdict(mutant, Outcome(**kept["outcome"]))
-            if (
-                kept["mutant"] == mutant.name
-                and verdict.outcome.id == mutant.check
-                and verdict.problem is None
-            ):
-                return verdict
-        return None
+        of_its_name = [Outcome(**one["outcome"]) for one in self._earlier if one["mutant"] == mutant.name]
+        killed = (Verdict(mutant, outcome) for outcome in of_its_name if outcome.id == mutant.check)
+        return next((verdict for verdict in killed if verdict.problem is None), None)
 
     def keep(self, verdict: Verdict) -> None:
         if self.file is not None:
@@ -108,7 +101,12 @@ def run_all(names: list[str], jobs: int = 2, kept: Path | None = None) -> list[V
     with ThreadPoolExecutor(jobs) as pool:
         verdicts += pool.map(lambda one: _told(one, earlier), (one for one in left if one.host == "none"))
     verdicts += [_told(one, earlier) for one in left if one.host != "none"]
-    return sorted(verdicts, key=lambda verdict: (Level.parse(verdict.mutant.level), verdict.mutant.check))
+    return sorted(verdicts, key=lambda verdict: _place(verdict.mutant))
+
+
+def _place(mutant: Mutant) -> tuple[Level, str, str]:
+    """In the table, whether the verdict is of this run or kept from an earlier one."""
+    return Level.parse(mutant.level), mutant.check, mutant.name
 
 
 def _told(mutant: Mutant, kept: Kept) -> Verdict:
@@ -142,8 +140,8 @@ def table(verdicts: list[Verdict]) -> str:
 
 
 def _short(message: str) -> str:
-    """The first line, without the names of temporary folders, which differ from run to run."""
-    line = re.sub(r"/\S*/mutant-\w+/", "", message.strip().splitlines()[0])
+    """The first line, without the folders of this machine and of this run."""
+    line = re.sub(r"/\S*/(?:mutant-\w+|site-packages|models)/", "", message.strip().splitlines()[0])
     line = re.sub(r"device-\d+-", "device-N-", line)
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
 
@@ -154,7 +152,9 @@ _LONGEST = 240
 def main() -> int:
     parser = argparse.ArgumentParser(description="Broken platforms, each put to the check meant for it.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="mutants or levels; by default all")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="where to write the table")
+    parser.add_argument(
+        "--write", type=Path, metavar="PAGE", help="where to write the table, where all are run"
+    )
     parser.add_argument(
         "--resume", type=Path, metavar="FILE", help="where verdicts are kept; those killed stay so"
     )
@@ -162,7 +162,7 @@ def main() -> int:
     verdicts = run_all(asked.names, kept=asked.resume)
     survivors = [verdict for verdict in verdicts if verdict.problem]
     print(f"{len(verdicts) - len(survivors)} of {len(verdicts)} mutants killed by the check meant for them")
-    if asked.write is not None and verdicts:
+    if asked.write is not None and not asked.names:
         asked.write.write_text(table(verdicts), encoding="utf-8")
     return 1 if survivors or not verdicts else 0
 

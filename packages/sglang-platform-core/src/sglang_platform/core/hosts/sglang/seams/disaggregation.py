@@ -45,14 +45,11 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
     HookRegistry.register(f"{_ENGINE}.__init__", build, HookType.AROUND)
 
-    pins = platform.is_pin_memory_available()
-
     def with_events_of_the_device(original: Any, *args: Any, **kwargs: Any) -> Any:
-        for one in () if pins else (*args, *kwargs.values()):
+        # SGLang copies indices to pinned memory for a sender that takes them from the host.
+        for one in (*args, *kwargs.values()):
             sender = getattr(one, "disagg_kv_sender", None)
-            if (
-                sender is not None
-            ):  # SGLang copies indices to pinned memory for one that takes them from the host
+            if sender is not None and not platform.is_pin_memory_available():
                 sender.supports_host_tensor_indices = False
         with _events_of(platform.device_type):
             return original(*args, **kwargs)
