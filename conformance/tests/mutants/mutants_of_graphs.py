@@ -269,3 +269,19 @@ graph(
     defect="all backends of a process share their graphs: the target's runner replays the draft model's",
     says="the replay of",
 )
+graph(
+    "PieceOfMovedTensors",
+    old='    """Token counts and where tensors lie are core\'s."""\n',
+    new='''    """Token counts and where tensors lie are core's."""
+
+    def __call__(self, *args):
+        tokens = args[self.sym_shape_indices[0]]
+        if tokens in self.captured:
+            self.captured[tokens].graph.replay()
+            return self.captured[tokens].output
+        return super().__call__(*args)
+''',
+    check="graphs.pieces_replay_what_they_compute",
+    defect="a piece is replayed though its tensors lie elsewhere than at its capture",
+    says="with tensors that lie elsewhere than at its capture",
+)

@@ -134,13 +134,17 @@ def pieces_replay_what_they_compute(subject: Subject) -> None:
                 _call(
                     function, backend, function.inputs[:n], n, f"piece {index}, call {turn + 1} of {n} tokens"
                 )
+    function.fill()
     elsewhere.copy_(function.inputs)
-    _call(
-        function,
-        backends[0],
-        elsewhere[:3],
-        3,
-        "piece 0, with tensors that lie elsewhere than at its capture,",
+    function.inputs.zero_()  # what a replay of the capture would read
+    with torch.no_grad():
+        got = backends[0](elsewhere[:3], 3, *function.weights).clone()
+    function.inputs.copy_(elsewhere)
+    problem = function.off(got, 3)
+    expect(
+        problem is None,
+        f"piece 0, with tensors that lie elsewhere than at its capture, {problem}",
+        case={"tokens": 3},
     )
 
 
