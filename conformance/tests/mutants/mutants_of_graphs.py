@@ -219,3 +219,69 @@ graph(
     defect="a piece answers with what its capture computed",
     says="piece 0, call",
 )
+
+# Whole graphs of the host's own runners
+
+_FULL = '    """Keys and sessions are core\'s."""\n'
+_BACKEND = "graphs.full_graph_backend_replays"
+
+graph(
+    "KeysBySize",
+    old=_FULL,
+    new=f"""{_FULL}
+    def capture_one(self, shape_key, *args, **kwargs):
+        return super().capture_one(shape_key.size, *args, **kwargs)
+
+    def can_run(self, forward_batch, shape_key):
+        return super().can_run(forward_batch, shape_key.size)
+
+    def replay(self, shape_key, *args, **kwargs):
+        return super().replay(shape_key.size, *args, **kwargs)
+""",
+    check=_BACKEND,
+    defect="graphs are kept by the size of their key alone: an adapter's graph takes the place of the one without",
+    says="once the other keys were replayed",
+)
+graph(
+    "HookBeforeWarmUp",
+    old=_FULL,
+    new=f"""{_FULL}
+    def capture_one(self, shape_key, forward_fn, capture_inputs=None, post_warmup_hook=None):
+        if post_warmup_hook is not None:
+            post_warmup_hook()
+        super().capture_one(shape_key, forward_fn, capture_inputs)
+""",
+    check=_BACKEND,
+    defect="the hook that comes after the warm-up is called before it",
+    says="post_warmup_hook comes once",
+)
+graph(
+    "BackendsShareGraphs",
+    old=_FULL,
+    new=f"""{_FULL}
+    _all: dict = {{}}
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.captured = self._all
+""",
+    check=_BACKEND,
+    defect="all backends of a process share their graphs: the target's runner replays the draft model's",
+    says="the replay of",
+)
+graph(
+    "PieceOfMovedTensors",
+    old='    """Token counts and where tensors lie are core\'s."""\n',
+    new='''    """Token counts and where tensors lie are core's."""
+
+    def __call__(self, *args):
+        tokens = args[self.sym_shape_indices[0]]
+        if tokens in self.captured:
+            self.captured[tokens].graph.replay()
+            return self.captured[tokens].output
+        return super().__call__(*args)
+''',
+    check="graphs.pieces_replay_what_they_compute",
+    defect="a piece is replayed though its tensors lie elsewhere than at its capture",
+    says="with tensors that lie elsewhere than at its capture",
+)

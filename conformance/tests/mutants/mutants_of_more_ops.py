@@ -232,3 +232,11 @@ op(
     defect="groups of experts, and the bias of a choice, are overlooked",
     says="by groups",
 )
+op(
+    "LayerNormKeepsItsBias",
+    old="        y = y + op.bias.float()\n",
+    new="        y = y + op.__dict__.setdefault('_kept', op.bias.detach().float().clone())\n",
+    check="kernels.op_calls_follow_each_other",
+    defect="a layer norm keeps a copy of its bias from the first call: an update of the weights is not seen",
+    says="of layernorm.layer_norm",
+)

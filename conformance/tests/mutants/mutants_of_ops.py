@@ -114,3 +114,22 @@ op(
     defect="the last of several experts is left out",
     says="the sum of the experts",
 )
+op(
+    "NormKeepsItsWeight",
+    old="torch.rsqrt(variance + op.variance_epsilon) * op.weight.float()",
+    new="torch.rsqrt(variance + op.variance_epsilon)"
+    " * op.__dict__.setdefault('_kept', op.weight.detach().float().clone())",
+    check="kernels.op_calls_follow_each_other",
+    defect="a norm keeps a float32 copy of its weight from the first call: an update of the weights is not seen",
+    says="of layernorm.rms_norm",
+)
+op(
+    "ExpertsKeepTheirWeights",
+    old="    out = torch.zeros(hidden_states.shape, dtype=torch.float32)\n",
+    new="    layer = layer.__dict__.setdefault('_kept', type(layer)(\n"
+    "        w13_weight=layer.w13_weight.clone(), w2_weight=layer.w2_weight.clone()))\n"
+    "    out = torch.zeros(hidden_states.shape, dtype=torch.float32)\n",
+    check="kernels.op_calls_follow_each_other",
+    defect="experts keep a packed copy of their weights from the first call: an update of the weights is not seen",
+    says="of moe.experts",
+)

@@ -11,4 +11,11 @@ REASONS: dict[str, str] = {
     "SlowByContext": "the default tier does not time contexts that are long enough; the thorough one does",
     "SlowCapture": "nobody can say how long a device may take to capture",
     "DoubleFreeAccepted": "a page named twice in one call is freed once: nothing is lent twice",
+    "TopKCustomRoutingIgnored": "the adapter does not hand a model's own routing function over; the host routes",
+    "MoEWeightOnInputOfMany": "models that put the router's weight on the input (Llama 4) choose one expert",
+    "GeluSliceMisread": "what an MLP's first product answers is a tensor of its own",
+    "StageTakesOneTensor": "only a host's runner has buffers for a stage: features.pipeline_parallel asks for it",
+    "StagePaddingStays": "only a host's runner has buffers for a stage, and rows of padding are not returned",
+    "GraphsInAnyOrder": "the reference's attention prepares a capture and a replay alike, so nothing is changed",
+    "GradientModeStaysOff": "SGLang runs every step with gradients off",
 }

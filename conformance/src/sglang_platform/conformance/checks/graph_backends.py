@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +18,16 @@ from sglang_platform.conformance.subject import Subject
 __all__: list[str] = []
 
 _SIZES = (8, 3, 1)
+_MORE = 100.0
+"""What the other function of a size adds."""
+
+
+@dataclass(frozen=True)
+class _Key:
+    """As the host's keys are: of one size there may be several graphs (adapters, streams, forms of attention)."""
+
+    size: int
+    variant_label: str | None = None
 
 
 @check(
@@ -27,7 +39,8 @@ _SIZES = (8, 3, 1)
 )
 def full_graph_backend_replays(subject: Subject) -> None:
     """`get_full_graph_backend_cls()`: each key replays what its function computes from the inputs and weights of now,
-    in outputs that no other key writes; an unknown key, and any after `cleanup()`, is refused."""
+    in outputs that no other key writes, keys of one size and other backends of the process included; the hook is called
+    after the warm-up and before the capture; an unknown key, and any after `cleanup()`, is refused."""
     cls = subject.platform.get_full_graph_backend_cls()
     if cls is None:
         raise NotApplicable(
@@ -35,32 +48,59 @@ def full_graph_backend_replays(subject: Subject) -> None:
         )
     function = CapturedFunction(subject, max(_SIZES))
     backend: Any = cls(function.runner())
+    drafts = CapturedFunction(subject, max(_SIZES))
+    drafts.change_weights()
+    another: Any = cls(drafts.runner())
     with torch.no_grad(), backend.capture_session(stream_of(subject)):
         for n in _SIZES:
-            backend.capture_one(n, lambda n=n: function.run(n))
+            _capture(backend, _Key(n), lambda n=n: function.run(n))
+        _capture(backend, _Key(3, "other"), lambda: function.run(3) + _MORE)
+    with torch.no_grad(), another.capture_session(stream_of(subject)):
+        _capture(another, _Key(3), lambda: drafts.run(3))
     for change in ("other inputs", "weights changed in place", "other inputs again"):
         function.change_weights() if "weights" in change else function.fill()
         outputs = {}
         with torch.no_grad(), backend.replay_session():
-            for n in (3, 8, 1):
-                expect(
-                    backend.can_run(SimpleNamespace(batch_size=n), n),
-                    f"can_run() says no to the captured key {n}",
-                )
-                outputs[n] = backend.replay(n, SimpleNamespace(batch_size=n))
-        for n, output in outputs.items():
-            problem = function.off(output, n)
+            for key in (_Key(3), _Key(8), _Key(3, "other"), _Key(1)):
+                batch = SimpleNamespace(batch_size=key.size)
+                expect(backend.can_run(batch, key), f"can_run() says no to the captured key {key}")
+                outputs[key] = backend.replay(key, batch)
+            theirs = another.replay(_Key(3), SimpleNamespace(batch_size=3))
+        for key, output in outputs.items():
+            problem = function.off(output - _MORE if key.variant_label else output, key.size)
+            which = f"{key.size} rows{' of another form' if key.variant_label else ''}"
             expect(
                 problem is None,
-                f"with {change}, the replay of {n} rows {problem}, once the other keys were replayed",
-                case={"rows": n, "after": change},
+                f"with {change}, the replay of {which} {problem}, once the other keys were replayed",
+                case={"rows": key.size, "after": change},
             )
-    expect(
-        not backend.can_run(SimpleNamespace(batch_size=5), 5),
-        "can_run() says yes to 5 rows, which nobody captured",
-    )
+        problem = drafts.off(theirs, 3)
+        expect(problem is None, f"with {change}, the replay of another backend's 3 rows {problem}")
+    for unknown in (_Key(5), _Key(8, "other")):
+        expect(
+            not backend.can_run(SimpleNamespace(batch_size=unknown.size), unknown),
+            f"can_run() says yes to {unknown}, which nobody captured",
+        )
+    another.cleanup()
+    batch = SimpleNamespace(batch_size=3)
+    expect(backend.can_run(batch, _Key(3)), "another backend's cleanup() took the graphs of this one")
     backend.cleanup()
-    expect(not backend.can_run(SimpleNamespace(batch_size=3), 3), "can_run() says yes after cleanup()")
+    expect(not backend.can_run(batch, _Key(3)), "can_run() says yes after cleanup()")
+
+
+def _capture(backend: Any, key: _Key, run: Callable[[], torch.Tensor]) -> None:
+    """Capture under a key. The hook must come after the warm-up, and before what is captured."""
+    calls: list[str] = []
+
+    def forward() -> torch.Tensor:
+        calls.append("forward")
+        return run()
+
+    backend.capture_one(key, forward, post_warmup_hook=lambda: calls.append("hook"))
+    expect(
+        calls.count("hook") == 1 and calls[0] == "forward" and calls[-1] == "forward",
+        f"capture_one() calls {', '.join(calls)}: post_warmup_hook comes once, between the warm-up and the capture",
+    )
 
 
 @check(
@@ -94,13 +134,17 @@ def pieces_replay_what_they_compute(subject: Subject) -> None:
                 _call(
                     function, backend, function.inputs[:n], n, f"piece {index}, call {turn + 1} of {n} tokens"
                 )
+    function.fill()
     elsewhere.copy_(function.inputs)
-    _call(
-        function,
-        backends[0],
-        elsewhere[:3],
-        3,
-        "piece 0, with tensors that lie elsewhere than at its capture,",
+    function.inputs.zero_()  # what a replay of the capture would read
+    with torch.no_grad():
+        got = backends[0](elsewhere[:3], 3, *function.weights).clone()
+    function.inputs.copy_(elsewhere)
+    problem = function.off(got, 3)
+    expect(
+        problem is None,
+        f"piece 0, with tensors that lie elsewhere than at its capture, {problem}",
+        case={"tokens": 3},
     )
 
 

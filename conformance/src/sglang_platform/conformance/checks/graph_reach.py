@@ -109,7 +109,7 @@ def modes(subject: Subject, rng: random.Random) -> Iterator[Mode]:
 )
 def other_modes_are_left_to_the_model(subject: Subject, case: Mode) -> None:
     """`can_run_graph()` of a runner that captured decodes says no to prefills, mixed batches and drafts to verify, also
-    where they are no larger than the graphs."""
+    where they are no larger than the graphs, and yes to decodes after that as before."""
     requests = decoding_requests(subject)
     runner = requests.graph_runner(BUCKETS)
     n = captured_sizes(runner, BUCKETS)[0]
@@ -134,10 +134,16 @@ def other_modes_are_left_to_the_model(subject: Subject, case: Mode) -> None:
         extend_seq_lens_cpu=[tokens] * n,
         spec_info=drafts if case.name == "target_verify" else None,
     )
+    decodes = requests.batch(list(range(n)))
+    taken = runner.can_run_graph(decodes)
     expect(
         not runner.can_run_graph(batch),
         f"can_run_graph() says yes to a batch of mode {case.name}, of {n} requests and {n * tokens} tokens; decodes"
         " were captured",
+    )
+    expect(
+        runner.can_run_graph(decodes) == taken,
+        f"after a batch of mode {case.name} can_run_graph() says no to {n} decodes that it took before",
     )
 
 

@@ -18,7 +18,7 @@ from sglang_platform.conformance.subject import Subject
 
 __all__: list[str] = []
 
-_SIZES = (((1,), 8), ((3,), 130), ((17,), 1408), ((0,), 64), ((4, 3), 96), ((2,), 18944))
+_SIZES = (((1,), 8), ((3,), 130), ((17,), 1408), ((0,), 64), ((4, 3), 96), ((2,), 18944), ((300,), 64))
 
 _FUNCTIONS = {
     "activation.new_gelu": "gelu_tanh",

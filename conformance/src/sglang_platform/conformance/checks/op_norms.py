@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import torch
@@ -20,13 +21,14 @@ from sglang_platform.conformance.subject import Subject
 
 __all__: list[str] = []
 
-_SIZES = ((1, 8), (3, 128), (7, 130), (33, 896), (0, 64), (5, 3584))
+_SIZES = ((1, 8), (3, 128), (7, 130), (33, 896), (0, 64), (5, 3584), (300, 64))
 _EPSILONS = (1e-6, 0.1)
 
 
 @dataclass(frozen=True)
 class Norm:
-    """`op`: its stable name. `rows`: of x, [tokens] or [tokens, heads]. `how`: what varies, by the op's own field."""
+    """`op`: its stable name. `rows`: of x, [tokens] or [tokens, heads]. `how`: what varies, by the op's own field.
+    `sliced`: x is a part of wider rows, as heads are of a fused projection."""
 
     op: str
     rows: tuple[int, ...]
@@ -34,6 +36,7 @@ class Norm:
     dtype: str
     residual: bool = False
     how: str = ""
+    sliced: bool = False
 
 
 def _norms(subject: Subject, op: str, *, residual: bool = False, how: str = "") -> Iterator[Norm]:
@@ -41,7 +44,9 @@ def _norms(subject: Subject, op: str, *, residual: bool = False, how: str = "") 
     for at, (tokens, width) in enumerate(_SIZES):
         yield Norm(op, (tokens,), width, dtypes[at % len(dtypes)], residual, how)
     if not residual:
-        yield Norm(op, (4, 3), 64, dtypes[0], how=how)
+        for rows in ((4, 3), (5,)):
+            yield Norm(op, rows, 64, dtypes[0], how=how, sliced=rows == (5,))
+        yield Norm(op, (4, 3), 64, dtypes[-1], how=how, sliced=True)
 
 
 def gemmas(subject: Subject, rng: random.Random) -> Iterator[Norm]:
@@ -57,9 +62,10 @@ def gemmas(subject: Subject, rng: random.Random) -> Iterator[Norm]:
     fix="times 1 + weight, added in float32; with a residual answer (norm of x + residual, x + residual)",
 )
 def gemma_norms(subject: Subject, case: Norm) -> None:
-    """Gemma's norms multiply by one plus the weight, and hand the sum with the residual on."""
+    """Gemma's norms multiply by one plus the weight, and hand the sum with the residual on; rows may be a slice of
+    wider ones."""
     forward, drawn = forward_of(subject, case.op), _Drawn(subject, case)
-    x, weight = drawn.of(*case.rows, case.width), drawn.of(case.width)
+    x, weight = drawn.rows(case), drawn.of(case.width)
     for epsilon in _EPSILONS:
         op = an_op(weight=weight, variance_epsilon=epsilon, eps=epsilon)
         one_more = weight.cpu().double() + 1
@@ -96,9 +102,10 @@ def scaled(subject: Subject, rng: random.Random) -> Iterator[Norm]:
     fix="times weight + scale_shift, and times nothing without a scale",
 )
 def norms_of_other_scales(subject: Subject, case: Norm) -> None:
-    """Norms whose weight is shifted by a number of the op, or that have none, whatever the weight holds then."""
+    """Norms whose weight is shifted by a number of the op, or that have none, whatever the weight holds then; rows
+    may be a slice of wider ones."""
     forward, drawn = forward_of(subject, case.op), _Drawn(subject, case)
-    x, weight = drawn.of(*case.rows, case.width), drawn.of(case.width)
+    x, weight = drawn.rows(case), drawn.of(case.width)
     shift = 1.0 if case.how == "shifted" else 0.0
     scale = torch.ones(case.width, dtype=torch.float64)
     if case.how in ("scale", "shifted"):
@@ -128,9 +135,9 @@ def layer_norms(subject: Subject, rng: random.Random) -> Iterator[Norm]:
 )
 def layer_norm(subject: Subject, case: Norm) -> None:
     """Layer normalisation takes the mean off, also where it is large beside the spread, and adds the bias that the op
-    has."""
+    has; rows may be a slice of wider ones."""
     forward, drawn = forward_of(subject, case.op), _Drawn(subject, case)
-    x = drawn.of(*case.rows, case.width) + 20
+    x = drawn.rows(case).add_(20)
     weight, bias = drawn.of(case.width).float(), drawn.of(case.width).float() * 3
     affine, biased = case.how != "nothing", case.how == "weight and bias"
     for epsilon in _EPSILONS:
@@ -219,6 +226,13 @@ class _Drawn:
     def __init__(self, subject: Subject, case: Any) -> None:
         self._device, self._rng = subject.device, subject.torch_rng()
         self._dtype = getattr(torch, case.dtype)
+
+    def rows(self, case: Norm) -> torch.Tensor:
+        """The op's x."""
+        if not case.sliced:
+            return self.of(*case.rows, case.width)
+        inner = (*case.rows[1:], case.width)
+        return self.of(case.rows[0], prod(inner) + 64)[:, 32:-32].unflatten(1, inner)
 
     def of(self, *shape: int) -> torch.Tensor:
         return torch.randn(shape, generator=self._rng).to(self._dtype).to(self._device)

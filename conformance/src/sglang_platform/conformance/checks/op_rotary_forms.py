@@ -63,7 +63,8 @@ def three_axes(subject: Subject, rng: random.Random) -> Iterator[ThreeAxes]:
 )
 def rotary_embedding_of_three_axes(subject: Subject, case: ThreeAxes) -> None:
     """Each pair of columns turns by the position in time, in height or in width that its section says, in both orders
-    of the sections; text, with one row of positions, turns as it does without sections."""
+    of the sections; text, with one row of positions, turns as it does without sections. Positions
+    are a slice of longer ones, as a graph's static inputs are."""
     forward = forward_of(subject, "rotary.mrope")
     rotary_dim, generator = 2 * sum(case.section), subject.torch_rng()
     dtype, cache = getattr(torch, case.dtype), _table(rotary_dim, getattr(torch, case.dtype))
@@ -84,7 +85,8 @@ def rotary_embedding_of_three_axes(subject: Subject, case: ThreeAxes) -> None:
         max_position_embeddings=_POSITIONS,
         dtype=dtype,
     )
-    given = positions.to(subject.device)
+    wide = torch.nn.functional.pad(positions, (0, 8)).to(subject.device)
+    given = wide[..., : case.tokens]  # a graph hands over a part of its static inputs
     with only_lent(positions=given, cos_sin_cache=op.cos_sin_cache):
         got = forward(op, given, query.to(subject.device, copy=True), key.to(subject.device, copy=True))
     if got is NotImplemented:
@@ -113,6 +115,7 @@ class ByHeads:
     dtype: str
     offset: int = 0
     rotary_dim: int | None = None
+    positions: int = _POSITIONS
 
 
 def by_heads(subject: Subject, rng: random.Random) -> Iterator[ByHeads]:
@@ -123,6 +126,9 @@ def by_heads(subject: Subject, rng: random.Random) -> Iterator[ByHeads]:
             at += 1
     yield ByHeads(5, (4, 1), 64, "gptj", dtypes[0], offset=100)
     yield ByHeads(5, (4, 1), 64, "neox", dtypes[-1], rotary_dim=32)
+    yield ByHeads(
+        33, (4, 1), 64, "gptj", dtypes[0], positions=70_000
+    )  # beyond 16 bits; DeepSeek-V3 has 163,840
 
 
 @check(
@@ -134,12 +140,12 @@ def by_heads(subject: Subject, rng: random.Random) -> Iterator[ByHeads]:
 )
 def rotary_embedding_by_heads(subject: Subject, case: ByHeads) -> None:
     """The rotation of latent attention takes queries of many heads and the one key that they share, as slices of wider
-    rows, in both styles."""
+    rows, in both styles, at positions of long contexts too."""
     forward = forward_of(subject, "rotary.deepseek_scaling")
     dtype, generator = getattr(torch, case.dtype), subject.torch_rng()
     rotary_dim = case.rotary_dim or case.head_size
-    cache = _table(rotary_dim, torch.float32)
-    where = torch.randint(case.offset, _POSITIONS, (case.tokens,), generator=generator)
+    cache = _table(rotary_dim, torch.float32, case.positions)
+    where = torch.randint(case.offset, case.positions, (case.tokens,), generator=generator)
     wide = [
         torch.randn(case.tokens, heads, 32 + case.head_size, generator=generator).to(dtype)
         for heads in case.heads
@@ -149,7 +155,7 @@ def rotary_embedding_by_heads(subject: Subject, case: ByHeads) -> None:
         head_size=case.head_size,
         rotary_dim=rotary_dim,
         is_neox_style=case.style == "neox",
-        max_position_embeddings=_POSITIONS,
+        max_position_embeddings=case.positions,
         dtype=dtype,
     )
     query, key = (x.to(subject.device, copy=True)[..., 32:] for x in wide)
@@ -170,7 +176,7 @@ def rotary_embedding_by_heads(subject: Subject, case: ByHeads) -> None:
         judge(out.flatten(1), wanted, f"the {name} by heads", dtype=dtype)
 
 
-def _table(rotary_dim: int, dtype: torch.dtype) -> torch.Tensor:
+def _table(rotary_dim: int, dtype: torch.dtype, positions: int = _POSITIONS) -> torch.Tensor:
     pairs = torch.arange(rotary_dim // 2)
-    angles = torch.arange(_POSITIONS)[:, None] * 10000.0 ** (-pairs * 2 / rotary_dim)
+    angles = torch.arange(positions)[:, None] * 10000.0 ** (-pairs * 2 / rotary_dim)
     return torch.cat((angles.cos(), angles.sin()), dim=-1).to(dtype)

@@ -36,7 +36,7 @@ class ExpertChoice:
 def choices(subject: Subject, rng: random.Random) -> Iterator[ExpertChoice]:
     dtypes, at = [*compute_dtypes(subject), "float32"], 0
     for tokens, experts, top_k in (
-        (1, 8, 2), (17, 128, 8), (3, 4, 1), (0, 8, 2), (130, 64, 6), (5, 60, 4), (4, 384, 8), (2, 6, 6),
+        (1, 8, 2), (17, 128, 8), (3, 4, 1), (0, 8, 2), (130, 64, 6), (5, 60, 4), (4, 384, 8), (2, 6, 6), (300, 16, 2),
     ):  # fmt: skip
         for renormalize in (True, False):
             dtype = (

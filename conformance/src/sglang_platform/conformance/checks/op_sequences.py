@@ -14,6 +14,7 @@ from sglang_platform.conformance.check import CheckFailed, check, expect, regist
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
 from sglang_platform.conformance.fixtures.op_calls import an_op, experts_config, forward_of, judge, norm_op
 from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.oracles import more_ops
 from sglang_platform.conformance.oracles import ops as oracle
 from sglang_platform.conformance.requirement import fused_ops
 from sglang_platform.conformance.subject import Subject
@@ -40,12 +41,12 @@ def ops(subject: Subject, rng: random.Random) -> Iterator[Op]:
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=ops,
-    fix="answer in a new tensor, and keep nothing by shape: neither weights, nor tables, nor scratch space of another"
-    " size",
+    fix="answer in a new tensor, and keep nothing by shape or from the first call: neither weights, nor tables, nor"
+    " scratch space of another size",
 )
 def op_calls_follow_each_other(subject: Subject, case: Op) -> None:
-    """Calls of one op for layers of unlike weights and for batches of unlike sizes are each right, and what was
-    answered before stays as it was while the model still reads it."""
+    """Calls of one op for layers of unlike weights and for batches of unlike sizes are each right, also after weights
+    were written over in place, and what was answered before stays as it was while the model still reads it."""
     forward = forward_of(subject, case.name)
     generator, dtype = subject.torch_rng(), getattr(torch, compute_dtypes(subject)[0])
 
@@ -80,10 +81,34 @@ def _norm(forward: Any, random_of: Callable[..., torch.Tensor], number: int) -> 
     op = norm_op(random_of(_WIDTH), 1e-5 * (1 + 9 * number))
 
     def call(tokens: int) -> _Answers | None:
+        op.weight.data.add_(0.25)  # as an update of the weights does
         x = random_of(tokens, _WIDTH)
         got = forward(op, x.clone())
         weight = op.weight.detach().cpu()
         expected = oracle.rms_norm(x.cpu(), weight, op.variance_epsilon)
+        return None if got is NotImplemented else ([got], [expected])
+
+    return call
+
+
+def _layer_norm(forward: Any, random_of: Callable[..., torch.Tensor], number: int) -> Any:
+    weight, bias = random_of(_WIDTH).float(), random_of(_WIDTH).float()
+    op = an_op(
+        hidden_size=_WIDTH,
+        variance_epsilon=1e-5 * (1 + 9 * number),
+        elementwise_affine=True,
+        use_bias=True,
+        dtype=torch.float32,
+        weight=weight,
+        bias=bias,
+    )
+
+    def call(tokens: int) -> _Answers | None:
+        weight.add_(0.25)
+        bias.sub_(0.5)
+        x = random_of(tokens, _WIDTH)
+        got = forward(op, x.clone())
+        expected = more_ops.layer_norm(x.cpu(), weight.cpu(), bias.cpu(), op.variance_epsilon)
         return None if got is NotImplemented else ([got], [expected])
 
     return call
@@ -136,6 +161,8 @@ def _experts(forward: Any, random_of: Callable[..., torch.Tensor], number: int) 
     )
 
     def call(tokens: int) -> _Answers | None:
+        layer.w13_weight.data.mul_(-1)
+        layer.w2_weight.data.mul_(1.25)
         x, weights = random_of(tokens, _WIDTH), random_of(tokens, 2).float().abs() + 0.1
         ids = (torch.arange(2 * tokens) * 3 + tokens).reshape(tokens, 2).remainder(count).to(torch.int32)
         got = forward(an_op(with_bias=False), layer, x.clone(), weights, ids.to(x.device), experts_config())
@@ -149,6 +176,7 @@ def _experts(forward: Any, random_of: Callable[..., torch.Tensor], number: int) 
 
 _CALLS = {
     "layernorm.rms_norm": _norm,
+    "layernorm.layer_norm": _layer_norm,
     "activation.silu_and_mul": _activation,
     "rotary.rotary_embedding": _rotary,
     "moe.experts": _experts,
@@ -156,6 +184,7 @@ _CALLS = {
 
 _CHECK = {
     "layernorm.rms_norm": "kernels.rms_norm",
+    "layernorm.layer_norm": "kernels.layer_norm",
     "activation.silu_and_mul": "kernels.silu_and_mul",
     "rotary.rotary_embedding": "kernels.rotary_embedding",
     "moe.experts": "kernels.moe_experts",

@@ -1,0 +1,211 @@
+"""Level 4 mutants: kernels of layers that keep a state per request, and masks of grammars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from mutant import mutant
+
+from sglang_platform.conformance.reference.platform import ReferencePlatform
+from sglang_platform.core.portable.torch.state_kernels import PORTABLE_STATE_KERNELS
+
+Function = Callable[..., Any]
+
+
+def state(kernel: str, *, defect: str, says: str) -> Callable[[Function], type]:
+    """Decorates `wrong(own, ...)`, which stands in for a state kernel and is handed core's own."""
+
+    def register(wrong: Function) -> type:
+        def get_state_kernels(self: Any) -> dict[str, Function]:
+            return {kernel: partial(wrong, PORTABLE_STATE_KERNELS[kernel])}
+
+        return _platform(
+            wrong, "state_kernels_follow_their_definition", defect, says, get_state_kernels=get_state_kernels
+        )
+
+    return register
+
+
+def mask(*, defect: str, says: str) -> Callable[[Function], type]:
+    """Decorates `wrong(logits, allowed)`, `allowed` being the mask's bits, bool [B, V]."""
+
+    def register(wrong: Function) -> type:
+        def apply(logits: torch.Tensor, bitmask: torch.Tensor) -> None:
+            bits = (bitmask[:, :, None] >> torch.arange(32)) & 1
+            wrong(logits, bits.flatten(1)[:, : logits.shape[1]].bool())
+
+        def get_token_bitmask_fn(self: Any) -> Function:
+            return apply
+
+        return _platform(
+            wrong, "token_bitmask_masks_in_place", defect, says, get_token_bitmask_fn=get_token_bitmask_fn
+        )
+
+    return register
+
+
+def _platform(wrong: Function, check: str, defect: str, says: str, **methods: Function) -> type:
+    cls = type(wrong.__name__, (ReferencePlatform,), {**methods, "__module__": __name__})
+    return mutant(check=f"kernels.{check}", defect=defect, says=says)(cls)  # type: ignore[no-any-return]
+
+
+_OUTPUT, _STATE = "the output at", "the state at"
+
+
+@state(
+    "short_convolution",
+    defect="a request that begins anew is convolved with what its slot's last owner left",
+    says=_OUTPUT,
+)
+def ResumesAlways(own, x, weight, bias, starts, slots, resumes, states, *, silu):
+    return own(x, weight, bias, starts, slots, None, states, silu=silu)
+
+
+@state("short_convolution", defect="the bias is left out of decodes", says=_OUTPUT)
+def DecodesWithoutBias(own, x, weight, bias, starts, slots, resumes, states, *, silu):
+    return own(x, weight, None if starts is None else bias, starts, slots, resumes, states, silu=silu)
+
+
+@state(
+    "short_convolution",
+    defect="a padded row, whose slot is negative, shifts the state of the last slot",
+    says=_OUTPUT,
+)
+def PaddingShiftsTheLastSlot(own, x, weight, bias, starts, slots, resumes, states, *, silu):
+    slots = slots if starts is not None else torch.where(slots < 0, slots + len(states), slots)
+    return own(x, weight, bias, starts, slots, resumes, states, silu=silu)
+
+
+@state(
+    "short_convolution",
+    defect="after a prompt shorter than the kernel, older inputs of the state are zero",
+    says=_STATE,
+)
+def ShortPromptForgets(own, x, weight, bias, starts, slots, resumes, states, *, silu):
+    y = own(x, weight, bias, starts, slots, resumes, states, silu=silu)
+    if starts is not None:
+        for slot, n in zip(slots.tolist(), (starts[1:] - starts[:-1]).tolist(), strict=True):
+            if 0 < n < states.shape[-1]:
+                states[slot, :, : states.shape[-1] - n] = 0
+    return y
+
+
+@state("short_convolution", defect="channels behind the first 2048 are not convolved", says=_OUTPUT)
+def ChannelsOver2048Stay(own, x, weight, bias, starts, slots, resumes, states, *, silu):
+    y = own(x, weight, bias, starts, slots, resumes, states, silu=silu)
+    y[:, 2048:] = x[:, 2048:]
+    return y
+
+
+@state("gated_delta_rule", defect="value heads are dealt to key heads in turn, not in runs", says=_OUTPUT)
+def ValueHeadsInTurn(own, q, k, v, log_decay, step, starts, slots, states, *, scale):
+    group = v.shape[1] // q.shape[1]
+    q, k = q.repeat(1, group, 1), k.repeat(1, group, 1)
+    return own(q, k, v, log_decay, step, starts, slots, states, scale=scale)
+
+
+@state("gated_delta_rule", defect="a padded row of a decode decays the state of slot 0", says=_OUTPUT)
+def PaddingDecaysSlotZero(own, q, k, v, log_decay, step, starts, slots, states, *, scale):
+    if starts is None and bool((slots < 0).any()):
+        states[0] *= 0.5
+    return own(q, k, v, log_decay, step, starts, slots, states, scale=scale)
+
+
+@state(
+    "gated_delta_rule",
+    defect="the states of chunks are those behind them",
+    says="the states before each chunk",
+)
+def StatesBehindChunks(own, q, k, v, log_decay, step, starts, slots, states, *, scale):
+    y, before = own(q, k, v, log_decay, step, starts, slots, states, scale=scale)
+    return y, None if before is None else before.roll(-1, dims=0)
+
+
+@state(
+    "gated_delta_rule",
+    defect="slots of 64 bits, as the host may hand over, are refused",
+    says="AssertionError",
+)
+def SlotsOf64BitsRefused(own, q, k, v, log_decay, step, starts, slots, states, *, scale):
+    assert slots.dtype == torch.int32
+    return own(q, k, v, log_decay, step, starts, slots, states, scale=scale)
+
+
+@state("state_space", defect="d is left out of prefills", says=_OUTPUT)
+def PrefillsWithoutSkip(own, x, step, a, b, c, d, starts, slots, states):
+    return own(x, step, a, b, c, d if starts is None else None, starts, slots, states)
+
+
+@state("state_space", defect="a request without tokens in a batch has its state cleared", says=_STATE)
+def EmptyRequestClears(own, x, step, a, b, c, d, starts, slots, states):
+    y = own(x, step, a, b, c, d, starts, slots, states)
+    if starts is not None:
+        states[slots[starts[1:] == starts[:-1]].long()] = 0
+    return y
+
+
+@state(
+    "state_space", defect="a prompt of more than 256 tokens leaves the state of its 256th behind", says=_STATE
+)
+def LongPromptStopsAt256(own, x, step, a, b, c, d, starts, slots, states):
+    if starts is None or len(slots) > 1 or int(starts[-1]) <= 256:
+        return own(x, step, a, b, c, d, starts, slots, states)
+    first = own(x, step, a, b, c, d, starts, slots, states.clone())
+    own(x[:256], step[:256], a, b[:256], c[:256], d, starts.clamp(max=256), slots, states)
+    return first
+
+
+@state("gated_delta_gates", defect="softplus is log(1 + exp(x)): infinite above 88", says="the decay at")
+def SoftplusOverflows(own, a, b, decay_log, bias):
+    return -decay_log.float().exp() * torch.log(1 + torch.exp(a.float() + bias.float())), b.float().sigmoid()
+
+
+@state("gated_delta_gates", defect="gates are rounded to the 16 bits of their inputs", says="the decay at")
+def GatesIn16Bits(own, a, b, decay_log, bias):
+    decay, step = own(a, b, decay_log, bias)
+    return decay.bfloat16().float(), step.bfloat16().float()
+
+
+@state(
+    "gated_rms_norm", defect="an activation of sigmoid is computed as silu", says="the output with sigmoid"
+)
+def SigmoidIsSilu(own, x, gate, weight, *, activation, **named):
+    return own(x, gate, weight, activation="silu", **named)
+
+
+@state(
+    "gated_rms_norm",
+    defect="groups are not looked at where the gate comes last",
+    says="the output with sigmoid",
+)
+def GroupsWithTheGateFirstOnly(own, x, gate, weight, *, group_size, gate_first, **named):
+    return own(x, gate, weight, group_size=group_size if gate_first else None, gate_first=gate_first, **named)
+
+
+@mask(defect="logits that are a slice of padded rows are masked in a copy", says="is forbidden")
+def PaddedLogitsMaskedInACopy(logits, allowed):
+    logits.contiguous().masked_fill_(~allowed, float("-inf"))
+
+
+@mask(defect="forbidden logits of 16 bits are the smallest finite number, not -inf", says="is forbidden")
+def ForbiddenIsFinite(logits, allowed):
+    finite = torch.finfo(logits.dtype).min
+    logits.masked_fill_(~allowed, finite if logits.element_size() == 2 else float("-inf"))
+
+
+@mask(defect="requests behind the first 64 are not masked", says="is forbidden")
+def RequestsOver64Unmasked(logits, allowed):
+    logits[:64].masked_fill_(~allowed[:64], float("-inf"))
+
+
+@mask(defect="an allowed token whose logit is -inf gets a logit of 0", says="is allowed")
+def RuledOutComesBack(logits, allowed):
+    logits.masked_fill_(~allowed, float("-inf")).masked_fill_(allowed & logits.isinf(), 0)
+
+
+@mask(defect="a request that allows no token is left as it is", says="is forbidden")
+def NothingAllowedIsEverything(logits, allowed):
+    logits.masked_fill_(~allowed & allowed.any(1, keepdim=True), float("-inf"))
