@@ -55,12 +55,7 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
         "data_ptrs": "MHA pools before 0.5.16",
         "k_buffer": "latent pools have none",
     },
-    "core/hosts/sglang/srt/pools.py": {
-        "_pool_kind": "pools of a plugin's own kind",
-        "loc": "a tensor of slots, or the host's object around it",
-    },
-    "core/hosts/sglang/taking_over.py": {"raised": "calls that were watched, of all in the host's table"},
-    "core/attention/backend.py": {"slot_map": "pools of plugins whose rows lie elsewhere than their slots"},
+    "core/hosts/sglang/srt/pools.py": {"loc": "a tensor of slots, or the host's object around it"},
     "core/hosts/sglang/srt/request_check.py": dict.fromkeys(
         (
             "input_embeds",
@@ -82,6 +77,7 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
 }
 
 OTHERS: dict[str, set[str]] = {
+    "core/attention/backend.py": {"slot_map"},
     "core/graph/piecewise.py": {"data_ptr"},
     "core/graph/stage.py": {"data_ptr"},
     "core/hosts/sglang/seams/disaggregation.py": {"Event"},
@@ -92,6 +88,8 @@ OTHERS: dict[str, set[str]] = {
     "core/hosts/sglang/srt/drafts.py": {"forward_draft"},
     "core/hosts/sglang/srt/limits.py": {"fp8"},
     "core/hosts/sglang/srt/loader.py": {"_collects_for_core"},
+    "core/hosts/sglang/srt/pools.py": {"_pool_kind"},
+    "core/hosts/sglang/taking_over.py": {"raised"},
     "core/hosts/sglang/seams/hierarchical_cache.py": {"_host_memory"},
     "cuda/kernels/tuning/__init__.py": {"shared_memory_per_block_optin"},
     "example_oot/device.py": {"index"},
