@@ -64,17 +64,38 @@ def _shaped(checkpoint: Path, folder: Path) -> Path:
     return folder
 
 
+def _with_experts_as_stored(checkpoint: Path, folder: Path) -> Path:
+    """The checkpoint whose experts have the values that MXFP4 keeps of them."""
+    from deepseek_v4_plugin.mxfp4 import dequantise, quantise
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(checkpoint, folder)
+    for file in folder.glob("*.safetensors"):
+        weights = {
+            name: dequantise(*quantise(weight), weight.dtype) if ".mlp.experts." in name else weight
+            for name, weight in load_file(file).items()
+        }
+        save_file(weights, file, metadata={"format": "pt"})
+    return folder
+
+
 def main() -> None:
+    from deepseek_v4_plugin.switches import Switches
+
     with tempfile.TemporaryDirectory() as scratch:
         checkpoint = make_checkpoint(Path(scratch) / "deepseek_v3", "deepseek_v3")
         served = serve(checkpoint, Path(scratch) / "run")
+        plain_run = "a plain run"
+        if Switches.read().mxfp4:
+            checkpoint = _with_experts_as_stored(checkpoint, Path(scratch) / "as_stored")
+            plain_run += " of the experts as MXFP4 has them"
         plain = reference.greedy(checkpoint, PROMPTS, NEW_TOKENS)
     equal = sum(
         a == b
         for mine, right in zip(served.tokens, plain, strict=True)
         for a, b in zip(mine, right, strict=True)
     )
-    print(f"{equal} of {len(PROMPTS) * NEW_TOKENS} tokens are those of a plain run")
+    print(f"{equal} of {len(PROMPTS) * NEW_TOKENS} tokens are those of {plain_run}")
     for name, entries in served.registries.items():
         if name != "answers" and entries:
             print(f"{name}: {', '.join(one['id'] for one in entries)}")
