@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,13 @@ from sglang_platform.conformance.host.stacks import HangingStart, completed, kil
 HANGING = Path(__file__).with_name("programs") / "hang_with_a_child.py"
 
 
-def _nothing_is_left() -> None:
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    """Of what a test started; what others keep running in this process is theirs."""
+    before = descendants(os.getpid()).keys()
+    yield
     until = time.monotonic() + 10
-    while (left := descendants(os.getpid())) and time.monotonic() < until:
+    while (left := descendants(os.getpid()).keys() - before) and time.monotonic() < until:
         time.sleep(0.1)
     assert not left
 
@@ -37,7 +42,6 @@ def test_stacks_are_those_of_a_process_and_its_children() -> None:
         process.communicate()
     assert "wait_for_the_child" in told
     assert "wait_for_weights" in told
-    _nothing_is_left()
 
 
 def test_a_program_that_hangs_is_ended_with_its_stacks_and_its_words() -> None:
@@ -45,7 +49,6 @@ def test_a_program_that_hangs_is_ended_with_its_stacks_and_its_words() -> None:
         completed([sys.executable, HANGING], seconds=8)
     for part in ("wait_for_the_child", "wait_for_weights", "child waits", "8 s"):
         assert part in str(caught.value)
-    _nothing_is_left()
 
 
 def test_a_program_that_ends_gives_what_it_printed() -> None:
@@ -58,7 +61,6 @@ def test_an_engine_that_hangs_while_it_starts_is_ended_with_its_stacks() -> None
     with pytest.raises(EngineFailed, match="within 2 s") as caught:
         EngineProcess("example_oot", {"model_path": "none"}, seconds=2)
     assert "MainThread" in str(caught.value)
-    _nothing_is_left()
 
 
 @pytest.mark.host
@@ -78,7 +80,6 @@ def test_an_interrupted_start_shows_its_stacks_and_leaves_nothing(capsys: pytest
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
     assert "MainThread" in capsys.readouterr().err
-    _nothing_is_left()
 
 
 def test_a_server_that_does_not_come_up_is_ended_with_its_stacks(tmp_path: Path) -> None:
@@ -87,4 +88,3 @@ def test_a_server_that_does_not_come_up_is_ended_with_its_stacks(tmp_path: Path)
     with pytest.raises(EngineFailed, match="within 6 s") as caught:
         ServerProcess(None, {}, module="waits", defaults={}, environment=variables, seconds=6)
     assert "wait_for_weights" in str(caught.value)
-    _nothing_is_left()
