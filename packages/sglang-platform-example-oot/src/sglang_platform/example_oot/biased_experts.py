@@ -10,6 +10,17 @@ from typing import Any
 import torch
 
 
+def gpt_oss_experts(
+    layer: Any, x: torch.Tensor, topk_weights: torch.Tensor, topk_ids: torch.Tensor, config: Any
+) -> Any:
+    """`biased_experts` with the host's configuration of them; NotImplemented where they are not gpt-oss's."""
+    limits = (config.gemm1_alpha, config.gemm1_clamp_limit)
+    others = (config.swiglu_limit is not None, config.no_combine, config.apply_router_weight_on_input)
+    if config.activation != "silu" or not config.is_gated or None in limits or any(others):
+        return NotImplemented
+    return biased_experts(layer, x, topk_weights, topk_ids, *limits)
+
+
 def biased_experts(
     layer: Any,
     x: torch.Tensor,

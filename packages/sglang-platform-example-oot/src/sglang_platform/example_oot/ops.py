@@ -14,8 +14,7 @@ import torch
 
 from sglang_platform.core import FusedOp
 from sglang_platform.core.ops.fused_op import MoEExperts, RMSNorm, RotaryEmbedding, SiluAndMul
-from sglang_platform.example_oot import kernels
-from sglang_platform.example_oot.biased_experts import biased_experts
+from sglang_platform.example_oot import biased_experts, kernels
 
 
 def rms_norm(
@@ -99,21 +98,15 @@ def moe_experts(
     topk_ids: torch.Tensor,
     config: Any,
 ) -> Any:
-    """SwiGLU experts without bias, and those of gpt-oss; NotImplemented for anything else.
+    """SwiGLU experts; NotImplemented for any but those without bias and gpt-oss's.
 
     The routed scaling factor is left out as in the host's native experts: off CUDA its models apply it themselves.
     """
-    if (
-        config.activation != "silu"
-        or not config.is_gated
-        or config.no_combine
-        or config.swiglu_limit is not None
-    ):
-        return NotImplemented
-    limits = (config.gemm1_alpha, config.gemm1_clamp_limit)
-    if op.with_bias and None not in limits and not config.apply_router_weight_on_input:
-        return biased_experts(layer, hidden_states, topk_weights, topk_ids, *limits)
-    if op.with_bias or limits != (None, None):
+    if op.with_bias:
+        return biased_experts.gpt_oss_experts(layer, hidden_states, topk_weights, topk_ids, config)
+    plain = config.activation == "silu" and config.is_gated and not config.no_combine
+    limits = (config.gemm1_alpha, config.gemm1_clamp_limit, config.swiglu_limit)
+    if not plain or any(limit is not None for limit in limits):
         return NotImplemented
     out = torch.empty_like(hidden_states)
     kernels.moe_experts(

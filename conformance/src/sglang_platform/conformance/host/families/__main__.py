@@ -41,7 +41,7 @@ def main(
     for point in points():
         if architectures and point.family.architecture not in architectures:
             continue
-        report = run(point, platform=platform, models=models)
+        report = run(point, platform=platform, models=models.resolve())
         (reports / f"{point.name}.json").write_text(json.dumps(report.as_dict(), indent=1))
         wrong += bool(report.wrong)
         console.print(
