@@ -253,20 +253,6 @@ FAULTS = [
         "from framework import load_plugins\nload_plugins()\nreturn 'dev_cls:Platform'",
     ),
     cls(
-        "init-raises",
-        "the platform's `__init__` raises",
-        "PluginFailed",
-        "OSError: no device",
-        INIT + "    def __init__(self): raise OSError('no device')\n",
-    ),
-    cls(
-        "init-parameter",
-        "the platform's `__init__` has a parameter",
-        "PluginFailed",
-        "TypeError: Platform.__init__() missing 1 required positional argument: 'index'",
-        INIT + "    def __init__(self, index): pass\n",
-    ),
-    cls(
         "init-exits",
         "the platform's `__init__` raises SystemExit",
         "PluginFailed",
