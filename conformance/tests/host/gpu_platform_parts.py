@@ -194,6 +194,10 @@ with for_architecture(resolve_name(f"sglang_platform.{name}.kernels.tuning:ARCHI
     place = plain.write_location(SimpleNamespace(layer_id=1), step)
     assert isinstance(place, KVWriteLoc) and place.loc is loc and torch.equal(place.swa_loc, loc)
     assert plain.write_location(SimpleNamespace(layer_id=0), step) is loc
+    from sglang.srt.model_executor.forward_batch_info import ForwardMode
+
+    ends = [plain.shared_read_ends(mode).name for mode in (ForwardMode.DECODE, ForwardMode.EXTEND)]
+    assert ends == ["POST_REPLAY", "UNKNOWN"]
     latent = theirs.MLATokenToKVPool(
         dtype=torch.float16, kv_lora_rank=32, qk_rope_head_dim=8, dcp_replicated=True, **common
     )

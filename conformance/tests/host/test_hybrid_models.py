@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ import pytest
 
 from sglang_platform.conformance.host import reference
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
+from sglang_platform.conformance.host.distribution import path_with, write_distribution
 from sglang_platform.conformance.host.engine import EngineProcess
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
 Proof = Callable[[dict[str, int]], None]
+PROGRAMS = Path(__file__).parent / "programs"
 NEW_TOKENS = 16
 LENGTHS = (1, 17, 90, 300)  # the window is 64 tokens long
 
@@ -46,6 +49,19 @@ def test_layers_of_a_sliding_window_and_of_full_attention(
     served_by_the_platform(counts)
     assert "SWAKVPool" in output
     assert counts["example_oot.paged_allocator.extends"] > 0
+
+
+def test_windows_beside_a_device_that_lags_behind_the_scheduler(models: Path, tmp_path: Path) -> None:
+    """Pages of one token, asked for again: the scheduler gives back the slot of a prompt's last token, which is cached,
+    while the first step that reads it is still to run."""
+    checkpoint = make_checkpoint(models / "mellum", "mellum")
+    write_distribution(tmp_path, "slow-steps", {"sglang.srt.plugins": "slow_steps = slow_steps:load"})
+    shutil.copy(PROGRAMS / "slow_steps.py", tmp_path)
+    _serve(
+        checkpoint,
+        {"page_size": 1, "max_total_tokens": 4096, "disable_cuda_graph": True},
+        PYTHONPATH=path_with(tmp_path),
+    )
 
 
 def test_layers_of_short_convolutions_and_of_attention(models: Path, served_by_the_platform: Proof) -> None:

@@ -51,7 +51,6 @@ class AttentionBackend:
         self.token_to_kv_pool = model_runner.token_to_kv_pool
         self.req_to_token_pool = model_runner.req_to_token_pool
         self.device = model_runner.device
-        self._window_slots: tuple[weakref.ref[Any], torch.Tensor] | None = None
         self._prepared_step: tuple[weakref.ref[Any], int, DraftStep] | None = None
 
     _reads_slot_map: ClassVar[bool] = False
@@ -85,17 +84,7 @@ class AttentionBackend:
         if layers is None or not layers[layer.layer_id][1]:
             return getattr(self.token_to_kv_pool, "slot_map", None)
         slot_map: torch.Tensor = self.token_to_kv_pool.full_to_swa_index_mapping
-        if forward_batch.forward_mode.is_decode():
-            return slot_map
-        if self._window_slots is None or self._window_slots[0]() is not forward_batch:
-            # The host plans the next chunk of a prompt while this one runs, and clears there, on another stream, what
-            # that one will not see: the map as it is now must be read before the host goes on.
-            self._window_slots = (weakref.ref(forward_batch), slot_map.clone())
-            if slot_map.device.type != "cpu":
-                import torch
-
-                torch.accelerator.current_stream(slot_map.device).synchronize()
-        return self._window_slots[1]
+        return slot_map
 
     def write_location(self, layer: Any, forward_batch: Any) -> Any:
         """What the pool's `set_kv_buffer` takes as the place of the step's new tokens in `layer`'s buffers.

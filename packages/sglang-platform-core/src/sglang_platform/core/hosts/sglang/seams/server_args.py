@@ -61,7 +61,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         try:
             original(server_args)
         except AssertionError as refused:
-            _served_as_the_host_s_own(original, server_args, platform, refused)
+            _settle_as_a_named_backend(original, server_args, platform, refused)
 
     HookRegistry.register(host.settles_model, settle_model, HookType.AROUND)
 
@@ -95,7 +95,7 @@ def _assign(server_args: Any, platform: Any, rule: Callable[[Any], None]) -> Non
             rule(server_args)
 
 
-def _served_as_the_host_s_own(
+def _settle_as_a_named_backend(
     settle: Callable[[Any], None], server_args: Any, platform: Any, refused: AssertionError
 ) -> None:
     """Settle a model whose backends the host knows by name, as with one of them, where the platform's backend has what

@@ -24,6 +24,7 @@ def what_the_pool_is() -> dict[str, Any]:
         "_window_layers": _window_layers,
         "_latent_rows": _latent_rows,
         "write_location": _write_location,
+        "shared_read_ends": _shared_read_ends,
     }
 
 
@@ -45,6 +46,13 @@ def _write_location(backend: Any, layer: Any, forward_batch: Any) -> Any:
     slots, both = forward_batch.out_cache_loc, facts().write_location
     slot_map = backend.slot_map(layer, forward_batch)
     return slots if slot_map is None or both is None else load(both)(slots, slot_map[slots])
+
+
+def _shared_read_ends(backend: Any, mode: Any) -> Any:
+    """The kernels look slots up in the host's tables, so until the step is done: its default is a copy at the begin.
+    Asked since 0.5.18."""
+    ends = load("sglang.srt.layers.attention.base_attn_backend:SharedReadEnds")
+    return ends.POST_REPLAY if mode.is_decode() or mode.is_target_verify() else ends.UNKNOWN
 
 
 def no_indexer(backend: Any, layer_id: int, forward_batch: Any) -> NoReturn:
