@@ -48,8 +48,11 @@ bool is_tensor_type(const c10::TypePtr& type) {
 // The overload of `op` with the same arguments and one out tensor per result.
 std::optional<c10::OperatorHandle> find_out(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
-  // Computes in the memory it is given what is larger than its result.
-  if (schema.name() == "aten::binary_cross_entropy") return std::nullopt;
+  // The first computes in the memory it is given what is larger than its result; the others take the mean of a tensor
+  // that is not contiguous from what lay in that memory.
+  static const std::unordered_set<std::string> only_into_new = {
+      "aten::binary_cross_entropy", "aten::native_batch_norm", "aten::_native_batch_norm_legit"};
+  if (only_into_new.count(schema.name())) return std::nullopt;
   for (const char* suffix : {"out", "_out"}) {
     const std::string own = schema.overload_name();
     const std::string name = suffix[0] == 'o' ? (own.empty() ? "out" : own + "_out") : own + suffix;
@@ -67,10 +70,17 @@ std::optional<c10::OperatorHandle> find_out(const c10::OperatorHandle& op) {
 }
 
 // Meta kernels that say nothing of what the CPU does. Of a rounded tensor torch computes 10 ** decimals in Python,
-// however many decimals there are; of bags the CPU leaves out tensors that others have.
+// however many decimals there are; of bags the CPU leaves out tensors that others have; of one row's losses it makes a
+// number.
 bool misleads_about_shapes(const c10::FunctionSchema& schema) {
   return (schema.name() == "aten::round" && schema.overload_name().find("decimals") == 0) ||
-      schema.name() == "aten::_embedding_bag" || schema.name() == "aten::_embedding_bag_forward_only";
+      schema.name() == "aten::_embedding_bag" || schema.name() == "aten::_embedding_bag_forward_only" ||
+      schema.name() == "aten::multilabel_margin_loss_forward";
+}
+
+// Fill an out tensor of as many elements as it is, where others would give it a shape of one dimension.
+bool counts_up(const c10::FunctionSchema& schema) {
+  return schema.name() == "aten::arange" || schema.name() == "aten::linspace" || schema.name() == "aten::logspace";
 }
 
 Traits examine(const c10::OperatorHandle& op) {
@@ -229,9 +239,13 @@ class Call {
   }
 
   void write_into_given() {
-    queue_.push([op = op_, arguments = kernel_arguments()] {
+    queue_.push([op = op_, arguments = kernel_arguments(), outs = outs()] {
       Stack stack = arguments;
       op.callBoxed(stack);
+      for (const auto& [i, shape] : outs)
+        TORCH_CHECK(
+            arguments[i].toTensor().sizes() == c10::IntArrayRef(shape), "operator ", op.operator_name(),
+            " gives a result of shape ", arguments[i].toTensor().sizes(), ", and had memory for ", c10::IntArrayRef(shape));
     });
     finish({});
   }
@@ -323,6 +337,14 @@ class Call {
     return like.options().device(c10::Device(c10::DeviceType::PrivateUse1, device_)).pinned_memory(false);
   }
 
+  // Where the out tensors stand, and their shapes before the kernel runs.
+  std::vector<std::pair<size_t, c10::DimVector>> outs() const {
+    std::vector<std::pair<size_t, c10::DimVector>> found;
+    for (size_t i = 0; i < count_; ++i)
+      if (is_out(i)) found.emplace_back(i, arguments_[i].toTensor().sizes());
+    return found;
+  }
+
   bool is_out(size_t i) const {
     return op_.schema().arguments()[i].is_out() && arguments_[i].isTensor() && arguments_[i].toTensor().defined();
   }
@@ -352,7 +374,10 @@ class Call {
     const Stack arguments = shapes();
     Stack stack = arguments;
     if (!run_on_shapes(stack)) return !empty && queue_.capturing();  // a capture cannot compute: trust the caller
-    for (const size_t i : open) arguments_[i].toTensor().resize_(arguments[i].toTensor().sizes());
+    for (const size_t i : open) {
+      const at::Tensor &given = arguments_[i].toTensor(), &shaped = arguments[i].toTensor();
+      if (!counts_up(op_.schema()) || given.numel() != shaped.numel()) given.resize_(shaped.sizes());
+    }
     return true;
   }
 
@@ -384,6 +409,8 @@ class Call {
       if (!is_out(i)) continue;
       const at::Tensor& given = arguments_[i].toTensor();
       stack[i] = at::empty_strided(given.sizes(), given.strides(), given.options().device(c10::kCPU));
+      // Some kernels add to what is there.
+      if (at::has_internal_overlap(given) == at::MemOverlap::No) stack[i].toTensor().copy_(given);
       resized.emplace_back(given, stack[i].toTensor());
     }
     op_.callBoxed(stack);
@@ -460,9 +487,10 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 }
 
 // Torch has functions of its own for these, for every device, in which it looks for kernels of devices that it knows, or
-// writes to the memory as if it were the host's.
+// reads and writes the memory as if it were the host's, or gives a result memory of another shape.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const char* name :
-       {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta", "mode", "mode.values", "range.out_"})
+       {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta", "mode", "mode.values", "range.out_",
+        "_rowwise_prune", "softmax.int_out", "log_softmax.int_out"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&sglang_example_oot::device::fallback>());
 }
