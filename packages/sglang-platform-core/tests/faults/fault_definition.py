@@ -51,6 +51,7 @@ ENDS = {
     "report": "reported by name",
     "trace": "right, and the reason is kept",
     "doctor": "found by `doctor`",
+    "said": "said by the command",
 }
 """How a fault that is no error may end; any other end is the name of an exception class."""
 
@@ -71,9 +72,9 @@ class Fault:
     """One row of the table.
 
     `ends`: an exception class of ours, or a key of `ENDS`. `says`: parts of the error's message, or of the warnings,
-    the hook report, the trace or the doctor's output; the first is the excerpt in the comparison. `seen`: what `see`
-    was told; None where an error is the only right end. `files` are written last, over those of the
-    distributions and modules. `not_in_host` says which feature SGLang does not have.
+    the hook report, the trace, the doctor's output or a command's standard error; the first is the excerpt in the
+    comparison. `seen`: what `see` was told; None where an error is the only right end. `files` are written last, over
+    those of the distributions and modules. `not_in_host` says which feature SGLang does not have.
     """
 
     name: str

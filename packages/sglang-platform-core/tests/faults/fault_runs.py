@@ -43,6 +43,8 @@ class Run:
             return "\n".join(self.outcome["warnings"])
         if ends == "doctor":
             return self.output
+        if ends == "said":
+            return self.errors
         if ends in ("report", "trace", "right"):
             return str(self.outcome["report" if ends == "report" else "trace"])
         return str(self.outcome["error"]["text"]) if self.outcome["error"] else ""

@@ -12,9 +12,13 @@ import mmap
 import os
 import struct
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["REPORT_DIR_VARIABLE", "Counter", "counter", "read", "read_all", "snapshot"]
+from sglang_platform.core.errors import ConfigurationError
+
+__all__ = ["REPORT_DIR_VARIABLE", "Counter", "counter", "read", "read_all", "reporting", "snapshot"]
 
 REPORT_DIR_VARIABLE = "SGLANG_PLATFORM_REPORT_DIR"
 
@@ -60,7 +64,8 @@ class Counter:
 def counter(name: str) -> Counter:
     """The counter of that name in this process, created at zero on first use.
 
-    Raises ValueError for a name over 120 bytes, RuntimeError when 512 names are taken.
+    Raises ValueError for a name over 120 bytes, RuntimeError when 512 names are taken, ConfigurationError where the
+    folder cannot be written.
     """
     found = _by_name.get(name)
     if found is not None:
@@ -69,7 +74,7 @@ def counter(name: str) -> Counter:
         found = _by_name.get(name)
         if found is None:
             if _map is None:
-                _open()
+                _open(os.environ.get(REPORT_DIR_VARIABLE))
             found = Counter(name, len(_by_name))
             _write_name(found)
             _by_name[name] = found
@@ -105,15 +110,29 @@ def read_all(folder: Path) -> dict[int, dict[str, int]]:
     return {int(path.stem.split("-")[1]): read(path) for path in sorted(folder.glob("counters-*.bin"))}
 
 
-def _open() -> None:
+@contextmanager
+def reporting() -> Iterator[None]:
+    """Around writing into the folder of reports. Raises ConfigurationError where that cannot be."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigurationError(
+            f"{REPORT_DIR_VARIABLE}={os.environ.get(REPORT_DIR_VARIABLE)!r} cannot be written",
+            why=str(error),
+            fix="name a folder that this process may write, on a disk with room, or unset the variable",
+        ) from None
+
+
+def _open(folder: str | None) -> None:
     global _map, _counts
-    folder = os.environ.get(REPORT_DIR_VARIABLE)
     if folder:
-        Path(folder).mkdir(parents=True, exist_ok=True)
         path = Path(folder) / f"counters-{os.getpid()}.bin"
-        with path.open("w+b") as file:
-            file.truncate(_SIZE)
-            _map = mmap.mmap(file.fileno(), _SIZE)
+        with reporting():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("w+b") as file:
+                file.write(bytes(_SIZE))  # takes its room now: a mapped hole on a full disk ends the process
+                file.flush()
+                _map = mmap.mmap(file.fileno(), _SIZE)
     else:
         _map = mmap.mmap(-1, _SIZE)
     _map[: len(_MAGIC)] = _MAGIC
@@ -134,7 +153,13 @@ def _write_name(c: Counter) -> None:
 def _restart_in_child() -> None:
     # A forked child must not go on counting into its parent's file.
     if _map is not None:
-        _open()
+        try:
+            _open(os.environ.get(REPORT_DIR_VARIABLE))
+        except ConfigurationError as error:  # a fork has no caller to hear of it
+            import logging  # only once there is something to say
+
+            logging.getLogger(__name__).warning("the counts of this fork are its own: %s", error)
+            _open(None)
         for c in _by_name.values():
             _write_name(c)
 

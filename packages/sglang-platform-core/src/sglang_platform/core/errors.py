@@ -48,26 +48,8 @@ class PluginOrigin(NamedTuple):
         return f"{self.name} ({self.distribution}{version})"
 
 
-class _Explained:
+class _Explained(BaseException):
     """The four-part message, shared by the exceptions and by `LaunchRefused`."""
-
-    what: str
-    plugin: PluginOrigin | None
-    why: str | None
-    fix: str | None
-
-    def _explain(self, what: str, plugin: PluginOrigin | None, why: str | None, fix: str | None) -> str:
-        self.what, self.plugin, self.why, self.fix = what, plugin, why, fix
-        lines = [what]
-        for label, text in (("plugin:", plugin), ("why:", why), ("fix:", fix)):
-            if text is not None and str(text):
-                body = str(text).replace("\n", "\n          ")
-                lines.append(f"  {label:<7} {body}")
-        return "\n".join(lines)
-
-
-class PlatformError(_Explained, Exception):
-    """Base of every error this project raises on purpose."""
 
     def __init__(
         self,
@@ -77,7 +59,17 @@ class PlatformError(_Explained, Exception):
         why: str | None = None,
         fix: str | None = None,
     ) -> None:
-        super().__init__(self._explain(what, plugin, why, fix))
+        self.what, self.plugin, self.why, self.fix = what, plugin, why, fix
+        lines = [what]
+        for label, text in (("plugin:", plugin), ("why:", why), ("fix:", fix)):
+            if text is not None and str(text):
+                body = str(text).replace("\n", "\n          ")
+                lines.append(f"  {label:<7} {body}")
+        super().__init__("\n".join(lines))
+
+
+class PlatformError(_Explained, Exception):
+    """Base of every error this project raises on purpose."""
 
 
 class PlatformUnavailable(Exception):
@@ -145,16 +137,6 @@ class LaunchRefused(_Explained, SystemExit):
 
     As a `SystemExit` whose code is the message it prints the message and ends with status 1.
     """
-
-    def __init__(
-        self,
-        what: str,
-        *,
-        plugin: PluginOrigin | None = None,
-        why: str | None = None,
-        fix: str | None = None,
-    ) -> None:
-        super().__init__(self._explain(what, plugin, why, fix))
 
     @classmethod
     def because(cls, error: PlatformError) -> LaunchRefused:

@@ -21,7 +21,7 @@ def shown(value: Any) -> str:
     """`repr(value)`, also where the object's own code for it fails."""
     try:
         return repr(value)
-    except Exception as error:  # noqa: BLE001  (foreign code)
+    except BaseException as error:  # noqa: BLE001  (foreign code)
         return f"<{type(value).__qualname__} object, whose __repr__ raises {type(error).__name__}>"
 
 

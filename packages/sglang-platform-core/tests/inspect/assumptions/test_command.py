@@ -72,6 +72,7 @@ def test_seams_say_what_they_hook_in_a_release(release: str) -> None:
     assert seams_of(release) == seams  # nothing of the first reading is left
 
 
+@pytest.mark.long
 def test_the_installed_host_place_by_place() -> None:
     """Every call of `torch.cuda` in the host's LoRA, found with Python's own parser, is in the survey."""
     pytest.importorskip("sglang", reason="SGLang is not installed here")

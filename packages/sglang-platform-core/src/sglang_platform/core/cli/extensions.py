@@ -6,37 +6,35 @@ such distribution by name.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from typing import Any
 
 import typer
 
 from sglang_platform.core.discovery import scan
+from sglang_platform.core.discovery.asking import resolve_obj
 from sglang_platform.core.discovery.failures import explain
 from sglang_platform.core.discovery.groups import COMMAND_GROUP
 from sglang_platform.core.discovery.scan import EntryPointRecord
 
 __all__ = ["add_installed"]
 
-_NOT_UNDERSTOOD = 2
-
 
 def add_installed(app: typer.Typer) -> None:
     """Add the installed subcommands. One that cannot be loaded becomes a command that says why."""
-    taken = {command.name for command in app.registered_commands} | {
-        group.name for group in app.registered_groups
-    }
+    taken = {one.name for one in app.registered_commands} | {two.name for two in app.registered_groups}
     for record in scan.records(COMMAND_GROUP):
         if record.name in taken:
+            typer.echo(f"a subcommand is left out, since there is one of its name: {record.origin}", err=True)
             continue
         taken.add(record.name)
         try:
-            module, _, attribute = record.value.partition(":")
-            found: Any = getattr(importlib.import_module(module.strip()), attribute.strip())
+            found = resolve_obj(record.value.replace(" ", ""))
             if not isinstance(found, typer.Typer):
                 raise TypeError(f"{record.value} is no typer.Typer")
-        except Exception as error:  # noqa: BLE001 - a broken extension must not take the other commands with it
+            typer.main.get_command(found)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a broken extension must not take the other commands with it
             app.command(
                 record.name,
                 help=f"Cannot be loaded ({record.origin}).",
@@ -53,6 +51,6 @@ def _broken(record: EntryPointRecord, why: str) -> Callable[[], None]:
             f"  fix:    install {record.origin.distribution} again, from where it came",
             err=True,
         )
-        raise typer.Exit(_NOT_UNDERSTOOD)
+        raise typer.Exit(2)
 
     return refuse

@@ -43,13 +43,13 @@ def bridge_older_names(cls: type) -> None:
     for row in sorted(older_names(), key=lambda row: _place_in_mro(cls, row.old)):
         owner = _owner_in_force(cls, row) if row.member in members else None
         if owner is not None:
-            found.setdefault(row.member, []).append(_Older(row, vars(owner)[row.old]))
-            _warn(
-                owner,
-                row.old,
-                f"{owner.__qualname__}.{row.old}() is an older name, {row.when}. "
-                f"It is served as {row.new}: write that.",
-            )
+            older = found.setdefault(row.member, [])
+            first = next((one.row.old for one in older if one.row.new == row.new), None)
+            older.append(_Older(row, vars(owner)[row.old]))
+            told = f", {row.when}. It is served as {row.new}: write that."
+            if first is not None:
+                told = f" and is not read, because {cls.__qualname__} has {first}(): write {row.new}."
+            _warn(owner, row.old, f"{owner.__qualname__}.{row.old}() is an older name{told}")
     for member, older in found.items():
         _put(cls, members[member], older)
 

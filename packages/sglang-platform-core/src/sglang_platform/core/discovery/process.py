@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 import threading
 import types
@@ -22,7 +23,7 @@ from sglang_platform.core.discovery.instance import (
 from sglang_platform.core.discovery.kind import SRT, PlatformKind
 from sglang_platform.core.discovery.resolve import Decision, PlatformChoice, choose, give_up, load_choice
 from sglang_platform.core.discovery.trace import Trace, first_caller_outside
-from sglang_platform.core.errors import HostError, PlatformError, PluginOrigin, ReentrantResolution
+from sglang_platform.core.errors import HostError, PlatformError, ReentrantResolution
 
 __all__ = ["Process", "host_attribute"]
 
@@ -57,6 +58,14 @@ class Process:
         self._instance: PlatformInstance | None = None
         self._error: PlatformError | None = None
         self._stand_in: type | None = None
+        os.register_at_fork(after_in_child=self._without_other_threads)
+
+    def _without_other_threads(self) -> None:
+        # In a fork. A step that another thread of the parent was in is nobody's here, and is begun anew.
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self._lock, self._in_step = threading.RLock(), False
 
     def choose(self) -> PlatformChoice:
         """Which plugin is active; its class is not imported."""
@@ -80,7 +89,7 @@ class Process:
             return type(self.platform) if self.turned else self._build().platform_class
 
     def reset(self) -> None:
-        """See `current.reset`."""
+        """Forget all, and the metadata scan. For tests: objects that kept parts of the platform keep them."""
         with self._lock:
             object.__setattr__(self.platform, "__class__", self._unresolved)
             object.__setattr__(self.platform, "__dict__", {})
@@ -168,7 +177,9 @@ class Process:
         if self._in_step:
             raise self._reentrant()
         try:
-            return with_host_first(self.kind, lambda: self._attempt(make), self._chosen_plugin)
+            return with_host_first(
+                self.kind, lambda: self._attempt(make), lambda: self._choice and self._choice.origin
+            )
         except PlatformError as error:
             self._error = error
             if self.trace is not None:
@@ -181,9 +192,6 @@ class Process:
             return make()
         finally:
             self._in_step = False
-
-    def _chosen_plugin(self) -> PluginOrigin | None:
-        return self._choice.origin if self._choice is not None else None
 
     def _choose(self) -> PlatformChoice:
         if self._choice is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal, NamedTuple
 
@@ -14,6 +15,7 @@ __all__ = ["RETURN_NONE", "HookSource", "HookType", "Registration", "State"]
 
 State = Literal["pending", "applied", "failed"]
 _serials = itertools.count()
+_ErrorClass = type[HookError]
 
 
 class HookType(Enum):
@@ -49,36 +51,27 @@ RETURN_NONE = _ReturnNone()
 """An AFTER hook returns this to make the result None, since None itself means "keep the result"."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Registration:
     """One hook on one target. Only `patching` changes what became of it: `state`, `why`, `error`, `unreached`."""
 
-    __slots__ = (
-        "error",
-        "hook",
-        "hook_name",
-        "key",
-        "order",
-        "origin",
-        "overridden",
-        "required",
-        "serial",
-        "spelling",
-        "state",
-        "type",
-        "unreached",
-        "why",
-    )
+    key: str
+    spelling: str
+    hook: Callable[..., Any]
+    type: HookType
+    origin: PluginOrigin | None
+    required: bool
+    order: int
+    hook_name: str = field(init=False)
+    serial: int = field(init=False, default_factory=_serials.__next__)
+    state: State = field(init=False, default="pending")
+    why: str | None = field(init=False, default=None)
+    error: _ErrorClass | None = field(init=False, default=None)
+    unreached: tuple[str, ...] = field(init=False, default=())
+    overridden: bool = field(init=False, default=False)
 
-    def __init__(
-        self,
-        key: str,
-        spelling: str,
-        hook: Callable[..., Any],
-        type_: HookType,
-        origin: PluginOrigin | None,
-        required: bool,
-        order: int,
-    ) -> None:
+    def __post_init__(self) -> None:
+        hook, type_, spelling, origin = self.hook, self.type, self.spelling, self.origin
         if not callable(hook):
             raise HookSignatureError(
                 f"The hook on {spelling} is not callable: {shown(hook)}",
@@ -87,7 +80,7 @@ class Registration:
             )
         if not isinstance(type_, HookType):
             raise HookError(
-                f"The hook on {spelling} has the type {type_!r}",
+                f"The hook on {spelling} has the type {shown(type_)}",
                 plugin=origin,
                 fix="use one of " + ", ".join(f"HookType.{one.name}" for one in HookType),
             )
@@ -98,20 +91,7 @@ class Registration:
                 why="a class as hook takes the target's place",
                 fix="use HookType.REPLACE, or register a function",
             )
-        self.key = key
-        self.spelling = spelling
-        self.hook = hook
         self.hook_name = _name_of(hook)
-        self.type = type_
-        self.origin = origin
-        self.required = required
-        self.order = order
-        self.serial = next(_serials)
-        self.state: State = "pending"
-        self.why: str | None = None
-        self.error: type[HookError] | None = None
-        self.unreached: tuple[str, ...] = ()
-        self.overridden = False
 
     @property
     def label(self) -> str:
@@ -133,7 +113,7 @@ class Registration:
     def apply(self) -> None:
         self.state, self.why, self.error = "applied", None, None
 
-    def fail(self, error: type[HookError], why: str) -> None:
+    def fail(self, error: _ErrorClass, why: str) -> None:
         self.state, self.why, self.error, self.unreached = "failed", why, error, ()
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from sglang_platform.core.errors import HookTargetError
 from sglang_platform.core.source.address import Address, nearest
 from sglang_platform.core.source.search import Found, find_module, submodules
+from sglang_platform.core.spelling import shown
 
 __all__ = ["MissingModule", "Target", "parse", "resolve"]
 
@@ -35,7 +36,7 @@ def parse(spelling: str) -> Target:
     parts = key.split(".")
     if len(parts) < 2 or not all(map(str.isidentifier, parts)) or (colon and not (module and qualname)):
         raise HookTargetError(
-            f"{spelling!r} is not a hook target",
+            f"{shown(spelling)} is not a hook target",
             fix="name a module and an attribute: 'pkg.mod:function', 'pkg.mod:Class.method' or the dotted form",
         )
     return Target(key, module if colon else None, tuple((qualname if colon else key).split(".")))

@@ -46,7 +46,7 @@ def create_coordinator(name: str, **options: Any) -> Any:
     """Make the coordinator `name`. Raises RegistryError for an unknown one, with those that are known."""
     entry = coordinators.get(name)
     if entry is not None:
-        return entry.part(**options)
+        return coordinators.call(entry, "factory", entry.part, **options)
     known = coordinators.ids()
     meant = nearest(name, known)
     registered_by = CREATED_BY.get(name)

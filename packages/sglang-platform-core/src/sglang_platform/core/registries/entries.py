@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sglang_platform.core.errors import PlatformError, PluginOrigin
+from sglang_platform.core.discovery.failures import explain
+from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginOrigin
 from sglang_platform.core.hooks.registry import current_source, with_source_of_now
+from sglang_platform.core.spelling import shown
 
 __all__ = ["Entries", "Entry", "RegistryError", "withdraw"]
 
@@ -47,7 +49,10 @@ class Entries(Generic[T]):
     def add(self, id: str, part: T, priority: int = 0) -> None:
         """Raises RegistryError where `id` is no non-empty str, or another part has it."""
         if not isinstance(id, str) or not id.strip():
-            raise RegistryError(f"a {self.what} needs a non-empty str as its id, not {id!r}")
+            raise RegistryError(
+                f"a {self.what} needs a non-empty str as its id, not {shown(id)}",
+                fix="register it under a name",
+            )
         entry = Entry(id, part, priority, current_source())
         with self._lock:
             held = self._by_id.get(id)
@@ -57,7 +62,7 @@ class Entries(Generic[T]):
                 raise RegistryError(
                     f"two {self.what}s are registered as {id!r}",
                     plugin=entry.origin,
-                    why=f"{held.origin or 'no plugin'} registered {held.part!r} with priority {held.priority} before",
+                    why=f"{held.origin or 'no plugin'} registered {shown(held.part)} with priority {held.priority}",
                     fix="give each its own id",
                 )
             self._keep({**self._by_id, id: entry})
@@ -73,6 +78,20 @@ class Entries(Generic[T]):
     def withdraw(self, origin: PluginOrigin) -> bool:
         """Forget the parts of a plugin; False where it has none."""
         return self._drop(lambda one: one.origin == origin)
+
+    def call(self, entry: Entry[T], name: str, part: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """What a function of the part answers. Raises RegistryError, from its cause, where the function raises."""
+        try:
+            return part(*args, **options)
+        except (PlatformError, LaunchRefused, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise RegistryError(
+                f"the {name} of {self.what} {entry.id!r} failed",
+                plugin=entry.origin,
+                why=explain(error),
+                fix="correct it and install what it needs, or leave its plugin out",
+            ) from error
 
     def get(self, id: str) -> Entry[T] | None:
         return self._by_id.get(id)

@@ -39,6 +39,7 @@ def register_model(architecture: str, place: str) -> None:
         raise RegistryError(
             f"{place!r} is no place of a model class",
             why="it must read pkg.mod:Class, so that nothing is imported",
+            fix="put a colon between the module and the class",
         )
     architectures.add(architecture, place)
 
@@ -72,12 +73,6 @@ def load_model(architecture: str) -> Any:
             why=f"{DISABLED_VARIABLE} names {module.rpartition('.')[2]}",
             fix=f"take it out of {DISABLED_VARIABLE}",
         )
-    try:
-        return getattr(importlib.import_module(module), name)
-    except Exception as error:
-        raise RegistryError(
-            f"model architecture {architecture!r} cannot be loaded from {entry.part}",
-            plugin=entry.origin,
-            why=f"{type(error).__name__}: {error}",
-            fix="install what it needs, or serve another model: no other is affected",
-        ) from error
+    return architectures.call(
+        entry, f"class {entry.part}", lambda: getattr(importlib.import_module(module), name)
+    )

@@ -69,6 +69,6 @@ def resolve_host_pool_factory(model_config: Any, server_args: Any) -> Found:
 
 def _first(entries: Entries[_Factory], model_config: Any, server_args: Any) -> Found:
     for entry in entries:
-        if entry.part.predicate(model_config, server_args):
+        if entries.call(entry, "predicate", entry.part.predicate, model_config, server_args):
             return entry.id, entry.part.build
     return None

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from sglang_platform.core.discovery.log import log
 from sglang_platform.core.registries.entries import Entries, RegistryError
 
 __all__ = ["QuantMethodWrapper", "is_wrapped", "register_quant_wrapper", "wrap", "wrappers"]
@@ -26,6 +27,7 @@ class _Wrapper:
 
 
 wrappers: Entries[_Wrapper] = Entries("quant wrapper")
+_asked = False  # whether a layer has been wrapped, or could have been
 
 
 class QuantMethodWrapper:
@@ -69,6 +71,8 @@ def register_quant_wrapper(id: str, predicate: Predicate, factory: Factory, prio
     Lower priorities wrap first: 10 and 20 give ``20(10(method))``. The order of registration never matters.
     Raises RegistryError where another wrapper has the id.
     """
+    if _asked and id not in wrappers.ids():
+        log(__name__).warning("the quant wrapper %r came after layers were wrapped: it is not on those", id)
     wrappers.add(id, _Wrapper(predicate, factory), priority)
 
 
@@ -77,13 +81,15 @@ def wrap(layer: Any, method: Any, server_args: Any) -> Any:
 
     Raises RegistryError where a factory answers something that is not a wrapper of that id around the method.
     """
+    global _asked
+    _asked = True
     for entry in wrappers:
         if is_wrapped(method, entry.id):
             continue
-        context = entry.part.predicate(layer, server_args)
+        context = wrappers.call(entry, "predicate", entry.part.predicate, layer, server_args)
         if context is None:
             continue
-        wrapped = entry.part.factory(layer, method, context)
+        wrapped = wrappers.call(entry, "factory", entry.part.factory, layer, method, context)
         if _id_of(wrapped) != entry.id or _inner(wrapped) is not method:
             raise RegistryError(
                 f"the factory of quant wrapper {entry.id!r} answered {type(wrapped).__qualname__}",

@@ -23,6 +23,7 @@ from sglang_platform.core.hooks.call.declaration import Declaration, cannot_tell
 from sglang_platform.core.hooks.call.frames import PARTS, RESERVED, fitted_code, general_code
 from sglang_platform.core.hooks.call.kinds import Flavour, flavour, lend_attributes
 from sglang_platform.core.hooks.registration import RETURN_NONE, HookType
+from sglang_platform.core.spelling import shown
 
 __all__ = ["Layer", "Wrapper"]
 
@@ -204,7 +205,7 @@ def _changed_arguments(value: Any, layer: Layer) -> tuple[Sequence[Any], Mapping
         if isinstance(args, tuple | list) and isinstance(kwargs, Mapping):
             return args, kwargs
     raise HookError(
-        f"The {layer.label} returned {value!r}",
+        f"The {layer.label} returned {shown(value)}",
         plugin=layer.origin,
         why="a BEFORE hook returns None to keep the arguments, or (args, kwargs) to change them",
         fix="return None, or a tuple of all positional arguments and a dict of the keyword arguments",

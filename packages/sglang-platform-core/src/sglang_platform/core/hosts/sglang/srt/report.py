@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.core.counters import REPORT_DIR_VARIABLE
+from sglang_platform.core.counters import REPORT_DIR_VARIABLE, reporting
 from sglang_platform.core.discovery import current
 from sglang_platform.core.hooks.registry import HookRegistry
 from sglang_platform.core.hosts.sglang.rebase import is_rebased
@@ -39,10 +39,12 @@ def keep() -> None:
 
 
 def _write(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}.partial")
-    partial.write_text(json.dumps(_report(), indent=1))
-    partial.replace(path)  # a reader never sees half a report
+    text = json.dumps(_report(), indent=1)
+    with reporting():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text)
+        partial.replace(path)  # a reader never sees half a report
 
 
 def _report() -> dict[str, Any]:
