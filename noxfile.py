@@ -104,16 +104,26 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def unit(session: nox.Session) -> None:
-    """The tests that start no engine. Arguments go to pytest."""
+    """The tests that start no engine, without the `long` ones. Arguments go to pytest."""
     python = host(session)
-    run(session, python, "-m", "pytest", "-q", "-m", "not engine", *TWO_FILES, *(session.posargs or TESTS))
+    which = "not engine and not long"
+    run(session, python, "-m", "pytest", "-q", "-m", which, *TWO_FILES, *(session.posargs or TESTS))
 
 
 @nox.session(name="end_to_end", venv_backend="none")
 def end_to_end(session: nox.Session) -> None:
     """The tests that start SGLang: token equality on a pairwise subset, serving, faults. Arguments go to pytest."""
     python = host(session)
-    run(session, python, "-m", "pytest", "-v", "-m", "engine", *TWO_FILES, *(session.posargs or TESTS))
+    which = "engine and not long"
+    run(session, python, "-m", "pytest", "-v", "-m", which, *TWO_FILES, *(session.posargs or TESTS))
+
+
+@nox.session(venv_backend="none")
+def long(session: nox.Session) -> None:
+    """The tests that CI leaves out, since it runs others of their kind: the rest of the pairwise subset, of the healthy
+    platforms, of signals, kits and modes. Some half an hour."""
+    python = host(session)
+    run(session, python, "-m", "pytest", "-v", "-m", "long", *TWO_FILES, *(session.posargs or TESTS))
 
 
 @nox.session(venv_backend="none")
@@ -227,10 +237,12 @@ def host_matrix(session: nox.Session) -> None:
     """
     python = host(session)
     reports, wheels = ROOT / "reports" / "host-matrix", matrix_wheels(session, python)
-    for version in session.posargs or matrix_releases():
+    releases = session.posargs or matrix_releases()
+    for version in releases:
         matrix_row(session, version, wheels, reports)
     page = [] if session.posargs else ["--page", "docs/support_matrix.md"]
-    run(session, python, "-m", "sglang_platform.conformance.versions.report", str(reports), *page)
+    run(session, python, "-m", "sglang_platform.conformance.versions.report", str(reports),
+        *(called(session, version) for version in releases), *page)  # fmt: skip
 
 
 def matrix_row(session: nox.Session, version: str, wheels: Path, reports: Path) -> None:
@@ -303,7 +315,7 @@ def _newest_step(session: nox.Session, step: str, version: str, wheels: Path, fo
     if step == "matrix":
         matrix_row(session, version, wheels, folder / "matrix")
         run(session, str(HOST / "bin" / "python"), "-m", "sglang_platform.conformance.versions.report",
-            str(folder / "matrix"))  # fmt: skip
+            str(folder / "matrix"), called(session, version))  # fmt: skip
         return
     inside = matrix_environment(session, version, wheels)
     session.run(

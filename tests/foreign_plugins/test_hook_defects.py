@@ -43,7 +43,14 @@ def test_the_hooks_are_sound_once_every_message_is_followed(
     assert {one["id"] for one in plugin.hooks()} == {"exists"}
 
 
-@pytest.mark.parametrize(("name", "hooks"), [("aurora", 3), ("basalt", 6), ("cobalt", 8)])
+@pytest.mark.parametrize(
+    ("name", "hooks"),
+    [
+        pytest.param("aurora", 3, marks=pytest.mark.long),
+        pytest.param("basalt", 6, marks=pytest.mark.long),
+        ("cobalt", 8),
+    ],
+)
 def test_every_hook_of_a_healthy_plugin_is_read_and_fits(tmp_path, name: str, hooks: int) -> None:
     """From decorators, loops, helper functions, and what is written into SGLang's modules; none is left unread."""
     plugin = InstalledPlugin(name, tmp_path)

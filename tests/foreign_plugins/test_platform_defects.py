@@ -79,6 +79,7 @@ def test_the_plugin_is_sound_once_every_fix_is_followed(examined: Callable[..., 
     assert wrong(examined(name, "repaired")[1]) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PLUGINS)
 def test_nothing_is_wrong_with_the_healthy_twin(examined: Callable[..., Examined], name: str) -> None:
     _, findings = examined(name, "healthy")

@@ -77,7 +77,10 @@ def _by_id(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {one["id"]: one for one in document["outcomes"]}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, *(pytest.param(one, marks=pytest.mark.long) for one in (signal.SIGTERM, signal.SIGHUP))],
+)
 def test_a_signal_ends_the_run_with_a_report_that_says_so(cut: Cut, tmp_path: Path, number: int) -> None:
     status, said = cut(number)
     name = signal.Signals(number).name
@@ -115,6 +118,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(cut: Cut, tmp_path: Path) ->
     assert (again.returncode, "it was finished, or none was begun" in again.stderr) == (2, True), again.stderr
 
 
+@pytest.mark.long
 def test_what_a_signal_cut_off_can_be_gone_on_with(cut: Cut, tmp_path: Path) -> None:
     cut(signal.SIGTERM)
     resumed = conformance(*_WORDS, "--report", "out", "--resume", folder=tmp_path)

@@ -45,7 +45,13 @@ def _alive(pids: list[int]) -> list[int]:
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
-@pytest.mark.parametrize("checks", [(CREATED, FACTORIES, NAMED, SOUND), (FACTORIES, NAMED, SOUND)])
+@pytest.mark.parametrize(
+    "checks",
+    [
+        (CREATED, FACTORIES, NAMED, SOUND),
+        pytest.param((FACTORIES, NAMED, SOUND), marks=pytest.mark.long),
+    ],
+)
 def test_a_start_that_hangs_is_told_once(
     misbehaving: Make, monkeypatch: pytest.MonkeyPatch, checks: tuple[str, ...]
 ) -> None:

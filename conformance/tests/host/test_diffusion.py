@@ -77,6 +77,7 @@ def test_both_runtimes_are_on_one_device(example: Picture) -> None:
     assert example.identity["device_name"] == "example_oot"
 
 
+@pytest.mark.long
 def test_a_wrong_softmax_scale_is_another_picture(
     pipeline: Path, pictures: Path, in_tree: Picture, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ NEW_TOKENS = 12
 ASKED = reference.prompts((9, 40, 150, 300, 700))
 
 
-@pytest.mark.parametrize("architecture", ["llama", "deepseek_v3"])
+@pytest.mark.parametrize("architecture", [pytest.param("llama", marks=pytest.mark.long), "deepseek_v3"])
 def test_prefill_and_decode_apart(models: Path, architecture: str) -> None:
     checkpoint = make_checkpoint(models / architecture, architecture)
     expected = reference.greedy(checkpoint, ASKED, NEW_TOKENS)

@@ -13,6 +13,9 @@ from sglang_platform.conformance.host.equality import (
     run,
 )
 
+_IN_CI = (0, 2, 3, 5)
+"""Each architecture and each page size, graphs and none; the others are `long`."""
+
 
 def test_pairwise_subset_covers_every_pair_of_the_matrix() -> None:
     def pairs(configurations: list[Configuration]) -> set[tuple[object, ...]]:
@@ -31,7 +34,13 @@ def test_pairwise_subset_covers_every_pair_of_the_matrix() -> None:
 
 @pytest.mark.engine
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("configuration", pairwise_configurations(), ids=str)
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        pytest.param(one, id=str(one), marks=() if at in _IN_CI else pytest.mark.long)
+        for at, one in enumerate(pairwise_configurations())
+    ],
+)
 def test_same_tokens_as_transformers(configuration: Configuration, models: Path) -> None:
     outcome = run(configuration, platform="example_oot", folder=models)
     assert outcome.failures == []

@@ -46,8 +46,12 @@ def _ask_all(engine: EngineProcess) -> tuple[list[list[int]], list[int]]:
     ("architecture", "more"),
     [
         ("llama", {"hicache_write_policy": "write_through"}),
-        ("llama", {"hicache_write_policy": "write_back", "page_size": 1}),
-        ("deepseek_v3", {"hicache_mem_layout": "page_first", "hicache_write_policy": "write_through"}),
+        pytest.param("llama", {"hicache_write_policy": "write_back", "page_size": 1}, marks=pytest.mark.long),
+        pytest.param(
+            "deepseek_v3",
+            {"hicache_mem_layout": "page_first", "hicache_write_policy": "write_through"},
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["write through", "write back, page size 1", "latent rows, pages first"],
 )

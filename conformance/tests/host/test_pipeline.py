@@ -20,7 +20,11 @@ ASKED = reference.prompts((1, 17, 64, 300))
 
 @pytest.mark.parametrize(
     ("ranks", "graphs"),
-    [({"pp_size": 2}, False), ({"pp_size": 2}, True), ({"pp_size": 2, "tp_size": 2}, True)],
+    [
+        pytest.param({"pp_size": 2}, False, marks=pytest.mark.long),
+        pytest.param({"pp_size": 2}, True, marks=pytest.mark.long),
+        ({"pp_size": 2, "tp_size": 2}, True),
+    ],
     ids=["eager", "graphs", "with tensor parallel"],
 )
 def test_stages_give_the_tokens_of_one_process(

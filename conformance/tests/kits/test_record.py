@@ -41,6 +41,7 @@ def test_attention_and_radix_cache() -> None:
     assert _ended(attention.in_tree()) == _ended(_record("attention"))
 
 
+@pytest.mark.long
 def test_kits_of_a_server() -> None:
     record = _record("server")
     excused = {one.kit for one in record if one.outcome not in ("passed", "left out")}

@@ -17,17 +17,24 @@ from sglang_platform.conformance.check import registered
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.reference.platform import ReferencePlatform
 
+_MINUTES = ("PrefillTokenByToken", "FreeSearchesTheList")
 IN_PROCESS = [one for one in all_mutants() if one.name in PATCHES and one.level != Level.DISTRIBUTED.label]
 
 
-@pytest.mark.parametrize("mutant", IN_PROCESS, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        pytest.param(one, id=one.name, marks=pytest.mark.long if one.name in _MINUTES else ())
+        for one in IN_PROCESS
+    ],
+)
 def test_it_is_killed_by_its_check_with_a_message_that_names_the_cause(mutant) -> None:  # type: ignore[no-untyped-def]
     killer, message = first_failure(patched(mutant.name), [mutant.check])
     assert killer == mutant.check
     assert mutant.says in message
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_nothing_is_wrong_with_the_reference(seed: int) -> None:
     levels = (Level.MEMORY, Level.KERNELS, Level.GRAPHS)
     checks = [

@@ -79,6 +79,7 @@ def _run_suite(site: Path, folder: Path) -> tuple[int, str, dict[str, object]]:
     return run.returncode, run.stdout, json.loads((folder / "report.json").read_text())
 
 
+@pytest.mark.long
 def test_the_printed_fixes_alone_turn_a_plugin_with_five_defects_green(tmp_path: Path) -> None:
     project, site = tmp_path / "my-device", tmp_path / "site"
     shutil.copytree(PROJECT, project)

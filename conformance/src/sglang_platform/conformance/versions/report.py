@@ -1,7 +1,7 @@
 """The support matrix as a page: from the results of `check` and `serve` in each version's environment.
 
-`python -m ...versions.report FOLDER [--page docs/support_matrix.md]`; `FOLDER` holds `<version>-check.json` and
-`<version>-serve.json`.
+`python -m ...versions.report FOLDER VERSION ... [--page docs/support_matrix.md]`; `FOLDER` holds
+`<version>-check.json` and `<version>-serve.json`.
 """
 
 from __future__ import annotations
@@ -196,13 +196,18 @@ def _limits(results: Results, versions: list[str]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument(
+        "versions", nargs="+", help="what was run: others that lie in the folder are not looked at"
+    )
     parser.add_argument("--page", type=Path)
     asked = parser.parse_args()
-    results: Results = {}
-    for path in asked.folder.glob("*-check.json"):
-        version = path.name.removesuffix("-check.json")
-        serve = json.loads((asked.folder / f"{version}-serve.json").read_text())
-        results[version] = {"check": json.loads(path.read_text()), "serve": serve}
+    results: Results = {
+        version: {
+            part: json.loads((asked.folder / f"{version}-{part}.json").read_text())
+            for part in ("check", "serve")
+        }
+        for version in asked.versions
+    }
     if asked.page is not None:
         asked.page.write_text(page(results))
     broken = failures(results)
