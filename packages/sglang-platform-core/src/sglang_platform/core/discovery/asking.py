@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import ModuleType
@@ -139,7 +140,9 @@ def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[ty
     except (KeyboardInterrupt, HostWanted):
         raise
     except BaseException as error:
-        raise plugin_failed(what, origin, error, fix=f"correct {location}") from error
+        raise plugin_failed(
+            what, origin, error, fix=f"correct {location}{_meant(error, location)}"
+        ) from error
     allowed = bases()
     if not isinstance(found, type) or not issubclass(found, allowed):
         parents = ", ".join(
@@ -161,6 +164,16 @@ def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[ty
             fix=fix,
         )
     return found
+
+
+def _meant(error: BaseException, location: str) -> str:
+    """The nearest name, where it is the location itself that a module does not have."""
+    if not isinstance(error, AttributeError) or not isinstance(error.obj, ModuleType):
+        return ""
+    read = re.split("[.:]", location)
+    place = error.obj.__name__.split(".")
+    meant = nearest(error.name, vars(error.obj)) if read[: len(place) + 1] == [*place, error.name] else None
+    return f"; did you mean {meant!r}?" if meant else ""
 
 
 def resolve_obj(location: str) -> Any:
@@ -189,7 +202,9 @@ def _submodule(parent: ModuleType, name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != full:
             raise
-        raise AttributeError(f"module {parent.__name__!r} has no attribute or submodule {name!r}") from error
+        raise AttributeError(
+            f"module {parent.__name__!r} has no attribute or submodule {name!r}", name=name, obj=parent
+        ) from error
 
 
 def _short(value: Any) -> str:

@@ -100,7 +100,7 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     disaggregation.register_hooks(platform, host)
     dp_attention.register_hooks(platform, host)
     only_on_cuda.register_hooks(platform, host)
-    overlap.register_hooks(platform)
+    overlap.register_hooks(host)
     if platform.is_out_of_tree():
         speculative_launch.register_hooks(platform, host)
         if host.speculative_kernels:
