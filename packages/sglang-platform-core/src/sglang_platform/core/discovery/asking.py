@@ -168,11 +168,12 @@ def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[ty
 
 def _meant(error: BaseException, location: str) -> str:
     """The nearest name, where it is the location itself that a module does not have."""
-    if not isinstance(error, AttributeError) or not isinstance(error.obj, ModuleType):
+    if not isinstance(error, AttributeError) or not isinstance(error.obj, ModuleType) or error.name is None:
         return ""
-    read = re.split("[.:]", location)
-    place = error.obj.__name__.split(".")
-    meant = nearest(error.name, vars(error.obj)) if read[: len(place) + 1] == [*place, error.name] else None
+    lacks = [*error.obj.__name__.split("."), error.name]
+    if re.split("[.:]", location)[: len(lacks)] != lacks:
+        return ""
+    meant = nearest(error.name, vars(error.obj))
     return f"; did you mean {meant!r}?" if meant else ""
 
 
