@@ -323,6 +323,8 @@ def _newest_step(session: nox.Session, step: str, version: str, wheels: Path, fo
         "--level", step, "--report", str(folder / step), external=True, success_codes=[0, 3],
         env={"SGLANG_PLATFORM_TEST_MODELS": os.environ.get("SGLANG_PLATFORM_TEST_MODELS", str(ROOT / "models"))},
     )  # fmt: skip
+    run(session, str(HOST / "bin" / "python"), "-m", "sglang_platform.conformance.versions.newest", "ran",
+        str(folder / step))  # fmt: skip
 
 
 ASSUMPTIONS_OF = ("0.5.11", "0.5.13", "0.5.15", "0.5.18", "0.5.20", "0.5.22")
