@@ -153,7 +153,7 @@ def _change_in_place(requests: DecodingRequests, number: int) -> None:
 
 
 def _prefill(requests: DecodingRequests, which: list[int], tokens: int, *, fresh: bool) -> None:
-    """These requests are given `tokens` more, or `fresh` ones as their first, without a graph; the cache is put back."""
+    """Each request is given `tokens` more, or `fresh` ones as its first, without a graph; the cache is put back."""
     before = requests.contents()
     at = torch.tensor(which)
     lengths = torch.zeros_like(requests.lengths[at]) if fresh else requests.lengths[at]

@@ -173,8 +173,8 @@ def every_input_is_copied(subject: Subject, case: Input) -> None:
     requires=CAPTURES,
     cases=inputs,
     hosts=["none"],
-    fix="copy all rows of this input at every replay: whether a tensor is the one of the step before, and what its first"
-    " row or its sum is, says nothing of its values",
+    fix="copy all rows of this input at every replay: whether a tensor is the one of the step before, and what its"
+    " first row or its sum is, says nothing of its values",
 )
 def inputs_are_read_at_every_replay(subject: Subject, case: Input) -> None:
     """One row of an input that changes, the first, the last, or two that change places, and the caller's own tensor
