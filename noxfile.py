@@ -374,6 +374,20 @@ def fuzz_requests(session: nox.Session) -> None:
     run(session, host(session), *command, SGLANG_PLATFORM_TEST_MODELS="models")
 
 
+RAY = "ray==2.60.0"
+
+
+@nox.session(venv_backend="none")
+def ray(session: nox.Session) -> None:
+    """SGLang's schedulers as actors under Ray (`--use-ray`), on the example device; Ray is put beside the host."""
+    python, beside = host(session), ROOT / ".nox" / "ray"
+    session.run(
+        python, "-m", "pip", "install", "-q", "--upgrade", "--target", str(beside), RAY, external=True
+    )
+    run(session, python, "-m", "pytest", "-v", "conformance/tests/host/test_ray.py", *session.posargs,
+        PYTHONPATH=str(beside), SGLANG_PLATFORM_TEST_MODELS="models")  # fmt: skip
+
+
 DEVICE_PROGRAMS = "packages/sglang-platform-example-oot/tests/device/programs"
 
 

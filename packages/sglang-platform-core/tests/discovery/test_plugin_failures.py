@@ -17,6 +17,7 @@ def _failure(*words: str) -> PluginFailed:
     assert [word for word in words if word not in message] == [], message
     assert "dev (dev-dist 1.0)" in message
     assert caught.value.fix
+    assert isinstance(caught.value, RuntimeError)
     return caught.value
 
 
@@ -192,12 +193,13 @@ def test_something_that_is_no_platform_class(site, name) -> None:
         """,
     )
     wanted = "sglang_platform.core.contract.srt.SRTPlatform"
-    _failure(
+    error = _failure(
         f"dev_other:{name}",
         "is not a platform class",
         f"not a subclass of {wanted}",
         f"derive the class from {wanted}",
     )
+    assert isinstance(error, TypeError)  # as in SGLang
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ __all__ = [
     "HookTargetError",
     "HostError",
     "LaunchRefused",
+    "NotAPlatformClass",
     "PlatformError",
     "PlatformUnavailable",
     "PluginFailed",
@@ -68,8 +69,8 @@ class _Explained(BaseException):
         super().__init__("\n".join(lines))
 
 
-class PlatformError(_Explained, Exception):
-    """Base of every error this project raises on purpose."""
+class PlatformError(_Explained, RuntimeError):
+    """Base of every error this project raises on purpose. What SGLang raises as RuntimeError is one here too."""
 
 
 class PlatformUnavailable(Exception):
@@ -94,6 +95,10 @@ class PluginNotFound(ConfigurationError):
 
 class PluginFailed(PlatformError):
     """A plugin could not be imported, raised, or answered with something unusable."""
+
+
+class NotAPlatformClass(PluginFailed, TypeError):
+    """What a plugin names is no platform class; SGLang raises TypeError there."""
 
 
 class DuplicatePlugins(PlatformError):

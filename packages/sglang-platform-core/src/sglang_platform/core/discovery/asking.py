@@ -14,7 +14,13 @@ from sglang_platform.core.discovery.failures import plugin_failed
 from sglang_platform.core.discovery.host_first import HostWanted
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import LOCATION
-from sglang_platform.core.errors import PlatformError, PlatformUnavailable, PluginFailed, PluginOrigin
+from sglang_platform.core.errors import (
+    NotAPlatformClass,
+    PlatformError,
+    PlatformUnavailable,
+    PluginFailed,
+    PluginOrigin,
+)
 from sglang_platform.core.spelling import nearest, shown
 
 __all__ = ["Answer", "ask", "asked_plugin", "load_class", "load_entry_point", "resolve_obj"]
@@ -132,7 +138,7 @@ def _load_failure(record: EntryPointRecord, entry_point: Any, error: BaseExcepti
 def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[type, ...]]) -> type:
     """The platform class at `location`. `bases` is asked after the import, which may have brought in a host.
 
-    Raises PluginFailed where it cannot be imported or is no subclass of one of `bases`.
+    Raises PluginFailed where it cannot be imported, NotAPlatformClass where it is no subclass of one of `bases`.
     """
     what = f"the platform class {location} of plugin {origin.name!r} could not be loaded"
     try:
@@ -155,7 +161,7 @@ def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[ty
         if stand_in is not None:
             parents += f" ({stand_in.__module__} has a stand-in of its own for {stand_in.__name__})"
             fix = "correct the import in whose place it is taken: `sglang-platform doctor --source-only` says which"
-        raise PluginFailed(
+        raise NotAPlatformClass(
             f"plugin {origin.name!r} names {location}, which is not a platform class",
             plugin=origin,
             why=f"it is {_short(found)}"
