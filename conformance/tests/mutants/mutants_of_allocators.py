@@ -247,3 +247,32 @@ allocator(
     defect="pages that are freed by their numbers stay lent",
     says="after free_page_ids() available_size()",
 )
+
+allocator(
+    "GroupOfOneKind",
+    "allocator.py",
+    "        if slots:\n            self.free(torch.cat(slots))\n",
+    "        if slots:\n            pages = []\n            self.free(torch.cat(slots))\n",
+    check="memory.groups_take_every_kind_of_free",
+    defect="page numbers of a group that also freed slots are forgotten",
+    says="available_size() is",
+)
+allocator(
+    "PagesOfTheFirstSize",
+    "allocator.py",
+    "self._free = list(range(1, self.num_pages + 1))",
+    "self._first = getattr(self, '_first', self.num_pages)\n        self._free = list(range(1, self._first + 1))",
+    check="memory.resized_allocators_lend_their_new_size",
+    defect="a resized pool lends as many pages as it was built with",
+    says="resized from",
+)
+allocator(
+    "TakenUntilNoneIsLeft",
+    "allocator.py",
+    "        if pages is None:\n            return None\n        slots = []\n",
+    "        if pages is None:\n            if len(before) > 20:\n                self._take(len(self._free))\n"
+    "            return None\n        slots = []\n",
+    check="memory.large_batches_that_do_not_fit_change_nothing",
+    defect="of a batch of more than 20 requests that does not fit, the pages that were there stay taken",
+    says="which does not fit",
+)

@@ -293,3 +293,36 @@ graph(
     defect="replay_session() answers with nothing, and the host enters it",
     says="replay_session() answers",
 )
+
+graph(
+    "LengthsByTheirSum",
+    old=_CLASS,
+    new=_with_load(
+        "kept = self.inputs.seq_lens.clone()\nwhole(batch, bucket)\n"
+        "if getattr(self, '_sum', None) == batch.seq_lens_sum:\n    self.inputs.seq_lens.copy_(kept)\n"
+        "self._sum = batch.seq_lens_sum"
+    ),
+    check="graphs.inputs_are_read_at_every_replay",
+    defect="lengths are copied when their sum is another than at the step before",
+    says="seq_lens of which rows changed places",
+)
+graph(
+    "SlotsByAddress",
+    old=_CLASS,
+    new=_with_load(
+        "kept = self.inputs.out_cache_loc.clone()\nwhole(batch, bucket)\n"
+        "at = batch.out_cache_loc.data_ptr(), batch.batch_size\n"
+        "if getattr(self, '_at', None) == at:\n    self.inputs.out_cache_loc.copy_(kept)\nself._at = at"
+    ),
+    check="graphs.inputs_are_read_at_every_replay",
+    defect="slots are copied when their tensor lies elsewhere than at the step before",
+    says="out_cache_loc written over in place",
+)
+graph(
+    "LengthsToTheCapturedPlan",
+    old=_CLASS,
+    new=_with_load("whole(batch, bucket)\nself.inputs.seq_lens.clamp_(max=20000)"),
+    check="graphs.long_contexts_replay",
+    defect="a replay sees the first 20,000 tokens of a request",
+    says="contexts of [49100] tokens",
+)

@@ -13,7 +13,7 @@ import torch
 from sglang_platform.conformance.check import check, expect
 from sglang_platform.conformance.checks.graphs import BUCKETS, CAPTURES, compare, decoding_requests
 from sglang_platform.conformance.fixtures.captured_sizes import captured_sizes
-from sglang_platform.conformance.fixtures.decoder import FAR, DecodingRequests
+from sglang_platform.conformance.fixtures.decoder import FAR, LONG, DecodingRequests
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.errors import PlatformError
@@ -68,6 +68,27 @@ def far_inputs_are_copied(subject: Subject) -> None:
     ):
         batch = requests.batch(at.tolist(), **{name: far})
         compare(requests, runner, batch, f"{name} of {far.tolist()}", f"copy {name} as it comes")
+
+
+@check(
+    level=Level.GRAPHS,
+    requires=CAPTURES,
+    hosts=["none"],
+    fix="plan a replay for the lengths of now: the capture saw short ones, and the longest that the table of requests"
+    " holds may come",
+)
+def long_contexts_replay(subject: Subject) -> None:
+    """A request of 49,100 tokens, alone and beside a short one, gives what the eager model gives; so does the short one
+    after it."""
+    decoding_requests(subject)
+    requests = DecodingRequests(subject, len(LONG.lengths), reach=LONG)
+    runner = requests.graph_runner((1, 2))
+    for step, which in enumerate(([1], [0], [0, 1], [1])):
+        batch = requests.batch(which, step)
+        if runner.can_run_graph(batch):
+            compare(
+                requests, runner, batch, f"contexts of {[int(n) for n in requests.lengths[which]]} tokens"
+            )
 
 
 @check(
@@ -159,8 +180,11 @@ def stage_inputs_are_followed(subject: Subject) -> None:
     runner = requests.graph_runner(BUCKETS)
     which = requests.taken(runner, 2)
     batch, width = requests.batch(which), requests.model.embedding.shape[1]
-    hidden = torch.randn(len(which), width, generator=subject.torch_rng()).to(requests.model.embedding)
-    tensors = {"hidden_states": hidden}
+    generator = subject.torch_rng()
+    tensors = {
+        name: torch.randn(len(which), width, generator=generator).to(requests.model.embedding)
+        for name in ("hidden_states", "residual")
+    }
     before = requests.contents()
     with torch.no_grad():
         requests.backend.init_forward_metadata(batch)

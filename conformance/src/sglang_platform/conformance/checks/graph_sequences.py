@@ -50,8 +50,9 @@ def weights_changed_in_place_are_seen(subject: Subject) -> None:
     fix="keep the metadata that a graph reads in buffers of its own, which no eager batch, and no other size, writes",
 )
 def eager_batches_between_replays(subject: Subject) -> None:
-    """A batch that is larger than every graph, a prefill and an idle batch, run without a graph on the same backend,
-    change nothing of the replays after them, nor these of them."""
+    """A batch that is larger than every graph, prefills of as many requests and of others, shorter and longer than what
+    is replayed, and an idle batch, run without a graph on the same backend, change nothing of the replays after them,
+    nor these of them."""
     requests = decoding_requests(subject)
     runner = requests.graph_runner(BUCKETS)
     everybody = range(requests.count)
@@ -68,14 +69,11 @@ def eager_batches_between_replays(subject: Subject) -> None:
             bool(((again.float() - expected.float()).abs() <= limit).all()),
             f"{requests.count} requests run without a graph give other logits after a replay of {len(which)}",
         )
-        _prefill(requests)
-        _idle(requests, runner)
-        compare(
-            requests,
-            runner,
-            requests.batch(which, step + 1),
-            f"after a prefill and an idle batch, {len(which)}",
-        )
+        for tokens, fresh, of in ((2, False, [0, 2]), (1, True, which), (2, False, which[::-1])):
+            _prefill(requests, of, tokens, fresh=fresh)
+            _idle(requests, runner)
+            after = f"a prefill of {tokens * len(of)} tokens{' without a prefix' * fresh} and an idle batch"
+            compare(requests, runner, requests.batch(which, step + 1), f"after {after}, {len(which)}")
 
 
 @check(
@@ -154,23 +152,25 @@ def _change_in_place(requests: DecodingRequests, number: int) -> None:
     requests.subject.synchronize()
 
 
-def _prefill(requests: DecodingRequests) -> None:
-    """Two requests are given two tokens more, without a graph; the cache is put back."""
+def _prefill(requests: DecodingRequests, which: list[int], tokens: int, *, fresh: bool) -> None:
+    """Each request is given `tokens` more, or `fresh` ones as its first, without a graph; the cache is put back."""
     before = requests.contents()
-    at = torch.tensor([0, 2])
-    lengths = requests.lengths[at]
-    new = torch.full((2,), 2, dtype=torch.int64)
-    positions = (lengths[:, None] + torch.arange(2)).reshape(-1)
-    slots = torch.stack([requests.slots[i, n : n + 2] for i, n in zip(at, lengths.tolist(), strict=True)])
+    at = torch.tensor(which)
+    lengths = torch.zeros_like(requests.lengths[at]) if fresh else requests.lengths[at]
+    new = torch.full((len(at),), tokens, dtype=torch.int64)
+    positions = (lengths[:, None] + torch.arange(tokens)).reshape(-1)
+    slots = torch.stack(
+        [requests.slots[i, n : n + tokens] for i, n in zip(at, lengths.tolist(), strict=True)]
+    )
     batch = requests.subject.parts.forward_batch(
         "extend",
-        batch_size=2,
+        batch_size=len(at),
         input_ids=(positions * 3 + 1) % 256,
         positions=positions,
         req_pool_indices=requests.rows[at],
-        seq_lens=lengths + 2,
-        seq_lens_cpu=lengths + 2,
-        seq_lens_sum=int((lengths + 2).sum()),
+        seq_lens=lengths + tokens,
+        seq_lens_cpu=lengths + tokens,
+        seq_lens_sum=int((lengths + tokens).sum()),
         out_cache_loc=slots.reshape(-1),
         extend_prefix_lens=lengths.to(torch.int32),
         extend_seq_lens=new.to(torch.int32),

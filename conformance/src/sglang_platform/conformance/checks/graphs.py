@@ -139,14 +139,7 @@ def every_input_is_copied(subject: Subject, case: Input) -> None:
     runner = requests.graph_runner(BUCKETS)
     which = requests.taken(runner, 3)
     first = requests.batch(which)
-    lengths = requests.lengths[torch.tensor(which)]
-    others = {
-        "input_ids": (torch.tensor(which) * 5 + 11) % VOCABULARY,
-        "positions": lengths + 2,
-        "seq_lens": lengths.clamp(min=1),
-        "req_pool_indices": requests.rows[(torch.tensor(which) + 4) % requests.count],
-        "out_cache_loc": requests.slots[torch.tensor(which), lengths + 3],
-    }
+    others = _others(requests, which)
     try:
         compare(requests, runner, first, "the first step")
     except CheckFailed as failed:
@@ -173,6 +166,69 @@ def every_input_is_copied(subject: Subject, case: Input) -> None:
         f"a replay changes after the {case.name} of an earlier batch were overwritten",
         fix="keep no reference to the batch's own tensors",
     )
+
+
+@check(
+    level=Level.GRAPHS,
+    requires=CAPTURES,
+    cases=inputs,
+    hosts=["none"],
+    fix="copy all rows of this input at every replay: whether a tensor is the one of the step before, and what its"
+    " first row or its sum is, says nothing of its values",
+)
+def inputs_are_read_at_every_replay(subject: Subject, case: Input) -> None:
+    """One row of an input that changes, the first, the last, or two that change places, and the caller's own tensor
+    that is written over in place, give what the eager model gives."""
+    requests = decoding_requests(subject)
+    runner = requests.graph_runner(BUCKETS)
+    which = requests.taken(runner, 4)
+    plain = requests.batch(which)
+    given = getattr(plain, case.name)
+    for what, change in _CHANGES.items():
+        values = getattr(requests.batch(which), case.name)
+        other = _others(requests, which)[case.name].to(values)
+        requests.replayed(runner, requests.batch(which))
+        batch = requests.batch(which, **{case.name: change(values, other).cpu()})
+        compare(requests, runner, batch, f"{case.name} of which {what}", f"copy {case.name} at every replay")
+    requests.replayed(runner, plain)
+    given.copy_(_others(requests, which)[case.name])
+    if case.name == "seq_lens":
+        plain.seq_lens_cpu, plain.seq_lens_sum = given.cpu(), int(given.sum())
+    compare(
+        requests, runner, plain, f"{case.name} written over in place", f"copy {case.name} at every replay"
+    )
+
+
+def _first(values: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return torch.cat((other[:1], values[1:]))
+
+
+def _last(values: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return torch.cat((values[:-1], other[-1:]))
+
+
+def _exchanged(values: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return values.roll(1) if len(values) < 3 else torch.cat((values[:1], values[1:].roll(1)))
+
+
+_CHANGES = {
+    "the first row changed": _first,
+    "the last row changed": _last,
+    "rows changed places": _exchanged,
+}
+
+
+def _others(requests: DecodingRequests, which: list[int]) -> dict[str, torch.Tensor]:
+    """Another value of each input, with which the same requests are a batch still."""
+    at = torch.tensor(which)
+    lengths = requests.lengths[at]
+    return {
+        "input_ids": (at * 5 + 11) % VOCABULARY,
+        "positions": lengths + 2,
+        "seq_lens": lengths.clamp(min=1),
+        "req_pool_indices": requests.rows[(at + 4) % requests.count],
+        "out_cache_loc": requests.slots[at, lengths + 3],
+    }
 
 
 def _is_unread(
