@@ -30,7 +30,7 @@ from soak_asked import Model
 from soak_clients import Clients, Seen
 from soak_kill import kill_each
 from soak_plot import draw_memory
-from soak_processes import LEFT_BY_SGLANG, MemoryWatch, left_of, processes_of
+from soak_processes import ENDING_SECONDS, LEFT_BY_SGLANG, MemoryWatch, ended, left_of
 from soak_tracebacks import by_cause
 
 from sglang_platform.conformance.host.server import ServerProcess
@@ -38,7 +38,6 @@ from sglang_platform.conformance.host.session import models_folder
 
 START_SECONDS = 600
 QUIET_SECONDS = 90.0
-ENDING_SECONDS = 30.0
 GROWTH = 0.15
 """Of a process's memory, from the end of the first third of the run to its end; more is a fault."""
 
@@ -84,18 +83,6 @@ def held(server: ServerProcess, before: dict[str, float]) -> dict[str, float]:
         if not still or time.monotonic() > until:
             return still
         time.sleep(1)
-
-
-def ended(server: ServerProcess) -> tuple[float | None, dict[int, str]]:
-    """Seconds until no process is left after SIGTERM, None where some are; and those."""
-    server.process.terminate()
-    start = time.monotonic()
-    while time.monotonic() - start < ENDING_SECONDS:
-        server.process.poll()
-        if not processes_of(server):
-            return round(time.monotonic() - start, 1), {}
-        time.sleep(0.1)
-    return None, processes_of(server)
 
 
 def growth(rows: list[dict[str, float]]) -> dict[str, dict[str, float]]:
