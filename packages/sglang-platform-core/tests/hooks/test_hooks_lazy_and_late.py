@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import sys
 import threading
+import time
 
 import pytest
 
@@ -326,6 +328,22 @@ def test_a_late_error_can_be_one_that_no_importer_swallows(host, monkeypatch):
     assert "late" not in sys.modules
 
 
+@pytest.fixture
+def collections_let_others_run():
+    """Collections come often, and with each another thread has its turn."""
+    before = gc.get_threshold()
+
+    def let_others_run(*_):
+        time.sleep(0)
+
+    gc.callbacks.append(let_others_run)
+    gc.set_threshold(20, 5, 5)
+    yield
+    gc.set_threshold(*before)
+    gc.callbacks.remove(let_others_run)
+
+
+@pytest.mark.usefixtures("collections_let_others_run")
 def test_importing_and_applying_in_many_threads(host):
     host.write(**{f"thr_{i}": "def f(): return 1" for i in range(12)})
     failures = []

@@ -100,7 +100,7 @@ def main() -> None:
         told["after"] = {"contexts": contexts()}
         told["replaced"] = [
             name
-            for name, found in list(sys.modules.items())
+            for name, found in sys.modules.copy().items()
             if name not in known and name.startswith("sglang.") and getattr(found, "__spec__", None) is None
         ]
         if given.get("fork"):

@@ -134,7 +134,7 @@ def false_modules() -> list[str]:
     """Modules that were made and not imported."""
     return [
         name
-        for name, module in list(sys.modules.items())
+        for name, module in sys.modules.copy().items()
         if isinstance(module, types.ModuleType)
         and getattr(module, "__spec__", None) is None
         and name not in ("__main__", "cython_runtime")  # compiled modules make the second

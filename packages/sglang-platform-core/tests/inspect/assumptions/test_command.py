@@ -11,6 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sglang_platform.core.cli.app import app
+from sglang_platform.core.hooks import registry
+from sglang_platform.core.hooks.patching.engine import HookEngine
+from sglang_platform.core.hooks.registry import HookRegistry
 from sglang_platform.core.hosts.sglang.seam_hooks import seams_of
 from sglang_platform.core.inspect.assumptions.page import assumptions_page
 from sglang_platform.core.inspect.assumptions.survey import survey_of
@@ -60,7 +63,7 @@ def test_a_host_that_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("release", ["0.5.11", "0.5.18", "0.5.23"])
-def test_seams_say_what_they_hook_in_a_release(release: str) -> None:
+def test_seams_say_what_they_hook_in_a_release(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seams = seams_of(release)
     replaced = {one.target for one in seams.hooks if one.replaces}
     assert "sglang.srt.utils.common.get_device_name" in replaced
@@ -69,7 +72,11 @@ def test_seams_say_what_they_hook_in_a_release(release: str) -> None:
     copies = [one for one in seams.hooks if one.seam == "dp_attention"]
     assert [one.replaces for one in copies] == [True]  # AROUND, and never calls the original
     assert ("sgl_kernel.kvcacheio" in seams.stubs) is (release == "0.5.11")
-    assert seams_of(release) == seams  # nothing of the first reading is left
+    monkeypatch.setattr(registry, "_engine", HookEngine())
+    HookRegistry.apply_hooks()
+    assert seams_of(release) == seams  # also where hooks are in force, and another release is installed
+    assert HookRegistry.report() == []
+    HookRegistry.reset()
 
 
 @pytest.mark.long

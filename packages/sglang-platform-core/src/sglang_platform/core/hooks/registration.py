@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +14,6 @@ __all__ = ["RETURN_NONE", "HookSource", "HookType", "Registration", "State"]
 
 State = Literal["pending", "applied", "failed"]
 _serials = itertools.count()
-_ErrorClass = type[HookError]
 
 
 class HookType(Enum):
@@ -51,27 +49,19 @@ RETURN_NONE = _ReturnNone()
 """An AFTER hook returns this to make the result None, since None itself means "keep the result"."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Registration:
     """One hook on one target. Only `patching` changes what became of it: `state`, `why`, `error`, `unreached`."""
 
-    key: str
-    spelling: str
-    hook: Callable[..., Any]
-    type: HookType
-    origin: PluginOrigin | None
-    required: bool
-    order: int
-    hook_name: str = field(init=False)
-    serial: int = field(init=False, default_factory=_serials.__next__)
-    state: State = field(init=False, default="pending")
-    why: str | None = field(init=False, default=None)
-    error: _ErrorClass | None = field(init=False, default=None)
-    unreached: tuple[str, ...] = field(init=False, default=())
-    overridden: bool = field(init=False, default=False)
-
-    def __post_init__(self) -> None:
-        hook, type_, spelling, origin = self.hook, self.type, self.spelling, self.origin
+    def __init__(
+        self,
+        key: str,
+        spelling: str,
+        hook: Callable[..., Any],
+        type_: HookType,
+        origin: PluginOrigin | None,
+        required: bool,
+        order: int,
+    ) -> None:
         if not callable(hook):
             raise HookSignatureError(
                 f"The hook on {spelling} is not callable: {shown(hook)}",
@@ -91,7 +81,14 @@ class Registration:
                 why="a class as hook takes the target's place",
                 fix="use HookType.REPLACE, or register a function",
             )
-        self.hook_name = _name_of(hook)
+        self.key, self.spelling, self.hook, self.hook_name = key, spelling, hook, _name_of(hook)
+        self.type, self.origin, self.required, self.order = type_, origin, required, order
+        self.serial = next(_serials)
+        self.state: State = "pending"
+        self.why: str | None = None
+        self.error: type[HookError] | None = None
+        self.unreached: tuple[str, ...] = ()
+        self.overridden = False
 
     @property
     def label(self) -> str:
@@ -113,7 +110,7 @@ class Registration:
     def apply(self) -> None:
         self.state, self.why, self.error = "applied", None, None
 
-    def fail(self, error: _ErrorClass, why: str) -> None:
+    def fail(self, error: type[HookError], why: str) -> None:
         self.state, self.why, self.error, self.unreached = "failed", why, error, ()
 
 

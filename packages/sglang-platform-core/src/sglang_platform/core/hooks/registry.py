@@ -43,6 +43,9 @@ _Hook = TypeVar("_Hook", bound=Callable[..., Any])
 
 _engine = HookEngine()
 _source: contextvars.ContextVar[PluginOrigin | None] = contextvars.ContextVar("hook_source", default=None)
+_collected: contextvars.ContextVar[list[Registration] | None] = contextvars.ContextVar(
+    "collected", default=None
+)
 
 
 @contextmanager
@@ -126,7 +129,23 @@ class HookRegistry:
         """
         parsed = parse(target)
         origin = PluginOrigin(*source[:2]) if isinstance(source, HookSource) else source or current_source()
-        _engine.add(Registration(parsed.key, target, hook, hook_type, origin, required, order))
+        registration = Registration(parsed.key, target, hook, hook_type, origin, required, order)
+        collected = _collected.get()
+        if collected is None:
+            _engine.add(registration)
+        else:
+            collected.append(registration)
+
+    @classmethod
+    @contextmanager
+    def collecting(cls) -> Iterator[list[Registration]]:
+        """What this thread registers is put into the list instead, and never in force: to read what would be hooked."""
+        collected: list[Registration] = []
+        token = _collected.set(collected)
+        try:
+            yield collected
+        finally:
+            _collected.reset(token)
 
     @classmethod
     def unregister(cls, target: str, hook: Callable[..., Any], hook_type: HookType | None = None) -> bool:

@@ -112,6 +112,6 @@ def _marked_coroutine(function: object) -> bool:
 def lend_attributes(wrapper: FunctionType, function: Callable[..., Any]) -> None:
     """Give the wrapper the public methods of a callable object, such as `cache_clear` of `functools.lru_cache`."""
     for klass in type(function).__mro__[:-1]:
-        for name, value in list(vars(klass).items()):
+        for name, value in vars(klass).copy().items():
             if not name.startswith("_") and callable(value) and not hasattr(wrapper, name):
                 setattr(wrapper, name, getattr(function, name))

@@ -207,7 +207,7 @@ class Site:
         """A module that defines a replacement may call the original, also where it imported the hooked form."""
         for module in modules:
             names = own_names(sys.modules.get(module))
-            for name, value in list(names.items()):
+            for name, value in dict.copy(names).items():
                 if value is wrapper.function:
                     names[name] = self.hookable.function
 

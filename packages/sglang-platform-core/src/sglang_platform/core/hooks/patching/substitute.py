@@ -19,7 +19,7 @@ class Substitute:
         self._home = home_module(replacement)
         self._knew_it = {
             name
-            for name, module in list(sys.modules.items())
+            for name, module in sys.modules.copy().items()
             if own_names(module).get(place.name) is replacement
         }
         """The modules that had the replacement under the target's name before it was put there."""

@@ -82,11 +82,13 @@ class Heap:
         """How `held` is reached from `holder`, as it would be written. `key` is its key in a dict, where known."""
         if isinstance(holder, dict):
             if key is None:
-                key = next((k for k, value in list(holder.items()) if value is held), None)
+                key = next((k for k, value in dict.copy(holder).items() if value is held), None)
             return f".{key}" if self._is_namespace(holder) else f"[{key!r}]"
         if isinstance(holder, list | tuple):
             return f"[{next((i for i, value in enumerate(holder) if value is held), '...')}]"
-        return next((f".{name}" for name, value in list(instance_dict(holder).items()) if value is held), "")
+        return next(
+            (f".{name}" for name, value in dict.copy(instance_dict(holder)).items() if value is held), ""
+        )
 
     def _ignore(self, *ours: Any) -> None:
         self._alive += ours

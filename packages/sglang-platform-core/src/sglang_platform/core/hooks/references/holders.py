@@ -91,7 +91,7 @@ def _slots(holder: Any, swap: Swap, heap: Heap) -> Iterator[Slot]:
         yield in_partial(f"{name} (a partial)", holder, 0)
     elif not isinstance(holder, type):
         attributes = instance_dict(holder)
-        for key in [key for key, value in list(attributes.items()) if value is old]:
+        for key in [key for key, value in dict.copy(attributes).items() if value is old]:
             yield in_mapping(f"{name}.{key}", attributes, key)
 
 
@@ -109,7 +109,7 @@ def _slots_of_owners(holder: tuple[Any, ...], old: object, heap: Heap) -> Iterat
 
 def _slots_in_dict(name: str, holder: dict[Any, Any], old: object, heap: Heap) -> Iterator[Slot]:
     klass = next((one for one in heap.holders(holder) if isinstance(one, type)), None)
-    for key in [key for key, value in list(holder.items()) if value is old]:
+    for key in [key for key, value in dict.copy(holder).items() if value is old]:
         full_name = name + heap.step(holder, old, key)
         yield in_mapping(full_name, holder, key) if klass is None else in_class(full_name, klass, key)
 

@@ -33,7 +33,9 @@ def sweep(swaps: Sequence[Swap], own: Callable[[], list[object]]) -> None:
 def module_namespaces() -> Namespaces:
     """The namespace of every loaded module. Looks past `__getattribute__`, which may load lazy modules."""
     found: Namespaces = {}
-    for name, module in list(sys.modules.items()):
+    # Copied whole, here and wherever the hooks read a dict of others: while a list of items is made, a collection may
+    # run code, and another thread change the dict.
+    for name, module in sys.modules.copy().items():
         try:
             namespace = object.__getattribute__(module, "__dict__")
         except AttributeError:  # None, or an object without a namespace
@@ -48,7 +50,7 @@ def _sweep_modules(swaps: dict[int, Swap]) -> None:
     for module, namespace in module_namespaces().values():
         if swaps.keys().isdisjoint(map(id, tuple(namespace.values()))):
             continue
-        for name, value in list(namespace.items()):
+        for name, value in dict.copy(namespace).items():
             swap = swaps.get(id(value))
             if swap is None or swap.name not in (None, name):
                 continue

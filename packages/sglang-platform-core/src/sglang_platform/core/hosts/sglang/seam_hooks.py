@@ -7,8 +7,7 @@ from typing import Any
 
 from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.contract.types import PlatformEnum
-from sglang_platform.core.errors import PluginOrigin
-from sglang_platform.core.hooks.registry import HookRegistry, HookType, plugin_source
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.rebase import REBASED_MARK
 from sglang_platform.core.hosts.sglang.seams import in_order, only_on_cuda
 from sglang_platform.core.hosts.sglang.versions import facts_for
@@ -16,27 +15,19 @@ from sglang_platform.core.inspect.assumptions.carried import SeamHook, Seams
 
 __all__ = ["seams_of"]
 
-_READER = PluginOrigin("seams that are read", None, None)
-
 
 def seams_of(release: str) -> Seams:
-    """The hooks of every seam on an out-of-tree platform that does not launch Triton.
+    """The hooks of every seam on an out-of-tree platform that does not launch Triton. None of them is put in force.
 
-    They are registered, listed, and withdrawn again, in a process whose hooks are not in force. Raises HostError for a
-    release without a platform interface.
+    Raises HostError for a release without a platform interface.
     """
     host = facts_for(release)
-    try:
-        with plugin_source(_READER):
-            in_order.register_hooks(_AnyDevice(), host)
-        hooks = tuple(
-            SeamHook(_last(hook.__module__), target, type_.value, _replaces(hook, type_))
-            for target, stack in HookRegistry._hooks.items()
-            for type_, hook, source in stack
-            if source is not None and source.plugin_name == _READER.name
-        )
-    finally:
-        HookRegistry.withdraw(_READER)
+    with HookRegistry.collecting() as registered:
+        in_order.register_hooks(_AnyDevice(), host)
+    hooks = tuple(
+        SeamHook(_last(one.hook.__module__), one.key, one.type.value, _replaces(one.hook, one.type))
+        for one in registered
+    )
     refused = {feature.argument: _last(only_on_cuda.__name__) for feature in only_on_cuda.FEATURES}
     return Seams(release, hooks, tuple(sorted(host.imports_everywhere)), refused)
 
