@@ -12,6 +12,7 @@ is how many lines there shall be. What they say together is printed, and written
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -19,11 +20,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sglang_platform.conformance.guard import descendants
 from sglang_platform.conformance.host import reference
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
@@ -55,7 +56,7 @@ class Asked:
         return cls(configuration, checkpoint, prompt, wanted)
 
 
-@contextmanager
+@contextlib.contextmanager
 def busy_loops(count: int, nice: int) -> Iterator[None]:
     """Processes that do nothing but keep a processor busy, and give way by `nice`."""
     loop = ["nice", "-n", str(nice), sys.executable, "-S", "-c", "while True: pass"]
@@ -68,8 +69,18 @@ def busy_loops(count: int, nice: int) -> Iterator[None]:
             loop.wait()
 
 
+def processor_seconds(pid: int) -> float:
+    """What a process and all that it started have computed so far; the rest of the clock's time they waited."""
+    ticks = 0
+    for one in (pid, *descendants(pid)):
+        with contextlib.suppress(OSError):  # a process may end while it is read
+            ticks += sum(map(int, Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[11:13]))
+    return round(ticks / os.sysconf("SC_CLK_TCK"), 1)
+
+
 def one_start(asked: Asked, limit: float) -> dict[str, Any]:
-    """Seconds of the start, of the first answer and of the end; `fault` is None where all was well."""
+    """Seconds of the start, on the clock and of the processor, of the first answer and of the end; `fault` is None where
+    all was well."""
     row: dict[str, Any] = {
         "what": str(asked.configuration),
         "load": round(os.getloadavg()[0], 1),
@@ -91,7 +102,7 @@ def one_start(asked: Asked, limit: float) -> dict[str, Any]:
     except EngineFailed as error:
         return {**row, "start": lap(), "fault": str(error)}
     with engine:
-        row["start"] = lap()
+        row |= {"start": lap(), "processor": processor_seconds(engine.pid)}
         try:
             (reply,) = engine.call("generate", input_ids=[asked.prompt], max_new_tokens=_NEW_TOKENS)
         except EngineFailed as error:
@@ -113,7 +124,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
     told: dict[str, Any] = {"starts": len(rows), "faults": sum(row["fault"] is not None for row in rows)}
-    for name in ("start", "answer", "end", "load"):
+    for name in ("start", "processor", "answer", "end", "load"):
         values = sorted(row[name] for row in rows if name in row)
         if values:
             told[name] = {"median": statistics.median(values), "shortest": values[0], "longest": values[-1]}
