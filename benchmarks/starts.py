@@ -79,7 +79,7 @@ def processor_seconds(pid: int) -> float:
 
 
 def one_start(asked: Asked, limit: float) -> dict[str, Any]:
-    """Seconds of the start, on the clock and of the processor, of the first answer and of the end; `fault` is None where
+    """Seconds of the start by the clock and of the processor, of the first answer and of the end; `fault` is None where
     all was well."""
     row: dict[str, Any] = {
         "what": str(asked.configuration),
