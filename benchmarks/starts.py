@@ -69,18 +69,21 @@ def busy_loops(count: int, nice: int) -> Iterator[None]:
             loop.wait()
 
 
-def processor_seconds(pid: int) -> float:
-    """What a process and all that it started have computed so far; the rest of the clock's time they waited."""
-    ticks = 0
+def used_seconds(pid: int) -> dict[str, float]:
+    """Of a process and all that it started, until now: `processor`, what they computed; `queued`, how long their main
+    threads were ready and had no processor."""
+    ticks, queued = 0, 0
     for one in (pid, *descendants(pid)):
+        folder = Path(f"/proc/{one}")
         with contextlib.suppress(OSError):  # a process may end while it is read
-            ticks += sum(map(int, Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[11:13]))
-    return round(ticks / os.sysconf("SC_CLK_TCK"), 1)
+            ticks += sum(map(int, (folder / "stat").read_text().rpartition(")")[2].split()[11:13]))
+            queued += int((folder / "schedstat").read_text().split()[1])
+    return {"processor": round(ticks / os.sysconf("SC_CLK_TCK"), 1), "queued": round(queued / 1e9, 1)}
 
 
 def one_start(asked: Asked, limit: float) -> dict[str, Any]:
-    """Seconds of the start by the clock and of the processor, of the first answer and of the end; `fault` is None where
-    all was well."""
+    """Seconds of the start, of the first answer and of the end by the clock, and those of `used_seconds` at the start's
+    end; `fault` is None where all was well."""
     row: dict[str, Any] = {
         "what": str(asked.configuration),
         "load": round(os.getloadavg()[0], 1),
@@ -102,7 +105,7 @@ def one_start(asked: Asked, limit: float) -> dict[str, Any]:
     except EngineFailed as error:
         return {**row, "start": lap(), "fault": str(error)}
     with engine:
-        row |= {"start": lap(), "processor": processor_seconds(engine.pid)}
+        row |= {"start": lap(), **used_seconds(engine.pid)}
         try:
             (reply,) = engine.call("generate", input_ids=[asked.prompt], max_new_tokens=_NEW_TOKENS)
         except EngineFailed as error:
@@ -124,7 +127,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
     told: dict[str, Any] = {"starts": len(rows), "faults": sum(row["fault"] is not None for row in rows)}
-    for name in ("start", "processor", "answer", "end", "load"):
+    for name in ("start", "processor", "queued", "answer", "end", "load"):
         values = sorted(row[name] for row in rows if name in row)
         if values:
             told[name] = {"median": statistics.median(values), "shortest": values[0], "longest": values[-1]}
