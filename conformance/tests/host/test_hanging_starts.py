@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from sglang_platform.conformance.guard import descendants
+from sglang_platform.conformance.host import diffusion
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
 from sglang_platform.conformance.host.server import ServerProcess
 from sglang_platform.conformance.host.stacks import HangingStart, completed, kill_tree, stacks
@@ -111,3 +112,16 @@ def test_an_interrupted_start_of_a_server_shows_its_stacks(
     with interrupted_after(6):
         ServerProcess(None, {}, module="waits", defaults={}, environment=waits)
     assert "wait_for_weights" in capsys.readouterr().err
+
+
+def test_a_picture_that_is_interrupted_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs = tmp_path / "hangs"
+    hangs.write_text("#!/bin/sh\nsleep 60\n")
+    hangs.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(hangs))
+    begun = time.monotonic()
+    with interrupted_after(2):
+        diffusion.ask_worker({}, dict(os.environ), 60)
+    assert time.monotonic() - begun < 30
