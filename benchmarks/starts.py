@@ -32,6 +32,7 @@ from sglang_platform.conformance.host.equality import Configuration
 from sglang_platform.conformance.host.session import models_folder
 
 _NEW_TOKENS = 16
+_LOOP = Path(__file__).with_name("busy_loop.py")
 _CONFIGURATIONS = (
     Configuration("llama", page_size=16, graph_runner=True),
     Configuration("deepseek_v3", page_size=1, graph_runner=False),
@@ -58,8 +59,8 @@ class Asked:
 
 @contextlib.contextmanager
 def busy_loops(count: int, nice: int) -> Iterator[None]:
-    """Processes that do nothing but keep a processor busy, and give way by `nice`."""
-    loop = ["nice", "-n", str(nice), sys.executable, "-S", "-c", "while True: pass"]
+    """Processes that do nothing but keep a processor busy, give way by `nice`, and end when this one does."""
+    loop = ["nice", "-n", str(nice), sys.executable, "-S", str(_LOOP), str(os.getpid())]
     loops = [subprocess.Popen(loop) for _ in range(count)]
     try:
         yield
