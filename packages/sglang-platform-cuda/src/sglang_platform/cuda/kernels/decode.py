@@ -14,6 +14,9 @@ Keys are read as a main part of MAIN columns and a rest of REST columns (D = 192
 powers of two. With LATENT the values are the main part of the keys (absorbed MLA, arXiv 2405.04434) and are not read
 twice. Rows of unused slots are never loaded, so what they hold does not matter.
 
+8-bit rows are loaded two columns at a time (`fp8.from_fp8_pairs`): even and odd columns are two products with half of
+the queries' columns each, and two accumulators, which are put together at the end.
+
 Error: see `sglang_platform.conformance.kernels.checks.attention_oracle`. Source: Dao et al., Flash-Decoding (2023).
 """
 
@@ -29,7 +32,7 @@ from sglang_platform.core.portable.triton.wrappers import decode
 from sglang_platform.cuda.kernels.fp8 import HARDWARE
 from sglang_platform.cuda.kernels.merge import merge_splits
 from sglang_platform.cuda.kernels.packed_rows import packed_latent, packed_rest
-from sglang_platform.cuda.kernels.stored_rows import load_rows
+from sglang_platform.cuda.kernels.stored_rows import load_pairs, load_rows
 
 __all__ = ["decode_kernel", "paged_decode"]
 
@@ -73,9 +76,10 @@ def decode_kernel(
         rest = tl.arange(0, REST)
         live_rest = rest < D - MAIN
         q_rest = tl.load(q_row + MAIN + rest[None, :], mask=live_h[:, None] & live_rest[None, :], other=0.0)
+    PAIRS: tl.constexpr = FORMAT != "" and not PACKED and MAIN >= 32 and VALUES >= 32
     # Products with 8-bit rows are taken in float16, which holds all their values: the codes then need one conversion,
     # where bfloat16 takes a detour through float32. A power of two per head brings the queries into its range.
-    HALF: tl.constexpr = FORMAT != "" and not PACKED and q_ptr.dtype.element_ty == tl.bfloat16
+    HALF: tl.constexpr = PAIRS and q_ptr.dtype.element_ty == tl.bfloat16
     if HALF:
         largest = tl.max(tl.abs(q.to(tl.float32)), 1)
         if REST > 0:
@@ -85,6 +89,10 @@ def decode_kernel(
         q = (q.to(tl.float32) / power[:, None]).to(tl.float16)
         if REST > 0:
             q_rest = (q_rest.to(tl.float32) / power[:, None]).to(tl.float16)
+    if PAIRS:
+        q_even, q_odd = tl.split(tl.reshape(q, (BLOCK_H, MAIN // 2, 2)))
+        acc_even = tl.zeros((BLOCK_H, VALUES // 2), tl.float32)
+        acc_odd = tl.zeros((BLOCK_H, VALUES // 2), tl.float32)
     k_head = k_ptr + kv_head * k_stride_h
     v_head = v_ptr + kv_head * v_stride_h
     table_row = table_ptr + tl.load(row_ptr + request).to(tl.int64) * table_stride
@@ -108,11 +116,16 @@ def decode_kernel(
         later = token + BLOCK_N
         ahead = tl.load(table_row + later, mask=later < end, other=0)
         k_row = slot[:, None] * k_stride_s
-        if PACKED:
-            k = packed_latent(k_head, k_row, live, MAIN, FORMAT, IN_HARDWARE, q.dtype)
+        if PAIRS:
+            k_even, k_odd = load_pairs(k_head, k_row, live[:, None], MAIN, MAIN, FORMAT, IN_HARDWARE, q.dtype)
+            scores = tl.dot(q_even, tl.trans(k_even), input_precision="ieee")
+            scores = tl.dot(q_odd, tl.trans(k_odd), scores, input_precision="ieee")
         else:
-            k = load_rows(k_head, k_row + main[None, :], live[:, None], FORMAT, IN_HARDWARE, q.dtype)
-        scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+            if PACKED:
+                k = packed_latent(k_head, k_row, live, MAIN, FORMAT, IN_HARDWARE, q.dtype)
+            else:
+                k = load_rows(k_head, k_row + main[None, :], live[:, None], FORMAT, IN_HARDWARE, q.dtype)
+            scores = tl.dot(q, tl.trans(k), input_precision="ieee")
         if REST > 0:
             if PACKED:
                 k_rest = packed_rest(k_head, k_row, live, MAIN, REST, q.dtype)
@@ -122,13 +135,24 @@ def decode_kernel(
             scores = tl.dot(q_rest, tl.trans(k_rest), scores, input_precision="ieee")
         scores = tl.where(live[None, :], capped_scores(scores, row_scale, cap, CAPPED), float("-inf"))
         p, r, m, total = softmax_step(scores, m, total)
-        if LATENT:
-            v = k
+        if PAIRS:
+            if LATENT:
+                v_even, v_odd = k_even, k_odd
+            else:
+                v_row = slot[:, None] * v_stride_s
+                v_even, v_odd = load_pairs(v_head, v_row, live[:, None], VALUES, DV, FORMAT, IN_HARDWARE, q.dtype)
+            acc_even = tl.dot(p.to(q.dtype), v_even, acc_even * r[:, None], input_precision="ieee")
+            acc_odd = tl.dot(p.to(q.dtype), v_odd, acc_odd * r[:, None], input_precision="ieee")
         else:
-            v_at = slot[:, None] * v_stride_s + values[None, :]
-            v = load_rows(v_head, v_at, live[:, None] & live_v[None, :], FORMAT, IN_HARDWARE, q.dtype)
-        acc = tl.dot(p.to(q.dtype), v, acc * r[:, None], input_precision="ieee")
+            if LATENT:
+                v = k
+            else:
+                v_at = slot[:, None] * v_stride_s + values[None, :]
+                v = load_rows(v_head, v_at, live[:, None] & live_v[None, :], FORMAT, IN_HARDWARE, q.dtype)
+            acc = tl.dot(p.to(q.dtype), v, acc * r[:, None], input_precision="ieee")
 
+    if PAIRS:
+        acc = tl.reshape(tl.join(acc_even, acc_odd), (BLOCK_H, VALUES))
     if SINKS and not SPLIT:
         # A sink is one more score whose value is zero.
         sink = tl.load(sink_ptr + head, mask=live_h, other=0.0).to(tl.float32) * 1.4426950408889634
