@@ -25,7 +25,10 @@ NOTHING_AHEAD = {
     ("gfx950", "MLA fp8"): "widened rows and the codes of the next ones do not both fit the registers",
 }
 UNDER_NINETY = {
-    ("H200", "MLA 128 heads"): "two programs of 64 heads read the same rows: the accumulator fills the registers",
+    (
+        "H200",
+        "MLA 128 heads",
+    ): "two programs of 64 heads read the same rows: the accumulator fills the registers",
     ("MI300X", "GQA fp8"): "a conversion takes three instructions for two codes",
     ("MI300X", "MLA"): "partial results of nine splits",
     ("MI300X", "MLA fp8"): "as of GQA, and the values are converted anew",

@@ -1,4 +1,4 @@
-"""Kernels' inline assembly in the interpreter: every pair of 8-bit codes bit for bit, and a refusal of what is not known."""
+"""Kernels' inline assembly in the interpreter: every pair of 8-bit codes bit for bit; what is not known is refused."""
 
 from __future__ import annotations
 

@@ -50,7 +50,9 @@ def _prmt(registers: _Registers, into: str, low: str, high: str, selector: str) 
     chosen = int(selector, 0)
     if chosen & 0x8888:
         raise NotImplementedError(f"the interpreter does not replicate signs: prmt {selector}")
-    both = _value(registers, low).astype(np.uint64) | (_value(registers, high).astype(np.uint64) << np.uint64(32))
+    both = _value(registers, low).astype(np.uint64) | (
+        _value(registers, high).astype(np.uint64) << np.uint64(32)
+    )
     result = np.zeros_like(both)
     for byte in range(4):
         from_byte = (chosen >> (4 * byte)) & 7

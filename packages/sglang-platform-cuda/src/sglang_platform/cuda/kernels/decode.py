@@ -140,7 +140,9 @@ def decode_kernel(
                 v_even, v_odd = k_even, k_odd
             else:
                 v_row = slot[:, None] * v_stride_s
-                v_even, v_odd = load_pairs(v_head, v_row, live[:, None], VALUES, DV, FORMAT, IN_HARDWARE, q.dtype)
+                v_even, v_odd = load_pairs(
+                    v_head, v_row, live[:, None], VALUES, DV, FORMAT, IN_HARDWARE, q.dtype
+                )
             acc_even = tl.dot(p.to(q.dtype), v_even, acc_even * r[:, None], input_precision="ieee")
             acc_odd = tl.dot(p.to(q.dtype), v_odd, acc_odd * r[:, None], input_precision="ieee")
         else:

@@ -85,7 +85,7 @@ def from_fp8_codes(codes, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, DTYPE
 @triton.jit
 def from_fp8_pairs(pairs, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, DTYPE: tl.constexpr):
     """uint16 block, two codes each -> blocks of `DTYPE` of the same shape: the values of the lower and upper codes."""
-    if DTYPE == tl.float16 and FORMAT == "e4m3fn" and IN_HARDWARE:
+    if tl.float16 == DTYPE and FORMAT == "e4m3fn" and IN_HARDWARE:
         low, high = tl.inline_asm_elementwise(
             """{
             .reg .b32 sorted;
@@ -101,7 +101,7 @@ def from_fp8_pairs(pairs, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, DTYPE
             is_pure=True,
             pack=2,
         )
-    elif DTYPE == tl.float16 and FORMAT == "e5m2":
+    elif tl.float16 == DTYPE and FORMAT == "e5m2":
         low, high = tl.inline_asm_elementwise(
             """{
             prmt.b32 $0, $2, 0, 0x2404;

@@ -26,8 +26,8 @@ def load_pairs(
     ptr, row, mask, COLUMNS: tl.constexpr, LIVE: tl.constexpr, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr,
     DTYPE: tl.constexpr,
 ):  # fmt: skip
-    """The first LIVE of COLUMNS columns of the 8-bit rows at `row` [N, 1], both even numbers, as DTYPE: the even columns
-    and the odd ones, each [N, COLUMNS // 2]; zero where not `mask` [N, 1]."""
+    """The first LIVE of COLUMNS columns of the 8-bit rows at `row` [N, 1], both even numbers, as DTYPE: the even
+    columns and the odd ones, each [N, COLUMNS // 2]; zero where not `mask` [N, 1]."""
     pair = tl.arange(0, COLUMNS // 2)[None, :]
     at = (ptr + row).to(tl.pointer_type(tl.uint16)) + pair
     if LIVE < COLUMNS:
