@@ -53,11 +53,7 @@ def test_the_kernel_keeps_its_bound(family: str) -> None:
             assert outcome.good, f"{case.name}: {outcome}"
 
 
-WEIGHTS = (
-    ("tl.exp2(tl.load(lse_ptr + row + split) - m)", "tl.exp2(m - m)")
-    if HERE.startswith("sglang_platform.rocm")
-    else ("w = tl.exp2(lse - m_new)", "w = tl.exp2(m_new - m_new)")
-)
+MERGE = "sglang_platform.core.portable.triton.merge"
 DECODE_MUTANTS = (
     Mutant("the slot after", f"{HERE}.decode", "table_row + token, mask", "table_row + token + 1, mask"),
     Mutant("the page after", f"{HERE}.decode", "k_row = slot[:, None]", "k_row = (slot + 16)[:, None]"),
@@ -95,13 +91,14 @@ DECODE_MUTANTS = (
         "live[:, None] & live_v[None, :], FORMAT",
         "live_v[None, :], FORMAT",
     ),
-    Mutant("a sink in every split", f"{HERE}.decode", "if SINKS and not SPLIT", "if SINKS"),
-    Mutant("two splits store to one place", f"{HERE}.decode", "+ split * DV", "+ split // 2 * DV"),
-    Mutant("first split lost", f"{HERE}.merge", "range(0, used)", "range(1, used)"),
-    Mutant("last split lost", f"{HERE}.merge", "range(0, used)", "range(0, used - 1)"),
-    Mutant("splits not weighed", f"{HERE}.merge", *WEIGHTS),
-    Mutant("splits counted by the whole length", f"{HERE}.merge", "tl.minimum(length, window + 1)", "length"),
-    Mutant("sink left out of the merge", f"{HERE}.merge", "SINKS=sinks is not None", "SINKS=False"),
+    Mutant("a sink in every split", f"{HERE}.decode", "tl.where(parts == 1, sink", "tl.where(parts >= 1, sink"),
+    Mutant("two splits store to one place", f"{HERE}.decode", "number.to(tl.int64) *", "(number // 2).to(tl.int64) *"),
+    Mutant("a split of the next request", f"{HERE}.decode", "row_ptr + request)", "row_ptr + request // 2)"),
+    Mutant("first split lost", MERGE, "there = part < parts", "there = (part > 0) & (part < parts)"),
+    Mutant("last split lost", MERGE, "there = part < parts", "there = part < parts - 1"),
+    Mutant("splits of the first request", MERGE, "row = first.to(tl.int64)", "row = (first * 0).to(tl.int64)"),
+    Mutant("splits not weighed", MERGE, "w = tl.exp2(lse - m_new)", "w = tl.where(there, 1.0, 0.0)"),
+    Mutant("sink left out of the merge", MERGE, "SINKS=sinks is not None", "SINKS=False"),
 )
 EXTEND_MUTANTS = (
     Mutant(

@@ -77,6 +77,8 @@ def _compiled(target: str, name: str) -> DecodeCode:
     # Here, so that the names of the cases are read without it.
     import torch
 
+    from sglang_platform.core.portable.triton.attention_shapes import split_count
+
     kernels = f"sglang_platform.{TARGETS[target]}.kernels"
     record: Any = importlib.import_module(f"{kernels}.tuning").ARCHITECTURES[target]
     case = CASES[name]
@@ -93,12 +95,13 @@ def _compiled(target: str, name: str) -> DecodeCode:
             scale=case.dim**-0.5, k_scale=scale, v_scale=scale,
         )  # fmt: skip
     kernel, warps = launched[0].kernel, launched[0].kernel.metadata.num_warps
-    x, y, splits = launched[0].grid
+    y = launched[0].grid[1]
     shape = record.decode_shape(case.dim, latent=case.latent, eight_bit=case.fp8, float32=False)
+    splits = split_count(record.processors, shape.waves, BATCH * y, CONTEXT)
     work = DecodeWork(
         turn=shape.block_n * case.row(),
         readers=y // case.kv_heads,
-        programs=x * y * splits,
+        programs=BATCH * y * splits,
         cache=BATCH * CONTEXT * case.kv_heads * case.row(),
         partial=2 * 4 * BATCH * case.q_heads * case.values * splits if splits > 1 else 0,
     )
