@@ -37,7 +37,15 @@ def every_part(
 
 @triton.jit
 def every_request(
-    lens, out, batch, wanted, least, window, PARTS_BEFORE: tl.constexpr, BLOCK_N: tl.constexpr, LANES: tl.constexpr
+    lens,
+    out,
+    batch,
+    wanted,
+    least,
+    window,
+    PARTS_BEFORE: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    LANES: tl.constexpr,
 ):
     request = tl.program_id(0)
     first, parts = PARTS_BEFORE(request, lens, batch, wanted, least, window, BLOCK_N, LANES)
@@ -112,8 +120,8 @@ def test_every_token_is_read_once(problem: tuple[list[int], int, int, int]) -> N
 
 
 def test_a_long_request_among_short_ones_is_shared_out() -> None:
-    """4,000 tokens beside eleven requests of 30: most parts are of the long one, and none has a block more than its even
-    share of all."""
+    """4,000 tokens beside eleven requests of 30: most parts are of the long one, and none is longer than an even
+    share of all and a block or two."""
     lengths = [4000, *[30] * 11]
     parts, requests = shared_out(split_work, lengths, 36, 1, -1)
     assert requests[0][1] >= 30
@@ -122,7 +130,11 @@ def test_a_long_request_among_short_ones_is_shared_out() -> None:
 
 MUTANTS = (
     ("the part after", "passed = ends <= number", "passed = ends < number"),
-    ("the first requests forgotten", "        before += tl.sum(parts, 0)\n    return request", "    return request"),
+    (
+        "the first requests forgotten",
+        "        before += tl.sum(parts, 0)\n    return request",
+        "    return request",
+    ),
     ("the window left out", "tl.minimum(length, window + 1) if window >= 0 else length", "length"),
     ("its own parts before it", "tl.where(lane < request", "tl.where(lane <= request"),
     ("fewer blocks than the least", "tl.sum(total, 0), wanted), least)", "tl.sum(total, 0), wanted), 1)"),

@@ -155,6 +155,7 @@ class TritonAttentionBackend(AttentionBackend):
             step.prefix_lens,
             out,
             max_new=step.max_new,
+            max_prefix=step.max_prefix,
             causal=is_causal(layer),
             **self._options(layer, sinks),
         )
