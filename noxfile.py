@@ -25,6 +25,9 @@ OLDER = ["0.5.11", "0.5.18"]
 """Served in CI: the oldest, and one between. `nox -s host-matrix` takes all."""
 
 TORCHVISION = "0.28.0"
+TRITON_VERSIONS = ["3.6.0", "3.7.1", "3.8.0"]
+"""What torch 2.11, 2.13 and 2.14 bring; SGLang 0.5.23 pins the last."""
+
 PACKAGES = [
     "packages/sglang-platform-core",
     "packages/sglang-platform-cuda",
@@ -467,6 +470,34 @@ def conformance_rocm(session: nox.Session) -> None:
     """The suite on the ROCm package, and its kernels, as `conformance-cuda` does."""
     check_platform(session, "--platform", "rocm", "--profile", "offline", "--report", "reports/rocm")
     check_kernels(session, "rocm")
+
+
+@nox.session(venv_backend="none")
+def triton_versions(session: nox.Session) -> None:
+    """Every kernel of both GPU packages compiled by each Triton that releases of torch bring, and held to its limits; a
+    table and a report of each under `reports/triton/`. Other versions: `nox -s triton_versions -- 3.9.0`."""
+    python = host(session)
+    for version in session.posargs or TRITON_VERSIONS:
+        folder = ROOT / ".nox" / f"triton-{version}"
+        if not folder.is_dir():
+            wheel = f"triton=={version}"
+            session.run(
+                python,
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--no-deps",
+                "--target",
+                str(folder),
+                wheel,
+                external=True,
+            )
+        report = f"reports/triton/{version}"
+        (ROOT / report).parent.mkdir(parents=True, exist_ok=True)
+        run(session, python, "-m", "sglang_platform.conformance.kernels", "--platform", "cuda,rocm", "--skip", "interpret",
+            "--cache", str(folder / "cache"), "--json", f"{report}.json", "--table", f"{report}.md",
+            PYTHONPATH=str(folder))  # fmt: skip
 
 
 @nox.session(name="conformance-host", venv_backend="none")
