@@ -32,7 +32,18 @@ __all__ = [
     "PluginOrigin",
     "ReentrantResolution",
     "SeveralPlatforms",
+    "visible",
 ]
+
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+def visible(text: str) -> str:
+    """`text` for a person's terminal: what would steer it, and what is no Unicode, is written out.
+
+    Names of files and distributions may hold either.
+    """
+    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class PluginOrigin(NamedTuple):
@@ -66,7 +77,7 @@ class _Explained(BaseException):
             if text is not None and str(text):
                 body = str(text).replace("\n", "\n          ")
                 lines.append(f"  {label:<7} {body}")
-        super().__init__("\n".join(lines))
+        super().__init__(visible("\n".join(lines)))
 
 
 class PlatformError(_Explained, RuntimeError):
