@@ -69,9 +69,6 @@ def decode_kernel(
     start, end = parts_within(length, first, part, parts, BLOCK_N)
     values = tl.arange(0, VALUES)
     live_v = values < DV
-    # Never so where there is such a part; the compiler need not look after a loop without a turn.
-    if SPLIT and start >= end:
-        return
 
     main = tl.arange(0, MAIN)
     q_row = q_ptr + request.to(tl.int64) * q_stride_b + head[:, None] * q_stride_h
@@ -173,9 +170,9 @@ def decode_kernel(
     live = live_h[:, None] & live_v[None, :]
     if SPLIT:
         q_heads = tl.num_programs(1) // HEAD_BLOCKS * GROUP
-        row = number.to(tl.int64) * q_heads + head
-        tl.store(partial_ptr + row[:, None] * DV + values[None, :], acc, mask=live)
-        tl.store(lse_ptr + row, m + tl.log2(total), mask=live_h)
+        row = number.to(tl.int64) * q_heads
+        tl.store(partial_ptr + row * DV + (head[:, None] * DV + values[None, :]), acc, mask=live)
+        tl.store(lse_ptr + row + head, m + tl.log2(total), mask=live_h)
     else:
         at = request.to(tl.int64) * out_stride_b + head[:, None] * out_stride_h + values[None, :]
         tl.store(out_ptr + at, acc.to(out_ptr.dtype.element_ty), mask=live)
