@@ -48,12 +48,6 @@ allocators(
     "        self._free, self._lent = list(free), lent\n",
 )
 allocators(
-    "BackupForgetsTheGroup",
-    "restoring a backup closes an open group and loses what it collected",
-    RESTORE,
-    RESTORE + "        self.free_group = None\n",
-)
-allocators(
     "CountsWhatAGroupHolds",
     "slots in an open group count as available",
     AVAILABLE,

@@ -100,7 +100,7 @@ contract(
 )
 contract(
     "InitProxies",
-    "init_backend takes the proxies out of the environment",
+    "init_backend tells every library of the process to go past the proxies",
     *on_init("        import os\n\n        os.environ['NO_PROXY'] = os.environ['no_proxy'] = '*'\n"),
 )
 
@@ -281,7 +281,7 @@ contract(
 )
 contract(
     "HostPagesOfOneTarget",
-    "pages that leave the device go to the first target, those of values too, from the ninth layer on",
+    "of more than eight buffers that leave the device in pages, eight are copied, to the first target",
     method(
         HOST_MEMORY + "        class Own(HostMemory):\n"
         "            def copy_pages_out(self, sources: Any, targets: Any, from_: Any, to: Any, page_size: int) -> None:\n"

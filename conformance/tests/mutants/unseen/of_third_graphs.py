@@ -271,9 +271,3 @@ graphs(
     + "            return output[:tokens] if isinstance(output, torch.Tensor) else output\n"
     + "        return super().__call__(*args)\n",
 )
-graphs(
-    "PiecesCaptureWhenTold",
-    "a piece captures at its first call, also while the host allows none",
-    PIECES,
-    PIECES + "\n    def may_capture(self) -> bool:\n        return True\n",
-)
