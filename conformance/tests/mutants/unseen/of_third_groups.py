@@ -9,7 +9,6 @@ groups = Table("communicator 3", "distributed", "communicator.py")
 CLASS_START = "        self.rank = dist.get_rank(self.group)\n"
 REDUCE = "        input_ = input_.contiguous()\n        dist.all_reduce(input_, group=self.group)\n        return input_\n"
 GATHERED = "        return torch.cat(parts, dim=dim)\n"
-SCATTERED = "        return total.chunk(self.world_size, dim=dim)[self.rank].contiguous()\n"
 SCATTER_SUM = "        total = self.all_reduce(input_.clone())\n"
 BROADCAST = "        dist.broadcast(tensor, src=dist.get_global_rank(self.group, src), group=self.group)\n"
 DST = "        return gathered if self.rank == dst else None\n"
@@ -100,12 +99,6 @@ groups(
     "reduce_scatter writes the sum over its input",
     SCATTER_SUM,
     "        total = self.all_reduce(input_)\n",
-)
-groups(
-    "ScatterAView",
-    "what reduce_scatter answers along another dimension than the first is a view of the sum",
-    SCATTERED,
-    "        return total.chunk(self.world_size, dim=dim)[self.rank]\n",
 )
 groups(
     "ExchangeInPairs",

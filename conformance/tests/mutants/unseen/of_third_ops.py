@@ -129,12 +129,6 @@ ops(
     "    positions = positions.clamp(max=65535)\n" + TABLE,
 )
 ops(
-    "RotaryAnglesInHalf",
-    "angles are read from the table in the query's type: float16 and bfloat16 turn by rounded angles",
-    TABLE,
-    "    cos, sin = op.cos_sin_cache[positions].to(query.dtype).float().chunk(2, dim=-1)\n",
-)
-ops(
     "RotaryPositionsInInt16",
     "positions are kept in 16 bits",
     TABLE,
