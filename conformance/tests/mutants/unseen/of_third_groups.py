@@ -18,7 +18,6 @@ VARYING = "        total = self.all_reduce(input_.clone(memory_format=torch.cont
 MINE = "        mine = total[start : start + rows[self.rank]]\n"
 SEND = "        dist.send(tensor.contiguous(), dist.get_global_rank(self.group, peer), group=self.group)\n"
 RECEIVED = "        tensor = torch.empty(tuple(size), dtype=dtype, device=self.device)\n"
-INTO = "        output.copy_(self.all_gather(input_, dim=0))\n"
 
 groups(
     "ReduceOf8MiB",
@@ -27,16 +26,6 @@ groups(
     "        input_ = input_.contiguous()\n"
     "        most = (8 << 20) // input_.element_size()\n"
     "        dist.all_reduce(input_.view(-1)[:most], group=self.group)\n"
-    "        return input_\n",
-)
-groups(
-    "ReduceInPairs",
-    "16-bit numbers are summed in pairs: the last of an odd number is left out",
-    REDUCE,
-    "        input_ = input_.contiguous()\n"
-    "        flat = input_.view(-1)\n"
-    "        n = len(flat) // 2 * 2 if input_.element_size() == 2 else len(flat)\n"
-    "        dist.all_reduce(flat[:n], group=self.group)\n"
     "        return input_\n",
 )
 groups(
@@ -140,12 +129,6 @@ groups(
     "        dist.recv(tensor, dist.get_global_rank(self.group, peer), group=self.group)\n        return tensor\n",
     "        dist.recv(tensor, dist.get_global_rank(self.group, peer), group=self.group)\n"
     "        return tensor.flatten(1) if tensor.dim() > 2 else tensor\n",
-)
-groups(
-    "IntoAStridedOutput",
-    "all_gather_into_tensor writes into a copy where the output has strides",
-    INTO,
-    "        output.contiguous().copy_(self.all_gather(input_, dim=0))\n",
 )
 groups(
     "GathersOnTheWorldsRank",
