@@ -75,8 +75,8 @@ def _fall(step: AttentionStep) -> None:
     requires=_SERVED,
     cases=rising,
     seconds=120,
-    fix="keep the maximum of all scores so far, block after block, and when it rises multiply what was summed by exp(old"
-    " - new); merge splits by their maxima",
+    fix="keep the maximum of all scores so far, block after block, and when it rises multiply what was summed by"
+    " exp(old - new); merge splits by their maxima",
 )
 def scores_that_rise_attention(subject: Subject, case: AttentionCase) -> None:
     """Scores of later blocks that lie more than 88 above those of the first, of one key or of all, and more than 88
@@ -134,8 +134,8 @@ def close_scores_attention(subject: Subject, case: AttentionCase) -> None:
         ratio, where = worst_element(got, expected)
         if CURRENT.judged(ratio, out.dtype) > 1:
             raise CheckFailed(
-                f"request {request}, token {where[0]} of its new ones, head {where[1]}: {float(got[where]):.5g}, and must"
-                f" be {float(expected.value[where]):.5g} (within {float(expected.bound[where]):.2g}): scores about 150"
+                f"request {request}, token {where[0]} of its new ones, head {where[1]}: {float(got[where]):.5g}, and"
+                f" must be {float(expected.value[where]):.5g} (within {float(expected.bound[where]):.2g}): scores about 150"
                 f" are less exact than float32"
             )
 
@@ -169,8 +169,8 @@ def long_features(subject: Subject, rng: random.Random) -> Iterator[AttentionCas
     requires=[attention_backend(), kv_kind("mha")],
     cases=long_features,
     seconds=180,
-    fix="where keys are cut into splits, apply what belongs to the whole row once, when the splits are merged: a sink is"
-    " added once, not in every split",
+    fix="where keys are cut into splits, apply what belongs to the whole row once, when the splits are merged: a sink"
+    " is added once, not in every split",
 )
 def features_over_long_contexts(subject: Subject, case: AttentionCase) -> None:
     """Sinks, caps, windows, and 8-bit caches over contexts of 1,025 to 9,000 tokens, one more than splits hold among

@@ -41,15 +41,15 @@ def skipped(subject: Subject, rng: random.Random) -> Iterator[Skipped]:
     requires=[kv_kind("dsa")],
     cases=skipped,
     hosts=["none"],
-    fix="where skip_topk_layers[i] is set, allocate no indexer keys for layer i, leave them out of copies and moves, and"
-    " refuse to store them, with an error that names the layer",
+    fix="where skip_topk_layers[i] is set, allocate no indexer keys for layer i, leave them out of copies and moves,"
+    " and refuse to store them, with an error that names the layer",
 )
 def layers_without_index_keys(subject: Subject, case: Skipped) -> None:
     """A pool of which some layers keep no indexer keys stores and reads those of the others, goes to the CPU and comes
     back, and refuses keys for a layer that has none."""
     first, page = 3, case.page_size
     fields = {
-        "size": 64 - 64 % page,
+        "size": -(-max(32, 4 * page) // page) * page,
         "page_size": page,
         "layer_num": len(case.layers),
         "start_layer": first,
@@ -86,8 +86,8 @@ def layers_without_index_keys(subject: Subject, case: Skipped) -> None:
             index = contents.fixture.index_keys(pool, layer_id, given)
             expect(
                 index is not None and np.array_equal(index.read()[where, :_DIM], kept.numpy()),
-                f"the indexer keys of layer {layer_id} in slots {where.tolist()} are not those that were stored, or came"
-                " back",
+                f"the indexer keys of layer {layer_id} in slots {where.tolist()} are not those that were stored, or"
+                " came back",
             )
 
 
@@ -116,4 +116,6 @@ def _refused(subject: Subject, pool: object, layer_id: int, *given: torch.Tensor
             " name the layer",
         )
         return
-    raise CheckFailed(f"indexer keys for layer {layer_id} are taken, and skip_topk_layers says that it keeps none")
+    raise CheckFailed(
+        f"indexer keys for layer {layer_id} are taken, and skip_topk_layers says that it keeps none"
+    )

@@ -43,8 +43,8 @@ def latent_types(subject: Subject, rng: random.Random) -> Iterator[Asked]:
     level=Level.MEMORY,
     requires=[kv_pool()],
     cases=latent_types,
-    fix="in get_mla_kv_buffer() give both parts in dst_dtype where it is named, else in the pool's dtype, 8-bit pools as"
-    " well",
+    fix="in get_mla_kv_buffer() give both parts in dst_dtype where it is named, else in the pool's dtype, 8-bit pools"
+    " as well",
 )
 def mla_parts_come_in_the_type_asked_for(subject: Subject, case: Asked) -> None:
     """`get_mla_kv_buffer()` answers both parts in `dst_dtype`, or in the pool's type where none is named, for pools of
@@ -70,9 +70,13 @@ def mla_parts_come_in_the_type_asked_for(subject: Subject, case: Asked) -> None:
         ):
             if part is None and true.numel() == 0:
                 continue
-            asked = f"get_mla_kv_buffer() of a pool of {case.pool.dtype}, dst_dtype={wanted if name else None},"
+            asked = (
+                f"get_mla_kv_buffer() of a pool of {case.pool.dtype}, dst_dtype={wanted if name else None},"
+            )
             expect(part is not None, f"{asked} gives no {what} part")
-            expect(part.dtype == wanted, f"{asked} gives the {what} part in {part.dtype}; it must be {wanted}")
+            expect(
+                part.dtype == wanted, f"{asked} gives the {what} part in {part.dtype}; it must be {wanted}"
+            )
             expect(
                 np.array_equal(raw_bytes(part.reshape(n, -1)), stored_bytes(true.reshape(n, -1), wanted)),
                 f"{asked} gives another {what} part than was stored",

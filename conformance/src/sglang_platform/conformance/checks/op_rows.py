@@ -59,8 +59,8 @@ def many_rows(subject: Subject, rng: random.Random) -> Iterator[ManyRows]:
     requires=[fused_ops()],
     cases=many_rows,
     seconds=120,
-    fix="launch over the first axis of the grid, which takes 2**31 blocks: the others take 65,535; rows are tokens times"
-    " heads",
+    fix="launch over the first axis of the grid, which takes 2**31 blocks: the others take 65,535; rows are tokens"
+    " times heads",
 )
 def ops_over_many_rows(subject: Subject, case: ManyRows) -> None:
     """Norms, gated activations and the choice of experts over 67,200 rows: of a long prefill, or of 2,100 tokens with

@@ -6,9 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-import torch
-
-from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.check import check
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import kv_pool
@@ -41,8 +39,8 @@ def wide_stores(subject: Subject, rng: random.Random) -> Iterator[Pool]:
     requires=[kv_pool()],
     cases=wide_stores,
     seconds=120,
-    fix="launch over the first axis of the grid, which takes 2**31 blocks: the others take 65,535, and a prefill of 8,192"
-    " tokens has as many rows of 8 heads",
+    fix="launch over the first axis of the grid, which takes 2**31 blocks: the others take 65,535, and a prefill of"
+    " 8,192 tokens has as many rows of 8 heads",
 )
 def stores_of_many_rows(subject: Subject, case: Pool) -> None:
     """One store of 65,700 rows of heads, as a prefill of 8,213 tokens with 8 heads has, writes all of them, of keys and
@@ -67,8 +65,8 @@ def long_requests(subject: Subject, rng: random.Random) -> Iterator[Pool]:
     requires=[kv_pool()],
     cases=long_requests,
     seconds=120,
-    fix="copy and load all slots, chunk by chunk, each row into the slot of its own place in `indices`: slots are in the"
-    " order of the request's tokens, and in no other",
+    fix="copy and load all slots, chunk by chunk, each row into the slot of its own place in `indices`: slots are in"
+    " the order of the request's tokens, and in no other",
 )
 def long_requests_come_back(subject: Subject, case: Pool) -> None:
     """A request of 8,200 tokens, and one of 130, whose slots are in no order, come back from the CPU into other slots

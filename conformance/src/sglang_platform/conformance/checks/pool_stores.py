@@ -116,9 +116,7 @@ def empty_store_changes_nothing(subject: Subject, case: Pool) -> None:
     if pool.index_keys():
         keys = torch.zeros(0, pool.given["index_head_dim"], dtype=torch.uint8).view(torch.float8_e4m3fn)
         scales = torch.zeros(0, pool.given["index_head_dim"] // 128)
-        pool.pool.set_index_k_scale_buffer(
-            first, nowhere, keys.to(subject.device), scales.to(subject.device)
-        )
+        pool.pool.set_index_k_scale_buffer(first, nowhere, keys.to(subject.device), scales.to(subject.device))
         pool.verify("storing no indexer keys")
 
 
