@@ -135,8 +135,8 @@ def close_scores_attention(subject: Subject, case: AttentionCase) -> None:
         if CURRENT.judged(ratio, out.dtype) > 1:
             raise CheckFailed(
                 f"request {request}, token {where[0]} of its new ones, head {where[1]}: {float(got[where]):.5g}, and"
-                f" must be {float(expected.value[where]):.5g} (within {float(expected.bound[where]):.2g}): scores about 150"
-                f" are less exact than float32"
+                f" must be {float(expected.value[where]):.5g} (within {float(expected.bound[where]):.2g}): scores"
+                " about 150 are less exact than float32"
             )
 
 

@@ -24,19 +24,19 @@ _ASKED = (None, "float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
-class Asked:
+class PartsOf:
     """`given`: the type of the rows that are stored."""
 
     pool: Pool
     given: str
 
 
-def latent_types(subject: Subject, rng: random.Random) -> Iterator[Asked]:
+def latent_types(subject: Subject, rng: random.Random) -> Iterator[PartsOf]:
     """Each kind of latent pool in each declared type."""
     for pool in each_kind_and_dtype(subject, rng):
         if subject.fixture(pool.kind).values_in_keys:
             given = "bfloat16" if getattr(torch, pool.dtype) in FP8 else pool.dtype
-            yield Asked(replace(pool, layers=2), given)
+            yield PartsOf(replace(pool, layers=2), given)
 
 
 @check(
@@ -46,7 +46,7 @@ def latent_types(subject: Subject, rng: random.Random) -> Iterator[Asked]:
     fix="in get_mla_kv_buffer() give both parts in dst_dtype where it is named, else in the pool's dtype, 8-bit pools"
     " as well",
 )
-def mla_parts_come_in_the_type_asked_for(subject: Subject, case: Asked) -> None:
+def mla_parts_come_in_the_type_asked_for(subject: Subject, case: PartsOf) -> None:
     """`get_mla_kv_buffer()` answers both parts in `dst_dtype`, or in the pool's type where none is named, for pools of
     every type: the numbers that were stored, rounded once more at most."""
     pool = case.pool.build(subject)
