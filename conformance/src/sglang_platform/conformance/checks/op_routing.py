@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 
 from sglang_platform.conformance.check import check, expect
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
-from sglang_platform.conformance.fixtures.op_calls import an_op, forward_of, only_lent
+from sglang_platform.conformance.fixtures.op_calls import an_op, choice_config, forward_of, only_lent
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles import more_ops as oracle
 from sglang_platform.conformance.requirement import fused_ops
@@ -37,6 +36,7 @@ def choices(subject: Subject, rng: random.Random) -> Iterator[ExpertChoice]:
     dtypes, at = [*compute_dtypes(subject), "float32"], 0
     for tokens, experts, top_k in (
         (1, 8, 2), (17, 128, 8), (3, 4, 1), (0, 8, 2), (130, 64, 6), (5, 60, 4), (4, 384, 8), (2, 6, 6), (300, 16, 2),
+        (3, 512, 10), (2, 64, 12), (5, 256, 33),
     ):  # fmt: skip
         for renormalize in (True, False):
             dtype = (
@@ -57,7 +57,7 @@ def expert_choice(subject: Subject, case: ExpertChoice) -> None:
     with weights that sum to one where the model asks for that."""
     forward = forward_of(subject, "moe.topk")
     logits = _logits(subject, case.tokens, case.experts, case.dtype)
-    config = _config(top_k=case.top_k, renormalize=case.renormalize)
+    config = choice_config(top_k=case.top_k, renormalize=case.renormalize)
     hidden = torch.zeros(case.tokens, 16, dtype=logits.dtype, device=subject.device)
     with only_lent(router_logits=logits, hidden_states=hidden):
         got = forward(an_op(topk_config=config), hidden, logits, config)
@@ -91,7 +91,7 @@ def other_choices_are_computed_or_declined(subject: Subject, case: OtherChoice) 
     forward = forward_of(subject, "moe.topk")
     logits = _logits(subject, 9, 16, "float32")
     bias = torch.linspace(0.9, -0.9, 16)[torch.randperm(16, generator=subject.torch_rng())]
-    config = _config(top_k=4, renormalize=True)
+    config = choice_config(top_k=4, renormalize=True)
     asked: dict[str, Any] = {}
     if case.name == "sigmoid":
         config.scoring_func, asked["scores"] = "sigmoid", "sigmoid"
@@ -133,20 +133,6 @@ def _judge(got: Any, wanted: torch.Tensor, top_k: int, how: str = "") -> None:
             f"the weight of expert {expert} for token {token}{how} is {float(given[token, expert]):.6g}, and must be"
             f" {float(wanted[token, expert]):.6g}",
         )
-
-
-def _config(**fields: Any) -> Any:
-    plain = {
-        "scoring_func": "softmax",
-        "use_grouped_topk": False,
-        "num_expert_group": None,
-        "topk_group": None,
-        "correction_bias": None,
-        "custom_routing_function": None,
-        "routed_scaling_factor": None,
-        "apply_routed_scaling_factor_on_output": False,
-    }
-    return SimpleNamespace(**{**plain, **fields})
 
 
 def _logits(subject: Subject, tokens: int, experts: int, dtype: str) -> torch.Tensor:

@@ -220,7 +220,8 @@ def move_is_as_if_all_were_read_first(subject: Subject, case: Move) -> None:
     pool = PoisonedPool(subject, case.kind, size=size, layer_num=case.layers, start_layer=1, **more, **form)
     refuse_the_hosts_move(subject, pool.pool)
     pool.fill()
-    source, target = list(case.source), list(case.target)
+    padding = pool.given["page_size"] - 1  # what else lies in the padding page is nobody's
+    source, target = ([slot + padding for slot in slots] for slots in (case.source, case.target))
     if case.many:
         free = subject.rng()
         source = free.sample(range(1, size), case.many)

@@ -35,7 +35,7 @@ def casts(subject: Subject, rng: random.Random) -> Iterator[Cast]:
     for kind in subject.declares.kv_kinds:
         scaled = subject.fixture(kind).takes_scales
         for dtype in subject.declares.kv_dtypes:
-            for given in ("float32", "bfloat16", "float16"):
+            for given in dict.fromkeys(("float32", "bfloat16", "float16", dtype)):
                 if given == dtype:
                     if scaled:  # who made rows of the pool's type has scaled them
                         yield Cast(kind, dtype, given, 4.0)

@@ -62,18 +62,28 @@ def attention(
     *,
     first_position: int,
     dtype: torch.dtype,
+    scores_in: torch.dtype | None = None,
 ) -> Expected:
     """One request: q [m, Hq, D] at positions `first_position` on, k [n, Hk, D], v [n, Hk, Dv] -> [m, Hq, Dv].
 
     Query head h reads key head h // (Hq / Hk). All inputs on the CPU, in any float dtype; `dtype` is the element type
-    the kernel works and answers in. MLA in its absorbed form is Hk = 1 with v the first columns of k.
+    the kernel works and answers in; `scores_in` is the one of its scores, where they may not be rounded to `dtype`. MLA
+    in its absorbed form is Hk = 1 with v the first columns of k.
     """
     m, q_heads, dim = q.shape
     n, kv_heads, _ = k.shape
     most = max(1, _AT_ONCE // max(1, n * q_heads))
     if m > most:
         parts = [
-            attention(q[at : at + most], k, v, rule, first_position=first_position + at, dtype=dtype)
+            attention(
+                q[at : at + most],
+                k,
+                v,
+                rule,
+                first_position=first_position + at,
+                dtype=dtype,
+                scores_in=scores_in,
+            )
             for at in range(0, m, most)
         ]
         return Expected(torch.cat([part.value for part in parts]), torch.cat([part.bound for part in parts]))
@@ -84,10 +94,11 @@ def attention(
     scores = rule.scale * torch.einsum("ikgd,jkd->kgij", grouped, k).flatten(0, 1)
     absolute = abs(rule.scale) * torch.einsum("ikgd,jkd->kgij", grouped.abs(), k.abs()).flatten(0, 1)
     u, u32 = format_of(dtype).unit_roundoff, format_of(torch.float32).unit_roundoff
-    error = (gamma(dim + 2, u32) + u) * absolute + u * scores.abs()
+    u_scores = format_of(scores_in or dtype).unit_roundoff
+    error = (gamma(dim + 2, u32) + u_scores) * absolute + u_scores * scores.abs()
     if rule.soft_cap:
         scores = rule.soft_cap * torch.tanh(scores / rule.soft_cap)
-        error = error + u * rule.soft_cap
+        error = error + u_scores * rule.soft_cap
 
     visible = _visible(m, n, first_position, rule)
     scores = scores.masked_fill(~visible, float("-inf"))
@@ -96,7 +107,7 @@ def attention(
     else:
         extra = rule.sinks.double().reshape(q_heads, 1, 1).expand(q_heads, m, 1)
         weights = torch.softmax(torch.cat((scores, extra), dim=-1), dim=-1)[..., :n]
-        error = error + u * extra.abs()
+        error = error + u_scores * extra.abs()
     value = _weighted(weights, v)
 
     in_weights = torch.expm1(error + (weights * error).sum(-1, keepdim=True)) + gamma(n + 4, u32) + 2 * u

@@ -13,6 +13,7 @@ import torch
 from sglang_platform.conformance.reference.packed_rows import packed, unpacked
 from sglang_platform.conformance.reference.pools import ReferenceMLAPool
 from sglang_platform.core import DSATokenToKVPool
+from sglang_platform.core.errors import PlatformError
 
 __all__ = ["ReferenceDSAPool"]
 
@@ -33,7 +34,7 @@ class ReferenceDSAPool(ReferenceMLAPool, DSATokenToKVPool):
             super().set_kv_buffer(layer, loc, cache_k, cache_v, layer_id_override)
             return
         place = self._layer(layer.layer_id if layer_id_override is None else layer_id_override)
-        latent, rotated = cache_k.reshape(loc.numel(), -1).split(
+        latent, rotated = cache_k.reshape(loc.numel(), cache_k.shape[-1]).split(
             (self.kv_lora_rank, self.qk_rope_head_dim), dim=1
         )
         self._write(self.kv_buffer[place], loc, packed(latent, rotated, self.dtype))
@@ -49,6 +50,13 @@ class ReferenceDSAPool(ReferenceMLAPool, DSATokenToKVPool):
         self, layer_id: int, loc: torch.Tensor, index_k: torch.Tensor, index_k_scale: torch.Tensor
     ) -> None:
         place = self._layer(layer_id)
+        if self.skip_topk_layers[place]:
+            raise PlatformError(
+                f"layer {layer_id} keeps no indexer keys",
+                why="skip_topk_layers says that it takes over the selection of the layer before it",
+            )
+        if loc.numel() == 0:
+            return
         buffer = self.index_k_with_scale_buffer[place]
         keys = index_k.contiguous().view(torch.uint8).reshape(loc.numel(), -1)
         scales = index_k_scale.float().contiguous().view(torch.uint8).reshape(loc.numel(), -1)
@@ -70,8 +78,8 @@ class ReferenceDSAPool(ReferenceMLAPool, DSATokenToKVPool):
         self, indices: torch.Tensor, mamba_indices: Any = None, req_pool_index: Any = None
     ) -> Any:
         keys = [
-            [part.clone() for part in self.index_key_cache.load(layer, indices)]
-            for layer in range(self.layer_num)
+            None if skipped else [part.clone() for part in self.index_key_cache.load(layer, indices)]
+            for layer, skipped in enumerate(self.skip_topk_layers)
         ]
         return [super().get_cpu_copy(indices), keys]
 
@@ -81,4 +89,5 @@ class ReferenceDSAPool(ReferenceMLAPool, DSATokenToKVPool):
         rows, keys = kv_cache_cpu
         super().load_cpu_copy(rows, indices)
         for layer, parts in enumerate(keys):
-            self.index_key_cache.store_bytes(layer, indices, *parts)
+            if parts is not None:
+                self.index_key_cache.store_bytes(layer, indices, *parts)

@@ -141,7 +141,8 @@ class ReferenceMLAPool(_Rows, MLATokenToKVPool):
         layer_id_override: int | None = None,
     ) -> None:
         parts = [cache_k_nope] if cache_k_rope is None else [cache_k_nope, cache_k_rope]
-        rows = torch.cat([part.reshape(loc.numel(), 1, -1) for part in parts], dim=-1)
+        # The width is named: of no rows it cannot be found.
+        rows = torch.cat([part.reshape(loc.numel(), 1, part.shape[-1]) for part in parts], dim=-1)
         self.set_kv_buffer(layer, loc, rows, None, layer_id_override)
 
     def get_key_buffer(self, layer_id: int) -> torch.Tensor:

@@ -1,0 +1,83 @@
+"""Level 3: the parts of latent rows, in the type that is asked for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind_and_dtype
+from sglang_platform.conformance.fixtures.pool_contents import layer_named
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.oracles.fp8 import FP8, decode
+from sglang_platform.conformance.oracles.stored_bytes import raw_bytes, stored_bytes
+from sglang_platform.conformance.requirement import kv_pool
+from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+_ASKED = (None, "float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class PartsOf:
+    """`given`: the type of the rows that are stored."""
+
+    pool: Pool
+    given: str
+
+
+def latent_types(subject: Subject, rng: random.Random) -> Iterator[PartsOf]:
+    """Each kind of latent pool in each declared type."""
+    for pool in each_kind_and_dtype(subject, rng):
+        if subject.fixture(pool.kind).values_in_keys:
+            given = "bfloat16" if getattr(torch, pool.dtype) in FP8 else pool.dtype
+            yield PartsOf(replace(pool, layers=2), given)
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=latent_types,
+    fix="in get_mla_kv_buffer() give both parts in dst_dtype where it is named, else in the pool's dtype, 8-bit pools"
+    " as well",
+)
+def mla_parts_come_in_the_type_asked_for(subject: Subject, case: PartsOf) -> None:
+    """`get_mla_kv_buffer()` answers both parts in `dst_dtype`, or in the pool's type where none is named, for pools of
+    every type: the numbers that were stored, rounded once more at most."""
+    pool = case.pool.build(subject)
+    if not hasattr(pool.pool, "get_mla_kv_buffer"):
+        raise NotApplicable("the pool has no get_mla_kv_buffer()")
+    rank, n = case.pool.row[0], 5
+    slots, (rows,) = pool.some_slots(n), pool.random_rows(n, getattr(torch, case.given))
+    layer, loc = layer_named(pool.layers[-1]), pool.locations(slots)
+    pool.store(layer.layer_id, slots, [rows])
+    held = stored_bytes(rows.cpu(), pool.dtype)
+    if pool.dtype in FP8:
+        numbers = torch.from_numpy(np.ascontiguousarray(decode(held, pool.dtype))).reshape(rows.shape)
+    else:
+        numbers = torch.from_numpy(held).view(pool.dtype).reshape(rows.shape).double()
+    for name in _ASKED:
+        wanted = pool.dtype if name is None else getattr(torch, name)
+        got = pool.pool.get_mla_kv_buffer(layer, loc, None if name is None else wanted)
+        for what, part, true in (
+            ("latent", got[0], numbers[..., :rank]),
+            ("rotated", got[1], numbers[..., rank:]),
+        ):
+            if part is None and true.numel() == 0:
+                continue
+            asked = (
+                f"get_mla_kv_buffer() of a pool of {case.pool.dtype}, dst_dtype={wanted if name else None},"
+            )
+            expect(part is not None, f"{asked} gives no {what} part")
+            expect(
+                part.dtype == wanted, f"{asked} gives the {what} part in {part.dtype}; it must be {wanted}"
+            )
+            expect(
+                np.array_equal(raw_bytes(part.reshape(n, -1)), stored_bytes(true.reshape(n, -1), wanted)),
+                f"{asked} gives another {what} part than was stored",
+            )

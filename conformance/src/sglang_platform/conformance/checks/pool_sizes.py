@@ -1,0 +1,85 @@
+"""Level 3: KV pools at the numbers of rows that launches, chunks and 32 bits are too small for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sglang_platform.conformance.check import check
+from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.requirement import kv_pool
+from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+_HEADS = 8
+_ROWS = 65_700
+"""Rows of a head in one store, more than the 65,535 that a grid's second axis has."""
+
+_REQUEST = 8_200
+"""Tokens of a long request, more than the 8,192 slots of a chunk."""
+
+_SHUFFLED = 130
+
+
+def wide_stores(subject: Subject, rng: random.Random) -> Iterator[Pool]:
+    """One of each kind, small rows: 8 heads of keys and values, or as many latent rows as they are together."""
+    for pool in each_kind(subject, rng):
+        heads = subject.fixture(pool.kind).has_heads
+        row = (_HEADS, 8, 4) if heads else subject.fixture(pool.kind).rows[0]
+        rows = -(-_ROWS // (_HEADS if heads else 1))
+        size = -(-(rows + 70) // pool.page_size) * pool.page_size
+        yield replace(pool, row=row, size=size, layers=1, start_layer=0)
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=wide_stores,
+    seconds=120,
+    fix="launch over the first axis of the grid, which takes 2**31 blocks: the others take 65,535, and a prefill of"
+    " 8,192 tokens has as many rows of 8 heads",
+)
+def stores_of_many_rows(subject: Subject, case: Pool) -> None:
+    """One store of 65,700 rows of heads, as a prefill of 8,213 tokens with 8 heads has, writes all of them, of keys and
+    of values."""
+    pool = case.build(subject)
+    tokens = -(-_ROWS // (_HEADS if pool.fixture.has_heads else 1))
+    slots = pool.some_slots(tokens)
+    pool.store(0, slots, pool.random_rows(tokens))
+    pool.verify(f"storing {tokens} tokens at once")
+
+
+def long_requests(subject: Subject, rng: random.Random) -> Iterator[Pool]:
+    """One of each kind with room for a long request."""
+    for pool in each_kind(subject, rng):
+        size = -(-(_REQUEST + 40) // pool.page_size) * pool.page_size
+        row = subject.fixture(pool.kind).rows[0]
+        yield replace(pool, row=row, size=size, layers=2, start_layer=1)
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=long_requests,
+    seconds=120,
+    fix="copy and load all slots, chunk by chunk, each row into the slot of its own place in `indices`: slots are in"
+    " the order of the request's tokens, and in no other",
+)
+def long_requests_come_back(subject: Subject, case: Pool) -> None:
+    """A request of 8,200 tokens, and one of 130, whose slots are in no order, come back from the CPU into other slots
+    in no order, each token into its own, with the chunks that the pool has by itself."""
+    pool = case.build(subject)
+    pool.fill()
+    for tokens in (_SHUFFLED, _REQUEST):
+        here, there = pool.some_slots(tokens), pool.some_slots(tokens)
+        kept = {name: pool.image.read(name, here) for name in pool.image.expected}
+        copy = pool.pool.get_cpu_copy(pool.locations(here))
+        for layer_id in pool.layers:  # the slots are given to another request meanwhile
+            pool.store(layer_id, here, pool.random_rows(tokens))
+        pool.pool.load_cpu_copy(copy, pool.locations(there))
+        for name, rows in kept.items():
+            pool.image.store(name, there, rows)
+        pool.verify(f"copying {tokens} slots in no order to the CPU and back into others")
