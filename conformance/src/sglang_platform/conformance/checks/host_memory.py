@@ -13,6 +13,8 @@ import torch
 from sglang_platform.conformance.check import NotApplicable, check, expect
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.memory.host_memory import HostMemory
+from sglang_platform.core.memory.memory_saver import MemorySaver
 
 __all__: list[str] = []
 
@@ -27,9 +29,7 @@ def _host_memory(subject: Subject) -> Any:
     """The platform's, built as the host's worker builds it."""
     if not hasattr(subject.platform, "get_host_memory_cls"):
         raise NotApplicable("the platform is written on SGLang's classes, which leave host memory to SGLang")
-    cls: Any = subject.platform.get_host_memory_cls()
-    if cls is None:
-        from sglang_platform.core.memory.host_memory import HostMemory as cls
+    cls: Any = subject.platform.get_host_memory_cls() or HostMemory
     return cls(pins=bool(subject.platform.is_pin_memory_available()))
 
 
@@ -69,7 +69,7 @@ def host_memory_is_lent_once(subject: Subject) -> None:
 
 
 @dataclass(frozen=True)
-class Slots:
+class HostSlots:
     """Rows `from_` of each source to rows `to`."""
 
     from_: tuple[int, ...]
@@ -77,20 +77,20 @@ class Slots:
     buffers: int = 2
 
 
-def slots(subject: Subject, rng: random.Random) -> Iterator[Slots]:
+def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
     scattered = (1, 9, 4, 20, 5, 6)
     consecutive = (7, 8, 9, 10, 11, 12)
-    yield Slots((), ())
-    yield Slots((3,), (11,))
-    yield Slots(consecutive, (0, 1, 2, 3, 4, 5))
-    yield Slots(consecutive, scattered)
-    yield Slots(scattered, consecutive)
-    yield Slots(consecutive, consecutive[::-1])
-    yield Slots(consecutive[::-1], consecutive)
-    yield Slots((2, 3, 4, 8, 9, 10), (5, 6, 12, 13, 14, 15))
+    yield HostSlots((), ())
+    yield HostSlots((3,), (11,))
+    yield HostSlots(consecutive, (0, 1, 2, 3, 4, 5))
+    yield HostSlots(consecutive, scattered)
+    yield HostSlots(scattered, consecutive)
+    yield HostSlots(consecutive, consecutive[::-1])
+    yield HostSlots(consecutive[::-1], consecutive)
+    yield HostSlots((2, 3, 4, 8, 9, 10), (5, 6, 12, 13, 14, 15))
     for buffers in (1, 32):
         drawn = rng.sample(range(_ROWS), 10), rng.sample(range(_ROWS), 10)
-        yield Slots(tuple(drawn[0]), tuple(drawn[1]), buffers)
+        yield HostSlots(tuple(drawn[0]), tuple(drawn[1]), buffers)
 
 
 @check(
@@ -100,7 +100,7 @@ def slots(subject: Subject, rng: random.Random) -> Iterator[Slots]:
     fix="copy row from_[i] of every source to row to[i] of its target: a run ends where either side goes on by other"
     " than one",
 )
-def host_copies_follow_their_slots(subject: Subject, case: Slots) -> None:
+def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
     """`copy_slots()` copies each row to its own place in the target of its source, whichever side is consecutive, of as
     many buffers as a model of 16 layers has, out of the device and into it, and touches no other row."""
     memory, generator = _copying(subject), subject.torch_rng()
@@ -117,15 +117,15 @@ def host_copies_follow_their_slots(subject: Subject, case: Slots) -> None:
 
 
 @dataclass(frozen=True)
-class Pages:
+class HostPages:
     layers: int
     pages: int
 
 
-def pages(subject: Subject, rng: random.Random) -> Iterator[Pages]:
+def pages(subject: Subject, rng: random.Random) -> Iterator[HostPages]:
     for layers in _LAYERS:
         for n in (1, 3):
-            yield Pages(layers, n)
+            yield HostPages(layers, n)
 
 
 @check(
@@ -135,7 +135,7 @@ def pages(subject: Subject, rng: random.Random) -> Iterator[Pages]:
     fix="copy every page of every source: sources that leave the device are the layers of the first target, then those"
     " of the second; to the device go the pages of one layer",
 )
-def host_pages_are_copied_whole(subject: Subject, case: Pages) -> None:
+def host_pages_are_copied_whole(subject: Subject, case: HostPages) -> None:
     """`copy_pages_out()` of keys and values of all layers fills the pages of both targets, `copy_pages_in()` brings one
     layer of them back to other slots, in any order of pages, and neither touches anything else."""
     memory, generator = _copying(subject), subject.torch_rng()
@@ -204,9 +204,7 @@ def released_memory_comes_back(subject: Subject) -> None:
         raise NotApplicable(
             "the platform is written on SGLang's classes, which leave released memory to SGLang"
         )
-    cls: Any = subject.platform.get_memory_saver_cls()
-    if cls is None:
-        from sglang_platform.core.memory.memory_saver import MemorySaver as cls
+    cls: Any = subject.platform.get_memory_saver_cls() or MemorySaver
     saver, generator = cls(), subject.torch_rng()
     tensors = {
         tag: [torch.randn(size, generator=generator).to(subject.device) for size in _SIZES]
