@@ -151,15 +151,6 @@ communicator(
     says="of thirds",
 )
 communicator(
-    "BroadcastIntoACopy",
-    old="        dist.broadcast(tensor, src=dist.get_global_rank(self.group, src), group=self.group)\n",
-    new="        whole = tensor.contiguous()\n"
-    "        dist.broadcast(whole, src=dist.get_global_rank(self.group, src), group=self.group)\n",
-    check="distributed.communicator_in_groups",
-    defect="a broadcast into a tensor with gaps goes to a copy of it",
-    says="every second row",
-)
-communicator(
     "BooleansComeBackAsNumbers",
     old="        return torch.cat(parts, dim=dim)",
     new="        return torch.cat(parts, dim=dim).to(torch.uint8 if input_.dtype == torch.bool else input_.dtype)",

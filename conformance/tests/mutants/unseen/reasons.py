@@ -31,4 +31,5 @@ REASONS: dict[str, str] = {
     "LoraOfNobody": "a general plugin may register the name with SGLang: features.lora asks an engine",
     "PostLoadKeepsACopy": "SGLang sizes its cache after it: a copy costs room, and nothing is wrong",
     "FinalizeDisablesTheCache": "a flag that is off may be off because nobody named it",
+    "BroadcastOfStridedIsLost": "SGLang broadcasts whole tensors only, and core's own communicator refuses others",
 }
