@@ -25,6 +25,9 @@ OLDER = ["0.5.11", "0.5.18"]
 """Served in CI: the oldest, and one between. `nox -s host-matrix` takes all."""
 
 TORCHVISION = "0.28.0"
+TRITON_VERSIONS = ["3.6.0", "3.7.1", "3.8.0"]
+"""What torch 2.11, 2.13 and 2.14 bring; SGLang 0.5.23 pins the last."""
+
 PACKAGES = [
     "packages/sglang-platform-core",
     "packages/sglang-platform-cuda",
@@ -323,6 +326,8 @@ def _newest_step(session: nox.Session, step: str, version: str, wheels: Path, fo
         "--level", step, "--report", str(folder / step), external=True, success_codes=[0, 3],
         env={"SGLANG_PLATFORM_TEST_MODELS": os.environ.get("SGLANG_PLATFORM_TEST_MODELS", str(ROOT / "models"))},
     )  # fmt: skip
+    run(session, str(HOST / "bin" / "python"), "-m", "sglang_platform.conformance.versions.newest", "ran",
+        str(folder / step))  # fmt: skip
 
 
 ASSUMPTIONS_OF = ("0.5.11", "0.5.13", "0.5.15", "0.5.18", "0.5.20", "0.5.22")
@@ -370,6 +375,20 @@ def fuzz_requests(session: nox.Session) -> None:
     """Thousands of requests, right and hostile, against one server on the example device; minutes."""
     command = ("-m", "sglang_platform.conformance.host.fuzz", "example_oot", *session.posargs)
     run(session, host(session), *command, SGLANG_PLATFORM_TEST_MODELS="models")
+
+
+RAY = "ray==2.60.0"
+
+
+@nox.session(venv_backend="none")
+def ray(session: nox.Session) -> None:
+    """SGLang's schedulers as actors under Ray (`--use-ray`), on the example device; Ray is put beside the host."""
+    python, beside = host(session), ROOT / ".nox" / "ray"
+    session.run(
+        python, "-m", "pip", "install", "-q", "--upgrade", "--target", str(beside), RAY, external=True
+    )
+    run(session, python, "-m", "pytest", "-v", "conformance/tests/host/test_ray.py", *session.posargs,
+        PYTHONPATH=str(beside), SGLANG_PLATFORM_TEST_MODELS="models")  # fmt: skip
 
 
 DEVICE_PROGRAMS = "packages/sglang-platform-example-oot/tests/device/programs"
@@ -451,6 +470,34 @@ def conformance_rocm(session: nox.Session) -> None:
     """The suite on the ROCm package, and its kernels, as `conformance-cuda` does."""
     check_platform(session, "--platform", "rocm", "--profile", "offline", "--report", "reports/rocm")
     check_kernels(session, "rocm")
+
+
+@nox.session(venv_backend="none")
+def triton_versions(session: nox.Session) -> None:
+    """Every kernel of both GPU packages compiled by each Triton that releases of torch bring, and held to its limits; a
+    table and a report of each under `reports/triton/`. Other versions: `nox -s triton_versions -- 3.9.0`."""
+    python = host(session)
+    for version in session.posargs or TRITON_VERSIONS:
+        folder = ROOT / ".nox" / f"triton-{version}"
+        if not folder.is_dir():
+            wheel = f"triton=={version}"
+            session.run(
+                python,
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--no-deps",
+                "--target",
+                str(folder),
+                wheel,
+                external=True,
+            )
+        report = f"reports/triton/{version}"
+        (ROOT / report).parent.mkdir(parents=True, exist_ok=True)
+        run(session, python, "-m", "sglang_platform.conformance.kernels", "--platform", "cuda,rocm", "--skip", "interpret",
+            "--cache", str(folder / "cache"), "--json", f"{report}.json", "--table", f"{report}.md",
+            PYTHONPATH=str(folder))  # fmt: skip
 
 
 @nox.session(name="conformance-host", venv_backend="none")

@@ -30,16 +30,33 @@ from soak_asked import Model
 from soak_clients import Clients, Seen
 from soak_kill import kill_each
 from soak_plot import draw_memory
-from soak_processes import LEFT_BY_SGLANG, MemoryWatch, left_of, processes_of
+from soak_processes import ENDING_SECONDS, LEFT_BY_SGLANG, MemoryWatch, ended, left_of
+from soak_tracebacks import by_cause
 
 from sglang_platform.conformance.host.server import ServerProcess
 from sglang_platform.conformance.host.session import models_folder
 
 START_SECONDS = 600
 QUIET_SECONDS = 90.0
-ENDING_SECONDS = 30.0
 GROWTH = 0.15
 """Of a process's memory, from the end of the first third of the run to its end; more is a fault."""
+
+STEADY_AFTER = 10
+"""Minutes; in a shorter run memory still rises to where it stays, and its growth is no fault."""
+
+ALL_COME_WITHIN = 2
+"""Minutes, in which all of WANTED is seen."""
+
+WANTED = (
+    *(
+        (kind, "right")
+        for kind in ("greedy", "stream", "bad", "bad token", "regex", "json", "sampled", "chat")
+    ),
+    *((kind, "right") for kind in ("quiet flush", "weights", "abort all")),
+    ("aborted", "aborted"),
+    ("left", "left"),
+)
+"""What a run must have had: a soak that leaves one out proves nothing of it."""
 
 SLOTS = ("num_running_reqs", "num_queue_reqs", "num_used_tokens", "kv_used_tokens", "kv_available_tokens")
 STEADY = {"input_ids": [5, 17, 99, 256, 700], "sampling_params": {"temperature": 0, "max_new_tokens": 16}}
@@ -66,18 +83,6 @@ def held(server: ServerProcess, before: dict[str, float]) -> dict[str, float]:
         if not still or time.monotonic() > until:
             return still
         time.sleep(1)
-
-
-def ended(server: ServerProcess) -> tuple[float | None, dict[int, str]]:
-    """Seconds until no process is left after SIGTERM, None where some are; and those."""
-    server.process.terminate()
-    start = time.monotonic()
-    while time.monotonic() - start < ENDING_SECONDS:
-        server.process.poll()
-        if not processes_of(server):
-            return round(time.monotonic() - start, 1), {}
-        time.sleep(0.1)
-    return None, processes_of(server)
 
 
 def growth(rows: list[dict[str, float]]) -> dict[str, dict[str, float]]:
@@ -130,9 +135,7 @@ def soak(minutes: float, clients: int, seed: int) -> dict[str, Any]:
         report["shared_memory_seen"] = len(watch.shared)
         report["shared_memory_left"] = left_of(watch.shared)
         said = server.output()
-        report["tracebacks"] = said.count("Traceback (most recent call last)")
-        if "Traceback" in said:
-            report["first_traceback"] = said[said.index("Traceback") :].splitlines()[:40]
+        report["tracebacks_of_sglang"], report["tracebacks_not_known"] = by_cause(said)
         if not lived:
             report["last_lines"] = said.splitlines()[-60:]
     return report
@@ -142,6 +145,7 @@ def _told(seen: Seen) -> dict[str, Any]:
     seconds = sorted(seen.seconds)
     told: dict[str, Any] = {
         "ended": {},
+        "right_with_an_adapter": seen.adapted,
         "faults": seen.faults,
         "slowest_weight_update": round(seen.slowest, 1),
     }
@@ -160,8 +164,16 @@ def _told(seen: Seen) -> dict[str, Any]:
 def faults(report: dict[str, Any]) -> list[str]:
     """What does not hold, in words."""
     found = list(report["faults"])
+    found += [f"a traceback that is not known: {one}" for one in report["tracebacks_not_known"]]
     if not report["server_lived"]:
         return [*found, "the server ended"]
+    if report["minutes"] >= ALL_COME_WITHIN:
+        found += [
+            f"none ended so: {kind}, {how}"
+            for kind, how in WANTED
+            if how not in report["ended"].get(kind, {})
+        ]
+        found += [] if report["right_with_an_adapter"] else ["no answer came from an adapter"]
     if report["held"]:
         found.append(f"once quiet the server still holds {report['held']}")
     if not report["first_answer_again"]:
@@ -170,7 +182,7 @@ def faults(report: dict[str, Any]) -> list[str]:
         found.append(f"{ENDING_SECONDS:.0f} s after SIGTERM there are still {report['processes_left']}")
     if ours := [one for one in report["shared_memory_left"] if not one.startswith(LEFT_BY_SGLANG)]:
         found.append(f"shared memory is left: {ours}")
-    if report["minutes"] >= 10:  # below that, memory still rises to where it stays
+    if report["minutes"] >= STEADY_AFTER:
         for name, (early, late) in ((n, r.values()) for n, r in report["memory_growth"].items()):
             if late > early * (1 + GROWTH):
                 found.append(f"{name} grew from {early:.0f} to {late:.0f} MiB")

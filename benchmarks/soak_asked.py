@@ -38,8 +38,17 @@ _SCHEMA = {
     "additionalProperties": False,
 }
 _HOSTILE = [case for case in CASES if case.path in ("/generate", "/v1/completions", "/v1/chat/completions")]
+_OF_BAD_TOKENS = (
+    "token id at",
+    "token id far",
+    "token id beyond",
+    "negative token",
+    "completion of a bad token",
+)
+_BAD_TOKENS = [case for case in _HOSTILE if case.name.startswith(_OF_BAD_TOKENS)]
 _KINDS = {
-    "greedy": 40, "stream": 14, "aborted": 8, "left": 10, "bad": 8, "regex": 6, "json": 4, "sampled": 5, "chat": 5,
+    "greedy": 38, "stream": 14, "aborted": 8, "left": 10, "bad": 8, "bad token": 2, "regex": 6, "json": 4, "sampled": 5,
+    "chat": 5,
 }  # fmt: skip
 """How often each kind is drawn, of a hundred."""
 
@@ -57,6 +66,7 @@ class Asked:
     judge: Judge
     rid: str | None = None
     after: float | None = None
+    adapter: str | None = None
 
 
 class Model:
@@ -144,6 +154,9 @@ def draw(model: Model, source: random.Random, rid: str, *, adapters: bool = True
     if kind == "bad":
         case = source.choice(_HOSTILE)
         return Asked(kind, case.path, case.body, _judge_bad(case.name, case.path, case.refused))
+    if kind == "bad token":
+        case = source.choice(_BAD_TOKENS)
+        return Asked(kind, case.path, case.body, _judge_bad_token(case.name))
     if kind == "chat":
         said = " ".join(source.choice(("one", "two", "three")) for _ in range(source.randrange(1, 60)))
         body = {
@@ -162,7 +175,7 @@ def draw(model: Model, source: random.Random, rid: str, *, adapters: bool = True
         how = {"regex": _REGEX} if kind == "regex" else {"json_schema": json.dumps(_SCHEMA)}
         body["sampling_params"] = {"max_new_tokens": 64, "temperature": source.choice((0, 1)), **how}
         fits = (lambda text: bool(re.fullmatch(_REGEX, text))) if kind == "regex" else _fits_schema
-        return Asked(kind, "/generate", body, _judge_text(fits), rid)
+        return Asked(kind, "/generate", body, _judge_text(fits), rid, adapter=adapter)
     if kind == "sampled":
         body["sampling_params"] = {
             "max_new_tokens": source.randrange(1, 40),
@@ -170,13 +183,13 @@ def draw(model: Model, source: random.Random, rid: str, *, adapters: bool = True
             "top_p": 0.9,
         }
         body |= {"return_logprob": source.random() < 0.5, "top_logprobs_num": 3}
-        return Asked(kind, "/generate", body, _judge_text(lambda text: True), rid)
+        return Asked(kind, "/generate", body, _judge_text(lambda text: True), rid, adapter=adapter)
     long = kind in ("aborted", "left")
     count = _NEW_TOKENS if long else source.randrange(1, _NEW_TOKENS + 1)
     body["sampling_params"] = {"max_new_tokens": count, "temperature": 0, "ignore_eos": True}
     body |= {"stream": kind == "stream" or (kind == "left" and source.random() < 0.5)}
     after = source.uniform(0.01, 2.0) if long else None
-    return Asked(kind, "/generate", body, model.judge_tokens(number, adapter, count), rid, after)
+    return Asked(kind, "/generate", body, model.judge_tokens(number, adapter, count), rid, after, adapter)
 
 
 def _judge_bad(name: str, path: str, refused: bool) -> Judge:
@@ -184,6 +197,15 @@ def _judge_bad(name: str, path: str, refused: bool) -> Judge:
         if (status == 0 or status >= 500) and not is_left(path, status, body):
             return f"{name}: status {status}: {body[:300]}"
         return f"{name}: served" if refused and status == 200 and "abort" not in body else None
+
+    return judge
+
+
+def _judge_bad_token(name: str) -> Judge:
+    """A token that the model does not have is refused before it reaches the device, which would tell late or not."""
+
+    def judge(status: int, body: str) -> str | None:
+        return None if 400 <= status < 500 else f"{name}: status {status}: {body[:300]}"
 
     return judge
 

@@ -19,14 +19,19 @@ __all__ = ["Clients", "Seen"]
 
 _PATIENCE = 180.0
 _KEPT = 40
-_FLUSH_EVERY, _WEIGHTS_EVERY, _ABORT_ALL_EVERY = 7.0, 31.0, 53.0
+_EVERY = {"busy flush": 7.0, "weights": 31.0, "quiet flush": 41.0, "abort all": 53.0}
+"""Seconds. SGLang flushes only while nothing runs; so it is asked at any time, and once no client asks."""
 
 
 @dataclass
 class Seen:
-    """Counts by what was asked and how it ended: `right`, `aborted`, `left`, `wrong`, `no answer`; and the faults."""
+    """Counts by what was asked and how it ended: `right`, `aborted`, `left`, `refused`, `wrong`, `no answer`; and the
+    faults."""
 
     ended: collections.Counter[tuple[str, str]] = field(default_factory=collections.Counter)
+    adapted: int = 0
+    """Answers with an adapter that were right."""
+
     faults: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     """Of each answer."""
@@ -50,6 +55,8 @@ class Clients:
         self.seen = Seen()
         self._server, self._model, self._adapters = server, model, adapters
         self._stopped, self._lock = threading.Event(), threading.Lock()
+        self._open = threading.Event()
+        self._open.set()
         self._threads = [
             threading.Thread(
                 target=self._ask, args=(number, random.Random(seed * 1000 + number)), daemon=True
@@ -63,6 +70,7 @@ class Clients:
     def stop(self) -> None:
         """Returns when every client has its last answer; those that have none after three minutes are a fault."""
         self._stopped.set()
+        self._open.set()
         until = time.monotonic() + _PATIENCE + 30
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
@@ -80,7 +88,7 @@ class Clients:
 
     def _ask(self, number: int, source: random.Random) -> None:
         turn = 0
-        while not self._stopped.is_set():
+        while self._open.wait() and not self._stopped.is_set():
             turn += 1
             asked = draw(self._model, source, f"soak-{number}-{turn}", adapters=self._adapters)
             start = time.monotonic()
@@ -95,6 +103,9 @@ class Clients:
             seconds = time.monotonic() - start
             if fault is None or fault == "aborted":
                 self._note(asked.kind, fault or "right", seconds=seconds)
+                if asked.adapter and fault is None:
+                    with self._lock:
+                        self.seen.adapted += 1
             else:
                 self._note(asked.kind, "no answer" if status == 0 else "wrong", fault, seconds)
                 if status == 0:
@@ -119,24 +130,27 @@ class Clients:
             connection.close()
 
     def _steer(self) -> None:
-        due = {"flush": _FLUSH_EVERY, "weights": _WEIGHTS_EVERY, "abort all": _ABORT_ALL_EVERY}
-        every, start, turn = dict(due), time.monotonic(), 0
+        due, start, turn = dict(_EVERY), time.monotonic(), 0
         while not self._stopped.wait(0.2):
             for name in [one for one, at in due.items() if time.monotonic() - start >= at]:
-                due[name] = time.monotonic() - start + every[name]
+                due[name] = time.monotonic() - start + _EVERY[name]
                 if name == "weights":
                     turn += 1
                     self._update_weights(Model.versions[turn % 2])
-                    continue
-                path, body = (
-                    ("/flush_cache", {})
-                    if name == "flush"
-                    else ("/abort_request", {"rid": "", "abort_all": True})
-                )
-                answer = self._server.post(path, body, timeout=_PATIENCE)
-                # SGLang flushes only while nothing runs, and says so with a 400.
-                ending = "right" if answer.status == 200 else "refused" if answer.status == 400 else "wrong"
-                self._note(name, ending, answer.body[:200] if ending == "wrong" else None)
+                elif name == "quiet flush":
+                    self._open.clear()
+                    self._command(name, f"/flush_cache?timeout={_PATIENCE:.0f}", {})
+                    self._open.set()
+                elif name == "busy flush":
+                    self._command(name, "/flush_cache", {}, may_refuse=True)
+                else:
+                    self._command(name, "/abort_request", {"rid": "", "abort_all": True})
+
+    def _command(self, name: str, path: str, body: dict[str, Any], *, may_refuse: bool = False) -> None:
+        answer = self._server.post(path, body, timeout=_PATIENCE + 30)
+        refused = may_refuse and answer.status == 400
+        ending = "right" if answer.status == 200 else "refused" if refused else "wrong"
+        self._note(name, ending, f"{answer.status} {answer.body[:200]}" if ending == "wrong" else None)
 
     def _update_weights(self, version: str) -> None:
         asked: dict[str, Any] = {

@@ -10,7 +10,11 @@ from pathlib import Path
 
 from sglang_platform.conformance.host.server import ServerProcess
 
-__all__ = ["LEFT_BY_SGLANG", "MemoryWatch", "left_of", "processes_of", "shared_memory_of"]
+__all__ = [
+    "ENDING_SECONDS", "LEFT_BY_SGLANG", "MemoryWatch", "ended", "left_of", "processes_of", "shared_memory_of",
+]  # fmt: skip
+
+ENDING_SECONDS = 30.0
 
 _SHARED = "/dev/shm/"
 LEFT_BY_SGLANG = _SHARED + "sglang_loads_"
@@ -32,6 +36,18 @@ def processes_of(server: ServerProcess) -> dict[int, str]:
             if ours and state not in "ZX":
                 found[int(folder.name)] = _name(folder, server.process.pid)
     return dict(sorted(found.items()))
+
+
+def ended(server: ServerProcess) -> tuple[float | None, dict[int, str]]:
+    """Seconds until no process is left after SIGTERM, None where some are; and those."""
+    server.process.terminate()
+    start = time.monotonic()
+    while time.monotonic() - start < ENDING_SECONDS:
+        server.process.poll()
+        if not processes_of(server):
+            return round(time.monotonic() - start, 1), {}
+        time.sleep(0.1)
+    return None, processes_of(server)
 
 
 def _name(folder: Path, leader: int) -> str:

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from sglang_platform.conformance.host import architectures
+from sglang_platform.conformance.host.families.__main__ import write
 from sglang_platform.conformance.host.families.page import page
 from sglang_platform.conformance.host.families.record import FAMILIES, PAGE_SIZES, VISION, Point, points
 from sglang_platform.conformance.host.families.run import Report
@@ -84,3 +85,17 @@ def test_the_page_tells_equal_from_different_and_from_not_run() -> None:
     assert "| `RMSNorm` | 7 + 7 | 0 + 0 |" in text
     assert "| `TopK` | 0 + 0 | 3 + 3 |" in text
     assert "| `Pool` | SGLang's `Tokens` | none |" in text
+
+
+def test_a_page_is_written_from_the_reports_of_all_engines_only(tmp_path: Path) -> None:
+    """The reports are not part of a checkout: one family, run in a new one, must not make the others `not run`."""
+    for point in points()[:-2]:
+        (tmp_path / f"{point.name}.json").write_text(json.dumps(_report(point)))
+    output = tmp_path / "families.md"
+    output.write_text("as it was")
+    assert write(output, tmp_path) == [point.name for point in points()[-2:]]
+    assert output.read_text() == "as it was"
+    for point in points()[-2:]:
+        (tmp_path / f"{point.name}.json").write_text(json.dumps(_report(point)))
+    assert write(output, tmp_path) == []
+    assert [*_rows(output.read_text())] == [family.title for family in FAMILIES]

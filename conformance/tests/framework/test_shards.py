@@ -94,6 +94,19 @@ def _of_three(shards: list[Report]) -> None:
     shards[1]["run"]["shard"] = "2/3"
 
 
+def _of(*told: str) -> _Change:
+    def change(shards: list[Report]) -> None:
+        for shard, one in zip(shards, told, strict=True):
+            shard["run"]["shard"] = one
+
+    return change
+
+
+def _unmatched_quotation(shards: list[Report]) -> None:
+    for shard in shards:
+        shard["run"]["command"] += " --seed '"
+
+
 def _other_checks(shards: list[Report]) -> None:
     shards[1]["run"]["command"] += " -k store"
 
@@ -105,6 +118,12 @@ def _one_in_both(shards: list[Report]) -> None:
 _REFUSED: dict[str, tuple[_Change, str]] = {
     "of no shard": (_of_no_shard, "one of them is of no shard"),
     "of three": (_of_three, "they are of 2 and of 3 shards"),
+    "of more than anybody counts to": (_of("1/99999999999999", "2/99999999999999"), "not all of one run"),
+    "of many": (_of("1/99999999", "2/99999999"), "shard 22/99999999 is missing"),
+    "of none": (_of("0/0", "1/0"), "not all of one run"),
+    "of no number": (_of("a/b", "b/b"), "not all of one run"),
+    "of nothing": (_of("", ""), "not all of one run"),
+    "a command that is none": (_unmatched_quotation, "it was edited"),
     "another seed": (_in_second("run", "seed", value=7), "shard 2/2 has another seed than shard 1/2"),
     "another tier": (_in_second("run", "thorough", value=True), "another thorough"),
     "another vendor's file": (_in_second("run", "vendor_digest", value="0" * 64), "another vendor_digest"),

@@ -133,7 +133,22 @@ def _another_platform(report: Report) -> None:
     report["platform"] |= {"name": "cuda", "entry_point": "sglang_platform.cuda:activate"}
 
 
+def _merged_from(*told: str) -> Callable[[Report], Any]:
+    def change(report: Report) -> None:
+        run = report["run"]
+        part = {name: run[name] for name in ("command", "started", "seconds")} | {"seal": report["seal"]}
+        run["shards"] = [{**part, "shard": one} for one in told]
+
+    return change
+
+
 _FORGERIES: dict[str, _Forgery] = {
+    "merged from none": (_merged_from(), _made_consistent, "not all of one run"),
+    "merged from more than anybody counts to": (
+        _merged_from("1/99999999999", "2/99999999999"), _made_consistent, "not all of one run",
+    ),
+    "merged from no numbers": (_merged_from("a/b", ""), _made_consistent, "not all of one run"),
+    "a command that is none": (_in("run", "command", value="sglang-platform '--seed"), _made_consistent, "suite was run"),
     "an answer edited": (_set(_STORE, cases=99), _careless, "edited"),
     "a version edited": (_in("environment", "packages", "torch", value="2.0"), _careless, "edited"),
     "a failure removed": (_drop(_STORE), _careless, "edited"),
@@ -218,6 +233,11 @@ def test_the_command(folder: Path, report: Report, tmp_path: Path) -> None:
         (tmp_path / "report.json").write_text(bad)
         refused = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
         assert (refused.returncode, "is no report" in refused.stderr) == (2, True), refused.stderr
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "report.json").write_text("{")
+    many = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert (many.returncode, "holds 3 reports" in many.stderr) == (2, True), many.stderr
     share = subprocess.run(
         [*command, str(folder), "--rerun", "0"], capture_output=True, text=True, check=False
     )

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from sglang_platform.conformance.guard import descendants
+from sglang_platform.conformance.host import diffusion
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
 from sglang_platform.conformance.host.server import ServerProcess
 from sglang_platform.conformance.host.stacks import HangingStart, completed, kill_tree, stacks
@@ -63,28 +65,63 @@ def test_an_engine_that_hangs_while_it_starts_is_ended_with_its_stacks() -> None
     assert "MainThread" in str(caught.value)
 
 
-@pytest.mark.host
-def test_an_interrupted_start_shows_its_stacks_and_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    class Limit(Exception):
-        """Of the test that starts it."""
+class Limit(Exception):
+    """Of a test that starts something."""
+
+
+@contextmanager
+def interrupted_after(seconds: int) -> Iterator[None]:
+    """What stands inside is interrupted as a test is by its limit."""
 
     def interrupt(number: int, frame: object) -> None:
         raise Limit
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.alarm(2)
+    signal.alarm(seconds)
     try:
         with pytest.raises(Limit):
-            EngineProcess("example_oot", {"model_path": "none"})
+            yield
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.host
+def test_an_interrupted_start_shows_its_stacks_and_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with interrupted_after(2):
+        EngineProcess("example_oot", {"model_path": "none"})
     assert "MainThread" in capsys.readouterr().err
 
 
-def test_a_server_that_does_not_come_up_is_ended_with_its_stacks(tmp_path: Path) -> None:
+@pytest.fixture
+def waits(tmp_path: Path) -> dict[str, str]:
+    """Variables under which there is a module `waits`, which never serves."""
     (tmp_path / "waits.py").write_text(HANGING.read_text())
-    variables = {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    return {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+
+
+def test_a_server_that_does_not_come_up_is_ended_with_its_stacks(waits: dict[str, str]) -> None:
     with pytest.raises(EngineFailed, match="within 6 s") as caught:
-        ServerProcess(None, {}, module="waits", defaults={}, environment=variables, seconds=6)
+        ServerProcess(None, {}, module="waits", defaults={}, environment=waits, seconds=6)
     assert "wait_for_weights" in str(caught.value)
+
+
+def test_an_interrupted_start_of_a_server_shows_its_stacks(
+    waits: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with interrupted_after(6):
+        ServerProcess(None, {}, module="waits", defaults={}, environment=waits)
+    assert "wait_for_weights" in capsys.readouterr().err
+
+
+def test_a_picture_that_is_interrupted_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs = tmp_path / "hangs"
+    hangs.write_text("#!/bin/sh\nsleep 60\n")
+    hangs.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(hangs))
+    begun = time.monotonic()
+    with interrupted_after(2):
+        diffusion.ask_worker({}, dict(os.environ), 60)
+    assert time.monotonic() - begun < 30

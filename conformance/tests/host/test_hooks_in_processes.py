@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -36,23 +35,16 @@ TARGETS = {
 }
 
 
-def _plugin(folder: Path, source: str) -> dict[str, str]:
-    info = folder / "my_hooks-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-hooks\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[sglang.srt.plugins]\nmy_hooks = my_hooks:load\n")
-    (folder / "my_hooks.py").write_text(source)
-    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))}
-
-
 def _arguments(models: Path) -> dict[str, Any]:
     checkpoint = make_checkpoint(models / "llama", "llama")
     return {"model_path": str(checkpoint), "disable_cuda_graph": True, "page_size": 16}
 
 
-def test_hooks_take_effect_in_every_process_of_two_data_parallel_ranks(tmp_path: Path, models: Path) -> None:
+def test_hooks_take_effect_in_every_process_of_two_data_parallel_ranks(
+    tmp_path: Path, models: Path, installed_hooks: Any
+) -> None:
     environment = {
-        **_plugin(tmp_path / "site", _PLUGIN.format(targets=TARGETS)),
+        **installed_hooks(tmp_path / "site", _PLUGIN.format(targets=TARGETS)),
         "SGLANG_CPU_OMP_THREADS_BIND": "0|1",
     }
     report_dir = tmp_path / "report"
@@ -80,9 +72,11 @@ def test_hooks_take_effect_in_every_process_of_two_data_parallel_ranks(tmp_path:
     assert set(TARGETS.values()) <= everywhere
 
 
-def test_a_required_hook_without_a_target_stops_the_launch(tmp_path: Path, models: Path) -> None:
+def test_a_required_hook_without_a_target_stops_the_launch(
+    tmp_path: Path, models: Path, installed_hooks: Any
+) -> None:
     wrong = {"scheduler": "sglang.srt.managers.scheduler:Scheduler.get_next_batch_to_rum"}
-    environment = _plugin(tmp_path / "site", _PLUGIN.format(targets=wrong))
+    environment = installed_hooks(tmp_path / "site", _PLUGIN.format(targets=wrong))
     with pytest.raises(EngineFailed) as failure:
         EngineProcess("example_oot", _arguments(models), environment=environment)
     for part in ("get_next_batch_to_rum", "get_next_batch_to_run", "my_hooks (my-hooks 1.0)"):
@@ -90,14 +84,14 @@ def test_a_required_hook_without_a_target_stops_the_launch(tmp_path: Path, model
 
 
 def test_a_required_hook_that_does_not_fit_a_models_module_stops_the_launch(
-    tmp_path: Path, models: Path
+    tmp_path: Path, models: Path, installed_hooks: Any
 ) -> None:
     """SGLang skips the modules of models that fail to import, and would serve by another implementation."""
     source = (
         "from sglang_platform.core import HookRegistry, HookType\ndef load():\n    HookRegistry.register("
         "'sglang.srt.models.llama:LlamaMLP.forward', lambda: None, HookType.REPLACE)\n"
     )
-    environment = _plugin(tmp_path / "site", source)
+    environment = installed_hooks(tmp_path / "site", source)
     lines: list[str] = []
     with pytest.raises(EngineFailed):
         EngineProcess("example_oot", _arguments(models), environment=environment, on_line=lines.append)

@@ -33,14 +33,23 @@ HOST = facts_for(version("sglang"))
     HOST.compile_phase.endswith("in_pcg_torch_compile"),
     reason=f"the modules of SGLang {HOST.version}'s compiler have other names than those that the test drives",
 )
-def test_the_hosts_compiler_builds_and_calls_the_platforms_class(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hooks", ["plain", "hooked"])
+def test_the_hosts_compiler_builds_and_calls_the_platforms_class(tmp_path: Path, hooks: str) -> None:
+    """Also where the layers in the pieces are hooked: BEFORE, AFTER and AROUND on `torch.nn.Linear.forward`."""
     done = completed(
-        [sys.executable, "-W", "ignore", str(Path(__file__).parent / "programs" / "compile_in_pieces.py")],
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            str(Path(__file__).parent / "programs" / "compile_in_pieces.py"),
+            hooks,
+        ],
         env={**os.environ, "SGLANG_PLATFORM": "example_oot", "SGLANG_CACHE_DIR": str(tmp_path)},
         seconds=270,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.startswith("pieces")
+    assert done.stdout.split()[-1] == ("3" if hooks == "hooked" else "0")
 
 
 @pytest.mark.skipif(

@@ -11,7 +11,10 @@ from sglang_platform.conformance.kernels.interpreter.process import run_tests
 INTERPRETED = Path(__file__).parent / "interpreted"
 
 
-@pytest.mark.parametrize("file", ["test_number_formats.py", "test_watched_accesses.py"])
+@pytest.mark.parametrize(
+    "file",
+    ["test_number_formats.py", "test_inline_assembly.py", "test_split_work.py", "test_watched_accesses.py"],
+)
 def test_in_the_interpreter(file: str) -> None:
     run_tests(INTERPRETED / file)
 

@@ -171,3 +171,19 @@ class StatesOfOthers(ReferencePlatform):
 
     def get_token_bitmask_fn(self) -> Any:
         return apply_token_bitmask_
+
+
+@mutant(
+    check="contract.drafts_have_attention",
+    defect="the attention backend of a draft model is one that nobody has",
+    says="which is neither",
+)
+class DraftBackendOfNobody(ReferencePlatform):
+    def supports_speculative_algorithm(self, algorithm: str) -> bool:
+        return algorithm == "EAGLE"
+
+    def supports_speculative_draft_attention_backend(self, algorithm: str, backend: str) -> bool:
+        return backend == "reference_draft"
+
+    def get_default_speculative_draft_attention_backend(self, algorithm: str) -> str:
+        return "reference_draft"

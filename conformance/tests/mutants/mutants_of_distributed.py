@@ -122,3 +122,48 @@ communicator(
     defect="native code ends the process where a dimension in the middle is gathered",
     says="did not come through in all_gather along dim 1",
 )
+communicator(
+    "SumNeedsADimension",
+    old="        input_ = input_.contiguous()\n        dist.all_reduce",
+    new="        if input_.shape[0] == 0:\n            return input_\n        input_ = input_.contiguous()\n"
+    "        dist.all_reduce",
+    check="distributed.communicator_in_groups",
+    defect="a number without dimensions cannot be added up",
+    says="a number without dimensions",
+)
+communicator(
+    "ZerosStayAtHome",
+    old="        dist.all_reduce(input_, group=self.group)\n        return input_\n",
+    new="        own = input_.clone()\n        dist.all_reduce(input_, group=self.group)\n"
+    "        return input_ if own.any() else own\n",
+    check="distributed.communicator_in_groups",
+    defect="a rank that has nothing but zeros keeps them",
+    says="zeros on every second rank",
+)
+communicator(
+    "EachFromItself",
+    old="        dist.all_reduce(input_, group=self.group)\n        return input_\n",
+    new="        parts = [torch.empty_like(input_) for _ in range(self.world_size)]\n"
+    "        dist.all_gather(parts, input_, group=self.group)\n        me = dist.get_rank(self.group)\n"
+    "        return sum(parts[me + 1 :] + parts[:me], parts[me])\n",
+    check="distributed.communicator_in_groups",
+    defect="each rank adds up from itself on, and rounds otherwise than the others",
+    says="of thirds",
+)
+communicator(
+    "BroadcastIntoACopy",
+    old="        dist.broadcast(tensor, src=dist.get_global_rank(self.group, src), group=self.group)\n",
+    new="        whole = tensor.contiguous()\n"
+    "        dist.broadcast(whole, src=dist.get_global_rank(self.group, src), group=self.group)\n",
+    check="distributed.communicator_in_groups",
+    defect="a broadcast into a tensor with gaps goes to a copy of it",
+    says="every second row",
+)
+communicator(
+    "BooleansComeBackAsNumbers",
+    old="        return torch.cat(parts, dim=dim)",
+    new="        return torch.cat(parts, dim=dim).to(torch.uint8 if input_.dtype == torch.bool else input_.dtype)",
+    check="distributed.communicator_in_groups",
+    defect="booleans are gathered as 8-bit numbers, and come back as such",
+    says="booleans",
+)

@@ -285,6 +285,14 @@ graph(
     defect="a piece is replayed though its tensors lie elsewhere than at its capture",
     says="with tensors that lie elsewhere than at its capture",
 )
+graph(
+    "SessionIsNothing",
+    old='    """Keys and sessions are core\'s."""\n',
+    new='    """Keys and sessions are core\'s."""\n\n    def replay_session(self):\n        return None\n',
+    check=_BACKEND,
+    defect="replay_session() answers with nothing, and the host enters it",
+    says="replay_session() answers",
+)
 
 graph(
     "LengthsByTheirSum",

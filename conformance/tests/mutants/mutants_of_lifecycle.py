@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 from typing import Any
 
+import torch
 from mutant import mutant
 
 from sglang_platform.conformance.reference.platform import ReferencePlatform
@@ -111,3 +113,56 @@ class ArgumentMisspelt(ReferencePlatform):
 class LeftInTraining(ReferencePlatform):
     def post_load_model(self, model: Any) -> None:
         model.train()
+
+
+@mutant(
+    check="contract.workers_open_their_own_device",
+    defect="a worker opens the device of its rank in the world, which a second machine does not have",
+    says="rank=64",
+)
+class DeviceOfTheWorldRank(ReferencePlatform):
+    def initialize_device(self, rank: int, local_rank: int) -> None:
+        if rank >= 8:
+            raise RuntimeError(f"there is no device {rank}")
+
+
+@mutant(
+    check="contract.workers_open_their_own_device",
+    defect="opening the device changes the type of the numbers that torch makes",
+    says="torch's default dtype",
+)
+class DefaultTypeChanged(ReferencePlatform):
+    def initialize_device(self, rank: int, local_rank: int) -> None:
+        torch.set_default_dtype(torch.float64)
+
+
+@mutant(
+    check="contract.seeds_are_alike_in_every_process",
+    defect="the number of the process is added to a seed",
+    says="in another process",
+)
+class SeedOfTheProcess(ReferencePlatform):
+    @classmethod
+    def seed_everything(cls, seed: int | None = None) -> None:
+        super().seed_everything(None if seed is None else seed + os.getpid())
+
+
+@mutant(
+    check="contract.seeds_are_followed",
+    defect="a seed is cut to its low 16 bits",
+    says="the same numbers",
+)
+class SeedOf16Bits(ReferencePlatform):
+    @classmethod
+    def seed_everything(cls, seed: int | None = None) -> None:
+        super().seed_everything(None if seed is None else seed % 65536)
+
+
+@mutant(
+    check="contract.server_arguments_are_kept",
+    defect="settling the arguments hides devices from all workers",
+    says="REFERENCE_VISIBLE_DEVICES",
+)
+class DevicesHidden(ReferencePlatform):
+    def apply_server_args_defaults(self, server_args: Any) -> None:
+        os.environ["REFERENCE_VISIBLE_DEVICES"] = "0"

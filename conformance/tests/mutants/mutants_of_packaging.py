@@ -193,3 +193,13 @@ def import_error_looks_like_no_device(folder: Path) -> Installed:
 )
 def undeclared_dependency(folder: Path) -> Installed:
     return write_plugin(folder, platform="import numpy\n" + PLATFORM)
+
+
+@mutant(
+    check="packaging.one_distribution",
+    defect="the distribution registers its function by a second name, and both platforms are active",
+    says="two platforms are active",
+)
+def registers_two_names(folder: Path) -> Installed:
+    names = f"{NAME} = {PACKAGE}:activate\n{NAME}_2 = {PACKAGE}:activate\n"
+    return write_plugin(folder, entry_points=f"[sglang.srt.platforms]\n{names}")

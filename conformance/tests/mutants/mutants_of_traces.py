@@ -171,3 +171,12 @@ def module_sets_one_thread(folder: Path) -> Installed:
 )
 def module_tunes_at_import(folder: Path) -> Installed:
     return write_plugin(folder, platform=f"import time\n\ntime.sleep(30)\n{PLATFORM}")
+
+
+@mutant(
+    check="packaging.activate_leaves_logging_alone",
+    defect="asking the plugin silences all warnings of the process",
+    says="warnings are filtered by",
+)
+def silences_all_warnings(folder: Path) -> Installed:
+    return _asked(folder, 'import warnings\nwarnings.simplefilter("ignore")')

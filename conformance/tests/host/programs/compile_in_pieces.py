@@ -3,6 +3,7 @@
 # ruff: noqa: E402, PT018 - SGLang is told where it runs before its compiler is imported
 
 import os
+import sys
 
 import sglang.srt.platforms as host
 import torch
@@ -19,9 +20,30 @@ from sglang.srt.model_executor.runner_backend_utils.tc_piecewise_cuda_graph impo
     enable_tc_piecewise_cuda_graph,
 )
 
-from sglang_platform.core.counters import snapshot
+from sglang_platform.core import HookRegistry, HookType
+from sglang_platform.core.counters import counter, snapshot
 from sglang_platform.core.hosts.sglang.seams import piecewise
 
+traced = counter("pieces.hooks_traced")
+
+
+def before(*args, **kwargs):
+    if torch.compiler.is_compiling():
+        traced.add()
+
+
+def after(result, *args, **kwargs):
+    return result * 2
+
+
+def around(original, *args, **kwargs):
+    return original(*args, **kwargs) + 1
+
+
+if "hooked" in sys.argv:
+    for type_, hook in ((HookType.BEFORE, before), (HookType.AFTER, after), (HookType.AROUND, around)):
+        HookRegistry.register("torch.nn.modules.linear:Linear.forward", hook, type_)
+    HookRegistry.apply_hooks()
 library = torch.library.Library("sglang", "FRAGMENT")
 library.define("cut(Tensor x, Tensor(a!) out) -> ()")
 
@@ -87,4 +109,4 @@ with enable_tc_piecewise_cuda_graph():
     assert counted() == [2 * pieces, 4 * pieces, 0], counted()
     equal(9)
     assert counted() == [2 * pieces, 4 * pieces, pieces], counted()
-print("pieces", pieces)
+print("pieces", pieces, "hooks traced", traced.value)

@@ -53,11 +53,7 @@ def test_the_kernel_keeps_its_bound(family: str) -> None:
             assert outcome.good, f"{case.name}: {outcome}"
 
 
-WEIGHTS = (
-    ("tl.exp2(tl.load(lse_ptr + row + split) - m)", "tl.exp2(m - m)")
-    if HERE.startswith("sglang_platform.rocm")
-    else ("w = tl.exp2(lse - m_new)", "w = tl.exp2(m_new - m_new)")
-)
+MERGE = "sglang_platform.core.portable.triton.merge"
 DECODE_MUTANTS = (
     Mutant("the slot after", f"{HERE}.decode", "table_row + token, mask", "table_row + token + 1, mask"),
     Mutant("the page after", f"{HERE}.decode", "k_row = slot[:, None]", "k_row = (slot + 16)[:, None]"),
@@ -95,13 +91,23 @@ DECODE_MUTANTS = (
         "live[:, None] & live_v[None, :], FORMAT",
         "live_v[None, :], FORMAT",
     ),
-    Mutant("a sink in every split", f"{HERE}.decode", "if SINKS and not SPLIT", "if SINKS"),
-    Mutant("two splits store to one place", f"{HERE}.decode", "+ split * DV", "+ split // 2 * DV"),
-    Mutant("first split lost", f"{HERE}.merge", "range(0, used)", "range(1, used)"),
-    Mutant("last split lost", f"{HERE}.merge", "range(0, used)", "range(0, used - 1)"),
-    Mutant("splits not weighed", f"{HERE}.merge", *WEIGHTS),
-    Mutant("splits counted by the whole length", f"{HERE}.merge", "tl.minimum(length, window + 1)", "length"),
-    Mutant("sink left out of the merge", f"{HERE}.merge", "SINKS=sinks is not None", "SINKS=False"),
+    Mutant(
+        "a sink in every split", f"{HERE}.decode", "tl.where(parts == 1, sink", "tl.where(parts >= 1, sink"
+    ),
+    Mutant(
+        "two splits store to one place",
+        f"{HERE}.decode",
+        "number.to(tl.int64) *",
+        "(number // 2).to(tl.int64) *",
+    ),
+    Mutant("a split of the next request", f"{HERE}.decode", "row_ptr + request)", "row_ptr + request // 2)"),
+    Mutant("first split lost", MERGE, "there = part < parts", "there = (part > 0) & (part < parts)"),
+    Mutant("last split lost", MERGE, "there = part < parts", "there = part < parts - 1"),
+    Mutant(
+        "splits of the first request", MERGE, "row = first.to(tl.int64)", "row = (first * 0).to(tl.int64)"
+    ),
+    Mutant("splits not weighed", MERGE, "w = tl.exp2(lse - m_finite)", "w = tl.where(there, 1.0, 0.0)"),
+    Mutant("sink left out of the merge", MERGE, "SINKS=sinks is not None", "SINKS=False"),
 )
 EXTEND_MUTANTS = (
     Mutant(
@@ -119,8 +125,8 @@ EXTEND_MUTANTS = (
     Mutant(
         "unmasked beyond the diagonal",
         f"{HERE}.extend",
-        "(block if CAUSAL else count) // BLOCK_N * BLOCK_N",
-        "(last if CAUSAL else count) // BLOCK_N * BLOCK_N",
+        "tl.minimum(earliest if CAUSAL else count, end)",
+        "tl.minimum(last if CAUSAL else count, end)",
     ),
     Mutant("window one short", f"{HERE}.extend", ">= query[:, None] - window", "> query[:, None] - window"),
     Mutant(
@@ -129,14 +135,14 @@ EXTEND_MUTANTS = (
     Mutant(
         "window of the block's last row",
         f"{HERE}.extend",
-        "prefix + block - window",
+        "prefix + earliest - window",
         "prefix + last - window",
     ),
     Mutant(
         "wrong head group",
         f"{HERE}.extend",
-        "kv_head = head // GROUP",
-        "kv_head = head % (tl.num_programs(1) // GROUP)",
+        "head = kv_head * GROUP + row % GROUP",
+        "head = row % GROUP * tl.num_programs(1) + kv_head",
     ),
     Mutant(
         "new keys of the first request",
@@ -158,9 +164,28 @@ EXTEND_MUTANTS = (
     Mutant(
         "rows of the next request stored",
         f"{HERE}.extend",
-        "mask=live_m[:, None] & (values < DV)",
-        "mask=(values < DV)",
+        "live = live_m[:, None] &",
+        "live = (row >= 0)[:, None] &",
     ),
+    Mutant(
+        "a token's neighbour in the group",
+        f"{HERE}.extend",
+        "token = row // GROUP",
+        "token = row % BLOCK_M // GROUP",
+    ),
+    Mutant("new keys in every split", f"{HERE}.extend", "part == splits - 1", "part <= splits - 1"),
+    Mutant("new keys in no split", f"{HERE}.extend", "part == splits - 1", "part == splits"),
+    Mutant("the same keys in every split", f"{HERE}.extend", "low, part, splits", "low, part * 0, splits"),
+    Mutant(
+        "two splits store to one place",
+        f"{HERE}.extend",
+        "(begin * splits + part)",
+        "(begin * splits + part // 2)",
+    ),
+    Mutant(
+        "a sink in every split", f"{HERE}.extend", "tl.where(splits == 1, sink", "tl.where(splits >= 1, sink"
+    ),
+    Mutant("split with the natural logarithm", f"{HERE}.extend", "tl.log2(total)", "tl.log(total)"),
 )
 
 

@@ -11,7 +11,11 @@ from sglang_platform.conformance.kernels.decode_code import CASES, compiled
 print(
     json.dumps(
         {
-            row.case: {"code": asdict(row.code), "loop": asdict(row.loop)}
+            row.case: {
+                "code": asdict(row.code),
+                "loop": asdict(row.loop),
+                "predicted": {device: found.share for device, found in row.predicted.items()},
+            }
             for row in compiled(sys.argv[1:], list(CASES))
         }
     )

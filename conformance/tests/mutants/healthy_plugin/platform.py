@@ -20,7 +20,9 @@ class Device(DeviceMixin):
         return "a healthy device"
 
     def get_device_uuid(self, device_id=0):
-        return "mutant-0"
+        import uuid
+
+        return f"mutant-{uuid.getnode():x}"
 
     def get_device_capability(self, device_id=0):
         return None

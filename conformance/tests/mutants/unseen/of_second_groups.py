@@ -20,7 +20,7 @@ def comm(name: str, defect: str, body: str, *, healthy: bool = False) -> None:
 
 _REDUCE = "    def all_reduce(self, input_):\n"
 _PARTS = """\
-        parts = [torch.empty_like(input_, memory_format=torch.contiguous_format) for _ in range(self.world_size)]
+        parts = [torch.empty_like(input_, memory_format=torch.contiguous_format) for _ in range(dist.get_world_size(self._group(input_)))]
         dist.all_gather(parts, input_.contiguous(), group=self._group(input_))
 """
 

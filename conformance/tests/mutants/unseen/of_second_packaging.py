@@ -63,7 +63,7 @@ _plugin("DeviceByProcess", "the device's name is another in a worker",
                                   "        import multiprocessing\n\n        return f'device of {multiprocessing.current_process().name}'\n"),
         levels="packaging processes contract")  # fmt: skip
 _plugin("UuidOfTheProcess", "the uuid is another in a worker",
-        platform=PLATFORM.replace('        return "mutant-0"\n', "        import os\n\n        return f'mutant-{os.getppid()}'\n"),
+        platform=PLATFORM.replace('        return f"mutant-{uuid.getnode():x}"\n', "        import os\n\n        return f'mutant-{os.getppid()}'\n"),
         levels="packaging processes contract")  # fmt: skip
 _plugin("HealthyThread", "activate() asks its driver in a thread with a time limit, and waits for it", healthy=True,
         activate=ACTIVATE.replace(_ANSWER, "    import threading\n\n    asked = []\n    one = threading.Thread(target=asked.append, args=(1,))\n"

@@ -21,7 +21,7 @@ from sglang_platform.conformance.worker import run_check
 LEVELS = frozenset({"memory", "kernels", "graphs"})
 """Those whose checks need no process of their own."""
 
-SECONDS = 120
+SECONDS = 900
 _LAST = ("memory.state_machine_adds_up", "kernels.served_models_attention", "kernels.decode_attention")
 
 

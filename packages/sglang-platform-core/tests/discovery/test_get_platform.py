@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from typing import Any
 
 import pytest
 import torch
@@ -71,5 +73,21 @@ def test_where_none_or_two_serve_a_device_it_is_told_why(site, monkeypatch) -> N
     scan.invalidate()
     with pytest.raises(SeveralPlatforms, match="2 platforms serve the device 'same'"):
         get_platform("same")
-    with pytest.raises(ConfigurationError, match="is no device"):
-        get_platform("")
+
+
+@pytest.mark.parametrize(
+    "device", ["", " cpu ", "first_device:", "first_device:x", "first_device:-1", ":0", None, 3]
+)
+def test_what_is_no_device_is_told(device: Any, site, monkeypatch) -> None:
+    platform(site, "first", "first_device")
+    monkeypatch.setenv("SGLANG_PLATFORM", "first")
+    with pytest.raises(ConfigurationError, match=f"{re.escape(repr(device))} is no device"):
+        get_platform(device)
+
+
+def test_a_plugin_that_is_there_and_declines_is_not_to_be_installed_again(site, monkeypatch) -> None:
+    platform(site, "first", "first_device")
+    platform(site, "away", "away_device", "return None")
+    monkeypatch.setenv("SGLANG_PLATFORM", "first")
+    with pytest.raises(PluginNotFound, match=r"fix: +mend what keeps one away, or install the plugin for"):
+        get_platform("away_device")

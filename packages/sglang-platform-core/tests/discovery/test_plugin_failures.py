@@ -17,6 +17,7 @@ def _failure(*words: str) -> PluginFailed:
     assert [word for word in words if word not in message] == [], message
     assert "dev (dev-dist 1.0)" in message
     assert caught.value.fix
+    assert isinstance(caught.value, RuntimeError)
     return caught.value
 
 
@@ -160,7 +161,9 @@ def test_a_dotted_class_in_a_nested_package(site) -> None:
     ("location", "words"),
     [
         ("dev_plugin_gone:Platform", ["No module named 'dev_plugin_gone'"]),
-        ("dev_plugin_cls:Platfrom", ["has no attribute 'Platfrom'"]),
+        ("dev_plugin_cls:Platfrom", ["has no attribute 'Platfrom'", "did you mean 'Platform'?"]),
+        ("dev_plugin_cls.Platfrom", ["'Platfrom'", "did you mean 'Platform'?"]),
+        ("dev_driver_older:Platform", ["has no attribute 'dumbs'", "correct dev_driver_older:Platform"]),
         ("dev_plugin_cls.inner.Platform", ["no attribute or submodule 'inner'"]),
         ("dev_broken:Platform", ["ZeroDivisionError", "dev_broken.py:1"]),
         ("dev_broken.Platform", ["ZeroDivisionError", "dev_broken.py:1"]),
@@ -171,6 +174,7 @@ def test_a_class_that_cannot_be_loaded(site, location, words) -> None:
     site.platform("dev", f"return {location!r}")
     site.module("dev_broken", "1 / 0")
     site.module("dev_package.broken", "import dev_driver_gone")
+    site.module("dev_driver_older", "import json; json.dumbs")
     assert _failure(f"the platform class {location}", "could not be loaded", *words).__cause__ is not None
 
 
@@ -189,12 +193,13 @@ def test_something_that_is_no_platform_class(site, name) -> None:
         """,
     )
     wanted = "sglang_platform.core.contract.srt.SRTPlatform"
-    _failure(
+    error = _failure(
         f"dev_other:{name}",
         "is not a platform class",
         f"not a subclass of {wanted}",
         f"derive the class from {wanted}",
     )
+    assert isinstance(error, TypeError)  # as in SGLang
 
 
 @pytest.mark.parametrize(

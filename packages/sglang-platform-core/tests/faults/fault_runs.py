@@ -13,6 +13,8 @@ from typing import Any
 
 from fault_definition import Fault, write
 
+from sglang_platform.conformance.host.stacks import completed
+
 __all__ = ["Run", "run_on_core", "run_on_host"]
 
 _HERE = Path(__file__).parent
@@ -84,10 +86,10 @@ def run_on_host(faults: Sequence[Fault], folder: Path) -> dict[str, Any]:
         write(fault, folder / fault.name, _HOST_HOMES.__getitem__)
     jobs = {fault.name: dict(fault.environment) for fault in faults}
     (folder / "jobs.json").write_text(json.dumps(jobs))
-    subprocess.run(
-        [sys.executable, str(_HERE / "fault_on_host.py"), str(folder)],
+    done = completed(
+        [sys.executable, _HERE / "fault_on_host.py", str(folder)],
         env={**clean(os.environ), "SGLANG_PLUGINS": "none"},
-        check=True,
-        timeout=900,
+        seconds=900,
     )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return json.loads((folder / "outcomes.json").read_text())  # type: ignore[no-any-return]

@@ -49,7 +49,7 @@ FAULTS = [
         "variable-no-platform",
         "`SGLANG_PLATFORM_PLUGIN` names a class that is no platform",
         "dev=mine:Other",
-        "PluginFailed",
+        "NotAPlatformClass",
         "plugin 'dev' names mine:Other, which is not a platform class",
         plugin="dev",
     ),

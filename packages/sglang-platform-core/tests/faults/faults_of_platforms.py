@@ -11,9 +11,16 @@ TOUCH = "from framework import current_platform\ncurrent_platform.device_name\n"
 REENTRANT = "the current platform was touched while it is being resolved"
 
 
-def _class(name: str, title: str, *says: str, activate: str | None = None, cls: str | None = None) -> Fault:
+def _class(
+    name: str,
+    title: str,
+    *says: str,
+    activate: str | None = None,
+    cls: str | None = None,
+    ends: str = "PluginFailed",
+) -> Fault:
     made = (platform("dev", activate, cls=cls),)
-    return chosen_fault(name, title, "PluginFailed", *says, plugin=DEV, distributions=made)
+    return chosen_fault(name, title, ends, *says, plugin=DEV, distributions=made)
 
 
 FAULTS = [
@@ -47,6 +54,7 @@ FAULTS = [
         "plugin 'dev' names dev_cls:Platform, which is not a platform class",
         "derive the class from sglang_platform.core.contract.srt.SRTPlatform",
         cls="class Platform: device_name = 'dev'",
+        ends="NotAPlatformClass",
     ),
     _class(
         "no-class",
@@ -54,6 +62,7 @@ FAULTS = [
         "plugin 'dev' names dev_cls:Platform, which is not a platform class",
         "it is the function",
         cls="def Platform(): ...",
+        ends="NotAPlatformClass",
     ),
     _class(
         "init-raises",

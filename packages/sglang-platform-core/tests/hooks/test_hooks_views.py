@@ -27,6 +27,11 @@ def test_the_views_tell_what_is_registered_and_cannot_be_written():
         HookRegistry._hooks[key] = ()
     with pytest.raises(AttributeError):
         HookRegistry._patched.add("other")
+    for name in ("_hooks", "_patched"):
+        with pytest.raises(AttributeError):
+            setattr(HookRegistry, name, {})
+        with pytest.raises(AttributeError):
+            delattr(HookRegistry, name)
     HookRegistry.reset()
     assert not HookRegistry._hooks
     assert not HookRegistry._patched

@@ -75,3 +75,7 @@ def test_the_operators_attention_backend_is_kept() -> None:
     silent = SimpleNamespace(attention_backend="filled-in", _raw_input={"attention_backend": None})
     choose_attention_backend(silent, "ours")
     assert silent.attention_backend == "ours"
+
+
+def test_a_host_that_refuses_names_it_does_not_know_takes_our_platform(on_the_example, run_program) -> None:
+    run_program("refuse_unknown_names_in_the_host.py", timeout=_LONG)

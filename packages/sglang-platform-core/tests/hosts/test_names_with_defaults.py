@@ -32,7 +32,6 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
         "_kv_buffer_descs": "MHA pools since 0.5.16",
         "data_ptrs": "MHA pools before 0.5.16",
     },
-    "core/hosts/sglang/seams/overlap.py": {"_war_barrier_enabled": "SGLang's own, since 0.5.13"},
     "core/hosts/sglang/seams/piecewise.py": {
         "_cuda_graph_config_locked": "set when the operator's argument was read",
         "cuda_graph_config": "set when the operator's argument was read",

@@ -63,12 +63,12 @@ def test_a_plugins_kind_of_pool_is_one_of_the_contracts(monkeypatch: pytest.Monk
     register_pool_kind(own)
     assert [kv_pool_kind(name) for name in ("tokens", "toks")] == ["tokens", "tokens"]
     assert "tokens" in KV_POOL_KINDS
-    for taken in (
-        replace(own, row="another"),
-        replace(own, name="nsa"),
-        replace(own, name="x", older_names=("mla",)),
+    for taken, name in (
+        (replace(own, row="another"), "tokens"),
+        (replace(own, name="nsa"), "nsa"),
+        (replace(own, name="x", older_names=("mla",)), "mla"),
     ):
-        with pytest.raises(ContractError, match=f"two kinds of KV pool are called '{taken.name}'"):
+        with pytest.raises(ContractError, match=f"two kinds of KV pool are called '{name}'"):
             register_pool_kind(taken)
     assert set(KV_POOL_KINDS) == {"mha", "mla", "dsa", "tokens"}
 
@@ -107,3 +107,28 @@ def test_who_waits_for_the_first_entry_is_called_once() -> None:
     assert calls == ["early"]
     pools.host_pool_factories.when_first_added(lambda: calls.append("late"))
     assert calls == ["early", "late"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"name": ""}, "name is '', no identifier"),
+        ({"older_names": ("acme kind",)}, "older_names holds 'acme kind', no identifier"),
+        ({"base": "not a place"}, "base is 'not a place', no `package.module:name`"),
+        (
+            {"host_class": "acme.pools"},
+            "host_class is 'acme.pools', neither a class's name nor `package.module:name`",
+        ),
+        ({"fixture": "acme"}, "fixture is 'acme', no `package.module:name`"),
+        ({"reference": ""}, "reference is '', no `package.module:name`"),
+    ],
+)
+def test_a_kinds_record_that_cannot_be_used_is_refused(changed: dict[str, Any], words: str) -> None:
+    before = dict(KINDS)
+    row = replace(KINDS["mha"], **{"name": "acme_rows", **changed})
+    with pytest.raises(ContractError, match="cannot be used") as caught:
+        register_pool_kind(row)
+    assert words in str(caught.value)
+    with pytest.raises(TypeError, match=r"takes a PoolKind, got \{"):
+        register_pool_kind({"name": "acme_rows"})  # type: ignore[arg-type]
+    assert before == KINDS

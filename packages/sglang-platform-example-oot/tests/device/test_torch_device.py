@@ -68,6 +68,20 @@ def test_who_waits_for_the_device_lets_go_of_python(way: str, run) -> None:
     assert done.stdout.strip() == "done", done.stderr
 
 
+@pytest.mark.usefixtures("native")
+def test_a_stream_without_a_thread_is_refused(run) -> None:
+    done = run("no_thread_for_a_stream.py")
+    assert done.stdout.strip() == "done", done.stderr
+
+
+@pytest.mark.usefixtures("native")
+def test_what_failed_at_the_end_is_told(run) -> None:
+    done = run("fail_at_the_end.py")
+    assert done.returncode == 0
+    assert "example_oot: work on device 0 failed, and nobody waited for it: index 9 is out of" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_without_the_device_the_cpu_serves_and_says_so(run) -> None:
     done = run("open_device.py", SGLANG_EXAMPLE_OOT_NATIVE="0")
     assert done.stdout.strip() == "cpu"

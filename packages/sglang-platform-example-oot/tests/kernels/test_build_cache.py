@@ -99,6 +99,53 @@ def test_a_damaged_library_is_built_again_and_said(damage: str, sources: Path, c
     assert path.stat().st_size > len(whole) // 2
 
 
+@pytest.mark.parametrize("kind", ["pipe", "directory", "link to itself"])
+@pytest.mark.parametrize("suffix", [".so", ".sha256"])
+def test_what_is_no_plain_file_is_told(suffix: str, kind: str, sources: Path, cache: Path) -> None:
+    path = Path(build(sources, cache)[0]).with_suffix(suffix)
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path, 0o600)
+    elif kind == "directory":
+        path.mkdir(mode=0o700)
+    else:
+        path.symlink_to(path)
+    out, errors = build(sources, cache)
+    assert not out
+    assert str(path) in errors.splitlines()[-1], errors
+
+
+def test_a_library_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its digest comes first, and last the names themselves."""
+    cache.mkdir()
+    built, library = tmp_path / "built.so", cache / "kernels-a.so"
+    built.write_bytes(b"code")
+    seen: list[tuple[str, str]] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def noted_fsync(file: int) -> None:
+        seen.append(("on the disk", Path(os.readlink(f"/proc/self/fd/{file}")).name))
+        fsync(file)
+
+    def noted_replace(path: Path, target: Path) -> Path:
+        seen.append(("named", target.name))
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(Path, "replace", noted_replace)
+    build_cache.keep(built, library)
+    assert seen == [
+        ("on the disk", "built.sha256"),
+        ("named", "kernels-a.sha256"),
+        ("on the disk", "built.so"),
+        ("named", "kernels-a.so"),
+        ("on the disk", "cache"),
+    ]
+    assert build_cache.whole(library)
+
+
 def test_two_ranks_build_once(sources: Path, cache: Path, waiting: dict[str, str]) -> None:
     ranks = [start(sources, cache, **waiting) for _ in range(3)]
     until(Path(waiting["CALLS"]))

@@ -22,8 +22,11 @@ _SLOTS = 150_000
 _REQUESTS = 200
 
 _HUGE = 2**24 + 2**20
-_WIDE_PAGE = 64
+_WIDE_PAGE = 16
 """So that the pages of so many slots are quickly lent."""
+
+_MANY_PAGES = 2**16 + 2**12
+"""More than 16 bits number."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ def huge(subject: Subject, rng: random.Random) -> Iterator[Huge]:
     level=Level.MEMORY,
     requires=[all_of(paged_allocator(), page_size(at_least=_WIDE_PAGE))],
     cases=huge,
-    seconds=120,
+    seconds=300,
     fix="keep slots in 64-bit integers all the way: 32-bit floats are exact to 2**24 only",
 )
 def slots_past_sixteen_million(subject: Subject, case: Huge) -> None:
@@ -117,6 +120,60 @@ def slots_past_sixteen_million(subject: Subject, case: Huge) -> None:
     held.sort(key=lambda slots: int(slots[0]))
     held[-some:] = _grown(subject, allocator, held[-some:], [2] * some, size)
     _hold_up(allocator, held, Served(size, case.slots, pages), f"{pages} requests came, and the last grew")
+
+
+@dataclass(frozen=True)
+class ManyPages:
+    page_size: int
+    pages: int
+
+
+def many_pages(subject: Subject, rng: random.Random) -> Iterator[ManyPages]:
+    yield ManyPages(paged_sizes(subject)[0], _MANY_PAGES)
+
+
+@check(
+    level=Level.MEMORY,
+    requires=PAGED,
+    cases=many_pages,
+    seconds=120,
+    fix="number pages in more than 16 bits, and free all that a call names, however many those are and in whatever type"
+    " their slots come",
+)
+def thousands_of_pages_come_back(subject: Subject, case: ManyPages) -> None:
+    """More than 2**16 pages are lent, each once; thousands that are freed in one call come back, at once or in a free
+    group, by their slots or by their numbers."""
+    size = case.page_size
+    allocator = WatchedAllocator(subject.parts.allocator(case.pages * size, size))
+    slots = allocator.alloc(case.pages * size)
+    expect(slots is not None, f"{case.pages} pages cannot be had at once")
+    places = slots.cpu().reshape(case.pages, size)
+    numbers = places[:, 0] // size
+    expect(
+        bool((places == numbers[:, None] * size + torch.arange(size)).all())
+        and torch.equal(numbers.sort().values, torch.arange(1, case.pages + 1)),
+        f"alloc() of {case.pages} pages answers other slots than those of pages 1 to {case.pages}, each once",
+    )
+    parts = numbers[torch.randperm(case.pages, generator=subject.torch_rng())].split(case.pages // 6 + 1)
+    freed = 0
+    for at, part in enumerate(parts):
+        by_number, grouped = at % 2 == 1, at // 2 % 2 == 1
+        freed += len(part)
+        if grouped:
+            allocator.free_group_begin()
+        if by_number:
+            allocator.free_page_ids(part.to(subject.device))
+        else:
+            every = part[:, None] * size + torch.arange(size)
+            allocator.free(every.flatten().to(subject.device))
+        if grouped:
+            allocator.free_group_end()
+        available = allocator.available_size()
+        expect(
+            available == freed * size,
+            f"{len(part)} pages were freed in one call{' by their numbers' * by_number}{' in a group' * grouped}:"
+            f" available_size() is {available}, and {freed * size} slots are free",
+        )
 
 
 def _grown(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -204,6 +205,12 @@ def double_free_is_refused(subject: Subject, case: Paging) -> None:
             )
 
 
+def _after_too_much(allocator: Any, slots: torch.Tensor, page_size: int) -> None:
+    allocator.free(slots)
+    allocator.alloc(allocator.available_size() + page_size)
+    allocator.free(slots)
+
+
 def _one_after_the_other(allocator: Any, slots: torch.Tensor, page_size: int) -> None:
     allocator.free(slots)
     allocator.free(slots)
@@ -225,6 +232,7 @@ def _by_number_in_one_group(allocator: Any, slots: torch.Tensor, page_size: int)
 
 _TWICE: dict[str, Callable[[Any, torch.Tensor, int], None]] = {
     "": _one_after_the_other,
+    ", with a call between that did not fit,": _after_too_much,
     " in one group": _in_one_group,
     " by its number in one group": _by_number_in_one_group,
 }
@@ -277,10 +285,10 @@ def page_ids_are_given_back(subject: Subject, case: Paging) -> None:
     """Pages freed by number, as SGLang's composite allocators do, are free at once, or at the end of a free group."""
     size = case.page_size
     allocator, model = _build(subject, case), AllocatorModel(case.pages, size)
-    for grouped in (False, True):
+    for grouped, dtype in itertools.product((False, True), SLOT_DTYPES):
         slots = allocator.alloc(case.pages * size)
         expect(slots is not None, f"{case.pages} pages cannot be had at once")
-        ids = slots[::size] // size
+        ids = (slots[::size] // size).to(dtype)
         if grouped:
             allocator.free_group_begin()
         allocator.free_page_ids(ids)
@@ -288,7 +296,7 @@ def page_ids_are_given_back(subject: Subject, case: Paging) -> None:
             held = allocator.available_size()
             expect(held == 0, f"available_size() is {held} while an open free group holds all pages")
             allocator.free_group_end()
-        _adds_up(allocator, model, "free_page_ids()" + " in a free group" * grouped)
+        _adds_up(allocator, model, f"free_page_ids() of {dtype}" + " in a free group" * grouped)
 
 
 @check(

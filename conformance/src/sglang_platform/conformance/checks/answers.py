@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, NotApplicable, NotRun, check, expect
-from sglang_platform.conformance.checks.factories import answer_of
+from sglang_platform.conformance.checks.factories import answer_of, backends_of, host_backends
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.contract.signatures import bound_signature, broken_calls, without_annotations
@@ -43,6 +43,8 @@ _SURE = ("inductor", "eager", "aot_eager", "cudagraphs")
 _HOST_NEEDS = ("torch", "numpy", "transformers", "sglang", "sglang_platform")
 _DRAFTS = ("DFLASH",)
 """The algorithms for whose draft model the host asks for an attention backend."""
+
+_ALGORITHMS = (*_DRAFTS, "EAGLE", "EAGLE3", "STANDALONE", "NGRAM")
 
 _TRITON_LORA = ("triton", "csgmv")
 
@@ -219,12 +221,13 @@ def stubs_are_modules(subject: Subject) -> None:
     " from supports_speculative_draft_attention_backend() for it",
 )
 def drafts_have_attention(subject: Subject) -> None:
-    """An algorithm for whose draft model the host asks for an attention backend has a default, which is one that is
-    supported, where the algorithm is; the function of draft slots is callable; what nobody knows is not supported."""
+    """An algorithm for whose draft model the host asks for an attention backend has a default where the algorithm is
+    supported; a default of any algorithm is a backend that is there, and one that is said to be supported; the function
+    of draft slots is callable; what nobody knows is not supported."""
     platform = subject.platform
     if not hasattr(platform, "supports_speculative_algorithm"):
         return  # hosts before 0.5.21
-    for algorithm in _DRAFTS:
+    for algorithm in _ALGORITHMS:
         if not platform.supports_speculative_algorithm(algorithm):
             continue
         case = {"algorithm": algorithm}
@@ -232,6 +235,8 @@ def drafts_have_attention(subject: Subject) -> None:
         try:
             name = platform.get_default_speculative_draft_attention_backend(algorithm)
         except NotImplementedError as error:
+            if algorithm not in _DRAFTS:
+                continue
             raise CheckFailed(
                 f"supports_speculative_algorithm({algorithm!r}) is True, and {asked} raises {error}",
                 case=case,
@@ -240,6 +245,12 @@ def drafts_have_attention(subject: Subject) -> None:
         expect(
             platform.supports_speculative_draft_attention_backend(algorithm, name),
             f"{asked} answers {name!r}, and supports_speculative_draft_attention_backend() says no to it",
+            case=case,
+        )
+        known = {*backends_of(platform), *host_backends()}
+        expect(
+            name in known or not host_backends(),
+            f"{asked} answers {name!r}, which is neither among the platform's own nor the host's attention backends",
             case=case,
         )
     expect(

@@ -73,7 +73,7 @@ def communicator_in_groups(subject: Subject, case: Grouping) -> None:
     seconds=400,
 )
 def communicator_is_quick(subject: Subject) -> None:
-    """The quickest of six calls of each collective of the communicator, with 120 numbers, takes no more than thirty
+    """The quickest of ten calls of each collective of the communicator, with 120 numbers, takes no more than thirty
     times as long as the quickest all_reduce through torch.distributed between the same two ranks."""
     _of_communicator(subject)
     told = told_by_ranks(subject)

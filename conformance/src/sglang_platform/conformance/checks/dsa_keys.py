@@ -16,6 +16,9 @@ from sglang_platform.conformance.oracles.stored_bytes import raw_bytes
 from sglang_platform.conformance.requirement import kv_kind
 from sglang_platform.conformance.subject import Subject
 
+_PREFILL = 1300
+"""Tokens of one store, more than a block of 1,024 threads has."""
+
 
 @dataclass(frozen=True)
 class Keys:
@@ -28,6 +31,7 @@ def keys(subject: Subject, rng: random.Random) -> Iterator[Keys]:
     for page_size in page_sizes(subject, "dsa"):
         for tokens in (1, 2 * page_size + 1):
             yield Keys(page_size, 128, tokens)
+    yield Keys(page_size, 128, _PREFILL)
 
 
 @check(

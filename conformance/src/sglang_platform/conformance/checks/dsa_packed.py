@@ -19,6 +19,11 @@ from sglang_platform.conformance.requirement import all_of, kv_dtype, kv_kind
 from sglang_platform.conformance.subject import Subject
 
 TILE = 128
+_SMALL = 1e-5
+"""The largest number of a small tile."""
+
+_LEAST = 1e-4
+"""Scales need not follow tiles whose largest number is smaller: DeepSeek's own do not."""
 DTYPE = "float8_e4m3fn"
 """The type that SGLang packs rows of."""
 
@@ -78,10 +83,17 @@ class PackedPool:
             self.store(layer, everywhere, self.random_rows(self.slots), whole=True)
 
     def random_rows(self, n: int) -> torch.Tensor:
-        """bfloat16 [n, 1, rank + rotated]. Tiles differ in size by a thousand: a scale for all would lose the small."""
-        rows = torch.randn(n, 1, self.case.rank + self.case.rotated, generator=self.generator)
-        for tile in range(self.case.rank // TILE):
+        """bfloat16 [n, 1, rank + rotated]. Tiles differ in size by a thousand: a scale for all would lose the small.
+        Of five rows one has a tile of zeros, one a tile of numbers whose scale float16 does not hold, and one rotated
+        numbers that float16 does not hold."""
+        rank = self.case.rank
+        rows = torch.randn(n, 1, rank + self.case.rotated, generator=self.generator)
+        for tile in range(rank // TILE):
             rows[..., tile * TILE : (tile + 1) * TILE] *= 32.0 ** (tile % 3) / 16
+        rows[1::5, :, rank - TILE : rank] = 0
+        rows[2::5, :, :TILE] *= _SMALL / rows[2::5, :, :TILE].abs().amax(dim=-1, keepdim=True)
+        rows[3::5, :, rank::2] *= 1e5
+        rows[3::5, :, rank + 1 :: 2] *= 1e-7
         return rows.to(torch.bfloat16)
 
     def some_slots(self, n: int) -> torch.Tensor:
@@ -116,7 +128,7 @@ class PackedPool:
         tiles = wanted[:, :rank].reshape(self.slots, -1, TILE)
         form = format_of(torch.float8_e4m3fn)
         # A scale may be rounded up to a power of two: half of the range is left then, and the smallest steps double.
-        scale = 2 * tiles.abs().amax(dim=-1, keepdim=True) / form.largest
+        scale = 2 * tiles.abs().amax(dim=-1, keepdim=True).clamp(min=_LEAST) / form.largest
         bound = (tiles.abs() * form.unit_roundoff * 1.02 + scale * 2.0**-10).reshape(self.slots, rank)
         for part, values, true, limit in (
             ("latent", latent, wanted[:, :rank], bound),

@@ -12,7 +12,7 @@ from sglang_platform.core.contract.pool_kinds import KV_POOL_KINDS
 from sglang_platform.core.ops.fused_op import FusedOp
 from sglang_platform.core.source.environment import Environment
 
-__all__: list[str] = []
+__all__ = ["answer_of", "backends_of", "host_backends"]
 
 _FACTORIES: dict[str, tuple[Any, ...]] = {
     "get_paged_allocator_cls": (),
@@ -173,7 +173,7 @@ def capabilities_are_answers(subject: Subject) -> None:
 def attention_backends_are_named(subject: Subject) -> None:
     """`get_attention_backends()` maps names to factories; the default is one of them, or one of the host's own."""
     platform = subject.platform
-    backends = platform.get_attention_backends() if hasattr(platform, "get_attention_backends") else {}
+    backends = backends_of(platform)
     expect(
         isinstance(backends, Mapping),
         f"get_attention_backends() answers {type(backends).__name__}, not a mapping",
@@ -197,17 +197,25 @@ def attention_backends_are_named(subject: Subject) -> None:
         isinstance(default, str) and default,
         f"get_default_attention_backend() answers {default!r}, not a name",
     )
-    known = {*backends, *_host_backends()}
+    known = {*backends, *host_backends()}
     expect(
         default in known
-        or not _host_backends()
+        or not host_backends()
         or (subject.host == "sglang" and subject.parts.attention_factory(default) is not None),
         f"get_default_attention_backend() answers {default!r}, which is neither among the platform's own "
         f"({', '.join(backends) or 'none'}) nor the host's",
     )
 
 
-def _host_backends() -> frozenset[str]:
+def backends_of(platform: Any) -> Mapping[str, Any]:
+    """The platform's own attention backends; none of a platform on SGLang's classes, which has no such method."""
+    found: Mapping[str, Any] = (
+        platform.get_attention_backends() if hasattr(platform, "get_attention_backends") else {}
+    )
+    return found
+
+
+def host_backends() -> frozenset[str]:
     """The names that SGLang's registry is given in its source; empty where SGLang is not installed."""
     import ast
 

@@ -51,16 +51,16 @@ def full_graph_backend_replays(subject: Subject) -> None:
     drafts = CapturedFunction(subject, max(_SIZES))
     drafts.change_weights()
     another: Any = cls(drafts.runner())
-    with torch.no_grad(), backend.capture_session(stream_of(subject)):
+    with torch.no_grad(), _session(backend, "capture", stream_of(subject)):
         for n in _SIZES:
             _capture(backend, _Key(n), lambda n=n: function.run(n))
         _capture(backend, _Key(3, "other"), lambda: function.run(3) + _MORE)
-    with torch.no_grad(), another.capture_session(stream_of(subject)):
+    with torch.no_grad(), _session(another, "capture", stream_of(subject)):
         _capture(another, _Key(3), lambda: drafts.run(3))
     for change in ("other inputs", "weights changed in place", "other inputs again"):
         function.change_weights() if "weights" in change else function.fill()
         outputs = {}
-        with torch.no_grad(), backend.replay_session():
+        with torch.no_grad(), _session(backend, "replay"):
             for key in (_Key(3), _Key(8), _Key(3, "other"), _Key(1)):
                 batch = SimpleNamespace(batch_size=key.size)
                 expect(backend.can_run(batch, key), f"can_run() says no to the captured key {key}")
@@ -86,6 +86,16 @@ def full_graph_backend_replays(subject: Subject) -> None:
     expect(backend.can_run(batch, _Key(3)), "another backend's cleanup() took the graphs of this one")
     backend.cleanup()
     expect(not backend.can_run(batch, _Key(3)), "can_run() says yes after cleanup()")
+
+
+def _session(backend: Any, which: str, *stream: Any) -> Any:
+    session = getattr(backend, f"{which}_session")(*stream)
+    expect(
+        hasattr(session, "__enter__") and hasattr(session, "__exit__"),
+        f"{which}_session() answers {session!r}, and the host enters it",
+        fix=f"return a context manager from {which}_session(), or leave it out: core's base has one",
+    )
+    return session
 
 
 def _capture(backend: Any, key: _Key, run: Callable[[], torch.Tensor]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -12,6 +13,7 @@ from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicabl
 from sglang_platform.conformance.checks.device import whoami
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.probes.fresh import probe
+from sglang_platform.conformance.probes.lifecycle import SEED, drawn_numbers
 from sglang_platform.conformance.probes.traces import SETTINGS
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.source.search import find_module
@@ -22,6 +24,8 @@ __all__: list[str] = []
 _SECONDS = 10.0
 _TIMES = 12.0
 _ATTEMPTS = 3
+_HIDES = re.compile("VISIBLE|AFFINITY_MASK")
+"""In the names of variables that hide devices from a process."""
 
 
 def _told(subject: Subject, attempt: int = 0) -> dict[str, Any]:
@@ -84,6 +88,57 @@ def init_backend_can_be_called_twice(subject: Subject) -> None:
 @check(
     level=Level.CONTRACT,
     needs="device",
+    seconds=200,
+    fix="open the device of local_rank, which counts on this machine; rank counts the workers of all machines. Set no"
+    " defaults of the process: the host sets them",
+)
+def workers_open_their_own_device(subject: Subject) -> None:
+    """In a fresh worker of a second machine, rank 64 with local rank 0, `initialize_device()` answers None, and leaves
+    torch's defaults and threads, the root logger, signals, random numbers and the start method as they were."""
+    worker = _told(subject).get("worker")
+    if worker is None:
+        raise NotApplicable("initialize_device() is core's, and the platform is written on SGLang's classes")
+    if "raised" in worker:
+        raise CheckFailed(
+            f"initialize_device(rank=64, local_rank=0) raises {worker['raised']}\n{worker['trace']}"
+        )
+    expect(worker["answered"] == "None", f"initialize_device() answers {worker['answered']}, not None")
+    found = [one for one in worker["changes"] if one.startswith(SETTINGS)]
+    expect(not found, f"initialize_device() leaves traces: {'; '.join(found)}")
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    seconds=200,
+    fix="seed with the number that is given and nothing else: no process, rank or time in it",
+)
+def seeds_are_alike_in_every_process(subject: Subject) -> None:
+    """After `seed_everything(n)` another process draws the same numbers of Python, numpy and torch: ranks that differ
+    sample other tokens."""
+    import torch
+
+    told = _told(subject)
+    if "drawn" not in told:
+        raise Blocked("init_backend() raises: see contract.init_backend_can_be_called_twice")
+    states = random.getstate(), torch.random.get_rng_state()
+    try:
+        here = drawn_numbers(subject.platform)
+    finally:
+        random.setstate(states[0])
+        torch.random.set_rng_state(states[1])
+    for source, numbers in here.items():
+        expect(
+            told["drawn"][source] == numbers,
+            f"after seed_everything({SEED}) {source} gives {numbers[0]:.6g} here and {told['drawn'][source][0]:.6g} in"
+            " another process",
+            case={"source": source},
+        )
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
     seconds=600,
     hosts=("none",),
     fix="build and tune when the package is installed, or keep what was built; do not wait or retry: every worker of"
@@ -139,7 +194,7 @@ def device_operations_leave_the_process_alone(subject: Subject) -> None:
 def server_arguments_are_kept(subject: Subject) -> None:
     """`apply_server_args_defaults()` and `finalize_server_args()` answer None, assign arguments that the host has, keep
     what the operator named (sizes, seeds, the platform's own attention backend and page size), change nothing more when
-    they are called again, and write no files."""
+    they are called again, write no files, and hide no devices from the workers."""
     told = _told(subject)
     for name, one in told["arguments"].items():
         method, _, how = name.partition("/")
@@ -154,6 +209,12 @@ def server_arguments_are_kept(subject: Subject) -> None:
         _same(f"{method}(), called again, changes more", one["again"], case)
     written = list(dict.fromkeys(told["written"]))
     expect(not written, f"settling the arguments writes {', '.join(written[:6])}")
+    hidden = sorted(name for name in told["variables"] if _HIDES.search(name))
+    expect(
+        not hidden,
+        f"settling the arguments changes {', '.join(hidden)}: every worker inherits it, and does not see other devices",
+        fix="leave the variables that hide devices to reindex_device_id(), which puts them back",
+    )
 
 
 def _all_known(method: str, unknown: Sequence[str], case: dict[str, Any]) -> None:

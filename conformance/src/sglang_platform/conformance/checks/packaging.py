@@ -89,12 +89,24 @@ def _not_installed(subject: Subject) -> CheckFailed:
 
 @check(level=Level.PACKAGING, fix="uninstall all but one of them")
 def one_distribution(subject: Subject) -> None:
-    """One distribution registers the name, once: with two, the host takes one of them without a word."""
-    installed(subject)
+    """One distribution registers the name, once: with two, the host takes one of them without a word. No other name of
+    the distribution leads to the same function: both would be active, and a launch that names neither is refused."""
+    record = installed(subject)
     carriers = [f"{record.origin} = {record.value}" for record in subject.records]
     expect(
         len({(record.origin, record.value) for record in subject.records}) == 1,
         f"{len(carriers)} entry points are named {subject.name!r}: {'; '.join(carriers)}",
+    )
+    alike = sorted(
+        other.name
+        for other in scan.records(PLATFORM_GROUP)
+        if other.value == record.value and other.name != subject.name
+    )
+    expect(
+        not alike,
+        f"{', '.join(map(repr, alike))} and {subject.name!r} are both {record.value}: where the operator names none,"
+        " two platforms are active",
+        fix=f'keep one name in [project.entry-points."{PLATFORM_GROUP}"]',
     )
 
 

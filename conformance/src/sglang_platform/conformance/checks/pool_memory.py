@@ -186,6 +186,7 @@ class Move:
     layers: int = 2
     many: int = 0
     """As many random slots more."""
+    slots: str = "int64"
 
 
 def moves(subject: Subject, rng: random.Random) -> Iterator[Move]:
@@ -200,6 +201,8 @@ def moves(subject: Subject, rng: random.Random) -> Iterator[Move]:
         yield Move(kind, tuple(shuffled[:12]), tuple(shuffled[6:18]))
         yield Move(kind, (5, 6), (7, 5), layers=33)
         yield Move(kind, (2,), (1,), layers=1, many=2500)
+        # As the rows of the request table, which a draft's tail is moved by.
+        yield Move(kind, tuple(shuffled[6:18]), tuple(shuffled[:12]), slots="int32")
 
 
 @check(
@@ -223,9 +226,10 @@ def move_is_as_if_all_were_read_first(subject: Subject, case: Move) -> None:
         free = subject.rng()
         source = free.sample(range(1, size), case.many)
         target = free.sample(range(1, size), case.many)
-    pool.pool.move_kv_cache(pool.locations(target), pool.locations(source))
+    dtype = getattr(torch, case.slots)
+    pool.pool.move_kv_cache(pool.locations(target, dtype), pool.locations(source, dtype))
     pool.image.move(target, source)
-    pool.verify(f"moving {len(source)} slots, {source[:12]} to {target[:12]}")
+    pool.verify(f"moving {len(source)} slots of {dtype}, {source[:12]} to {target[:12]}")
 
 
 def refuse_the_hosts_move(subject: Subject, pool: object) -> None:
@@ -250,9 +254,10 @@ def refuse_the_hosts_move(subject: Subject, pool: object) -> None:
     fix="copy the rows of all layers, in the order of the slots, chunk by chunk, and load them in the same order",
 )
 def cpu_copy_comes_back(subject: Subject, case: Pool) -> None:
-    """`get_cpu_copy()` of a request's slots, loaded into other slots, is the same rows, in one chunk or several."""
+    """`get_cpu_copy()` of a request's slots, loaded into other slots, is the same rows, in one chunk or several; slots
+    are of 64 bits, or of 32 as a row of the request table."""
     pool = case.build(subject)
-    for chunk in (8192, 3):
+    for chunk, dtype in ((8192, torch.int64), (3, torch.int32)):
         pool.pool.cpu_offloading_chunk_size = chunk
         pool.fill()
         first = case.page_size
@@ -262,13 +267,13 @@ def cpu_copy_comes_back(subject: Subject, case: Pool) -> None:
         copied = []
         for here in (slots[:of_each], in_a_row):  # both requests are away at once
             kept = {name: pool.image.read(name, here) for name in pool.image.expected}
-            copied.append((here, pool.pool.get_cpu_copy(pool.locations(here)), kept))
+            copied.append((here, pool.pool.get_cpu_copy(pool.locations(here, dtype)), kept))
         for layer_id in pool.layers:  # the slots are given to other requests meanwhile
             pool.store(layer_id, slots[:of_each] + in_a_row, pool.random_rows(2 * of_each))
         for (here, copy, kept), there in zip(
             copied, (slots[of_each : 2 * of_each], slots[:of_each]), strict=True
         ):
-            pool.pool.load_cpu_copy(copy, pool.locations(there))
+            pool.pool.load_cpu_copy(copy, pool.locations(there, dtype))
             for name, rows in kept.items():
                 pool.image.store(name, there, rows)
             pool.verify(f"copying slots {here} to the CPU and back into {there}, {chunk} slots at a time")

@@ -71,6 +71,38 @@ def store_casts_and_scales(subject: Subject, case: Cast) -> None:
         pool.verify(f"storing {case.given} values{how}")
 
 
+_UNLIKE = ((4.0, 0.5), (0.5, None), (None, 4.0), (2.0, 8.0), (None, None), (4.0, 0.5))
+"""Scales of keys and values, of stores after one another."""
+
+
+def scaled_pools(subject: Subject, rng: random.Random) -> Iterator[Pool]:
+    """Those of fp8 whose stores take scales."""
+    for pool in each_kind_and_dtype(subject, rng):
+        if subject.fixture(pool.kind).takes_scales and getattr(torch, pool.dtype) in FP8:
+            yield pool
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=scaled_pools,
+    fix="read k_scale and v_scale in each call, each by itself: None is no scale, whatever the other is, and the next"
+    " store may bring others",
+)
+def scales_are_those_of_the_store(subject: Subject, case: Pool) -> None:
+    """Keys and values are divided each by its own scale, one of which may be missing, and each store of a layer by the
+    scales that come with it, numbers or tensors."""
+    pool = case.build(subject)
+    for layer_id in pool.layers:
+        for at, scales in enumerate(_UNLIKE):
+            given = tuple(
+                torch.tensor(one, device=subject.device) if at % 2 and one is not None else one
+                for one in scales
+            )
+            pool.store(layer_id, pool.some_slots(3), pool.random_rows(3, torch.bfloat16), given)
+            pool.verify(f"store {at + 1} of layer {layer_id}, with scales {scales} of keys and values")
+
+
 @check(
     level=Level.MEMORY,
     requires=[kv_pool()],

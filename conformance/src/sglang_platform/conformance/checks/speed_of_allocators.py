@@ -15,9 +15,11 @@ from sglang_platform.conformance.subject import Subject
 __all__: list[str] = []
 
 _PAGES = (1024, 4096, 16384, 65536)
+_FEWER = (256, 8192)
 _BATCHES = (64, 256, 1024, 4096)
 _SLACK = 8.0
 _TORCH = 50.0
+_PASSES = 4
 
 
 @check(
@@ -28,8 +30,8 @@ _TORCH = 50.0
 )
 def allocator_time_grows_with_the_pages(subject: Subject) -> None:
     """Lending 65,536 pages and taking them back takes about 64 times as long as 1,024 pages, not thousands of times;
-    so does taking back as many pages of which one slot each is given, in no order, and as many calls of `free()` in a
-    free group as there are pages of a fourth of that."""
+    so does taking back as many pages of which one slot each is given, in no order, also beside as many that are free,
+    and as many calls of `free()` in a free group as there are pages of a fourth of that."""
     page = paged_sizes(subject)[0]
     generator = subject.torch_rng()
 
@@ -41,14 +43,17 @@ def allocator_time_grows_with_the_pages(subject: Subject) -> None:
 
         return Work(lend_and_free)
 
-    def scattered(pages: int) -> Work:
-        allocator = _all_pages(subject, pages, page)
+    def scattered(pages: int, beside: int = 0) -> Work:
+        allocator = _all_pages(subject, pages + beside, page)
         order = torch.randperm(pages, generator=generator).to(subject.device)
         held: list[torch.Tensor] = []
         return Work(
             lambda: allocator.free(held.pop()),
             lambda: held.append(_lent(allocator, pages, page)[::page][order].contiguous()),
         )
+
+    def beside_free_ones(pages: int) -> Work:
+        return scattered(pages, beside=pages)
 
     def grouped(pages: int) -> Work:
         allocator = _all_pages(subject, pages, page)
@@ -65,6 +70,7 @@ def allocator_time_grows_with_the_pages(subject: Subject) -> None:
     for sizes, made, what in (
         (_PAGES, lent_whole, "alloc() of all pages and free() of them"),
         (_PAGES, scattered, "free() of one slot of each page"),
+        (_FEWER, beside_free_ones, "free() of half of the pages, while the others are free"),
         (_PAGES[:3], grouped, "freeing pages one by one in a free group"),
     ):
         expect_growth(subject, sizes, made, slack=_SLACK, what=f"{what}, pages of {page},", of="pages")
@@ -155,6 +161,34 @@ def allocator_is_not_slower_than_torch(subject: Subject) -> None:
         most=_TORCH,
         what=f"freeing 64 pages of {page} one by one, with {pages} pages in all",
         beside=beside,
+    )
+
+
+@check(
+    level=Level.MEMORY,
+    requires=PAGED,
+    seconds=120,
+    fix="keep the number of free pages, or count them in one operation over a tensor: no list is made of them",
+)
+def available_size_is_quick(subject: Subject) -> None:
+    """`available_size()`, which the scheduler asks several times in each step, takes no longer over 65,536 pages than
+    a few passes of torch over as many numbers."""
+    page, pages = paged_sizes(subject)[0], _PAGES[-1]
+    allocator = _all_pages(subject, pages, page)
+    allocator.free(_lent(allocator, pages // 2, page)[:page])  # some are lent, and some were freed
+    beside = torch.arange(pages, device=subject.device)
+
+    def passes() -> None:
+        for _ in range(_PASSES):
+            torch.count_nonzero(beside)
+
+    expect_ratio(
+        subject,
+        Work(allocator.available_size),
+        Work(passes),
+        most=_SLACK,
+        what=f"available_size() over {pages} pages",
+        beside=f"{_PASSES} counts of as many numbers in torch",
     )
 
 

@@ -22,7 +22,7 @@ from sglang_platform.core import counters
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 from sglang_platform.core.discovery.kind import DIFFUSION, SRT
 
-__all__ = ["GenerationFailed", "Picture", "difference", "generate"]
+__all__ = ["GenerationFailed", "Picture", "ask_worker", "difference", "generate"]
 
 REFERENCE = "cpu"
 """The host's own platform that a picture is held to."""
@@ -111,7 +111,7 @@ def generate(
         if llm_platform is None and SRT.variable not in (environment or {}):
             variables.pop(SRT.variable, None)
         to.unlink(missing_ok=True)
-        output = _run(request, variables, timeout)
+        output = ask_worker(request, variables, timeout)
         if not answer.exists() or not to.exists():
             raise GenerationFailed(f"no picture was made; the last lines:\n{_tail(output)}")
         found = json.loads(answer.read_text())
@@ -130,7 +130,9 @@ def difference(one: Path, other: Path) -> int:
     return int(np.abs(pixels[0] - pixels[1]).max())
 
 
-def _run(request: dict[str, Any], variables: dict[str, str], timeout: float) -> str:
+def ask_worker(request: dict[str, Any], variables: dict[str, str], timeout: float) -> str:
+    """What the diffusion worker printed for one request. It and its server are ended where they take longer, and where
+    the wait is interrupted."""
     command = [sys.executable, "-m", "sglang_platform.conformance.host.diffusion_worker"]
     with subprocess.Popen(
         command,
@@ -150,6 +152,10 @@ def _run(request: dict[str, Any], variables: dict[str, str], timeout: float) -> 
             raise GenerationFailed(
                 f"nothing after {timeout:.0f} s; the last lines:\n{_tail(output)}\nits stacks:\n{where}"
             ) from None
+        except BaseException:  # interrupted, as by a test's limit: leaving the block waits for the process
+            print(stacks(process.pid), file=sys.stderr)
+            _end(process)
+            raise
     return output
 
 

@@ -80,8 +80,8 @@ class EngineProcess:
         try:
             self._send({**_DEFAULTS, **arguments})
             self._receive("start", within=seconds)
-        except BaseException as error:
-            self._end_start(interrupted=not isinstance(error, EngineFailed | KeyboardInterrupt))
+        except BaseException:
+            self._end_start()
             raise
 
     @property
@@ -146,8 +146,16 @@ class EngineProcess:
             raise self._failed("is gone") from None
 
     def _receive(self, name: str, within: float | None = None) -> Any:
+        """The answer. One that is interrupted, as by a test's limit, shows the stacks of the engine's processes."""
         assert self._process.stdout is not None
-        if not select.select([self._process.stdout], [], [], within)[0]:
+        try:
+            answered = select.select([self._process.stdout], [], [], within)[0]
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            print(stacks(self.pid), file=sys.stderr)
+            raise
+        if not answered:
             where = stacks(self.pid)
             raise self._failed(f"did not answer {name!r} within {within:.0f} s", f"\nits stacks:\n{where}")
         line = self._process.stdout.readline()
@@ -163,10 +171,8 @@ class EngineProcess:
         tail = "\n".join(self._lines[-_LAST_LINES:])
         return EngineFailed(f"SGLang {what}; its last lines:\n{tail}{more}")
 
-    def _end_start(self, *, interrupted: bool) -> None:
-        """Nothing of a failed start goes on. One that is interrupted, as by a test's limit, shows its stacks."""
-        if interrupted and self._process.poll() is None:
-            print(stacks(self.pid), file=sys.stderr)
+    def _end_start(self) -> None:
+        """Nothing of a failed start goes on."""
         kill_tree(self.pid)
         self._process.wait(10)
         self._folder.cleanup()

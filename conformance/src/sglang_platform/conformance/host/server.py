@@ -88,7 +88,10 @@ class ServerProcess:
         if wait:
             try:
                 self.wait_until_healthy(seconds)
-            except BaseException:
+            except BaseException as error:
+                # One that is interrupted, as by a test's limit, has said nothing yet.
+                if not isinstance(error, EngineFailed | KeyboardInterrupt):
+                    print(stacks(self.process.pid), file=sys.stderr)
                 self.close()
                 raise
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from functools import cache
 from importlib.util import find_spec
 
 from sglang_platform.conformance.check import NotApplicable
+from sglang_platform.conformance.host.stacks import completed
 from sglang_platform.conformance.kits import baseline
 from sglang_platform.conformance.kits.verdict import Judged, KitTest, judged
 from sglang_platform.conformance.subject import Subject
@@ -28,7 +28,7 @@ _LIMIT = 600
 
 @cache
 def compared(platform: str, device: str, backend: str) -> tuple[Judged, ...]:
-    """Every case. Raises NotApplicable where this SGLang has no such kit, RuntimeError where its process died."""
+    """Every case. Raises NotApplicable where this SGLang has no such kit, RuntimeError where its process fails."""
     if find_spec("sglang") is None or find_spec("sglang.test.kits") is None or find_spec(_KIT) is None:
         raise NotApplicable("this SGLang has no attention kit; 0.5.15 and later do")
     ours = _run({"SGLANG_PLATFORM": platform}, device, backend)
@@ -36,19 +36,16 @@ def compared(platform: str, device: str, backend: str) -> tuple[Judged, ...]:
 
 
 def in_tree() -> list[KitTest]:
-    """Every case on SGLang's own CPU device. Raises RuntimeError where its process died."""
+    """Every case on SGLang's own CPU device. Raises RuntimeError where its process fails."""
     return _run({}, "cpu", "torch_native")
 
 
 def _run(environment: dict[str, str], device: str, backend: str) -> list[KitTest]:
     inherited = {name: value for name, value in os.environ.items() if name != "SGLANG_PLATFORM"}
-    done = subprocess.run(
+    done = completed(
         [sys.executable, "-m", _PROGRAM, device, backend],
         env={**inherited, **environment, "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=_LIMIT,
-        check=False,
+        seconds=_LIMIT,
     )
     if done.returncode != 0:
         tail = "\n".join(done.stderr.splitlines()[-20:])

@@ -88,8 +88,11 @@ class AllocatorHistory:
         after = [n + more for n, (_, more) in zip(before, batch, strict=True)]
         last = [(self.model.requests.get(name) or [-1])[-1] for name, _ in batch]
         total = sum(more for _, more in batch)
+        pages = sum(self.model.pages_for(n, m) for n, m in zip(before, after, strict=True))
         prefix_lens, seq_lens = torch.tensor(before), torch.tensor(after)
-        with self._call(f"a.alloc_extend(prefix_lens={before}, seq_lens={after}, last_loc={last})"):
+        hint = pages if b % 2 else None
+        said = f"prefix_lens={before}, seq_lens={after}, last_loc={last}, num_new_pages={hint}"
+        with self._call(f"a.alloc_extend({said})"):
             got = self.allocator.alloc_extend(
                 self._on_device(prefix_lens),
                 prefix_lens,
@@ -97,8 +100,8 @@ class AllocatorHistory:
                 seq_lens,
                 self._on_device(torch.tensor(last)),
                 total,
+                num_new_pages=hint,
             )
-            pages = sum(self.model.pages_for(n, m) for n, m in zip(before, after, strict=True))
             if self._must_fit(got, pages):
                 self._hand_out(got, batch, total)
 
@@ -181,13 +184,15 @@ class AllocatorHistory:
 
     @contextlib.contextmanager
     def _call(self, text: str) -> Iterator[None]:
+        name = text.partition("(")[0].rpartition(" ")[2].removeprefix("a.")
+        if self.calls and self.allocator.gives_32_bits(name):
+            text += "  # slots of 32 bits"
         self.calls.append(text)
         try:
             yield
         except AllocatorFault:
             raise
         except Exception as error:
-            name = text.partition("(")[0].rpartition(" ")[2].removeprefix("a.")
             raise AllocatorFault(
                 f"{name}() raised {type(error).__name__}: {error}",
                 "the call is one that the scheduler makes: answer it, or None where the slots are not free",
@@ -236,12 +241,23 @@ class AllocatorHistory:
                 "count the slots of pages that nobody holds: a page that is lent leaves, one that is freed comes"
                 " back once, and a call that answers None changes nothing",
             )
+        if hasattr(self.allocator, "get_all_free_pages"):
+            self._judge_free_pages(self.allocator.get_all_free_pages().tolist())
         for tensor, listed in self.handed_out:
             if tensor.tolist() != listed:
                 raise AllocatorFault(
                     f"slots that were handed out as {listed[:8]} read {tensor.tolist()[:8]} later",
                     "answer a tensor of its own, not a view of the free list, which later calls write to",
                 )
+
+    def _judge_free_pages(self, listed: list[int]) -> None:
+        free = sorted(set(range(1, self.model.pages + 1)) - self.model.used())
+        if sorted(listed) != free:
+            raise AllocatorFault(
+                f"get_all_free_pages() is {sorted(listed)}, and pages {free} are free",
+                "list every page that nobody holds, once, those that wait to be sorted in as well: the host's check of"
+                " its memory compares them with what requests hold",
+            )
 
     def _on_device(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.to(self.allocator.device)

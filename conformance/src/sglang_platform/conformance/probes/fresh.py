@@ -14,6 +14,15 @@ from sglang_platform.conformance.check import CheckFailed
 __all__ = ["probe"]
 
 _LAST_LINES = 15
+_UNHEARD = (
+    "DeprecationWarning",
+    "FutureWarning",
+    "ImportWarning",
+    "RuntimeWarning",
+    "SyntaxWarning",
+    "UserWarning",
+)
+"""Kind by kind: where all were ignored from the start, a plugin that ignores all would change nothing."""
 
 
 def probe(
@@ -33,8 +42,7 @@ def probe(
     process = subprocess.Popen(
         [
             sys.executable,
-            "-W",
-            "ignore",
+            *(f"-Wignore::{one}" for one in _UNHEARD),
             "-m",
             f"sglang_platform.conformance.probes.{program}",
             json.dumps(given),

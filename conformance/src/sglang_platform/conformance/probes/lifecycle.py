@@ -1,10 +1,11 @@
 """Come to the platform as a worker of the host does, and make the calls of a worker's life, in their order.
 
 Given: `name`, `location`, `host`; `folder` to be in; `words` of SGLang's source of arguments. Told: `arrival`, the
-seconds until there is a platform, beside `floor_seconds` (`left_behind.FLOOR`); `arguments` (`server_arguments.py`) and
-the files `written` then; `changes` by group (`traces.py`) after the first `init_backend()`, its `seconds`, what it
+seconds until there is a platform, beside `floor_seconds` (`left_behind.FLOOR`); `arguments` (`server_arguments.py`),
+the files `written` and the `variables` changed then; `worker`: what `initialize_device()` answered and changed in a
+worker of a second machine; `changes` by group (`traces.py`) after the first `init_backend()`, its `seconds`, what it
 `printed` and what both calls `answered`, `raised`, `again` (fused ops that a second call registered otherwise);
-`operations`: what each operation of the device changes.
+`operations`: what each operation of the device changes; `drawn`: the random numbers after a seed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import importlib
 import json
 import os
+import random
 import signal
 import sys
 import traceback
@@ -24,11 +26,12 @@ from sglang_platform.conformance.probes.processes import look
 from sglang_platform.conformance.probes.server_arguments import tried
 from sglang_platform.conformance.probes.traces import TRACES, changes, read_all
 
-__all__: list[str] = []
+__all__ = ["SEED", "drawn_numbers"]
 
 # Imports inside functions: core comes after the platform, as in a process of the host (`processes.py`).
 
-_SEED = 5
+SEED = 5
+_SECOND_MACHINE = {"rank": 64, "local_rank": 0}
 
 
 def main() -> None:
@@ -73,16 +76,46 @@ def _told(given: dict[str, Any]) -> dict[str, Any]:
     if given["host"] == "none":
         recorder.listening = True
         own = _own(platform)
+        variables = dict(os.environ)
         told["arguments"] = tried(platform, own, set(given["words"]))
+        now = dict(os.environ)
+        told["variables"] = [one for one in {*variables, *now} if variables.get(one) != now.get(one)]
         recorder.listening = False
         told["written"] = recorder.written
+    if hasattr(platform, "initialize_device"):
+        told["worker"] = _worker(platform)
     _initialised(platform, told)
     if "raised" not in told:
         told["operations"] = {
             call: [one for group in _changed_by(operation).values() for one in group]
             for call, operation in _operations(platform).items()
         }
+        told["drawn"] = drawn_numbers(platform)
     return told
+
+
+def drawn_numbers(platform: Any) -> dict[str, list[float]]:
+    """The next numbers of each source of the processor's, after `seed_everything(SEED)`."""
+    import numpy
+    import torch
+
+    platform.seed_everything(SEED)
+    return {
+        "random": [random.random() for _ in range(4)],
+        "numpy": [float(number) for number in numpy.random.rand(4)],
+        "torch on the CPU": torch.rand(4, device="cpu").tolist(),
+    }
+
+
+def _worker(platform: Any) -> dict[str, Any]:
+    groups = {trace.group for trace in TRACES}
+    before = read_all(groups)
+    try:
+        answered = repr(platform.initialize_device(**_SECOND_MACHINE))
+    except Exception as error:  # noqa: BLE001 - told to the check
+        return {"raised": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+    found = changes(before, read_all(groups))
+    return {"answered": answered, "changes": [one for group in found.values() for one in group]}
 
 
 def _initialised(platform: Any, told: dict[str, Any]) -> None:
@@ -144,7 +177,7 @@ def _operations(platform: Any) -> dict[str, Callable[[], Any]]:
         "inference_mode()": lambda: entered(platform.inference_mode()),
         "reindex_device_id(0)": lambda: entered(platform.reindex_device_id(0)),
         "seed_everything(None)": asked("seed_everything", None),
-        f"seed_everything({_SEED})": asked("seed_everything", _SEED),
+        f"seed_everything({SEED})": asked("seed_everything", SEED),
         "verify_quantization('no-such-method')": asked("verify_quantization", "no-such-method"),
     }
 

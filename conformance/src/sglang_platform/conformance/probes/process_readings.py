@@ -192,4 +192,6 @@ def host_loggers() -> dict[str, str]:
 
 
 def filters() -> list[str]:
-    return [" ".join(str(getattr(part, "pattern", part)) for part in one) for one in warnings.filters]
+    """The first is told twice: one that was there already may have been put before the others."""
+    found = [" ".join(str(getattr(part, "pattern", part)) for part in one) for one in warnings.filters]
+    return [*found, *(f"{one}, before all others" for one in found[:1])]

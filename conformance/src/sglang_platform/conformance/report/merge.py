@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from sglang_platform.conformance.check import registered
 from sglang_platform.conformance.report.document import sealed
+from sglang_platform.conformance.report.runs import all_shards, words_of
 from sglang_platform.conformance.report.verify import problems_of
 from sglang_platform.core.errors import ConfigurationError
 
@@ -15,6 +16,8 @@ __all__ = ["merged"]
 
 _SAME = ("suite", "platform", "declares", "host")
 _SAME_IN_RUN = ("seed", "thorough", "models", "vendor_digest", "left_out")
+_MISSING_TOLD = 20
+"""Shards that are named as missing; a report may claim to be of any number."""
 _CHOOSE = ("--check", "--level", "-k", "--last-failed")
 
 
@@ -56,9 +59,12 @@ def _problems(reports: Sequence[Mapping[str, Any]]) -> list[str]:
     if len(counts) > 1:
         return [f"they are of {' and of '.join(sorted(counts))} shards"]
     (count,) = counts
-    found = [
-        f"shard {n}/{count} is missing" for n in range(1, int(count) + 1) if f"{n}/{count}" not in shards
-    ]
+    found = []
+    if not all_shards(shards):
+        of = int(count) if count.isdecimal() and len(count) < 9 else 0
+        missing = (f"{n}/{count}" for n in range(1, of + 1) if f"{n}/{count}" not in shards)
+        found += [f"shard {one} is missing" for one in islice(missing, _MISSING_TOLD)]
+        found = found or [f"they are the shards {', '.join(sorted(shards))}, which are not all of one run"]
     found += [
         f"shard {one} is there twice" for one in sorted({one for one in shards if shards.count(one) > 1})
     ]
@@ -97,7 +103,7 @@ def _alone(run: Mapping[str, Any]) -> bool:
 
 def _chosen(command: str) -> list[str]:
     """The words of a command that choose checks, but for the shard."""
-    words, found = shlex.split(command), []
+    words, found = words_of(command), []
     for at, word in enumerate(words):
         name, _, value = word.partition("=")
         if name in _CHOOSE:

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-__all__ = ["problems_of_run"]
+__all__ = ["all_shards", "problems_of_run", "words_of"]
 
 _CHOOSE = ("--check", "--level", "-k", "--last-failed", "--shard")
 """Options that leave checks out."""
+
+
+def words_of(command: str) -> list[str]:
+    """A command's words; by blanks alone where its quotation marks do not match."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
+
+
+def all_shards(told: Sequence[str]) -> bool:
+    """Whether they are 1/n to n/n, each once. What they claim to be of is not counted up to."""
+    parts = [one.split("/") for one in told]
+    if any(len(part) != 2 or part[1] != str(len(told)) for part in parts):
+        return False
+    return sorted(part[0] for part in parts) == sorted(str(n + 1) for n in range(len(told)))
 
 
 def problems_of_run(report: Mapping[str, Any]) -> Iterator[str]:
@@ -35,15 +51,14 @@ def _command(run: Mapping[str, Any]) -> Iterator[str]:
         yield f"it says that the {'whole' if run['whole'] else 'not whole'} suite was run, by `{run['command']}`"
     if ("--shard" in chosen) != (run["shard"] is not None):
         yield f"it says that shard {run['shard']} was run, by `{run['command']}`"
-    if ("--thorough" in shlex.split(run["command"])) != run["thorough"]:
+    if ("--thorough" in words_of(run["command"])) != run["thorough"]:
         yield f"its tier is not that of `{run['command']}`"
 
 
 def _parts(run: Mapping[str, Any]) -> Iterator[str]:
     """Of a merged report: all shards of one selection are there."""
     told = [one["shard"] for one in run["shards"]]
-    count = told[0].partition("/")[2]
-    if not count.isdigit() or sorted(told) != sorted(f"{n}/{count}" for n in range(1, int(count) + 1)):
+    if not told or not all_shards(told):
         yield f"it was merged from the shards {', '.join(told)}, which are not all of one run"
     for one in run["shards"]:
         chosen = _choosing(one["command"])
@@ -54,5 +69,5 @@ def _parts(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _choosing(command: str) -> set[str]:
-    words = {word.partition("=")[0] for word in shlex.split(command)}
+    words = {word.partition("=")[0] for word in words_of(command)}
     return words.intersection(_CHOOSE)

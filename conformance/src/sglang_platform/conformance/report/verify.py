@@ -7,7 +7,6 @@ answer, is believed only where it is run again (`sglang-platform conformance ver
 from __future__ import annotations
 
 import random
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Set
 from math import ceil
 from pathlib import Path
@@ -21,7 +20,7 @@ from sglang_platform.conformance.profiles import edition, profiles
 from sglang_platform.conformance.report.digests import plugin_digest, seal, suite_digest
 from sglang_platform.conformance.report.document import counted, levels_of
 from sglang_platform.conformance.report.environment import environment
-from sglang_platform.conformance.report.runs import problems_of_run
+from sglang_platform.conformance.report.runs import problems_of_run, words_of
 from sglang_platform.conformance.runner import Runner, Selection
 from sglang_platform.conformance.seeds import seed_of
 from sglang_platform.conformance.verdict import judge
@@ -90,7 +89,7 @@ def _differs(told: Report, found: Outcome) -> str | None:
 
 
 def _some_cases(report: Report) -> bool:
-    return any("[" in word for word in shlex.split(report["run"]["command"]))
+    return any("[" in word for word in words_of(report["run"]["command"]))
 
 
 def _suite(report: Report) -> Iterator[str]:

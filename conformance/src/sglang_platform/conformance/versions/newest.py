@@ -3,6 +3,7 @@
     python -m ...versions.newest ask-index
     python -m ...versions.newest report 0.5.24 --known 0.5.20 0.5.23 --out FOLDER --packages DIR...
     python -m ...versions.newest report CHECKOUT --known 0.5.20 0.5.23 --out FOLDER --packages DIR...
+    python -m ...versions.newest ran FOLDER
     python -m ...versions.newest page 0.5.24 --out FOLDER --steps report matrix --failed
 
 `nox -s newest` calls these in turn. The report needs SGLang's sources only; nothing of them is imported.
@@ -29,7 +30,7 @@ from sglang_platform.core.inspect.upgrade.report import upgrade_of
 from sglang_platform.core.inspect.upgrade.rows import describe
 from sglang_platform.core.inspect.upgrade.wheels import open_release
 
-__all__ = ["before", "main", "newest_of", "write_page", "write_reports"]
+__all__ = ["before", "main", "newest_of", "require_run", "write_page", "write_reports"]
 
 Row = dict[str, Any]
 
@@ -69,6 +70,25 @@ def write_reports(
         (out / f"{name}.json").write_text(json.dumps(describe(upgrade), indent=1, default=str) + "\n")
         (out / f"{name}.html").write_text(upgrade_page(upgrade))
         print(f"{name}: {len(upgrade.changes)} changed, {upgrade.count('breaks')} break")
+
+
+def require_run(folder: Path) -> None:
+    """Raises ConfigurationError unless the suite's run, whose report is in the folder, went to its end and looked at
+    something: its exit status is that of a part of the suite either way."""
+    file = folder / "report.json"
+    if not file.is_file():
+        raise ConfigurationError(f"the run left no report in {folder}", fix="run the step again")
+    outcomes: list[Row] = json.loads(file.read_text())["outcomes"]
+    cut_off = [one["id"] for one in outcomes if one["cause"] == "interrupted"]
+    if cut_off:
+        raise ConfigurationError(
+            f"the run was cut off before {len(cut_off)} of {len(outcomes)} checks: {', '.join(cut_off)}",
+            fix="run the step again",
+        )
+    if all(one["status"] in ("not_run", "not_applicable") for one in outcomes):
+        raise ConfigurationError(
+            f"none of {len(outcomes)} checks ran", why=f"{file} says why", fix="run the step again"
+        )
 
 
 def write_page(version: str, out: Path, steps: Sequence[str], failed: Sequence[str]) -> str:
@@ -112,7 +132,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("ask-index", "report", "page"))
+    parser.add_argument("what", choices=("ask-index", "report", "ran", "page"))
     parser.add_argument("version", nargs="?")
     parser.add_argument("--known", nargs="*", default=[])
     parser.add_argument("--packages", nargs="*", default=[])
@@ -128,6 +148,8 @@ def main() -> None:
                 subprocess.run(command, capture_output=True, text=True, check=False, timeout=300).stdout
             )
         )
+    elif options.what == "ran" and options.version is not None:
+        require_run(Path(options.version))
     elif options.version is None or options.out is None:
         parser.error("give a version and --out")
     elif options.what == "report":

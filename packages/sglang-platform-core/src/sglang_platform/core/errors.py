@@ -24,6 +24,7 @@ __all__ = [
     "HookTargetError",
     "HostError",
     "LaunchRefused",
+    "NotAPlatformClass",
     "PlatformError",
     "PlatformUnavailable",
     "PluginFailed",
@@ -31,7 +32,18 @@ __all__ = [
     "PluginOrigin",
     "ReentrantResolution",
     "SeveralPlatforms",
+    "visible",
 ]
+
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+def visible(text: str) -> str:
+    """`text` for a person's terminal: what would steer it, and what is no Unicode, is written out.
+
+    Names of files and distributions may hold either.
+    """
+    return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class PluginOrigin(NamedTuple):
@@ -65,11 +77,11 @@ class _Explained(BaseException):
             if text is not None and str(text):
                 body = str(text).replace("\n", "\n          ")
                 lines.append(f"  {label:<7} {body}")
-        super().__init__("\n".join(lines))
+        super().__init__(visible("\n".join(lines)))
 
 
-class PlatformError(_Explained, Exception):
-    """Base of every error this project raises on purpose."""
+class PlatformError(_Explained, RuntimeError):
+    """Base of every error this project raises on purpose. What SGLang raises as RuntimeError is one here too."""
 
 
 class PlatformUnavailable(Exception):
@@ -94,6 +106,10 @@ class PluginNotFound(ConfigurationError):
 
 class PluginFailed(PlatformError):
     """A plugin could not be imported, raised, or answered with something unusable."""
+
+
+class NotAPlatformClass(PluginFailed, TypeError):
+    """What a plugin names is no platform class; SGLang raises TypeError there."""
 
 
 class DuplicatePlugins(PlatformError):

@@ -39,7 +39,7 @@ from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
 from sglang_platform.core.registries.entries import withdraw
 from sglang_platform.core.spelling import nearest
 
-__all__ = ["LoadedPlugin", "load_plugins", "loaded_plugins", "reset"]
+__all__ = ["LoadedPlugin", "has_begun", "load_plugins", "loaded_plugins", "reset"]
 
 State = Literal["run", "run by the host", "left out", "failed"]
 
@@ -101,6 +101,11 @@ def loaded_plugins(kind: PlatformKind | None = None) -> tuple[LoadedPlugin, ...]
     unless one is named."""
     groups = _loaded if kind is None else [kind.general_group]
     return tuple(plugin for group in groups for plugin in _loaded[group].plugins)
+
+
+def has_begun(kind: PlatformKind) -> bool:
+    """Whether `load_plugins()` was called in this process for a runtime; it may still run."""
+    return _loaded[kind.general_group].begun
 
 
 def reset() -> None:

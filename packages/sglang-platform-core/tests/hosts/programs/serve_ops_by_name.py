@@ -86,3 +86,9 @@ assert "'GemaRMSNorm'" in error.what, error
 assert error.plugin is not None, error
 assert error.why, error
 assert "did you mean 'GemmaRMSNorm'" in error.fix, error
+
+del FusedOp._registry["GemaRMSNorm", KEY]
+FusedOp.register_oot_forward("layernorm.rmsnorm", counted("layernorm.rmsnorm"), KEY)
+with pytest.raises(HostError, match=r"'layernorm\.rmsnorm'") as caught:
+    platform.init_backend()
+assert "did you mean 'layernorm.rms_norm'" in caught.value.fix, caught.value

@@ -26,6 +26,23 @@ def test_memory_is_counted_reused_and_limited(device_type: str, device: ModuleTy
     assert device.mem_get_info() == (free, total)
 
 
+@pytest.mark.parametrize("size", [-1, -(1 << 21), (1 << 63) - 1, 1 << 62])
+def test_a_size_that_no_memory_has_is_refused(size: int, device_type: str) -> None:
+    """Rounded up to whole pages it would be a small one."""
+    x = torch.ones(4, device=device_type)
+    with pytest.raises((RuntimeError, torch.OutOfMemoryError)):
+        x.untyped_storage().resize_(size)
+    assert x.tolist() == [1] * 4
+
+
+def test_memory_of_a_device_that_is_not_there(device: ModuleType) -> None:
+    for ask in (device.memory_allocated, device.mem_get_info, device.memory_stats):
+        with pytest.raises(IndexError, match="there is no device 9"):
+            ask(9)
+    with pytest.raises(ValueError, match="cuda:0 is no device of"):
+        device.get_device_name("cuda:0")
+
+
 def test_pinned_memory_and_generators(device_type: str, device: ModuleType) -> None:
     x = torch.arange(5.0).to(device_type)
     copy = x.to("cpu", non_blocking=True)

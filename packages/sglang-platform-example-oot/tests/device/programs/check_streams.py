@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -32,6 +33,29 @@ def test_the_host_goes_on_while_the_device_works(device_type: str, device: Modul
         if went_on:
             return
     raise AssertionError("the host waited for the device")
+
+
+def test_streams_without_number_share_threads_and_memory(device_type: str, device: ModuleType) -> None:
+    x = torch.ones(4, device=device_type)
+    seen, reserved = set(), []
+    for _ in range(4):
+        for _ in range(50):
+            one = device.Stream()
+            seen.add(one.stream_id)
+            with device.stream(one):
+                y = x + 1
+                y.record_stream(device.default_stream())
+        torch.accelerator.synchronize()
+        reserved.append(device.memory_reserved())
+    assert len(seen) <= 32
+    assert reserved[-1] == reserved[1]
+    assert len(list(Path("/proc/self/task").iterdir())) < 500
+    assert y.tolist() == [2] * 4
+
+
+def test_a_generator_of_a_device_that_is_not_there_is_refused(device_type: str) -> None:
+    with pytest.raises(IndexError, match="there is no device 9"):
+        torch.Generator(f"{device_type}:9")
 
 
 def test_streams_run_side_by_side_and_events_order_them(device_type: str, device: ModuleType) -> None:

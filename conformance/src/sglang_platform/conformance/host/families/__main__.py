@@ -1,7 +1,7 @@
 """Serve every family and write the page: `python -m sglang_platform.conformance.host.families`.
 
 Each engine's report is kept in a file, and the page is written from the files: families named run alone, and the rest
-of the page stays.
+of the page stays. Where a report of the rest is missing, all of it does.
 """
 
 from __future__ import annotations
@@ -47,12 +47,18 @@ def main(
         console.print(
             f"{point.name}: {'; '.join(report.wrong) or f'{report.answers} answers equal'}", highlight=False
         )
-    if output is not None:
-        files = [reports / f"{point.name}.json" for point in points()]
-        output.write_text(
-            page([json.loads(file.read_text()) for file in files if file.is_file()]), encoding="utf-8"
-        )
+    if output is not None and (missing := write(output, reports)):
+        console.print(f"{output} stays as it is, there is no report of {', '.join(missing)}", highlight=False)
     raise typer.Exit(1 if wrong else 0)
+
+
+def write(output: Path, reports: Path) -> list[str]:
+    """The page, from the reports of all engines; else nothing, and the engines of which there is no report."""
+    files = {point.name: reports / f"{point.name}.json" for point in points()}
+    missing = [name for name, file in files.items() if not file.is_file()]
+    if not missing:
+        output.write_text(page([json.loads(file.read_text()) for file in files.values()]), encoding="utf-8")
+    return missing
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ class DecodeProblem:
     @property
     def name(self) -> str:
         lengths = ",".join(map(str, self.lengths)) or "empty"
+        lengths = lengths if len(self.lengths) < 8 else f"{len(self.lengths)} requests"
         kind = "mla" if self.latent else f"{self.kv_heads}x{self.group}"
         words = [
             f"n={lengths}",
@@ -73,6 +74,9 @@ _FIXED = (
     # More query heads per KV head than one program takes.
     DecodeProblem((33, 90), 1, 80, 64, 64, 16, torch.bfloat16, torch.bfloat16, 2),
     DecodeProblem((130, 3), 2, 24, 128, 128, 16, torch.float32, torch.float32, 3),
+    # A long request among short ones, and more requests than are looked at together.
+    DecodeProblem((300, 1, 2, 0, 9), 1, 2, 32, 32, 4, torch.float32, torch.float32, 2),
+    DecodeProblem((*[1] * 131, 60, 2), 1, 1, 32, 32, 1, torch.float32, torch.float32, 2, sinks=True),
     # Absorbed MLA, small and at DeepSeek's size.
     DecodeProblem((40, 21), 1, 16, 80, 64, 16, torch.float32, torch.float32, 2, latent=True),
     DecodeProblem((35,), 1, 16, 576, 512, 64, torch.bfloat16, torch.bfloat16, 2, latent=True),

@@ -39,6 +39,7 @@ class ExtendProblem:
     sinks: bool = False
     pad: int = 0
     spread: float = 1.0
+    splits: int = 1
 
     @property
     def name(self) -> str:
@@ -52,6 +53,7 @@ class ExtendProblem:
         words += [f"window={self.window}"] if self.window >= 0 else []
         words += ["sinks"] if self.sinks else []
         words += [f"pad={self.pad}"] if self.pad else []
+        words += [f"splits={self.splits}"] if self.splits > 1 else []
         return " ".join(words)
 
 
@@ -80,6 +82,14 @@ _FIXED = (
     ExtendProblem((40,), (20,), 1, 2, 32, 32, 4, _F32, _F32, window=0),
     ExtendProblem((50, 3), (20, 40), 1, 2, 32, 32, 16, _F32, _F32, stored=True, window=17),
     ExtendProblem((40, 0), (40, 60), 1, 2, 64, 64, 16, _F32, _F32, sinks=True, window=30),
+    # The cached keys in parts: fewer blocks than parts, new keys in the last one or in the cache, windows that leave
+    # parts without keys, sinks, a group that no power of two divides.
+    ExtendProblem((90, 5), (3, 20), 1, 2, 32, 32, 4, _F32, _F32, splits=3),
+    ExtendProblem((70, 0), (7, 1), 1, 3, 64, 64, 16, _BF16, torch.float8_e4m3fn, sinks=True, splits=2),
+    ExtendProblem(
+        (100, 40), (5, 30), 2, 2, 32, 32, 4, _F32, _F32, stored=True, window=30, sinks=True, splits=4
+    ),
+    ExtendProblem((60,), (4,), 1, 20, 80, 64, 16, _F32, _F32, stored=True, latent=True, splits=3),
     # An encoder, soft caps, large scores.
     ExtendProblem((0, 0), (33, 70), 1, 2, 64, 64, 16, _F32, _F32, causal=False),
     ExtendProblem((30, 10), (20, 20), 2, 1, 64, 64, 4, _F32, _F32, logit_cap=5.0, spread=4.0),
@@ -115,6 +125,7 @@ def shapes(seed: int, random_count: int = 20) -> Iterator[ExtendProblem]:
             sinks=rng.random() < 0.25,
             pad=rng.choice((0, 0, 16)),
             spread=rng.choice((0.5, 1.0, 3.0)),
+            splits=rng.choice((1, 1, 2, 5)),
         )
 
 
@@ -178,6 +189,7 @@ def run(
             torch.tensor(shape.prefix, dtype=torch.int64, device=device),
             out,
             max_new=max(shape.new, default=0),
+            splits=shape.splits,
             scale=rule.scale,
             causal=rule.causal,
             logit_cap=rule.logit_cap,

@@ -3,6 +3,7 @@
 Stock Triton 3.6 and 3.7.1 add, multiply and `tl.dot` the raw bits as integers, truncate float32 to bfloat16 instead of
 rounding, and convert float32 to 8-bit formats wrongly (1.97 to 1.0, 500 to 256, NaN to 384). Here every operation on
 such values decodes to float32, computes, and rounds once, which is what the hardware's conversions and torch do.
+Inline assembly, which the stock interpreter refuses, is executed where `ptx` knows its instructions.
 What is not corrected refuses instead of answering wrongly.
 """
 
@@ -15,6 +16,7 @@ import numpy as np
 import triton.language as tl
 
 from sglang_platform.conformance.kernels.interpreter.conversions import decode, encode, is_emulated
+from sglang_platform.conformance.kernels.interpreter.ptx import InlineAssembly
 
 __all__ = ["install"]
 
@@ -94,6 +96,9 @@ def install() -> None:
             raise NotImplementedError(f"the interpreter has no atomic operation on {val.dtype.scalar}")
         return atomic(self, rmw, ptr, val, *rest)
 
+    def create_inline_asm(self: Any, *call: Any) -> Any:
+        return InlineAssembly(handle, np_dtype, *call)
+
     atomic = builder.create_atomic_rmw
     for name, function in {
         "cast_impl": cast,
@@ -106,6 +111,7 @@ def install() -> None:
         "create_dot": create_dot,
         "get_bf16": get_bf16,
         "create_atomic_rmw": create_atomic_rmw,
+        "create_inline_asm": create_inline_asm,
     }.items():
         setattr(builder, name, function)
     _repair_reductions(interpreter)

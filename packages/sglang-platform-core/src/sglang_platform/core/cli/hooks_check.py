@@ -91,13 +91,14 @@ def _wanted(
     """The hooks to check, the places that cannot be read, and the modules that stand in for others."""
     from sglang_platform.core.inspect.changes import changes_of_installed, is_ours, read_changes
     from sglang_platform.core.inspect.registrations import WantedHook
+    from sglang_platform.core.source.contents import file_bytes
     from sglang_platform.core.source.opening import open_plugin
 
     names = list(targets)
     if targets_file is not None:
         try:
-            lines = targets_file.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
+            lines = file_bytes(str(targets_file)).decode("utf-8").splitlines()
+        except ValueError as error:
             raise ConfigurationError(f"{targets_file} cannot be read", why=str(error)) from None
         names += [text for line in lines if (text := line.partition("#")[0].strip())]
     found = [read_changes(open_plugin(where), where) for where in plugins]

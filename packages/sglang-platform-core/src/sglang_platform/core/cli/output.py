@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sglang_platform.core.discovery.trace import describe_error
-from sglang_platform.core.errors import ConfigurationError, PlatformError
+from sglang_platform.core.errors import ConfigurationError, PlatformError, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,16 +39,25 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 
 def console() -> Console:
     """Standard output. Where it is no terminal, lines are as long as they need to be."""
-    from rich.console import Console
-
-    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
+    return _console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
 
 
 def page_console() -> Console:
     """Standard output for a report: lines are broken at the terminal's width, 80 columns where it is no terminal."""
-    from rich.console import Console
+    return _console(highlight=False, width=None if sys.stdout.isatty() else 80)
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 80)
+
+def _console(**options: Any) -> Console:
+    """One to which the names of files and plugins are text, whatever characters they have."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class Visible(Console):
+        def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+            for one in super().render(renderable, options):
+                yield one if one.control else one._replace(text=visible(one.text))
+
+    return Visible(**options)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -74,9 +74,11 @@ class DeviceMixin:
         `rebased_by_host` marks a class that a host adapter derives from one that has been checked already;
         the attribute `_rebased_by_host = True` in the class body says the same.
         """
-        super().__init_subclass__(**kwargs)
         if rebased_by_host:
             cls._rebased_by_host = True  # type: ignore[attr-defined]
+        if not vars(cls).get("_rebased_by_host"):
+            # Behind core's classes a re-based one has the host's, whose check would refuse the contract's own names.
+            super().__init_subclass__(**kwargs)
         if members.defines_contract(cls):
             members.register_contract(cls)
         else:

@@ -7,13 +7,16 @@ The contract, the host adapter and the conformance suite take what they need fro
 
 from __future__ import annotations
 
-from collections.abc import Set
+import re
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from sglang_platform.core.errors import ContractError
+from sglang_platform.core.spelling import shown
 
 __all__ = ["KINDS", "KV_POOL_KINDS", "PoolKind", "register_pool_kind"]
 
+_PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 _FIXTURES = "sglang_platform.conformance.fixtures.pool_kinds"
 
 
@@ -84,12 +87,35 @@ KV_POOL_KINDS: Set[str] = KINDS.keys()
 
 def register_pool_kind(row: PoolKind) -> None:
     """Add a kind of a plugin's own; the same row again does nothing. A pool class says that it is of the kind by
-    `_pool_kind`. Raises ContractError where another row has one of its names."""
+    `_pool_kind`. Raises ContractError where another row has one of its names, or a field of it cannot be used."""
+    if not isinstance(row, PoolKind):
+        raise TypeError(f"register_pool_kind takes a PoolKind, got {shown(row)}")
     for held in KINDS.values():
-        if held != row and {held.name, *held.older_names} & {row.name, *row.older_names}:
+        taken = {held.name, *held.older_names} & {row.name, *row.older_names}
+        if held != row and taken:
             raise ContractError(
-                f"two kinds of KV pool are called {row.name!r}",
+                f"two kinds of KV pool are called {min(taken)!r}",
                 why=f"a token keeps in one: {held.row}; in the other: {row.row}",
                 fix="give the plugin's kind a name of its own",
             )
+    if problems := list(_problems(row)):
+        raise ContractError(
+            f"the record of the KV pool kind {row.name!r} cannot be used",
+            why="; ".join(problems),
+            fix="correct it where register_pool_kind() is called",
+        )
     KINDS[row.name] = row
+
+
+def _problems(row: PoolKind) -> Iterator[str]:
+    if not row.name.isidentifier():
+        yield f"name is {row.name!r}, no identifier"
+    for name in row.older_names:
+        if not name.isidentifier():
+            yield f"older_names holds {name!r}, no identifier"
+    for field in ("base", "fixture", "reference"):
+        place = getattr(row, field)
+        if not _PLACE.fullmatch(place.removeprefix(".") if field == "reference" else place):
+            yield f"{field} is {place!r}, no `package.module:name`"
+    if not (row.host_class.isidentifier() or _PLACE.fullmatch(row.host_class)):
+        yield f"host_class is {row.host_class!r}, neither a class's name nor `package.module:name`"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import ModuleType
@@ -13,7 +14,13 @@ from sglang_platform.core.discovery.failures import plugin_failed
 from sglang_platform.core.discovery.host_first import HostWanted
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import LOCATION
-from sglang_platform.core.errors import PlatformError, PlatformUnavailable, PluginFailed, PluginOrigin
+from sglang_platform.core.errors import (
+    NotAPlatformClass,
+    PlatformError,
+    PlatformUnavailable,
+    PluginFailed,
+    PluginOrigin,
+)
 from sglang_platform.core.spelling import nearest, shown
 
 __all__ = ["Answer", "ask", "asked_plugin", "load_class", "load_entry_point", "resolve_obj"]
@@ -131,7 +138,7 @@ def _load_failure(record: EntryPointRecord, entry_point: Any, error: BaseExcepti
 def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[type, ...]]) -> type:
     """The platform class at `location`. `bases` is asked after the import, which may have brought in a host.
 
-    Raises PluginFailed where it cannot be imported or is no subclass of one of `bases`.
+    Raises PluginFailed where it cannot be imported, NotAPlatformClass where it is no subclass of one of `bases`.
     """
     what = f"the platform class {location} of plugin {origin.name!r} could not be loaded"
     try:
@@ -139,7 +146,9 @@ def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[ty
     except (KeyboardInterrupt, HostWanted):
         raise
     except BaseException as error:
-        raise plugin_failed(what, origin, error, fix=f"correct {location}") from error
+        raise plugin_failed(
+            what, origin, error, fix=f"correct {location}{_meant(error, location)}"
+        ) from error
     allowed = bases()
     if not isinstance(found, type) or not issubclass(found, allowed):
         parents = ", ".join(
@@ -152,7 +161,7 @@ def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[ty
         if stand_in is not None:
             parents += f" ({stand_in.__module__} has a stand-in of its own for {stand_in.__name__})"
             fix = "correct the import in whose place it is taken: `sglang-platform doctor --source-only` says which"
-        raise PluginFailed(
+        raise NotAPlatformClass(
             f"plugin {origin.name!r} names {location}, which is not a platform class",
             plugin=origin,
             why=f"it is {_short(found)}"
@@ -161,6 +170,17 @@ def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[ty
             fix=fix,
         )
     return found
+
+
+def _meant(error: BaseException, location: str) -> str:
+    """The nearest name, where it is the location itself that a module does not have."""
+    if not isinstance(error, AttributeError) or not isinstance(error.obj, ModuleType) or error.name is None:
+        return ""
+    lacks = [*error.obj.__name__.split("."), error.name]
+    if re.split("[.:]", location)[: len(lacks)] != lacks:
+        return ""
+    meant = nearest(error.name, vars(error.obj))
+    return f"; did you mean {meant!r}?" if meant else ""
 
 
 def resolve_obj(location: str) -> Any:
@@ -189,7 +209,9 @@ def _submodule(parent: ModuleType, name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != full:
             raise
-        raise AttributeError(f"module {parent.__name__!r} has no attribute or submodule {name!r}") from error
+        raise AttributeError(
+            f"module {parent.__name__!r} has no attribute or submodule {name!r}", name=name, obj=parent
+        ) from error
 
 
 def _short(value: Any) -> str:

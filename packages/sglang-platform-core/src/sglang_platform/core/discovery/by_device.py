@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["get_platform"]
 
+_DEVICE = re.compile(r"([^\W\d]\w*)(?::\d+)?")
+
 _found: dict[str, SRTPlatform] = {}
 _scanned: Scan | None = None  # what `_found` was found in
 _lock = threading.RLock()
@@ -34,11 +37,12 @@ def get_platform(device: str | torch.device) -> SRTPlatform:
     Raises what touching `current_platform` raises, ConfigurationError for what is no device, PluginNotFound with each
     plugin's reason where none serves the device, SeveralPlatforms where two do.
     """
-    kind = str(device).partition(":")[0]
-    if not kind.isidentifier():
+    read = None if device is None else _DEVICE.fullmatch(str(device))
+    if read is None:
         raise ConfigurationError(
             f"{device!r} is no device", fix='name a torch device, as "cuda", "cuda:1" or "npu"'
         )
+    kind = read[1]
     if current_platform.device_type == kind:
         return current_platform
     global _scanned
@@ -78,10 +82,12 @@ def _search(kind: str) -> SRTPlatform:
     base: SRTPlatform = SRT.core_base()()
     if kind == base.device_type:
         return base
+    away = "mend what keeps one away, or " if reasons else ""
     raise PluginNotFound(
         f"no platform serves the device {kind!r}",
         why="; ".join(reasons) or f"no installed distribution has an entry point in {SRT.group}",
-        fix=f"install the plugin for {kind!r} into this environment; what is there: `sglang-platform list --explain`",
+        fix=f"{away}install the plugin for {kind!r} into this environment; what is there:"
+        " `sglang-platform list --explain`",
     )
 
 

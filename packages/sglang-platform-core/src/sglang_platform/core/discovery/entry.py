@@ -18,13 +18,17 @@ __all__ = ["mm_platform_plugin", "platform_plugin"]
 
 _Activate = Callable[[], str | None]
 
+_answers_for_it: dict[PlatformKind, _Activate] = {}
+"""Who answers the host for a class that no distribution brings: the host asks nobody but installed platforms."""
+
 
 def platform_plugin(activate: _Activate) -> _Activate:
     """Decorate the `activate()` that a platform's entry point in `sglang.srt.platforms` names.
 
     Asked by core, or called outside a host, it is the plain function. Called by the host, it answers by core's rules
-    for the whole process: the re-based class if this plugin is the platform, None if another one or none is, and
-    LaunchRefused with the reason where the rules refuse, since the host drops every `Exception`.
+    for the whole process: the re-based class if this plugin is the platform, or is the first asked where a variable
+    names a class that no plugin brings; None if another one or none is, and LaunchRefused with the reason where the
+    rules refuse, since the host drops every `Exception`.
     """
     return _for_kind(activate, SRT)
 
@@ -51,7 +55,12 @@ def _answer_host(answer: _Activate, activate: _Activate, kind: PlatformKind) -> 
         origin = process.decide().origin
     except PlatformError as error:
         raise LaunchRefused.because(error) from error
-    if origin is None or origin.name not in _names(answer, activate, kind):
+    if origin is None:
+        return None
+    if origin.distribution is None:  # named by a variable: the first plugin that is asked answers for it
+        if _answers_for_it.setdefault(kind, activate) is not activate:
+            return None
+    elif origin.name not in _names(answer, activate, kind):
         return None
     return f"{kind.host.rebased_classes}:{host_attribute(origin.name)}"
 

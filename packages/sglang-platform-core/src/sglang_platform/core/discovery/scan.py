@@ -59,6 +59,8 @@ class Scan(NamedTuple):
     hidden: tuple[HiddenDistribution, ...] = ()
 
 
+_LARGEST = 4 << 20
+"""Bytes of the largest `entry_points.txt`: no distribution has a thousandth of it."""
 _lock = threading.Lock()
 _cached: Scan | None = None
 
@@ -165,15 +167,19 @@ def _read(path: str, unreadable: list[UnreadableMetadata]) -> bytes | None:
         unreadable.append(UnreadableMetadata(path, str(error)))
         return None
     try:
-        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-            unreadable.append(UnreadableMetadata(path, "it is a pipe"))
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            unreadable.append(UnreadableMetadata(path, "it is no plain file"))
             return None
         text = os.read(descriptor, 16384)
         if len(text) == 16384:
-            while more := os.read(descriptor, 1 << 20):
+            while len(text) <= _LARGEST and (more := os.read(descriptor, 1 << 20)):
                 text += more
+        if len(text) > _LARGEST:
+            unreadable.append(UnreadableMetadata(path, f"it is larger than {_LARGEST >> 20} MiB"))
+            return None
         return text
-    except IsADirectoryError:
+    except OSError as error:
+        unreadable.append(UnreadableMetadata(path, str(error)))
         return None
     finally:
         os.close(descriptor)

@@ -75,34 +75,26 @@ def with_source_of_now(call: Callable[_P, None]) -> Callable[_P, None]:
     return made_later
 
 
-class _View:
-    """A class attribute that is made anew each time it is read, and changes nothing when it is changed."""
+class _ReadByOthers(type):
+    """What tools of others read on SGLang's registry: made anew at each reading, and nothing can take its place."""
 
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
+    @property
+    def _hooks(cls) -> Mapping[str, tuple[tuple[HookType, Callable[..., Any], HookSource | None], ...]]:
+        """Dotted target -> (type, hook, source) of each hook."""
+        hooks: dict[str, tuple[Any, ...]] = {}
+        for one, _ in _engine.registrations():
+            source = HookSource(*one.origin[:2]) if one.origin else None
+            hooks[one.key] = (*hooks.get(one.key, ()), (one.type, one.hook, source))
+        return MappingProxyType(hooks)
 
-    def __get__(self, instance: object, owner: type) -> Any:
-        return self._make()
+    @property
+    def _patched(cls) -> frozenset[str]:
+        """The dotted targets with a hook in force."""
+        return frozenset(one.key for one, _ in _engine.registrations() if one.state == "applied")
 
 
-def _hooks_by_target() -> Mapping[str, tuple[tuple[HookType, Callable[..., Any], HookSource | None], ...]]:
-    hooks: dict[str, tuple[Any, ...]] = {}
-    for one, _ in _engine.registrations():
-        source = HookSource(*one.origin[:2]) if one.origin else None
-        hooks[one.key] = (*hooks.get(one.key, ()), (one.type, one.hook, source))
-    return MappingProxyType(hooks)
-
-
-class HookRegistry:
+class HookRegistry(metaclass=_ReadByOthers):
     """All hooks of this process. Class methods only, as in SGLang; safe under threads."""
-
-    _hooks = _View(_hooks_by_target)
-    """Dotted target -> (type, hook, source) of each hook, as tools read it on SGLang's registry. Read only."""
-
-    _patched = _View(
-        lambda: frozenset(one.key for one, _ in _engine.registrations() if one.state == "applied")
-    )
-    """The dotted targets with a hook in force. Read only."""
 
     @classmethod
     def register(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from pathlib import Path
 from typing import Any
 
+from sglang_platform.core.source.contents import file_bytes
 from sglang_platform.core.source.module import parse
 from sglang_platform.core.source.search import find_module
 
@@ -89,8 +89,8 @@ def _is_text(node: ast.stmt) -> bool:
 @functools.cache
 def _nodes(path: str) -> list[ast.AST]:
     try:
-        return list(ast.walk(parse(Path(path).read_bytes())))
-    except (OSError, SyntaxError, ValueError):
+        return list(ast.walk(parse(file_bytes(path))))
+    except (SyntaxError, ValueError):
         return []
 
 

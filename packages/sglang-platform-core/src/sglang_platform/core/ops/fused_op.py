@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sglang_platform.core.discovery.current import current_platform
+from sglang_platform.core.spelling import shown
 
 __all__ = [
     "FusedOp",
@@ -68,16 +69,22 @@ class FusedOp:
 
         `fn` receives the op itself first (its weights and constants); in the host that is the host's op object. For a
         call that it does not serve it answers NotImplemented: then the forward runs that would have without it.
-        Registering another function for the same pair replaces the first. Raises TypeError if `op_cls` is neither. A
+        Registering another function for the same pair replaces the first. Raises TypeError for what is none of these. A
         name that no release of the host has stops the worker when it starts, with the nearest.
         """
         if isinstance(op_cls, str) and op_cls:
             op_cls = contract_ops().get(op_cls, op_cls)
         elif not (isinstance(op_cls, type) and issubclass(op_cls, FusedOp)):
             raise TypeError(
-                f"register_oot_forward needs a FusedOp subclass or the name of an op, got {op_cls!r}"
+                f"register_oot_forward needs a FusedOp subclass or the name of an op, got {shown(op_cls)}"
             )
         entry = FusedOpEntry(op_cls, platform_key, fn)
+        if not callable(fn):
+            raise TypeError(f"register_oot_forward needs a function for {entry.name!r}, got {shown(fn)}")
+        if not isinstance(platform_key, str) or not platform_key:
+            raise TypeError(
+                f"register_oot_forward needs the dispatch key for {entry.name!r}, a text, got {shown(platform_key)}"
+            )
         FusedOp._registry[entry.name, platform_key] = entry
 
     @staticmethod

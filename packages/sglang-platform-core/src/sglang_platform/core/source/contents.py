@@ -11,9 +11,13 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Callable
-from typing import IO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
-__all__ = ["LARGEST", "Unread", "file_bytes", "member_bytes"]
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+__all__ = ["LARGEST", "Unread", "file_bytes", "member_bytes", "metadata_text"]
 
 LARGEST = 4 << 20
 """Bytes of the largest file that is read as source: ten times the largest that SGLang has."""
@@ -57,6 +61,16 @@ def member_bytes(archive: zipfile.ZipFile) -> Callable[[str], bytes]:
             raise Unread(str(error)) from None
 
     return read
+
+
+def metadata_text(distribution: Distribution, name: str) -> str:
+    """A metadata file of an installed distribution; empty where it has none. Raises Unread."""
+    folder = getattr(distribution, "_path", None)
+    if not isinstance(folder, Path):  # of another finder, or in an archive
+        return distribution.read_text(name) or ""
+    if not os.path.lexists(folder / name):
+        return ""
+    return file_bytes(str(folder / name)).decode(errors="replace")
 
 
 def _limited(file: IO[bytes], most: int) -> bytes:

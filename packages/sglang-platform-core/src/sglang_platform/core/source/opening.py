@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.source.contents import Unread, file_bytes, member_bytes
+from sglang_platform.core.source.contents import Unread, file_bytes, member_bytes, metadata_text
 from sglang_platform.core.source.search import find_module
 from sglang_platform.core.source.tree import SourceTree, module_name
 
@@ -168,7 +168,7 @@ def _installed_entry_points(packages: Collection[str]) -> str:
     texts = []
     for name in packages:
         try:
-            texts.append(distribution(name).read_text("entry_points.txt") or "")
+            texts.append(metadata_text(distribution(name), "entry_points.txt"))
         except (PackageNotFoundError, OSError, ValueError):  # discovery tells what cannot be read
             continue
     return "\n".join(texts)

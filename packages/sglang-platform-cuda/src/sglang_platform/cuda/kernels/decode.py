@@ -6,13 +6,17 @@ For query head h of request b, with n = seq_lens[b] cached tokens and slot t_j =
     out[b, h] = v_scale * sum_j softmax_j(s_j) v[t_j, h / G],   n - 1 - window <= j < n
 
 A program takes one request, up to BLOCK_H query heads that share a KV head (so that the products run on matrix units
-and the cache is read once for all of them), and one split. Splits are equal shares of the visible tokens, rounded up
-to BLOCK_N, computed on the device from the length: a captured graph replays with other lengths. Each leaves its
-normalised output and log2 of its sum of exponentials; `merge.merge_kernel` joins them. One split writes the output.
+and the cache is read once for all of them), and one part of its tokens. What the parts are is worked out on the device
+from the lengths of the whole batch (`split_work`): a captured graph replays with other lengths. Each of several parts
+leaves its normalised output and log2 of its sum of exponentials; `merge.merge_kernel` joins them. A part that is the
+whole writes the output.
 
 Keys are read as a main part of MAIN columns and a rest of REST columns (D = 192 is 128 + 64, 576 is 512 + 64), both
 powers of two. With LATENT the values are the main part of the keys (absorbed MLA, arXiv 2405.04434) and are not read
 twice. Rows of unused slots are never loaded, so what they hold does not matter.
+
+8-bit rows are loaded two columns at a time (`fp8.from_fp8_pairs`): even and odd columns are two products with half of
+the queries' columns each, and two accumulators, which are put together at the end.
 
 Error: see `sglang_platform.conformance.kernels.checks.attention_oracle`. Source: Dao et al., Flash-Decoding (2023).
 """
@@ -24,47 +28,47 @@ from functools import partial
 import triton
 import triton.language as tl
 
+from sglang_platform.core.portable.triton.merge import merge_parts
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
+from sglang_platform.core.portable.triton.split_work import part_of, parts_within
 from sglang_platform.core.portable.triton.wrappers import decode
 from sglang_platform.cuda.kernels.fp8 import HARDWARE
-from sglang_platform.cuda.kernels.merge import merge_splits
 from sglang_platform.cuda.kernels.packed_rows import packed_latent, packed_rest
-from sglang_platform.cuda.kernels.stored_rows import load_rows
+from sglang_platform.cuda.kernels.stored_rows import load_pairs, load_rows
 
 __all__ = ["decode_kernel", "paged_decode"]
 
 
-@triton.jit(do_not_specialize=["splits"])
+@triton.jit(do_not_specialize=["batch", "wanted", "least"])
 def decode_kernel(
-    q_ptr, k_ptr, v_ptr, table_ptr, row_ptr, len_ptr, out_ptr, lse_ptr, sink_ptr, k_scale_ptr, v_scale_ptr,
-    scale, cap, window, splits,
+    q_ptr, k_ptr, v_ptr, table_ptr, row_ptr, len_ptr, out_ptr, partial_ptr, lse_ptr, sink_ptr, k_scale_ptr, v_scale_ptr,
+    scale, cap, window, batch, wanted, least,
     q_stride_b, q_stride_h, k_stride_s, k_stride_h, v_stride_s, v_stride_h, table_stride, out_stride_b, out_stride_h,
     GROUP: tl.constexpr, HEAD_BLOCKS: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
     MAIN: tl.constexpr, REST: tl.constexpr, VALUES: tl.constexpr, LATENT: tl.constexpr, PACKED: tl.constexpr,
     FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, SCALED: tl.constexpr, CAPPED: tl.constexpr,
     SINKS: tl.constexpr, SPLIT: tl.constexpr,
-    BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """Grid (B, Hk * HEAD_BLOCKS, splits). q [B, Hq, D]; k [S, Hk, D]; v [S, Hk, DV]; table [rows, C]; row, len [B].
-
-    SPLIT: out float32 [B, Hq, splits, DV] and lse float32 [B, Hq, splits]; otherwise out [B, Hq, DV] and no lse.
+    """Grid (parts, Hk * HEAD_BLOCKS); without SPLIT (B, ...). q [B, Hq, D]; k [S, Hk, D]; v [S, Hk, DV]; table
+    [rows, C]; row, len [B]; out [B, Hq, DV]. SPLIT: partial float32 [parts, Hq, DV] and lse float32 [parts, Hq].
     """
-    request = tl.program_id(0)
+    number = tl.program_id(0)
+    request, part, parts = number, 0, 1
+    if SPLIT:
+        request, part, parts = part_of(number, len_ptr, batch, wanted, least, window, BLOCK_N, LANES)
+        if request >= batch:
+            return
     kv_head = tl.program_id(1) // HEAD_BLOCKS
     in_group = (tl.program_id(1) % HEAD_BLOCKS) * BLOCK_H + tl.arange(0, BLOCK_H)
     live_h = in_group < GROUP
     head = kv_head * GROUP + in_group
-    split = tl.program_id(2)
 
     length = tl.load(len_ptr + request).to(tl.int32)
     first = tl.maximum(length - 1 - window, 0) if window >= 0 else 0
-    share = tl.cdiv(tl.cdiv(length - first, splits), BLOCK_N) * BLOCK_N
-    start = first + split * share
-    end = tl.minimum(start + share, length)
+    start, end = parts_within(length, first, part, parts, BLOCK_N)
     values = tl.arange(0, VALUES)
     live_v = values < DV
-    if SPLIT and start >= end:
-        return
 
     main = tl.arange(0, MAIN)
     q_row = q_ptr + request.to(tl.int64) * q_stride_b + head[:, None] * q_stride_h
@@ -73,9 +77,10 @@ def decode_kernel(
         rest = tl.arange(0, REST)
         live_rest = rest < D - MAIN
         q_rest = tl.load(q_row + MAIN + rest[None, :], mask=live_h[:, None] & live_rest[None, :], other=0.0)
+    PAIRS: tl.constexpr = FORMAT != "" and not PACKED and MAIN >= 32 and VALUES >= 32
     # Products with 8-bit rows are taken in float16, which holds all their values: the codes then need one conversion,
     # where bfloat16 takes a detour through float32. A power of two per head brings the queries into its range.
-    HALF: tl.constexpr = FORMAT != "" and not PACKED and q_ptr.dtype.element_ty == tl.bfloat16
+    HALF: tl.constexpr = PAIRS and q_ptr.dtype.element_ty == tl.bfloat16
     if HALF:
         largest = tl.max(tl.abs(q.to(tl.float32)), 1)
         if REST > 0:
@@ -85,6 +90,10 @@ def decode_kernel(
         q = (q.to(tl.float32) / power[:, None]).to(tl.float16)
         if REST > 0:
             q_rest = (q_rest.to(tl.float32) / power[:, None]).to(tl.float16)
+    if PAIRS:
+        q_even, q_odd = tl.split(tl.reshape(q, (BLOCK_H, MAIN // 2, 2)))
+        acc_even = tl.zeros((BLOCK_H, VALUES // 2), tl.float32)
+        acc_odd = tl.zeros((BLOCK_H, VALUES // 2), tl.float32)
     k_head = k_ptr + kv_head * k_stride_h
     v_head = v_ptr + kv_head * v_stride_h
     table_row = table_ptr + tl.load(row_ptr + request).to(tl.int64) * table_stride
@@ -108,11 +117,16 @@ def decode_kernel(
         later = token + BLOCK_N
         ahead = tl.load(table_row + later, mask=later < end, other=0)
         k_row = slot[:, None] * k_stride_s
-        if PACKED:
-            k = packed_latent(k_head, k_row, live, MAIN, FORMAT, IN_HARDWARE, q.dtype)
+        if PAIRS:
+            k_even, k_odd = load_pairs(k_head, k_row, live[:, None], MAIN, MAIN, FORMAT, IN_HARDWARE, q.dtype)
+            scores = tl.dot(q_even, tl.trans(k_even), input_precision="ieee")
+            scores = tl.dot(q_odd, tl.trans(k_odd), scores, input_precision="ieee")
         else:
-            k = load_rows(k_head, k_row + main[None, :], live[:, None], FORMAT, IN_HARDWARE, q.dtype)
-        scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+            if PACKED:
+                k = packed_latent(k_head, k_row, live, MAIN, FORMAT, IN_HARDWARE, q.dtype)
+            else:
+                k = load_rows(k_head, k_row + main[None, :], live[:, None], FORMAT, IN_HARDWARE, q.dtype)
+            scores = tl.dot(q, tl.trans(k), input_precision="ieee")
         if REST > 0:
             if PACKED:
                 k_rest = packed_rest(k_head, k_row, live, MAIN, REST, q.dtype)
@@ -122,16 +136,30 @@ def decode_kernel(
             scores = tl.dot(q_rest, tl.trans(k_rest), scores, input_precision="ieee")
         scores = tl.where(live[None, :], capped_scores(scores, row_scale, cap, CAPPED), float("-inf"))
         p, r, m, total = softmax_step(scores, m, total)
-        if LATENT:
-            v = k
+        if PAIRS:
+            if LATENT:
+                v_even, v_odd = k_even, k_odd
+            else:
+                v_row = slot[:, None] * v_stride_s
+                v_even, v_odd = load_pairs(
+                    v_head, v_row, live[:, None], VALUES, DV, FORMAT, IN_HARDWARE, q.dtype
+                )
+            acc_even = tl.dot(p.to(q.dtype), v_even, acc_even * r[:, None], input_precision="ieee")
+            acc_odd = tl.dot(p.to(q.dtype), v_odd, acc_odd * r[:, None], input_precision="ieee")
         else:
-            v_at = slot[:, None] * v_stride_s + values[None, :]
-            v = load_rows(v_head, v_at, live[:, None] & live_v[None, :], FORMAT, IN_HARDWARE, q.dtype)
-        acc = tl.dot(p.to(q.dtype), v, acc * r[:, None], input_precision="ieee")
+            if LATENT:
+                v = k
+            else:
+                v_at = slot[:, None] * v_stride_s + values[None, :]
+                v = load_rows(v_head, v_at, live[:, None] & live_v[None, :], FORMAT, IN_HARDWARE, q.dtype)
+            acc = tl.dot(p.to(q.dtype), v, acc * r[:, None], input_precision="ieee")
 
-    if SINKS and not SPLIT:
-        # A sink is one more score whose value is zero.
+    if PAIRS:
+        acc = tl.reshape(tl.join(acc_even, acc_odd), (BLOCK_H, VALUES))
+    if SINKS:
+        # A sink is one more score whose value is zero; of several parts the merge adds it.
         sink = tl.load(sink_ptr + head, mask=live_h, other=0.0).to(tl.float32) * 1.4426950408889634
+        sink = tl.where(parts == 1, sink, float("-inf"))
         m_all = tl.maximum(m, sink)
         r = tl.exp2(m - m_all)
         acc *= r[:, None]
@@ -140,20 +168,18 @@ def decode_kernel(
     acc = acc / tl.where(total > 0.0, total, 1.0)[:, None]
     if SCALED:
         acc *= tl.load(v_scale_ptr)
-    if SPLIT:
-        at = (
-            (request.to(tl.int64) * out_stride_b + head[:, None] * out_stride_h)
-            + split * DV
-            + values[None, :]
-        )
-        heads = tl.num_programs(1) // HEAD_BLOCKS * GROUP
-        tl.store(lse_ptr + (request * heads + head) * splits + split, m + tl.log2(total), mask=live_h)
+    live = live_h[:, None] & live_v[None, :]
+    if parts > 1:
+        q_heads = tl.num_programs(1) // HEAD_BLOCKS * GROUP
+        row = number.to(tl.int64) * q_heads + head
+        tl.store(partial_ptr + row[:, None] * DV + values[None, :], acc, mask=live)
+        tl.store(lse_ptr + row, m + tl.log2(total), mask=live_h)
     else:
         at = request.to(tl.int64) * out_stride_b + head[:, None] * out_stride_h + values[None, :]
-    tl.store(out_ptr + at, acc.to(out_ptr.dtype.element_ty), mask=live_h[:, None] & live_v[None, :])
+        tl.store(out_ptr + at, acc.to(out_ptr.dtype.element_ty), mask=live)
 
 
 paged_decode = partial(
-    decode.paged_decode, hardware=HARDWARE, decode_kernel=decode_kernel, merge_splits=merge_splits
+    decode.paged_decode, hardware=HARDWARE, decode_kernel=decode_kernel, merge_parts=merge_parts
 )
 """See `core.portable.triton.wrappers.decode`."""

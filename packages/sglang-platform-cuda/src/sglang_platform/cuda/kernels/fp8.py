@@ -10,6 +10,11 @@ whose own rounding is the one wanted.
 From a code: e5m2 is the upper half of a float16. The magnitude bits of e4m3, placed at the top of a float16's exponent
 and mantissa, make one that is 2^8 too small; subnormals come out right by themselves, because both formats shift the
 same way there. Both are exact.
+
+`from_fp8_pairs` widens rows that were loaded two columns at a time. The matrix unit wants neighbouring tokens of one
+column in a register; loaded by the byte, each code would come from shared memory alone. As 16-bit elements they come
+transposed by `ldmatrix`, and one byte permutation per four codes sorts them: even columns, odd columns. Then one
+conversion per two codes (e4m3), or none (e5m2).
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ import triton.language as tl
 from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
 from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
 
-__all__ = ["HARDWARE", "from_fp8_codes", "to_fp8_codes"]
+__all__ = ["HARDWARE", "from_fp8_codes", "from_fp8_pairs", "to_fp8_codes"]
 
 HARDWARE = Hardware(ARCHITECTURES, {torch.float8_e4m3fn: "e4m3fn", torch.float8_e5m2: "e5m2"})
 """The architectures, and the 8-bit formats of their caches."""
@@ -75,3 +80,40 @@ def from_fp8_codes(codes, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, DTYPE
         else:
             values = (wide << 8).to(tl.float16, bitcast=True).to(DTYPE)
     return values
+
+
+@triton.jit
+def from_fp8_pairs(pairs, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, DTYPE: tl.constexpr):
+    """uint16 block, two codes each -> blocks of `DTYPE` of the same shape: the values of the lower and upper codes."""
+    if tl.float16 == DTYPE and FORMAT == "e4m3fn" and IN_HARDWARE:
+        low, high = tl.inline_asm_elementwise(
+            """{
+            .reg .b32 sorted;
+            .reg .b16 lower, upper;
+            prmt.b32 sorted, $2, 0, 0x3120;
+            mov.b32 {lower, upper}, sorted;
+            cvt.rn.f16x2.e4m3x2 $0, lower;
+            cvt.rn.f16x2.e4m3x2 $1, upper;
+            }""",
+            "=&r,=r,r",
+            [pairs],
+            dtype=(tl.float16, tl.float16),
+            is_pure=True,
+            pack=2,
+        )
+    elif tl.float16 == DTYPE and FORMAT == "e5m2":
+        low, high = tl.inline_asm_elementwise(
+            """{
+            prmt.b32 $0, $2, 0, 0x2404;
+            prmt.b32 $1, $2, 0, 0x3414;
+            }""",
+            "=&r,=r,r",
+            [pairs],
+            dtype=(tl.float16, tl.float16),
+            is_pure=True,
+            pack=2,
+        )
+    else:
+        low = from_fp8_codes((pairs & 0xFF).to(tl.uint8), FORMAT, IN_HARDWARE, DTYPE)
+        high = from_fp8_codes((pairs >> 8).to(tl.uint8), FORMAT, IN_HARDWARE, DTYPE)
+    return low, high

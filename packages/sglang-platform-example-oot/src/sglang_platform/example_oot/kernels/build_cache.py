@@ -52,6 +52,9 @@ def whole(library: Path) -> bool | None:
     """Whether `library` is as it was built; None where it is not there. RuntimeError where it may be another's."""
     try:
         check_ours(library)
+        for path in (library, _digest(library)):
+            if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
+                raise RuntimeError(f"{path} is no plain file; remove it")
         content = library.read_bytes()
         return hashlib.sha256(content).hexdigest() == _digest(library).read_text(errors="replace")
     except FileNotFoundError:

@@ -5,7 +5,7 @@ A vendor changes little: torch's generic interface (`torch.accelerator`, `torch.
 
 from __future__ import annotations
 
-import contextlib
+import sys
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -22,7 +22,10 @@ def _index(device: Any = None) -> int:
         return current_device()
     if isinstance(device, int):
         return device
-    index = torch.device(device).index
+    named = torch.device(device)
+    if named.type != _device(0).type:
+        raise ValueError(f"{named} is no device of {_device(0).type}")
+    index = named.index
     return current_device() if index is None else index
 
 
@@ -86,10 +89,10 @@ class device:
 
 
 class device_of(device):
-    """While active, the device of `obj` is the current one."""
+    """While active, the device of `obj` is the current one; another's tensor changes nothing."""
 
     def __init__(self, obj: torch.Tensor) -> None:
-        super().__init__(obj.device)
+        super().__init__(obj.device if obj.device.type == _device(0).type else -1)
 
 
 class Stream(torch.Stream):
@@ -284,7 +287,12 @@ def is_bf16_supported() -> bool:
 
 
 def finish() -> None:
-    """Wait for all devices before the process ends, so that no task outlives what it uses."""
+    """Wait for all devices before the process ends, so that no task outlives what it uses; say what failed."""
     for index in range(device_count()):
-        with contextlib.suppress(RuntimeError):
+        try:
             synchronize(index)
+        except Exception as error:  # whatever the task raised: an index, a type, memory
+            print(
+                f"{_device(index).type}: work on device {index} failed, and nobody waited for it: {error}",
+                file=sys.stderr,
+            )

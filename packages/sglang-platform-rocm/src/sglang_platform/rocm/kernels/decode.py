@@ -6,9 +6,10 @@ For query head h of request b, with n = seq_lens[b] cached tokens and slot t_j =
     out[b, h] = v_scale * sum_j softmax_j(s_j) v[t_j, h / G],   n - 1 - window <= j < n
 
 A program takes one request, up to BLOCK_H query heads that share a KV head (so that the products run on matrix cores
-and the cache is read once for all of them), and one split. Splits are equal shares of the visible tokens, rounded up
-to BLOCK_N, computed on the device from the length: a captured graph replays with other lengths. Each leaves its
-normalised output and log2 of its sum of exponentials; `merge.merge_kernel` joins them. One split writes the output.
+and the cache is read once for all of them), and one part of its tokens. What the parts are is worked out on the device
+from the lengths of the whole batch (`split_work`): a captured graph replays with other lengths. Each of several parts
+leaves its normalised output and log2 of its sum of exponentials; `merge.merge_kernel` joins them. A part that is the
+whole writes the output.
 
 Keys are read as a main part of MAIN columns and a rest of REST columns (D = 192 is 128 + 64, 576 is 512 + 64), both
 powers of two. With LATENT the values are the main part of the keys (absorbed MLA, arXiv 2405.04434) and are not read
@@ -24,47 +25,47 @@ from functools import partial
 import triton
 import triton.language as tl
 
+from sglang_platform.core.portable.triton.merge import merge_parts
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
+from sglang_platform.core.portable.triton.split_work import part_of, parts_within
 from sglang_platform.core.portable.triton.wrappers import decode
 from sglang_platform.rocm.kernels.fp8 import HARDWARE
-from sglang_platform.rocm.kernels.merge import merge_splits
 from sglang_platform.rocm.kernels.packed_rows import packed_latent, packed_rest
 from sglang_platform.rocm.kernels.stored_rows import load_rows
 
 __all__ = ["decode_kernel", "paged_decode"]
 
 
-@triton.jit(do_not_specialize=["splits"])
+@triton.jit(do_not_specialize=["batch", "wanted", "least"])
 def decode_kernel(
-    q_ptr, k_ptr, v_ptr, table_ptr, row_ptr, len_ptr, out_ptr, lse_ptr, sink_ptr, k_scale_ptr, v_scale_ptr,
-    scale, cap, window, splits,
+    q_ptr, k_ptr, v_ptr, table_ptr, row_ptr, len_ptr, out_ptr, partial_ptr, lse_ptr, sink_ptr, k_scale_ptr, v_scale_ptr,
+    scale, cap, window, batch, wanted, least,
     q_stride_b, q_stride_h, k_stride_s, k_stride_h, v_stride_s, v_stride_h, table_stride, out_stride_b, out_stride_h,
     GROUP: tl.constexpr, HEAD_BLOCKS: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
     MAIN: tl.constexpr, REST: tl.constexpr, VALUES: tl.constexpr, LATENT: tl.constexpr, PACKED: tl.constexpr,
     FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, SCALED: tl.constexpr, CAPPED: tl.constexpr,
     SINKS: tl.constexpr, SPLIT: tl.constexpr,
-    BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """Grid (B, Hk * HEAD_BLOCKS, splits). q [B, Hq, D]; k [S, Hk, D]; v [S, Hk, DV]; table [rows, C]; row, len [B].
-
-    SPLIT: out float32 [B, Hq, splits, DV] and lse float32 [B, Hq, splits]; otherwise out [B, Hq, DV] and no lse.
+    """Grid (parts, Hk * HEAD_BLOCKS); without SPLIT (B, ...). q [B, Hq, D]; k [S, Hk, D]; v [S, Hk, DV]; table
+    [rows, C]; row, len [B]; out [B, Hq, DV]. SPLIT: partial float32 [parts, Hq, DV] and lse float32 [parts, Hq].
     """
-    request = tl.program_id(0)
+    number = tl.program_id(0)
+    request, part, parts = number, 0, 1
+    if SPLIT:
+        request, part, parts = part_of(number, len_ptr, batch, wanted, least, window, BLOCK_N, LANES)
+        if request >= batch:
+            return
     kv_head = tl.program_id(1) // HEAD_BLOCKS
     in_group = (tl.program_id(1) % HEAD_BLOCKS) * BLOCK_H + tl.arange(0, BLOCK_H)
     live_h = in_group < GROUP
     head = kv_head * GROUP + in_group
-    split = tl.program_id(2)
 
     length = tl.load(len_ptr + request).to(tl.int32)
     first = tl.maximum(length - 1 - window, 0) if window >= 0 else 0
-    share = tl.cdiv(tl.cdiv(length - first, splits), BLOCK_N) * BLOCK_N
-    start = first + split * share
-    end = tl.minimum(start + share, length)
+    start, end = parts_within(length, first, part, parts, BLOCK_N)
     values = tl.arange(0, VALUES)
     live_v = values < DV
-    if SPLIT and start >= end:
-        return
 
     main = tl.arange(0, MAIN)
     q_row = q_ptr + request.to(tl.int64) * q_stride_b + head[:, None] * q_stride_h
@@ -128,9 +129,10 @@ def decode_kernel(
             v = load_rows(v_head, v_at, live[:, None] & live_v[None, :], FORMAT, IN_HARDWARE, q.dtype)
         acc = tl.dot(p.to(q.dtype), v, acc * r[:, None], input_precision="ieee")
 
-    if SINKS and not SPLIT:
-        # A sink is one more score whose value is zero.
+    if SINKS:
+        # A sink is one more score whose value is zero; of several parts the merge adds it.
         sink = tl.load(sink_ptr + head, mask=live_h, other=0.0).to(tl.float32) * 1.4426950408889634
+        sink = tl.where(parts == 1, sink, float("-inf"))
         m_all = tl.maximum(m, sink)
         r = tl.exp2(m - m_all)
         acc *= r[:, None]
@@ -139,20 +141,18 @@ def decode_kernel(
     acc = acc / tl.where(total > 0.0, total, 1.0)[:, None]
     if SCALED:
         acc *= tl.load(v_scale_ptr)
-    if SPLIT:
-        at = (
-            (request.to(tl.int64) * out_stride_b + head[:, None] * out_stride_h)
-            + split * DV
-            + values[None, :]
-        )
-        heads = tl.num_programs(1) // HEAD_BLOCKS * GROUP
-        tl.store(lse_ptr + (request * heads + head) * splits + split, m + tl.log2(total), mask=live_h)
+    live = live_h[:, None] & live_v[None, :]
+    if parts > 1:
+        q_heads = tl.num_programs(1) // HEAD_BLOCKS * GROUP
+        row = number.to(tl.int64) * q_heads + head
+        tl.store(partial_ptr + row[:, None] * DV + values[None, :], acc, mask=live)
+        tl.store(lse_ptr + row, m + tl.log2(total), mask=live_h)
     else:
         at = request.to(tl.int64) * out_stride_b + head[:, None] * out_stride_h + values[None, :]
-    tl.store(out_ptr + at, acc.to(out_ptr.dtype.element_ty), mask=live_h[:, None] & live_v[None, :])
+        tl.store(out_ptr + at, acc.to(out_ptr.dtype.element_ty), mask=live)
 
 
 paged_decode = partial(
-    decode.paged_decode, hardware=HARDWARE, decode_kernel=decode_kernel, merge_splits=merge_splits
+    decode.paged_decode, hardware=HARDWARE, decode_kernel=decode_kernel, merge_parts=merge_parts
 )
 """See `core.portable.triton.wrappers.decode`."""

@@ -6,9 +6,14 @@ prefix from the paged cache and those of the new tokens as they came from the pr
     s_ij = scale * q_i . k_j (times k_scale for 8-bit cached keys, soft-capped where asked)
     out_i = sum_j softmax_j(s_ij) v_j,     P + i - window <= j <= P + i     (all j where not causal)
 
-A program takes BLOCK_M new tokens of one request and one query head, and walks over the keys: first the cached ones,
-then the new ones before its block, which every row sees, then those on the diagonal. Where no new keys are given they
-are read from the cache too, where the caller has stored them.
+A program takes BLOCK_M rows of one request and KV head: its new tokens, each with all query heads of the group, so that
+a key is read once for the group. It walks over the keys: first the cached ones, then the new ones before its block,
+which every row sees, then those on the diagonal. Where no new keys are given they are read from the cache too, where
+the caller has stored them. Programs with the most keys are started first.
+
+Where a few new tokens stand behind a long prefix, these are too few programs for the device: the cached keys are then
+read in several parts, the last of which takes the new ones too. Each part leaves its normalised output and log2 of its
+sum of exponentials, and `merge.merge_kernel` joins them.
 
 The rows of a split prefill (chunked prefill) are those of the whole: a chunk is an extend whose prefix is what came
 before. Source: FlashAttention-2 (Dao, arXiv 2307.08691) for the order of the loops; the error is that of
@@ -22,7 +27,9 @@ from functools import partial
 import triton
 import triton.language as tl
 
+from sglang_platform.core.portable.triton.merge import merge_equal_parts
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
+from sglang_platform.core.portable.triton.split_work import parts_within
 from sglang_platform.core.portable.triton.wrappers import extend
 from sglang_platform.rocm.kernels.fp8 import HARDWARE
 from sglang_platform.rocm.kernels.stored_rows import load_rows
@@ -86,10 +93,10 @@ def _attend(
     return acc, m, total
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["splits"])
 def extend_kernel(
-    q_ptr, k_new_ptr, v_new_ptr, k_ptr, v_ptr, table_ptr, row_ptr, start_ptr, prefix_ptr, out_ptr, sink_ptr,
-    k_scale_ptr, v_scale_ptr, scale, cap, window,
+    q_ptr, k_new_ptr, v_new_ptr, k_ptr, v_ptr, table_ptr, row_ptr, start_ptr, prefix_ptr, out_ptr, partial_ptr,
+    lse_ptr, sink_ptr, k_scale_ptr, v_scale_ptr, scale, cap, window, splits,
     q_stride_t, q_stride_h, kn_stride_t, kn_stride_h, vn_stride_t, vn_stride_h, k_stride_s, k_stride_h,
     v_stride_s, v_stride_h, table_stride, out_stride_t, out_stride_h,
     GROUP: tl.constexpr, D: tl.constexpr, DV: tl.constexpr, MAIN: tl.constexpr, REST: tl.constexpr,
@@ -97,24 +104,30 @@ def extend_kernel(
     FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, SCALED: tl.constexpr,
     CAPPED: tl.constexpr, SINKS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Grid (blocks of the longest request, Hq, B). q [T, Hq, D], new k [T, Hk, D] and v [T, Hk, DV], caches [S, Hk, .],
-    table [rows, C], start [B + 1] (first token of each request), prefix [B], out [T, Hq, DV]."""
-    request = tl.program_id(2)
-    head = tl.program_id(1)
+    """Grid (blocks of the longest request, Hk, B * splits). q [T, Hq, D], new k [T, Hk, D] and v [T, Hk, DV], caches
+    [S, Hk, .], table [rows, C], start [B + 1] (first token of each request), prefix [B], out [T, Hq, DV]; with several
+    splits partial float32 [T, splits, Hq, DV] and lse float32 [T, splits, Hq]."""
+    request = tl.program_id(2) // splits
+    part = tl.program_id(2) % splits
+    kv_head = tl.program_id(1)
     begin = tl.load(start_ptr + request).to(tl.int64)
     count = (tl.load(start_ptr + request + 1) - begin).to(tl.int32)
-    block = tl.program_id(0) * BLOCK_M
-    if block >= count:
+    # The last rows see the most keys.
+    block = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M
+    if block >= count * GROUP:
         return
     prefix = tl.load(prefix_ptr + request).to(tl.int32)
-    token = block + tl.arange(0, BLOCK_M)
+    row = block + tl.arange(0, BLOCK_M)
+    token = row // GROUP
+    head = kv_head * GROUP + row % GROUP
     live_m = token < count
     query = prefix + token
-    last = tl.minimum(block + BLOCK_M, count)
+    earliest = block // GROUP
+    last = tl.minimum((block + BLOCK_M - 1) // GROUP + 1, count)
 
     main = tl.arange(0, MAIN)
     values = tl.arange(0, VALUES)
-    q_row = q_ptr + (begin + token)[:, None] * q_stride_t + head * q_stride_h
+    q_row = q_ptr + (begin + token)[:, None] * q_stride_t + head[:, None] * q_stride_h
     q = tl.load(q_row + main[None, :], mask=live_m[:, None], other=0.0)
     q_rest = q
     if REST > 0:
@@ -126,9 +139,8 @@ def extend_kernel(
     m = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, VALUES), tl.float32)
-    kv_head = head // GROUP
     # The first position that the block's first row sees.
-    low = tl.maximum(prefix + block - window, 0) if WINDOW else 0
+    low = tl.maximum(prefix + earliest - window, 0) if WINDOW else 0
     # Also without a prefix, where it reads nothing: a code of its own would be compiled at the first cache hit.
     cached_scale = scale
     if SCALED:
@@ -137,10 +149,11 @@ def extend_kernel(
         end = prefix
     else:
         end = prefix + last if CAUSAL else prefix + count
+    low_here, end_here = parts_within(end, low, part, splits, BLOCK_N)
     acc, m, total = _attend(
         acc, m, total, q, q_rest,
         k_ptr + kv_head * k_stride_h, v_ptr + kv_head * v_stride_h, k_stride_s, v_stride_s,
-        table_ptr + tl.load(row_ptr + request).to(tl.int64) * table_stride, low, end, 0, query,
+        table_ptr + tl.load(row_ptr + request).to(tl.int64) * table_stride, low_here, end_here, 0, query,
         cached_scale, cap, window,
         D, DV, MAIN, REST, VALUES, LATENT, True, True, CAUSAL, WINDOW, FORMAT, IN_HARDWARE, CAPPED, BLOCK_N,
     )  # fmt: skip
@@ -151,9 +164,10 @@ def extend_kernel(
         v_head = v_new_ptr + begin * vn_stride_t + kv_head * vn_stride_h
         first = tl.maximum(low - prefix, 0) if WINDOW else 0
         end = last if CAUSAL else count
+        end = tl.where(part == splits - 1, end, 0)
         if not WINDOW:
             # Every row sees whole blocks before the diagonal (all whole blocks, where not causal).
-            full = (block if CAUSAL else count) // BLOCK_N * BLOCK_N
+            full = tl.minimum(earliest if CAUSAL else count, end) // BLOCK_N * BLOCK_N
             acc, m, total = _attend(
                 acc, m, total, q, q_rest, k_head, v_head, kn_stride_t, vn_stride_t,
                 table_ptr, first, full, prefix, query,
@@ -168,15 +182,29 @@ def extend_kernel(
         )  # fmt: skip
 
     if SINKS:
-        sink = tl.load(sink_ptr + head).to(tl.float32) * 1.4426950408889634
+        sink = tl.load(sink_ptr + head, mask=live_m, other=0.0).to(tl.float32) * 1.4426950408889634
+        sink = tl.where(splits == 1, sink, float("-inf"))
         m_all = tl.maximum(m, sink)
+        # A part without keys has neither.
+        m_all = tl.where(m_all == float("-inf"), 0.0, m_all)
         r = tl.exp2(m - m_all)
         acc *= r[:, None]
         total = total * r + tl.exp2(sink - m_all)
+        m = m_all
     acc = acc / tl.where(total > 0.0, total, 1.0)[:, None]
-    at = (begin + token)[:, None] * out_stride_t + head * out_stride_h + values[None, :]
-    tl.store(out_ptr + at, acc.to(out_ptr.dtype.element_ty), mask=live_m[:, None] & (values < DV)[None, :])
+    live = live_m[:, None] & (values < DV)[None, :]
+    if splits > 1:
+        heads = tl.num_programs(1) * GROUP
+        first = (begin * splits + part) * heads
+        place = token * (splits * heads) + head
+        tl.store(partial_ptr + first * DV + (place[:, None] * DV + values[None, :]), acc, mask=live)
+        tl.store(lse_ptr + first + place, m + tl.log2(total), mask=live_m)
+    else:
+        at = token.to(tl.int64)[:, None] * out_stride_t + head[:, None] * out_stride_h + values[None, :]
+        tl.store(out_ptr + begin * out_stride_t + at, acc.to(out_ptr.dtype.element_ty), mask=live)
 
 
-paged_extend = partial(extend.paged_extend, hardware=HARDWARE, extend_kernel=extend_kernel)
+paged_extend = partial(
+    extend.paged_extend, hardware=HARDWARE, extend_kernel=extend_kernel, merge_parts=merge_equal_parts
+)
 """See `core.portable.triton.wrappers.extend`."""

@@ -28,6 +28,10 @@ from sglang_platform.core.spelling import shown
 __all__ = ["Layer", "Wrapper"]
 
 
+_MARKS_OF_TORCH = ("_torchdynamo_", "_dynamo_")
+"""Attributes that tell `torch.compile` how to treat a function. On the wrapper they would lead it past the hooks."""
+
+
 class Layer(NamedTuple):
     """One BEFORE, AFTER or AROUND hook of a stack."""
 
@@ -84,9 +88,11 @@ class Wrapper:
         self.flavour: Flavour = flavour(target)
         self._declaration = declaration_for_frame(target, RESERVED) if self.flavour == "plain" else None
         self._changes = 0
+        self._stacked: tuple[int, ...] = ()
+        """The ids of what is stacked; the frame's globals keep it alive."""
         self._inside: list[functools.partial[Any] | FunctionType] = []
         """The callables that we made for this stack: what AROUND hooks get as `original`, and `rest_` frames."""
-        self._globals = _frame_globals(getattr(target, "__module__", None))
+        self._globals = _frame_globals()
         self.function = self._with_defaults(
             FunctionType(general_code(self.flavour, True, False, ()), self._globals)
         )
@@ -96,11 +102,20 @@ class Wrapper:
     def resemble(self, target: Callable[..., Any]) -> None:
         """Take name, documentation, signature and `__wrapped__` from `target`."""
         functools.update_wrapper(self.function, target)
+        for name in [name for name in vars(self.function) if name.startswith(_MARKS_OF_TORCH)]:
+            delattr(self.function, name)
         if not isinstance(target, FunctionType):
             lend_attributes(self.function, target)
 
-    def stack(self, base: Callable[..., Any], layers: Sequence[Layer]) -> None:
-        """Let calls go through `layers`, innermost first, to `base`: the target itself or its replacement."""
+    def stack(self, base: Callable[..., Any], layers: Sequence[Layer]) -> bool:
+        """Let calls go through `layers`, innermost first, to `base`: the target itself or its replacement.
+
+        False where they do already: the code stays, and what `torch.compile` has made of it.
+        """
+        stacked = (id(base), *(id(part) for one in layers for part in (one.type, one.hook, one.origin)))
+        if stacked == self._stacked:
+            return False
+        self._stacked = stacked
         self._inside = []
         section = Section(base)
         for layer in layers:
@@ -110,6 +125,7 @@ class Wrapper:
                 section = section._replace(layers=(*section.layers, layer))
         self._changes += 1
         self.function.__code__ = self._bind(section, self._globals, f"_{self._changes}")
+        return True
 
     def references(self, value: object) -> int:
         """How often the wrapper refers to `value`. `sweep` subtracts these to know whether anybody else does."""
@@ -152,7 +168,7 @@ class Wrapper:
 
     def _function(self, section: Section, *, fitted: bool) -> FunctionType:
         """A frame inside the wrapper's own, with globals of its own: in the wrapper's it would refer to itself."""
-        names = _frame_globals(self._globals["__name__"])
+        names = _frame_globals()
         function = FunctionType(self._bind(section, names, fitted=fitted), names)
         self._inside.append(function)
         return function
@@ -188,10 +204,12 @@ class Wrapper:
         return function
 
 
-def _frame_globals(module: str | None) -> dict[str, Any]:
-    """The globals of a frame of `module`, without its parts."""
+def _frame_globals() -> dict[str, Any]:
+    """The globals of a frame, without its parts.
+
+    They have no ``__name__``: `torch.compile` would look for the parts in the module of that name.
+    """
     return {
-        "__name__": module,
         "__builtins__": __builtins__,
         "changed_arguments": _changed_arguments,
         "RETURN_NONE": RETURN_NONE,

@@ -102,10 +102,12 @@ class _WatchedSpec(ModuleSpec):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "_initializing" and not value:
-            on_end = self.__dict__.pop("_on_end")
+            waiting = self.__dict__.pop("_waiting")
             self.__class__ = ModuleSpec  # type: ignore[assignment]
             try:
-                on_end()
+                for executed in waiting:
+                    if self.name in sys.modules:  # an import that failed has taken it out
+                        executed(sys.modules[self.name], self.name)
             finally:
                 setattr(self, name, value)
         else:
@@ -130,21 +132,20 @@ def when_finished(module: ModuleType, executed: OnExecuted) -> bool:
     """Call `executed` when a running module's import ends well; False where that has just happened."""
     spec = object.__getattribute__(module, "__dict__").get("__spec__")
     if isinstance(spec, _WatchedSpec):
+        waiting = spec.__dict__.get("_waiting")
+        if waiting is None:
+            return False
+        if executed not in waiting:
+            waiting.append(executed)
         return True
     if type(spec) is not ModuleSpec:
         return is_running(
             module
         )  # a spec of another class cannot be watched; the next `apply_hooks()` serves it
-    name = spec.name
-
-    def on_end() -> None:
-        if name in sys.modules:  # an import that failed has taken it out
-            executed(sys.modules[name], name)
-
-    spec.__dict__["_on_end"] = on_end
+    spec.__dict__["_waiting"] = [executed]
     spec.__class__ = _WatchedSpec
     if is_running(module):
         return True
     spec.__class__ = ModuleSpec  # another thread's import ended in between
-    spec.__dict__.pop("_on_end", None)
+    spec.__dict__.pop("_waiting", None)
     return False

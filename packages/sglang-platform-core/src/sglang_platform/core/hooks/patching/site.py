@@ -13,6 +13,7 @@ from sglang_platform.core.hooks.call.compose import Layer, Wrapper
 from sglang_platform.core.hooks.call.kinds import flavour, hookable
 from sglang_platform.core.hooks.patching.place import Place, attribute, own_names
 from sglang_platform.core.hooks.patching.substitute import Substitute, home_module
+from sglang_platform.core.hooks.patching.traced import forget_traced
 from sglang_platform.core.hooks.references.swaps import Edit, Swap, in_mapping
 from sglang_platform.core.hooks.registration import HookType, Registration
 
@@ -85,11 +86,13 @@ class Site:
         kept = frozenset([home_module(replacement.hook)] if replacement is not None else [])
         is_new = self.wrapper is None
         wrapper = self.wrapper or Wrapper(self.hookable.function, self.where)
-        wrapper.stack(
+        restacked = wrapper.stack(
             replacement.hook if replacement is not None else self.hookable.function,
             [Layer(one.type, one.hook, one.label, one.origin) for one in layers],
         )
         if not is_new:
+            if restacked:
+                self._has_changed()
             self._give_back(wrapper, kept)
             return []
         self.wrapper = wrapper
@@ -115,6 +118,7 @@ class Site:
         if current is not None and current.raw is self.installed:
             if self.place.inherited:
                 delattr(self.place.owner, self.place.name)
+                self._has_changed()
             else:
                 self._put(self.place.raw)
         for edit in reversed(self.edits):
@@ -218,6 +222,11 @@ class Site:
             self.installed = None
             self.wrapper = None
             raise HookError(f"{self.where} cannot be hooked", why=str(error)) from error
+        self._has_changed()
+
+    def _has_changed(self) -> None:
+        if not self.in_module:
+            forget_traced()
 
 
 def last_replacement(accepted: Sequence[Registration]) -> Registration | None:

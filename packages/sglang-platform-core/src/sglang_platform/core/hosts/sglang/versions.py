@@ -236,6 +236,10 @@ class HostFacts:
     metadata_halves: bool = fact(True, before={"0.5.13": False})
     """Whether attention metadata is prepared in an outer and an inner half of a graph."""
 
+    barrier_asks_backend: bool = fact(True, before={"0.5.22": False})
+    """Whether the scheduler's barrier on CUDA stands right after a launch, and asks the attention backend in each mode
+    when its reads end (`shared_read_ends`; from 0.5.18 on, for all modes but a draft's extend)."""
+
     server_hidden_mode: str | None = fact(
         f"{_RUNNER}.forward_batch_info:get_server_return_hidden_states_mode", before={"0.5.18": None}
     )

@@ -23,6 +23,9 @@ from sglang_platform.core.spelling import nearest
 
 __all__ = ["examine_packaging"]
 
+_MOST_NOWHERE = 50
+"""Entry points that are told one by one."""
+
 
 def examine_packaging(
     project: Project, tree: SourceTree, host_version: str | None, root: Path | None
@@ -43,7 +46,7 @@ def examine_packaging(
 
 def _entry_points(project: Project, tree: SourceTree) -> Iterator[Remark]:
     lookup = Lookup(tree, Lookup(Environment()))
-    found = False
+    found, nowhere = False, 0
     for group, entries in project.entry_points.items():
         if group not in KNOWN_GROUPS and group.startswith(("sglang.", "sglang_platform.")):
             meant = RETIRED_GROUPS.get(group) or nearest(group, KNOWN_GROUPS)
@@ -61,7 +64,8 @@ def _entry_points(project: Project, tree: SourceTree) -> Iterator[Remark]:
         found |= group in PLUGIN_GROUPS
         for name, value in entries.items() if group in PLUGIN_GROUPS else ():
             why = _nowhere(value, lookup)
-            if why:
+            nowhere += why is not None
+            if why and nowhere <= _MOST_NOWHERE:
                 yield _remark(
                     project,
                     "entry-point-nowhere",
@@ -71,6 +75,9 @@ def _entry_points(project: Project, tree: SourceTree) -> Iterator[Remark]:
                     why,
                     f"correct {name} = {value}",
                 )
+    if nowhere > _MOST_NOWHERE:
+        what = f"{nowhere - _MOST_NOWHERE} more entry points lead nowhere"
+        yield _remark(project, "entry-point-nowhere", "problem", what, "entry-points")
     if not found:
         groups = " or ".join(PLUGIN_GROUPS)
         yield _remark(

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import configparser
 import email
+import os
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sglang_platform.core.inspect.check.remark import Remark
+from sglang_platform.core.source.contents import Unread, file_bytes, member_bytes
 
 __all__ = ["Project", "project_of_folder", "project_of_metadata", "project_of_wheel"]
+
+_KINDS: dict[str, type] = {
+    "name": str,
+    "version": str,
+    "requires-python": str,
+    "dependencies": list,
+    "license-files": list,
+    "entry-points": dict,
+}
+_WRITTEN: dict[type, str] = {str: "a text", list: "a list of texts", dict: "a table"}
 
 
 @dataclass
@@ -39,9 +51,12 @@ def project_of_folder(folder: Path) -> Project:
     """A `pyproject.toml` with a `[project]` table."""
     path = folder / "pyproject.toml"
     project = Project("pyproject.toml")
-    if not path.is_file():
+    if not os.path.lexists(path):
         return _unreadable(project, "the folder has no pyproject.toml", "write one with a [project] table")
-    project.text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        project.text = file_bytes(str(path)).decode(errors="replace")
+    except Unread as error:
+        return _unreadable(project, f"pyproject.toml cannot be read: {error}", "put it right")
     try:
         import tomllib  # type: ignore[import-not-found,unused-ignore]  # not in Python 3.10
     except ImportError:
@@ -50,21 +65,32 @@ def project_of_folder(folder: Path) -> Project:
         )
     try:
         tables: dict[str, Any] = tomllib.loads(project.text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         return _unreadable(project, f"pyproject.toml cannot be read: {error}", "correct that line")
     table = tables.get("project")
     if not isinstance(table, dict):
         return _unreadable(
             project, "pyproject.toml has no [project] table", "write one: name, version, entry points"
         )
+    for key, kind in _KINDS.items():
+        if not isinstance(table.get(key, kind()), kind):
+            return _unreadable(
+                project,
+                f"{key} in pyproject.toml is {table[key]!r:.60}",
+                f"write {_WRITTEN[kind]}, as the specification of pyproject.toml says",
+            )
+    groups = table.get("entry-points", {})
+    for group, entries in groups.items():
+        if not isinstance(entries, dict) or not all(isinstance(one, str) for one in entries.values()):
+            return _unreadable(
+                project,
+                f"the entry-point group {group} in pyproject.toml is {entries!r:.60}",
+                'write a table of texts: name = "pkg.mod:function"',
+            )
     project.name, project.version = table.get("name"), table.get("version")
     project.requires_python = table.get("requires-python")
     project.requirements = [str(one) for one in table.get("dependencies", [])]
-    project.entry_points = {
-        group: {str(name): str(value) for name, value in entries.items()}
-        for group, entries in table.get("entry-points", {}).items()
-        if isinstance(entries, dict)
-    }
+    project.entry_points = groups
     readme = table.get("readme")
     project.files = [readme] if isinstance(readme, str) else []
     project.files += [str(one) for one in table.get("license-files", []) if "*" not in str(one)]
@@ -78,10 +104,16 @@ def project_of_wheel(path: Path) -> Project:
         info = next((one.rpartition("/")[0] for one in names if one.endswith(".dist-info/METADATA")), None)
         if info is None:
             return _unreadable(Project(path.name), "the wheel has no metadata", "build it again")
-        texts = {
-            name: archive.read(f"{info}/{name}").decode(errors="replace") if f"{info}/{name}" in names else ""
-            for name in ("METADATA", "entry_points.txt", "RECORD")
-        }
+        read, texts = member_bytes(archive), dict.fromkeys(("METADATA", "entry_points.txt", "RECORD"), "")
+        for name in texts:
+            if f"{info}/{name}" not in names:
+                continue
+            try:
+                texts[name] = read(f"{info}/{name}").decode(errors="replace")
+            except Unread as error:
+                return _unreadable(
+                    Project(path.name), f"{info}/{name} cannot be read: {error}", "build the wheel again"
+                )
     project = project_of_metadata(f"{info}/METADATA", texts["METADATA"], texts["entry_points.txt"])
     listed = {line.partition(",")[0].strip('"') for line in texts["RECORD"].splitlines() if line}
     project.files = sorted(listed - set(names))

@@ -25,6 +25,7 @@ from sglang_platform.core.inspect.upgrade.plugin import PluginSource
 from sglang_platform.core.inspect.upgrade.reader import read_couplings
 from sglang_platform.core.inspect.upgrade.release import Release
 from sglang_platform.core.inspect.upgrade.sides import Sides
+from sglang_platform.core.source.contents import metadata_text
 
 __all__ = ["checked", "print_checked"]
 
@@ -94,7 +95,7 @@ def _project(path: Path, plugin: PluginSource) -> Project:
     except (PackageNotFoundError, ValueError):
         return project_of_metadata("METADATA", "", "")
     return project_of_metadata(
-        "METADATA", found.read_text("METADATA") or "", found.read_text("entry_points.txt") or ""
+        "METADATA", metadata_text(found, "METADATA"), metadata_text(found, "entry_points.txt")
     )
 
 

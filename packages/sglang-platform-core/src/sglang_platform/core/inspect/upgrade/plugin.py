@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import functools
+import contextlib
 import re
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.inspect.upgrade.coupling import SourcePlace
+from sglang_platform.core.source.contents import Unread, file_bytes, metadata_text
 from sglang_platform.core.source.module import Module
 from sglang_platform.core.source.opening import open_plugin, open_wheel, package_files
 from sglang_platform.core.source.tree import SourceTree, module_name
@@ -88,7 +90,11 @@ def open_source(where: str) -> PluginSource:
 
 
 def _texts(root: Path) -> dict[str, str]:
-    return {name: (root / name).read_text(errors="replace") for name in _METADATA if (root / name).is_file()}
+    texts = {}
+    for name in _METADATA:
+        with contextlib.suppress(Unread):  # `check` says what is wrong with it
+            texts[name] = file_bytes(str(root / name)).decode(errors="replace")
+    return texts
 
 
 def _installed(name: str) -> PluginSource | None:
@@ -97,7 +103,13 @@ def _installed(name: str) -> PluginSource | None:
         found = distribution(name)
     except (PackageNotFoundError, ValueError):
         return None
-    entry_points = found.read_text("entry_points.txt") or ""
+    try:
+        metadata_text(found, "METADATA")  # what follows reads it without a limit
+        entry_points = metadata_text(found, "entry_points.txt")
+    except Unread as error:
+        raise ConfigurationError(
+            f"The metadata of {name} cannot be read", why=str(error), fix="install it again"
+        ) from None
     label = f"{found.metadata['Name']} {found.version}"
     modules = sorted({value.partition(":")[0].strip() for value in re.findall(r"=\s*([\w.]+)", entry_points)})
     files = [Path(str(one.locate())) for one in found.files or () if str(one).endswith(".py")]
@@ -115,9 +127,7 @@ def _installed(name: str) -> PluginSource | None:
             fix="give the folder of its sources",
         )
     root = _project_of(next(iter(pairs.values())))
-    tree = SourceTree(
-        label, {str(path): module for module, path in pairs.items()}, lambda one: Path(one).read_bytes()
-    )
+    tree = SourceTree(label, {str(path): module for module, path in pairs.items()}, file_bytes)
     return PluginSource(label, tree, root, {"entry_points.txt": entry_points})
 
 
@@ -127,7 +137,7 @@ def _tree_of(label: str, files: list[Path], root: Path) -> SourceTree:
         for path in files
         if (name := module_name(path.relative_to(root).as_posix())) is not None
     }
-    return SourceTree(label, named, lambda one: Path(one).read_bytes())
+    return SourceTree(label, named, file_bytes)
 
 
 def _project_of(path: Path) -> Path:

@@ -4,7 +4,7 @@ MHA, GQA, MQA, absorbed MLA and sparse MLA (DSA), sliding windows, soft caps, si
 kernels are a package's, which hands them in as `kernels`; what is asked of them is the same on every device.
 
 Graph capture needs no buffers of this class: the kernels read lengths, rows and the request table where the runner
-keeps them, and the number of splits depends on the batch and the table's width, not on the lengths.
+keeps them, and share the tokens out from these lengths themselves; the grid depends on the batch and the table's width.
 """
 
 from __future__ import annotations
@@ -155,6 +155,7 @@ class TritonAttentionBackend(AttentionBackend):
             step.prefix_lens,
             out,
             max_new=step.max_new,
+            max_prefix=step.max_prefix,
             causal=is_causal(layer),
             **self._options(layer, sinks),
         )

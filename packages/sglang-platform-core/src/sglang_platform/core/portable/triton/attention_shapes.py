@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["MOST_SPLITS", "head_parts", "one_element", "shares_values", "split_count"]
+__all__ = ["MOST_SPLITS", "TOKENS_PER_PART", "head_parts", "one_element", "shares_values", "split_count"]
 
-# Fewer tokens than this are not worth a program and its share of the merge.
-_TOKENS_PER_SPLIT = 256
+TOKENS_PER_PART = 256
+"""Fewer tokens than this are not worth a program and its share of the merge."""
 # The share of the processors that is to have a program in every round.
 _FULL = 0.95
 MOST_SPLITS = 64
-"""The most parts that a sequence is read in."""
+"""The most parts that a sequence is read in on the average."""
 
 
 def shares_values(k: torch.Tensor, v: torch.Tensor, values: int) -> bool:
@@ -51,7 +51,7 @@ def one_element(
 def split_count(processors: int, waves: int, programs: int, tokens: int) -> int:
     """In how many parts to read each sequence of up to `tokens`, where `programs` are there without splitting and the
     device is to have `waves` programs per processor. Up to twice as many where that fills the last round."""
-    wanted, most = -(-waves * processors // max(1, programs)), -(-tokens // _TOKENS_PER_SPLIT)
+    wanted, most = -(-waves * processors // max(1, programs)), -(-tokens // TOKENS_PER_PART)
     least = max(1, min(wanted, most, MOST_SPLITS))
     counts = range(least, max(least, min(2 * least, most, MOST_SPLITS)) + 1)
     return max(counts, key=lambda n: min(_FULL, n * programs / (-(-n * programs // processors) * processors)))

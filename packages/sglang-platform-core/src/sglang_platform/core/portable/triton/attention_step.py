@@ -14,12 +14,14 @@ __all__ = ["TritonAttentionStep"]
 
 @dataclass
 class TritonAttentionStep:
-    """longest: the most tokens of a request, None where a graph fixes the grid. The others belong to an extend."""
+    """longest: the most tokens of a request, None where a graph fixes the grid. The others belong to an extend, where
+    max_prefix is None where it is not known on the host."""
 
     longest: int | None = None
     query_start: torch.Tensor | None = None
     prefix_lens: torch.Tensor | None = None
     max_new: int = 0
+    max_prefix: int | None = None
     any_prefix: bool = False
 
     @classmethod
@@ -48,6 +50,7 @@ class TritonAttentionStep:
             query_start=start,
             prefix_lens=forward_batch.extend_prefix_lens,
             max_new=most,
+            max_prefix=None if prefixes is None else int(max(prefixes, default=0)),
             any_prefix=any(prefixes) if prefixes is not None else True,
         )
 

@@ -1,6 +1,7 @@
 """H100 and H200: 227 KiB of shared memory, and wgmma, which takes 64 rows per group of 4 warps.
 
-A group of 64 heads is one wgmma, which MLA has.
+A group of 64 heads is one wgmma, which MLA has. Over an 8-bit cache its rows are widened in registers, which wgmma does
+not multiply by: groups of 32, and more tokens per turn.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ RECORD = CudaArchitecture(
         middle=DecodeShape(block_n=64, block_h=64, warps=4, stages=4),
         wide=DecodeShape(block_n=64, block_h=64, warps=4, stages=3),
         latent=DecodeShape(block_n=32, block_h=64, warps=8, stages=4, waves=1),
+        latent_fp8=DecodeShape(block_n=64, block_h=32, warps=8, stages=4, waves=1),
     ),
     extend=ByHead(
         narrow=ExtendShape(block_m=128, block_n=128, warps=8, stages=3),

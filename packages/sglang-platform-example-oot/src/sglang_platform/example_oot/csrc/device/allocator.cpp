@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -26,7 +27,7 @@ constexpr size_t kSpaceFactor = 4;  // addresses per byte of memory, against fra
 
 char* host_begin = nullptr;  // what kernels reach
 char* device_begin = nullptr;
-size_t space = 0, limit_per_device = 0;
+size_t space_per_device = 0, limit_per_device = 0;
 c10::DeviceIndex devices = 0;
 
 struct Block {
@@ -52,7 +53,9 @@ constexpr auto kAggregate = static_cast<size_t>(StatType::AGGREGATE);
 class Allocator final : public c10::DeviceAllocator {
  public:
   void open() {
-    addresses_.open(reinterpret_cast<uintptr_t>(host_begin), space);
+    addresses_.resize(devices);
+    for (c10::DeviceIndex d = 0; d < devices; ++d)
+      addresses_[d].open(reinterpret_cast<uintptr_t>(host_begin) + d * space_per_device, space_per_device);
     stats_.resize(devices);
   }
 
@@ -63,6 +66,7 @@ class Allocator final : public c10::DeviceAllocator {
     const c10::Stream stream = current_stream(index);
     const c10::MempoolId_t pool = device::queue_of(stream).capture_pool();
     auto lock = locked();
+    if (bytes > limit_per_device) out_of_memory(index, bytes);
     collect_pending();
     Block* block = find(index, stream.id(), pool, rounded(bytes));
     if (!block) {
@@ -109,7 +113,7 @@ class Allocator final : public c10::DeviceAllocator {
 
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
     const auto lock = locked();
-    return stats_.at(device);
+    return stats_of(device);
   }
 
   void resetAccumulatedStats(c10::DeviceIndex device) override {
@@ -124,7 +128,7 @@ class Allocator final : public c10::DeviceAllocator {
 
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
     const auto lock = locked();
-    const auto used = static_cast<size_t>(stats_.at(device).reserved_bytes[kAggregate].current);
+    const auto used = static_cast<size_t>(stats_of(device).reserved_bytes[kAggregate].current);
     return {limit_per_device - used, limit_per_device};
   }
 
@@ -215,7 +219,7 @@ class Allocator final : public c10::DeviceAllocator {
   uintptr_t reserve(c10::DeviceIndex device, size_t size) {
     auto& reserved = stats_[device].reserved_bytes[kAggregate];
     if (size > limit_per_device - static_cast<size_t>(reserved.current)) return 0;
-    const uintptr_t address = addresses_.take(size);
+    const uintptr_t address = addresses_[device].take(size);
     if (address == 0) return 0;
     reserved.increase(size);
     madvise(reinterpret_cast<void*>(address), size, MADV_HUGEPAGE);
@@ -258,7 +262,7 @@ class Allocator final : public c10::DeviceAllocator {
         }
         entry = cached.erase(entry);
         madvise(reinterpret_cast<void*>(block->address), block->size, MADV_DONTNEED);
-        addresses_.give(block->address, block->size);
+        addresses_[block->device].give(block->address, block->size);
         stats_[block->device].reserved_bytes[kAggregate].decrease(block->size);
         delete block;
       }
@@ -279,15 +283,20 @@ class Allocator final : public c10::DeviceAllocator {
     return std::unique_lock(mutex_);
   }
 
+  c10::CachingDeviceAllocator::DeviceStats& stats_of(c10::DeviceIndex device) {
+    TORCH_CHECK_INDEX(device >= 0 && device < devices, "there is no device ", static_cast<int>(device));
+    return stats_[device];
+  }
+
   std::vector<c10::CachingAllocator::Stat*> statistics(c10::DeviceIndex device) {
-    auto& stats = stats_.at(device);
+    auto& stats = stats_of(device);
     return {
         &stats.allocation[kAggregate], &stats.allocated_bytes[kAggregate], &stats.requested_bytes[kAggregate],
         &stats.reserved_bytes[kAggregate]};
   }
 
   std::mutex mutex_;
-  AddressSpace addresses_;
+  std::vector<AddressSpace> addresses_;
   std::map<Key, std::multimap<size_t, Block*>> cache_;
   std::vector<Pending> pending_;
   std::map<c10::MempoolId_t, int> pool_users_;
@@ -303,8 +312,12 @@ Allocator& the_allocator() {
 
 void open_memory(c10::DeviceIndex count, size_t bytes_per_device) {
   TORCH_CHECK(devices == 0, "the device's memory is open already");
-  space = rounded(bytes_per_device) * count * kSpaceFactor;
-  const auto map = [](int protection) {
+  TORCH_CHECK(
+      bytes_per_device < std::numeric_limits<size_t>::max() / 2 / kSpaceFactor / count, "no process has addresses for ",
+      static_cast<int>(count), " devices of ", bytes_per_device, " bytes");
+  space_per_device = rounded(bytes_per_device) * kSpaceFactor;
+  const size_t space = space_per_device * count;
+  const auto map = [space](int protection) {
     void* begin = mmap(nullptr, space + kSlab, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     TORCH_CHECK(begin != MAP_FAILED, "cannot reserve ", space, " bytes of addresses for the device");
     return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(begin) + kSlab - 1) / kSlab * kSlab);
@@ -317,8 +330,10 @@ void open_memory(c10::DeviceIndex count, size_t bytes_per_device) {
   c10::SetAllocator(c10::DeviceType::PrivateUse1, &the_allocator());
 }
 
-bool is_device_address(const void* address) {
-  return address >= device_begin && address < device_begin + space;
+c10::DeviceIndex device_of_address(const void* address) {
+  const char* at = static_cast<const char*>(address);
+  if (at < device_begin || at >= device_begin + space_per_device * devices) return -1;
+  return static_cast<c10::DeviceIndex>(static_cast<size_t>(at - device_begin) / space_per_device);
 }
 
 void* kernel_address(const void* address) {

@@ -1,4 +1,5 @@
 // A vendor replaces this file: copies between the device, the host and other devices.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_copy_from_and_resize_native.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -35,6 +36,7 @@ at::Tensor to_host(const at::Tensor& self, const at::Tensor& dst, bool non_block
 
 at::Tensor between_devices(const at::Tensor& self, const at::Tensor& dst) {
   Queue& queue = current_queue(dst.device().index());
+  at::assert_no_partial_overlap(dst, self);
   const bool two = self.device() != dst.device();
   if (two) wait_device(self.device().index());
   const uint64_t ticket = queue.push([to = kernel_view(dst), from = kernel_view(self)] { to.copy_(from); });

@@ -36,6 +36,7 @@ struct Traits {
   bool views = false;
   bool plain_returns = true;  // nothing but tensors
   bool mixes_devices = false;  // takes indices from the host
+  bool into_new = false;       // its results' memory is its own
   bool has_meta = false;
   int generator = -1;
   std::optional<c10::OperatorHandle> out;  // the overload that writes into given tensors
@@ -45,14 +46,18 @@ bool is_tensor_type(const c10::TypePtr& type) {
   return type->isSubtypeOf(*c10::TensorType::get());
 }
 
+// True for kernels that misuse the memory they are given for a result: the losses compute in it what is larger, the
+// norms take the mean of a tensor that is not contiguous from what lay there.
+bool only_into_new(const c10::FunctionSchema& schema) {
+  static const std::unordered_set<std::string> names = {
+      "aten::binary_cross_entropy", "aten::huber_loss", "aten::native_batch_norm", "aten::_native_batch_norm_legit"};
+  return names.count(schema.name()) > 0;
+}
+
 // The overload of `op` with the same arguments and one out tensor per result.
 std::optional<c10::OperatorHandle> find_out(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
-  // The first computes in the memory it is given what is larger than its result; the others take the mean of a tensor
-  // that is not contiguous from what lay in that memory.
-  static const std::unordered_set<std::string> only_into_new = {
-      "aten::binary_cross_entropy", "aten::native_batch_norm", "aten::_native_batch_norm_legit"};
-  if (only_into_new.count(schema.name())) return std::nullopt;
+  if (only_into_new(schema)) return std::nullopt;
   for (const char* suffix : {"out", "_out"}) {
     const std::string own = schema.overload_name();
     const std::string name = suffix[0] == 'o' ? (own.empty() ? "out" : own + "_out") : own + suffix;
@@ -70,12 +75,14 @@ std::optional<c10::OperatorHandle> find_out(const c10::OperatorHandle& op) {
 }
 
 // Meta kernels that say nothing of what the CPU does. Of a rounded tensor torch computes 10 ** decimals in Python,
-// however many decimals there are; of bags the CPU leaves out tensors that others have; of one row's losses it makes a
-// number.
+// however many decimals there are; of bags and batches the CPU leaves out tensors that others have; of one row's losses
+// it makes a number.
 bool misleads_about_shapes(const c10::FunctionSchema& schema) {
-  return (schema.name() == "aten::round" && schema.overload_name().find("decimals") == 0) ||
-      schema.name() == "aten::_embedding_bag" || schema.name() == "aten::_embedding_bag_forward_only" ||
-      schema.name() == "aten::multilabel_margin_loss_forward";
+  static const std::unordered_set<std::string> names = {
+      "aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::multilabel_margin_loss_forward",
+      "aten::native_batch_norm", "aten::_native_batch_norm_legit"};
+  return names.count(schema.name()) > 0 ||
+      (schema.name() == "aten::round" && schema.overload_name().find("decimals") == 0);
 }
 
 // Fill an out tensor of as many elements as it is, where others would give it a shape of one dimension.
@@ -99,6 +106,7 @@ Traits examine(const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string> takes_host_indices = {
       "aten::index", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index"};
   traits.mixes_devices = takes_host_indices.count(schema.name()) > 0;
+  traits.into_new = only_into_new(schema);
   traits.has_meta = op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta) && !misleads_about_shapes(schema);
   if (traits.returns_new && !traits.writes && traits.plain_returns) traits.out = find_out(op);
   return traits;
@@ -189,8 +197,8 @@ class Call {
         " has a kernel neither for this device nor for the CPU, on which the device falls back");
     check_written();
     if (traits_.views && !traits_.returns_new) return make_view();
-    if (traits_.writes && !traits_.returns_new && traits_.plain_returns && given_have_shapes())
-      return write_into_given();
+    const bool into_given = traits_.writes && !traits_.returns_new && traits_.plain_returns && !traits_.into_new;
+    if (into_given && given_have_shapes()) return write_into_given();
     if (!traits_.writes && !traits_.views && traits_.plain_returns && write_into_new()) return;
     compute_now();
   }
@@ -349,6 +357,16 @@ class Call {
     return op_.schema().arguments()[i].is_out() && arguments_[i].isTensor() && arguments_[i].toTensor().defined();
   }
 
+  // True for an out tensor in the memory of another argument.
+  bool shares_memory(size_t i) const {
+    const at::Tensor& given = arguments_[i].toTensor();
+    for (size_t j = 0; j < count_; ++j)
+      if (j != i && arguments_[j].isTensor() && on_device(arguments_[j].toTensor()) && given.nbytes() > 0 &&
+          arguments_[j].toTensor().storage().is_alias_of(given.storage()))
+        return true;
+    return false;
+  }
+
   // True for an out tensor that may have another shape than the result: one without elements, and one that Python gave
   // for nothing but the result. What torch made for the result has its shape.
   bool takes_its_shape(size_t i) const {
@@ -376,7 +394,9 @@ class Call {
     if (!run_on_shapes(stack)) return !empty && queue_.capturing();  // a capture cannot compute: trust the caller
     for (const size_t i : open) {
       const at::Tensor &given = arguments_[i].toTensor(), &shaped = arguments[i].toTensor();
-      if (!counts_up(op_.schema()) || given.numel() != shaped.numel()) given.resize_(shaped.sizes());
+      if (given.sizes() == shaped.sizes() || (counts_up(op_.schema()) && given.numel() == shaped.numel())) continue;
+      at::assert_no_internal_overlap(given);
+      given.resize_(shaped.sizes());
     }
     return true;
   }
@@ -408,6 +428,10 @@ class Call {
     for (size_t i = 0; i < count_; ++i) {
       if (!is_out(i)) continue;
       const at::Tensor& given = arguments_[i].toTensor();
+      if (shares_memory(i)) {  // the kernel must see that
+        resized.emplace_back(given, stack[i].toTensor());
+        continue;
+      }
       stack[i] = at::empty_strided(given.sizes(), given.strides(), given.options().device(c10::kCPU));
       // Some kernels add to what is there.
       if (at::has_internal_overlap(given) == at::MemOverlap::No) stack[i].toTensor().copy_(given);
@@ -415,8 +439,9 @@ class Call {
     }
     op_.callBoxed(stack);
     for (auto& [given, made] : resized) {
+      const bool apart = made.const_data_ptr() != kernel_address(given.const_data_ptr());
       given.resize_(made.sizes());
-      given.copy_(made);
+      if (apart) given.copy_(made);
     }
     std::vector<IValue> fresh;
     for (size_t i = 0; i < stack.size(); ++i) {
@@ -473,11 +498,11 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) 
 
 }  // namespace
 
-at::Tensor fall_back(const char* name, std::vector<c10::IValue> arguments) {
+std::vector<c10::IValue> fall_back(const char* name, std::vector<c10::IValue> arguments) {
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   Call(op, &arguments).run();
-  return arguments.back().toTensor();
+  return arguments;
 }
 
 }  // namespace sglang_example_oot::device

@@ -4,10 +4,12 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <vector>
+
 namespace sglang_example_oot::device {
 
-// The result of the operator `name`, one tensor, from the CPU's kernel on the device's memory: for kernels of the device
+// The results of the operator `name`, one value each, from the CPU's kernel on the device's memory: for kernels of the device
 // that serve some arguments only.
-at::Tensor fall_back(const char* name, std::vector<c10::IValue> arguments);
+std::vector<c10::IValue> fall_back(const char* name, std::vector<c10::IValue> arguments);
 
 }  // namespace sglang_example_oot::device

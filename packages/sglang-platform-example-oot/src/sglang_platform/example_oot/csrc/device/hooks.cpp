@@ -99,8 +99,9 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return new_generator(device);
   }
   at::Device getDeviceFromPtr(void* data) const override {
-    TORCH_CHECK(is_device_address(data), "the pointer names no memory of the device");
-    return {c10::DeviceType::PrivateUse1, current_device()};
+    const c10::DeviceIndex device = device_of_address(data);
+    TORCH_CHECK(device >= 0, "the pointer names no memory of the device");
+    return {c10::DeviceType::PrivateUse1, device};
   }
   bool isPinnedPtr(const void* data) const override {
     return is_pinned(data);
@@ -147,6 +148,7 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
 }
 
 at::Generator new_generator(c10::DeviceIndex device) {
+  TORCH_CHECK_INDEX(device < device_count(), "there is no device ", static_cast<int>(device));
   return at::Generator(
       c10::make_intrusive<GeneratorImpl>(device < 0 ? current_device() : device, at::detail::createCPUGenerator()));
 }

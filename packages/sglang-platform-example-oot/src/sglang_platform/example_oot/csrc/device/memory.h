@@ -16,7 +16,8 @@ namespace sglang_example_oot::device {
 // Reserves both ranges and fixes the number of devices and the bytes that each may hold. Called once, before all else.
 void open_memory(c10::DeviceIndex devices, size_t bytes_per_device);
 
-bool is_device_address(const void* address);
+// -1 for an address that is no device's.
+c10::DeviceIndex device_of_address(const void* address);
 
 // The address under which kernels reach what lies at `address` on the device.
 void* kernel_address(const void* address);

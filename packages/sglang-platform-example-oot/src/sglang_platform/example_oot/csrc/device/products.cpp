@@ -45,7 +45,7 @@ at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight_t, const at::T
 
 at::Tensor mm(const at::Tensor& x, const at::Tensor& weight_t) {
   if (is_linear(x, weight_t)) return multiply(x, weight_t, nullptr);
-  return fall_back("aten::mm", {x, weight_t});
+  return fall_back("aten::mm", {x, weight_t})[0].toTensor();
 }
 
 at::Tensor addmm(
@@ -54,7 +54,7 @@ at::Tensor addmm(
   const bool plain = bias.dim() == 1 && bias.is_contiguous() && on_device(bias) && bias.device() == x.device() &&
       bias.scalar_type() == x.scalar_type() && beta.equal(1) && alpha.equal(1);
   if (plain && is_linear(x, weight_t) && bias.size(0) == weight_t.size(1)) return multiply(x, weight_t, &bias);
-  return fall_back("aten::addmm", {bias, x, weight_t, beta, alpha});
+  return fall_back("aten::addmm", {bias, x, weight_t, beta, alpha})[0].toTensor();
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // A vendor keeps this file, less what the device learns: operators that would end the process or give a wrong result.
-#include <ATen/ops/native_group_norm_native.h>
 #include <torch/library.h>
 
 namespace sglang_example_oot::device {
@@ -18,20 +17,11 @@ void quantized(const c10::OperatorHandle& op, torch::jit::Stack*) {
       false, "operator ", op.operator_name(), " makes a quantized tensor, and the device has none; do it on the CPU");
 }
 
-// Torch's own, for every device, divides by the number of groups before it looks at it.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm(
-    const at::Tensor& input, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, int64_t n,
-    int64_t c, int64_t per_channel, int64_t groups, double eps) {
-  TORCH_CHECK(groups > 0, "native_group_norm: the number of groups is ", groups, ", and must be above 0");
-  return at::native::math_group_norm(input, weight, bias, n, c, per_channel, groups, eps);
-}
-
 }  // namespace
 }  // namespace sglang_example_oot::device
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   using namespace sglang_example_oot::device;
-  m.impl("native_group_norm", &group_norm);
   for (const char* name :
        {"_saturate_weight_to_fp16", "choose_qparams_optimized", "fbgemm_linear_fp16_weight",
         "fbgemm_linear_fp16_weight_fp32_activation", "fbgemm_linear_int8_weight",

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <system_error>
 #include <thread>
 
 #include "../team.h"
@@ -21,11 +22,15 @@ extern "C" __attribute__((weak)) int MKL_Set_Num_Threads_Local(int);
 namespace sglang_example_oot::device {
 namespace {
 
+// Streams of a device beside its default one; who asks for more gets one of these again, as on other devices.
+constexpr size_t kStreams = 32;
+
 std::atomic<bool> forked{false};
 
 struct Streams {
   std::mutex mutex;
   std::vector<std::vector<std::unique_ptr<Queue>>> queues;  // by device and stream id
+  size_t given = 0;                                          // of streams that others have, too
 };
 
 Streams& streams() {
@@ -91,9 +96,9 @@ uint64_t Queue::push(Task task) {
       captured_.push_back(std::move(task));
       return completed_;
     }
+    if (!started_) start_thread();  // first: where there is no thread, there is no task
     tasks_.push_back(std::move(task));
     ticket = ++pushed_;
-    if (!started_) start_thread();
   }
   work_.notify_one();
   if (blocking_launches()) wait(ticket);
@@ -101,8 +106,12 @@ uint64_t Queue::push(Task task) {
 }
 
 void Queue::start_thread() {
+  try {
+    std::thread([this] { run(); }).detach();
+  } catch (const std::system_error& error) {
+    TORCH_CHECK(false, "no thread can be started for a stream of the device: ", error.what());
+  }
   started_ = true;
-  std::thread([this] { run(); }).detach();
 }
 
 void Queue::run() {
@@ -231,6 +240,7 @@ c10::Stream new_stream(c10::DeviceIndex device) {
   Streams& all = streams();
   const std::lock_guard lock(all.mutex);
   auto& queues = on_device(all, device);
+  if (queues.size() > kStreams) return queues[1 + all.given++ % kStreams]->stream();
   const c10::Stream stream(
       c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, device), static_cast<c10::StreamId>(queues.size()));
   queues.push_back(std::make_unique<Queue>(stream));

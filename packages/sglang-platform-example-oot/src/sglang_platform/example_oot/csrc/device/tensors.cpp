@@ -173,8 +173,22 @@ at::Tensor convolution(
     const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
     c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
     c10::SymIntArrayRef output_padding, c10::SymInt groups) {
-  return fall_back(
+  const auto results = fall_back(
       "aten::convolution", {input, weight, bias, stride, padding, dilation, transposed, output_padding, groups});
+  return results[0].toTensor();
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
+    const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight, c10::SymIntArrayRef stride,
+    c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed, c10::SymIntArrayRef output_padding,
+    c10::SymInt groups, std::array<bool, 3> wanted) {
+  // The CPU asks for the bias' shape: one number per channel of the result.
+  const std::vector<c10::SymInt> bias{gradient.sym_size(1)};
+  const auto results = fall_back(
+      "aten::convolution_backward",
+      {gradient, input, weight, c10::SymIntArrayRef(bias), stride, padding, dilation, transposed, output_padding,
+       groups, wanted});
+  return {results[0].toTensor(), results[1].toTensor(), results[2].toTensor()};
 }
 
 // Scaled dot-product attention through matrix products: the fused CPU choice looks for CPU tensors.
@@ -202,5 +216,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_local_scalar_dense", local_scalar_dense);
   m.impl("record_stream", record_stream);
   m.impl("convolution_overrideable", convolution);
+  m.impl("convolution_backward_overrideable", convolution_backward);
   m.impl("_fused_sdp_choice", fused_sdp_choice);
 }

@@ -12,7 +12,7 @@ from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.checked import load
 from sglang_platform.core.hosts.sglang.op_classes import installed_ops
 from sglang_platform.core.hosts.sglang.versions import TABLE, facts
-from sglang_platform.core.ops.fused_op import FusedOp, FusedOpEntry, or_else
+from sglang_platform.core.ops.fused_op import FusedOp, FusedOpEntry, contract_ops, or_else
 from sglang_platform.core.spelling import nearest
 
 __all__ = ["register_fused_ops"]
@@ -98,7 +98,7 @@ def _is_there(entry: FusedOpEntry, base: type, origin: PluginOrigin | None) -> b
 
 
 def _unknown(name: str, known: set[str], origin: PluginOrigin | None) -> HostError:
-    close = nearest(name, known)
+    close = nearest(name, known.union(contract_ops()))
     return HostError(
         f"a forward is registered for the fused op {name!r}, which SGLang {facts().version} does not have",
         plugin=origin,

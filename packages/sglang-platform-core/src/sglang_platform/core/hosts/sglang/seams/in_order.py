@@ -37,6 +37,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     quant_wrappers,
     quantised_checkpoints,
     quantization_config,
+    ray_actors,
     request_coordinators,
     requests,
     rotary_embedding,
@@ -100,7 +101,8 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     disaggregation.register_hooks(platform, host)
     dp_attention.register_hooks(platform, host)
     only_on_cuda.register_hooks(platform, host)
-    overlap.register_hooks(platform)
+    overlap.register_hooks(host)
+    ray_actors.register_hooks(platform)
     if platform.is_out_of_tree():
         speculative_launch.register_hooks(platform, host)
         if host.speculative_kernels:

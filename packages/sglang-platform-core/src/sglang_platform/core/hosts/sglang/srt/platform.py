@@ -18,6 +18,7 @@ from sglang_platform.core.hosts.sglang.seams.fused_ops import register_fused_ops
 from sglang_platform.core.hosts.sglang.seams.kv_pools import registered_pool_cls
 from sglang_platform.core.hosts.sglang.seams.server_args import choose_attention_backend
 from sglang_platform.core.hosts.sglang.srt import drafts, parts, pools, stubs
+from sglang_platform.core.hosts.sglang.srt.every_process import load_plugins_soon
 from sglang_platform.core.hosts.sglang.srt.graph import NoDecodeGraphs
 from sglang_platform.core.hosts.sglang.srt.ranks_apart import attend_apart, why_no_graphs
 from sglang_platform.core.hosts.sglang.srt.served_model import served_model
@@ -46,6 +47,7 @@ class _OneSRTPlatform(OneObject):
     def __call__(cls) -> Any:
         platform = super().__call__()
         stubs.install(platform)
+        load_plugins_soon()
         return platform
 
 

@@ -13,8 +13,7 @@ _DECODE = CompileLimits(
     matrix=True,
 )
 _MERGE = CompileLimits(
-    why="one row of float32 per split and nothing to multiply; rows of 64 floats are loaded 8 bytes per lane",
-    wide_loads=False,
+    why="the rows of several parts are on their way together; nothing to multiply",
     registers=128,
 )
 _EXTEND = CompileLimits(

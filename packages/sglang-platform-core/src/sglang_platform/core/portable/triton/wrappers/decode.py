@@ -9,11 +9,13 @@ import torch
 import triton
 
 from sglang_platform.core.portable.triton.attention_shapes import (
+    TOKENS_PER_PART,
     head_parts,
     one_element,
     shares_values,
     split_count,
 )
+from sglang_platform.core.portable.triton.split_work import SPLIT_LANES
 from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
 from sglang_platform.core.portable.triton.wrappers.stored_kv import stored_kv
 
@@ -31,7 +33,7 @@ def paged_decode(
     *,
     hardware: Hardware,
     decode_kernel: Any,
-    merge_splits: Callable[..., None],
+    merge_parts: Callable[..., None],
     scale: float,
     logit_cap: float = 0.0,
     window: int = -1,
@@ -41,7 +43,6 @@ def paged_decode(
     packed: torch.dtype | None = None,
     max_len: int | None = None,
     splits: int | None = None,
-    workspace: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> torch.Tensor:
     """Fill `out` [B, Hq, Dv] and return it.
 
@@ -54,13 +55,11 @@ def paged_decode(
     [Hq]: one more logit per head. k_scale, v_scale: float32 of one element, what stored fp8 values are multiplied by.
     packed: k_cache is uint8 [S, 1, bytes] of packed sparse-MLA rows (`memory.packed_fp8`) in this 8-bit format.
 
-    splits: in how many parts each sequence is read; None chooses by the batch, the device and max_len (the most tokens
-    of a request, the table's width when None). Fixed numbers of B and splits launch the same grid, whatever the
-    lengths, as a captured graph needs. workspace: float32 [>= B * Hq * splits * Dv] and [>= B * Hq * splits], made
-    when None.
+    splits: in how many parts sequences are read on the average, long ones in more and short ones in fewer; None chooses
+    by the batch, the device and max_len (the most tokens of a request, the table's width when None). Fixed numbers of B
+    and splits launch the same grid, whatever the lengths, as a captured graph needs.
 
-    Handed in: the kernel that reads a split, and `merge_splits(partial, lse, seq_lens, out, *, sinks, splits, block_n,
-    window)`, which joins the splits into `out`.
+    Handed in: the kernel that reads a part, and `merge.merge_parts`, which joins them.
 
     Raises ValueError for shapes and dtypes that do not fit.
     """
@@ -86,32 +85,34 @@ def paged_decode(
     head_blocks = triton.cdiv(group, block_h)
     visible = table.shape[1] if max_len is None else max_len
     visible = min(visible, window + 1) if window >= 0 else visible
+    # Also where every request is one part on the average: a long one among short ones is then several.
+    split = splits is not None and splits > 1
+    least = 1
     if splits is None:
         splits = split_count(record.processors, shape.waves, batch * kv_heads * head_blocks, visible)
-    if splits > 1:
-        count = batch * q_heads * splits
-        if workspace is None:
-            partial = torch.empty(count * values, dtype=torch.float32, device=q.device)
-            lse = torch.empty(count, dtype=torch.float32, device=q.device)
-        else:
-            partial, lse = workspace
-        into, strides = partial, (q_heads * splits * values, splits * values)
-    else:
-        into, lse, strides = out, seq_lens, (out.stride(0), out.stride(1))
-    decode_kernel[(batch, kv_heads * head_blocks, splits)](
-        q, stored.k, stored.v, table, rows, seq_lens, into, lse,
+        split = visible > TOKENS_PER_PART and batch + splits > 2
+        least = max(1, TOKENS_PER_PART // shape.block_n)
+    wanted = batch * splits
+    most = wanted + batch - 1 if split else batch
+    partial, lse = out, seq_lens
+    if split:
+        partial = torch.empty(most * q_heads * values, dtype=torch.float32, device=q.device)
+        lse = torch.empty(most * q_heads, dtype=torch.float32, device=q.device)
+    decode_kernel[(most, kv_heads * head_blocks)](
+        q, stored.k, stored.v, table, rows, seq_lens, out, partial, lse,
         q if sinks is None else sinks, *one_element(q, k_scale, v_scale),
-        scale, logit_cap, window, splits,
+        scale, logit_cap, window, batch, wanted, least,
         q.stride(0), q.stride(1), stored.k.stride(0), stored.k.stride(1), stored.v.stride(0), stored.v.stride(1),
-        table.stride(0), *strides,
+        table.stride(0), out.stride(0), out.stride(1),
         GROUP=group, HEAD_BLOCKS=head_blocks, D=dim, DV=values, MAIN=main, REST=rest,
         VALUES=main if latent else triton.next_power_of_2(values), LATENT=latent, PACKED=packed is not None,
         FORMAT=stored.name, IN_HARDWARE=stored.in_hardware, SCALED=k_scale is not None or v_scale is not None,
-        CAPPED=logit_cap > 0, SINKS=sinks is not None, SPLIT=splits > 1,
-        BLOCK_H=block_h, BLOCK_N=shape.block_n, **shape.options(),
+        CAPPED=logit_cap > 0, SINKS=sinks is not None, SPLIT=split,
+        BLOCK_H=block_h, BLOCK_N=shape.block_n, LANES=SPLIT_LANES, **shape.options(),
     )  # fmt: skip
-    if splits > 1:
-        merge_splits(
-            partial, lse, seq_lens, out, sinks=sinks, splits=splits, block_n=shape.block_n, window=window
-        )
+    if split:
+        merge_parts(
+            partial, lse, seq_lens, out,
+            sinks=sinks, wanted=wanted, least=least, block_n=shape.block_n, window=window,
+        )  # fmt: skip
     return out

@@ -1,0 +1,49 @@
+"""The tracebacks in a server's log, by cause. Those that SGLang writes of work that is right are known, with their
+place; any other is a fault."""
+
+from __future__ import annotations
+
+import collections
+import re
+from typing import NamedTuple
+
+__all__ = ["KNOWN", "Known", "by_cause"]
+
+_ONE = r"Traceback \(most recent call last\):\n(?:[ \t|+].*\n|\n)*\S.*"
+_CHAINED = r"\n+(?:During handling of the above|The above exception was the direct)[^\n]*\n+"
+_WITH_ITS_CAUSES = re.compile(f"{_ONE}(?:{_CHAINED}{_ONE})*")
+
+
+class Known(NamedTuple):
+    """A traceback that SGLang writes though nothing is lost."""
+
+    words: str
+    """What was raised."""
+
+    place: str
+    """The file of SGLang among its frames, and the function."""
+
+    cause: str
+
+
+KNOWN = (
+    Known(
+        "TypeError: lora_id must be either a string or a list of strings.",
+        'sglang/srt/lora/lora_registry.py", line [0-9]+, in release',
+        "a request ends before its adapter is looked up, since there is none of that name, or its client left while "
+        "weights were updated: TokenizerManager._release_lora_once gives back what was not taken",
+    ),
+)  # fmt: skip
+
+
+def by_cause(log: str) -> tuple[dict[str, int], list[str]]:
+    """How often each known cause is told; and the tracebacks that are not known, whole."""
+    counts: collections.Counter[str] = collections.Counter()
+    unknown = []
+    for found in _WITH_ITS_CAUSES.findall(log):
+        cause = next((one.cause for one in KNOWN if one.words in found and re.search(one.place, found)), None)
+        if cause is None:
+            unknown.append(found)
+        else:
+            counts[cause] += 1
+    return dict(counts), unknown

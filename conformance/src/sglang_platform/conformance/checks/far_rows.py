@@ -1,0 +1,138 @@
+"""Levels 3 and 4: rows that lie more than 2**31 bytes behind the start of their buffer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.fixtures.attention_judge import judge
+from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
+from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.far_rows import BEHIND, expect_room
+from sglang_platform.conformance.fixtures.pool_contents import PoolContents, layer_named
+from sglang_platform.conformance.fixtures.row_layouts import Strided, as_bits, layout_by_shape
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.requirement import attention_backend, kv_pool
+from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+_ROWS = {"mha": (8, 128, 16), "mla": (512, 64)}
+"""Of several KiB a token, and values far narrower than keys, so that one buffer takes most of the memory."""
+
+_FIX = "compute where a row lies in 64 bits: slot * bytes of a row is more than 32 bits count in a pool of a few GiB"
+
+
+@dataclass(frozen=True)
+class Far:
+    kind: str
+    page_size: int
+    slots: int
+    size: int
+    """In bytes, of all buffers."""
+
+
+def far_pools(subject: Subject, rng: random.Random) -> Iterator[Far]:
+    """The first kind that is declared; thorough: each."""
+    kinds = [kind for kind in _ROWS if kind in subject.declares.kv_kinds]
+    width = getattr(torch, subject.declares.kv_dtypes[0]).itemsize
+    for kind in kinds if subject.thorough else kinds[:1]:
+        shapes = subject.fixture(kind).row_shapes(subject.fixture(kind).keywords(_ROWS[kind]))
+        widths = [width * shape[0] * shape[1] for shape in shapes.values()]
+        page = max(subject.declares.page_sizes)
+        slots = -(-(BEHIND // widths[0] + 4096) // page) * page
+        yield Far(kind, page, slots, slots * sum(widths))
+
+
+@check(level=Level.MEMORY, requires=[kv_pool()], cases=far_pools, seconds=180, fix=_FIX)
+def far_rows_read_back(subject: Subject, case: Far) -> None:
+    """In a pool of which a buffer has more than 2**31 bytes, what is stored in the first and the last slots and around
+    the edge is read back; so is what was moved there, and copied to the CPU and back."""
+    expect_room(subject, case.size)
+    fixture = subject.fixture(case.kind)
+    fields = {
+        **fixture.keywords(_ROWS[case.kind]),
+        "size": case.slots,
+        "page_size": case.page_size,
+        "layer_num": 1,
+    }
+    pool = subject.pool(case.kind, **fields)
+    given = subject.pool_keywords(case.kind, **fields)
+    contents = PoolContents(fixture, pool, given, subject.device, to_be_read=False)
+    last = case.slots + case.page_size - 1
+    edge = last - 4096
+    groups = [list(range(at, at + 6)) for at in (case.page_size, edge - 3, edge + 1200, last - 5)]
+    slots = [slot for group in groups for slot in group]
+    generator = subject.torch_rng()
+    rows = [
+        torch.randn((len(slots), *shape), generator=generator).to(given["dtype"])
+        for shape in contents.row_shapes.values()
+    ]
+    layer = layer_named(given["start_layer"])
+    contents.store(layer, slots, rows)
+    _expect_held(contents, layer.layer_id, slots, rows, "storing")
+
+    low, high = slots[:6], slots[-6:]
+    held = [row.clone() for row in rows]
+    copy = pool.get_cpu_copy(torch.tensor(high, device=subject.device))
+    pool.load_cpu_copy(copy, torch.tensor(low, device=subject.device))
+    for row in held:
+        row[:6] = row[-6:]
+    _expect_held(
+        contents, layer.layer_id, slots, held, "copying the last rows to the CPU and back to the first slots"
+    )
+
+
+def _expect_held(
+    contents: PoolContents, layer_id: int, slots: list[int], rows: list[torch.Tensor], after: str
+) -> None:
+    parts = contents.fixture.buffers(contents.pool, layer_id, contents.given)
+    for (name, buffers), wanted in zip(parts.items(), rows, strict=True):
+        got = torch.cat([_held(contents, buffer, row, slots) for buffer, row in buffers], dim=-1)
+        wrong = torch.nonzero((got.view(wanted.dtype) != wanted).flatten(1).any(dim=1)).flatten().tolist()
+        if wrong:
+            width = wanted[0].numel() * wanted.element_size()
+            slot = slots[wrong[0]]
+            expect(
+                False,
+                f"after {after}, the {name} of slot {slot} are not what was stored; their row lies {slot * width} bytes"
+                " behind the first, where rows are not padded",
+            )
+
+
+def _held(contents: PoolContents, buffer: Any, row: tuple[int, int], slots: list[int]) -> torch.Tensor:
+    """The bits of some rows, [n, *row], without a copy of the whole buffer."""
+    page = contents.given["page_size"]
+    layout = layout_by_shape(buffer.shape, row, page, contents.slots)
+    if not isinstance(layout, Strided):
+        raise NotApplicable(f"rows are not looked for in a buffer of {list(buffer.shape)}")
+    view, at = layout.view(as_bits(buffer)), torch.tensor(slots, device=buffer.device)
+    paged = view.dim() > len(row) + 1
+    return (view[at // page, at % page] if paged else view[at]).cpu().contiguous()
+
+
+def far_steps(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
+    """A decode and a prefill of the first kind; thorough: of each."""
+    cases = list(one_of_each(subject))
+    for case in cases if subject.thorough else cases[:1]:
+        yield replace(case, mode="extend", requests=((21, 6), (0, 30), (40, 1)))
+
+
+@check(
+    level=Level.KERNELS,
+    requires=(attention_backend(), kv_pool()),
+    cases=far_steps,
+    seconds=180,
+    fix=_FIX,
+)
+def far_rows_attention(subject: Subject, case: AttentionCase) -> None:
+    """Prefills and decodes whose slots lie more than 2**31 bytes behind the start of the pool's buffers."""
+    step = AttentionStep(subject, case, far=BEHIND)
+    judge(step, step.got())
+    again = step.following("decode", range(len(case.requests)), 1.0)
+    judge(again, again.got())

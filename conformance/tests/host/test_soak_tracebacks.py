@@ -1,0 +1,58 @@
+"""The soak tells tracebacks that SGLang writes of right work from any other."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+_SOURCE = Path(__file__).parents[3] / "benchmarks" / "soak_tracebacks.py"
+pytestmark = pytest.mark.skipif(not _SOURCE.exists(), reason="benchmarks are not part of this source tree")
+
+_KNOWN = """\
+[14:10:44] Task exception was never retrieved
+Traceback (most recent call last):
+  File "/x/sglang/srt/lora/lora_registry.py", line 184, in release
+    raise TypeError("lora_id must be either a string or a list of strings.")
+TypeError: lora_id must be either a string or a list of strings.
+"""
+_CHAINED = """\
+Traceback (most recent call last):
+  File "/x/one.py", line 1, in one
+KeyError: 'a'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/x/two.py", line 2, in two
+    raise ValueError("b")
+ValueError: b
+"""
+
+
+@pytest.fixture
+def soak_tracebacks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("soak_tracebacks", _SOURCE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_known_ones_are_counted_and_others_are_shown_whole(soak_tracebacks: ModuleType) -> None:
+    log = "started\n" + _KNOWN + "[14:11:00] a request\n" + _CHAINED + "[14:11:01] another\n" + _KNOWN
+    known, unknown = soak_tracebacks.by_cause(log)
+    assert list(known.values()) == [2]
+    assert unknown == [_CHAINED.rstrip("\n")]
+
+
+def test_the_words_of_a_known_one_from_another_place_are_not_known(soak_tracebacks: ModuleType) -> None:
+    known, unknown = soak_tracebacks.by_cause(_KNOWN.replace("sglang/srt/lora", "vendor/srt/lora"))
+    assert (known, len(unknown)) == ({}, 1)
+
+
+def test_a_log_without_any_has_none(soak_tracebacks: ModuleType) -> None:
+    assert soak_tracebacks.by_cause("[14:10:44] INFO\n") == ({}, [])

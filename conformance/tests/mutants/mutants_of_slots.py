@@ -1,0 +1,157 @@
+"""Level 3 mutants: slots of 32 bits, many pages, far rows, and calls that a scheduler makes in other forms."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from patched_reference import patch, patched
+
+__getattr__ = patched
+
+allocator = partial(patch, __name__, file="allocator.py")
+pool = partial(patch, __name__, file="pools.py")
+
+_GROW = "        return self._grow(prefix_lens_cpu.tolist(), seq_lens_cpu.tolist(), last_loc.tolist())\n"
+_WRITE = "        buffer[loc.reshape(-1)] = rows.reshape(-1, *buffer.shape[1:])\n"
+_TAKEN = "        pages, self._free = self._free[:count], self._free[count:]\n"
+_MOVED = "            buffer[tgt_loc] = buffer[src_loc].clone()\n"
+_COPIED = '        return [buffer[indices].to("cpu") for buffer in self._buffers()]\n'
+_LOADED = "            buffer[indices] = rows.to(buffer.device)\n"
+
+allocator(
+    "LastSlotsMustBe64Bits",
+    old=_GROW,
+    new="        if last_loc.dtype != torch.int64:\n            raise TypeError('last_loc must be int64')\n"
+    + _GROW,
+    check="memory.extend_fills_the_last_page_first",
+    defect="last slots of 32 bits, as the request table has them, are refused",
+    says="int64",
+)
+allocator(
+    "HintTakenForTheLimit",
+    old=_GROW,
+    new="        if num_new_pages and num_new_pages > len(self._free) - 1:\n            return None\n"
+    + _GROW,
+    check="memory.random_histories_add_up",
+    defect="where the caller counted the new pages, the last free one is kept back",
+    says="None, though",
+)
+allocator(
+    "FreePagesWithoutTheFreed",
+    old="        return self.free_pages\n",
+    new="        return self._tensor([page for page in self._free if page >= self._free[0]])\n",
+    check="memory.random_histories_add_up",
+    defect="get_all_free_pages() leaves out some of those that were freed",
+    says="get_all_free_pages() is",
+)
+allocator(
+    "RefusedCallMarksPages",
+    old="        if count > len(self._free):\n",
+    new="        if count > len(self._free):\n            self._lent.update(self._free)\n",
+    check="memory.double_free_is_refused",
+    defect="a call that does not fit leaves free pages marked as lent, and their second free goes unseen",
+    says="did not fit",
+)
+allocator(
+    "NumbersOf32BitsDivided",
+    old="        self._give_back_pages(page_ids.tolist())\n",
+    new="        if page_ids.dtype == torch.int32:\n            page_ids = page_ids[:0]\n"
+    "        self._give_back_pages(page_ids.tolist())\n",
+    check="memory.page_ids_are_given_back",
+    defect="pages whose numbers have 32 bits stay lent",
+    says="torch.int32",
+)
+allocator(
+    "PagesOf16Bits",
+    old=_TAKEN,
+    new=_TAKEN.replace("self._free[:count],", "[page % 65536 for page in self._free[:count]],"),
+    check="memory.thousands_of_pages_come_back",
+    defect="page numbers are kept in 16 bits",
+    says="each once",
+)
+allocator(
+    "GroupKeepsAThousandSlots",
+    old="            self.free_group.append(free_index.clone())\n",
+    new="            self.free_group.append(free_index[:1000].clone())\n",
+    check="memory.thousands_of_pages_come_back",
+    defect="a free group has room for the first thousand slots of a call",
+    says="in a group",
+)
+allocator(
+    "AvailableByCounting",
+    old="        return len(self._free) * self.page_size\n",
+    new="        return sum(page not in self._lent for page in range(1, self.num_pages + 1)) * self.page_size\n",
+    check="memory.available_size_is_quick",
+    defect="free pages are counted one by one each time somebody asks",
+    says="available_size() over",
+)
+allocator(
+    "FreeSearchesTheFreePages",
+    old="        self._free = pages + self._free\n",
+    new="        assert not [page for page in pages if page in self._free]\n        self._free = pages + self._free\n",
+    check="memory.allocator_time_grows_with_the_pages",
+    defect="each page that is freed is looked for among the free ones",
+    says="while the others are free",
+)
+allocator(
+    "SlotsPassThroughFloats",
+    old="        return torch.tensor(values, dtype=torch.int64, device=self.device)",
+    new="        return torch.tensor(values, dtype=torch.float32, device=self.device).long()",
+    check="memory.slots_past_sixteen_million",
+    defect="slots pass through 32-bit floats",
+    says="does not lie at its place",
+)
+pool(
+    "MoveWants64Bits",
+    old=_MOVED,
+    new="            assert tgt_loc.dtype == torch.int64, 'slots must be int64'\n" + _MOVED,
+    check="memory.move_is_as_if_all_were_read_first",
+    defect="a move by slots of 32 bits, as the tails of drafts are moved, is refused",
+    says="int64",
+)
+pool(
+    "CopyWants64Bits",
+    old=_COPIED,
+    new="        assert indices.dtype == torch.int64, 'slots must be int64'\n" + _COPIED,
+    check="memory.cpu_copy_comes_back",
+    defect="a CPU copy by a row of the request table is refused",
+    says="int64",
+)
+pool(
+    "LoadWants64Bits",
+    old=_LOADED,
+    new="            assert indices.dtype == torch.int64, 'slots must be int64'\n" + _LOADED,
+    check="memory.cpu_copy_comes_back",
+    defect="a CPU copy is not loaded back by a row of the request table",
+    says="int64",
+)
+pool(
+    "OffsetsOf32Bits",
+    old=_WRITE,
+    new="        wide = buffer[0].nbytes\n        loc = (loc.reshape(-1) * wide).to(torch.int32).long() // wide\n"
+    + _WRITE,
+    check="memory.far_rows_read_back",
+    defect="the byte offset of a row wraps past 2**31 where it is stored",
+    says="bytes behind the first",
+)
+pool(
+    "CopyOffsetsOf32Bits",
+    old=_COPIED,
+    new="        wide = self._buffers()[0][0].nbytes\n"
+    "        indices = (indices * wide).to(torch.int32).long() // wide\n" + _COPIED,
+    check="memory.far_rows_read_back",
+    defect="the byte offset of a row wraps past 2**31 where it is copied to the CPU",
+    says="copying the last rows",
+)
+patch(
+    __name__,
+    "ReadOffsetsOf32Bits",
+    "attention.py",
+    "            slots = self.req_to_token_pool.req_to_token[row, :length].long()\n",
+    "            slots = self.req_to_token_pool.req_to_token[row, :length].long()\n"
+    "            wide = keys[0].numel() * keys.element_size()\n"
+    "            slots = (slots * wide).to(torch.int32).long() // wide\n",
+    check="kernels.far_rows_attention",
+    defect="attention computes where a row lies in 32 bits",
+    says="wrong by",
+)

@@ -1,0 +1,29 @@
+"""SGLang's scheduler as an actor under Ray sets the device of its event loop by CUDA's name, on every platform."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+
+__all__ = ["register_hooks"]
+
+
+def register_hooks(platform: Any) -> None:
+    """With Ray, and where torch has no CUDA, set the platform's device.
+
+    The hook is on torch's function: Ray sends the actor's class by value, and no hook on its methods goes along.
+    """
+
+    def set_device(original: Callable[..., None], device: Any) -> None:
+        import torch
+
+        if torch.cuda.is_available():
+            original(device)
+        else:
+            platform.set_device(platform.get_device(device))
+
+    if "ray" in sys.modules and not platform.is_cuda_alike():
+        HookRegistry.register("torch.cuda:set_device", set_device, HookType.AROUND)

@@ -1,0 +1,9 @@
+"""Ends while a call that fails is queued."""
+
+import torch
+
+from sglang_platform.example_oot import torch_device
+
+device_type = torch_device.open_device()
+x = torch.ones(4, device=device_type)
+x[torch.tensor([9], device=device_type)]
