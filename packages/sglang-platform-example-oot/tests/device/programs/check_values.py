@@ -45,7 +45,9 @@ def test_a_row_far_from_zero_keeps_its_digits(device_type: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("weights", [None, torch.float32, torch.bfloat16])
-def test_norms_and_their_gradients(weights: torch.dtype | None, dtype: torch.dtype, device_type: str) -> None:
+def test_norms_and_their_gradients(
+    weights: torch.dtype | None, dtype: torch.dtype, device_type: str
+) -> None:
     if dtype == torch.float32 and weights == torch.bfloat16:
         return  # refused by the CPU too
     x = torch.randn(4, 16, generator=torch.Generator().manual_seed(3)).to(dtype)

@@ -164,10 +164,7 @@ def page(outcomes: list[Any], of: int, seconds: float) -> str:
         ("failed", "Nobody has found out why."),
         ("died", "The process ended, or gave no answer."),
         ("not implemented", "NotImplementedError: the device has dense tensors of plain types only."),
-        (
-            "as the CPU",
-            "The same test fails on the CPU with the same error: it asks what the operator never promised.",
-        ),
+        ("as the CPU", "The same test fails on the CPU with the same error: it asks what the operator never promised."),
     ):
         told = [(name, why) for name, found, why in sorted(outcomes) if found == outcome]
         if told:
