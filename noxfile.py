@@ -495,9 +495,9 @@ def triton_versions(session: nox.Session) -> None:
             )
         report = f"reports/triton/{version}"
         (ROOT / report).parent.mkdir(parents=True, exist_ok=True)
-        run(session, python, "-m", "sglang_platform.conformance.kernels", "--platform", "cuda,rocm", "--skip", "interpret",
-            "--cache", str(folder / "cache"), "--json", f"{report}.json", "--table", f"{report}.md",
-            PYTHONPATH=str(folder))  # fmt: skip
+        run(session, python, "-m", "sglang_platform.conformance.kernels", "--platform", "cuda,rocm",
+            "--skip", "interpret", "--cache", str(folder / "cache"), "--json", f"{report}.json",
+            "--table", f"{report}.md", PYTHONPATH=str(folder))  # fmt: skip
 
 
 @nox.session(name="conformance-host", venv_backend="none")

@@ -148,7 +148,7 @@ _FORGERIES: dict[str, _Forgery] = {
         _merged_from("1/99999999999", "2/99999999999"), _made_consistent, "not all of one run",
     ),
     "merged from no numbers": (_merged_from("a/b", ""), _made_consistent, "not all of one run"),
-    "a command that is none": (_in("run", "command", value="sglang-platform '--seed"), _made_consistent, "suite was run"),
+    "a command that is none": (_in("run", "command", value="x '--seed"), _made_consistent, "suite was run"),
     "an answer edited": (_set(_STORE, cases=99), _careless, "edited"),
     "a version edited": (_in("environment", "packages", "torch", value="2.0"), _careless, "edited"),
     "a failure removed": (_drop(_STORE), _careless, "edited"),

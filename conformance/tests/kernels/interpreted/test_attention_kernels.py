@@ -83,7 +83,7 @@ DECODE_MUTANTS = (
     Mutant("window one long", f"{HERE}.decode", "length - 1 - window", "length - 2 - window"),
     Mutant("no soft cap", f"{WRAPPERS}.decode", "CAPPED=logit_cap > 0", "CAPPED=False"),
     Mutant("natural instead of binary logarithm", f"{HERE}.decode", "tl.log2(total)", "tl.log(total)"),
-    Mutant("old sum not rescaled", f"{HERE}.decode", "acc * r[:, None], input", "acc, input"),
+    Mutant("old sum kept as it was", f"{HERE}.decode", "acc * r[:, None], input", "acc, input"),
     Mutant("rest of the head left out", f"{WRAPPERS}.decode", "REST=rest", "REST=0"),
     Mutant(
         "values of dead tokens loaded",
@@ -91,9 +91,7 @@ DECODE_MUTANTS = (
         "live[:, None] & live_v[None, :], FORMAT",
         "live_v[None, :], FORMAT",
     ),
-    Mutant(
-        "a sink in every split", f"{HERE}.decode", "tl.where(parts == 1, sink", "tl.where(parts >= 1, sink"
-    ),
+    Mutant("a sink in every split", f"{HERE}.decode", "if SINKS and not SPLIT", "if SINKS"),
     Mutant(
         "two splits store to one place",
         f"{HERE}.decode",
@@ -109,6 +107,18 @@ DECODE_MUTANTS = (
     Mutant("splits not weighed", MERGE, "w = tl.exp2(lse - m_finite)", "w = tl.where(there, 1.0, 0.0)"),
     Mutant("sink left out of the merge", MERGE, "SINKS=sinks is not None", "SINKS=False"),
 )
+if HERE.startswith("sglang_platform.cuda"):
+    DECODE_MUTANTS += (
+        Mutant(
+            "even columns not rescaled", f"{HERE}.decode", "acc_even * r[:, None], input", "acc_even, input"
+        ),
+        Mutant(
+            "columns of the other scale",
+            f"{HERE}.decode",
+            "tl.join(acc_even, acc_odd)",
+            "tl.join(acc_odd, acc_even)",
+        ),
+    )
 EXTEND_MUTANTS = (
     Mutant(
         "the diagonal hidden", f"{HERE}.extend", "position[None, :] <= query", "position[None, :] < query"

@@ -234,5 +234,5 @@ _plugin("HealthyLogger", "a logger of its own with a handler of its own, a lazy 
         activate=ACTIVATE.replace(_ANSWER, "    import json\n    import logging\n\n    logging.getLogger('mutant_platform').debug("
                                   "json.dumps({}))\n" + _ANSWER))  # fmt: skip
 _activate("HealthyAbsent", "the device is absent: activate() answers None and says why in its log",
-          "    import logging\n\n    logging.getLogger('mutant_platform').info('no driver')\n"
-          "    return None\n", healthy=True)  # fmt: skip
+          "    import logging\n    import os\n\n    if not os.path.exists('/dev/mutant_device'):\n"
+          "        logging.getLogger('mutant_platform').info('no driver')\n        return None\n" + _ANSWER, healthy=True)  # fmt: skip

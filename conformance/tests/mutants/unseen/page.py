@@ -17,11 +17,12 @@ _HEAD = """# Platforms that the suite had not seen
 651 broken platforms and some unusual healthy ones were written by somebody who had not read the checks
 (`conformance/tests/mutants/unseen`). The suite as it was then caught 306 of the 538 that were run. Checks were added
 for what was missing, by dimension. A second set of 203, in the dimensions that end with 2, was written in the same way
-against the suite with those checks; those of it that were run were asked single checks of their dimension. The last run
-of a platform counts; one that was caught by the suite as it was may not have been run again. A survivor is listed with
-the reason why nothing should fail on it, or without one where nothing sees it yet.
+against the suite with those checks, and asked again where checks were added for it. The last run of a platform counts
+(`outcomes.jsonl` beside the platforms); one that was caught by the suite as it was may not have been run again, and
+some were asked single checks of their dimension. A survivor is listed with the reason why nothing should fail on it, or
+without one where nothing sees it yet.
 
-Written by `python run.py --write docs/mutants_unseen.md LOG ...` in that folder.
+Written by `python run.py --write docs/mutants_unseen.md outcomes.jsonl LOG ...` in that folder.
 
 """
 

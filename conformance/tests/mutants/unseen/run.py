@@ -5,7 +5,8 @@ which none fails has survived; a healthy one on which one fails is a false alarm
 JSON there, and what the log holds already is not run again. `--check` asks some of those checks only, which is quicker
 for a platform that one of them is meant for; of levels whose checks need no process of their own.
 
-`python run.py --write PAGE LOG ...` writes the page of what became of them: the last line of a platform counts.
+`python run.py --write PAGE outcomes.jsonl LOG ...` writes the page of what became of them: the last line of a platform
+counts. `outcomes.jsonl` is what became of each at its last run; append a log to it that is to stay.
 """
 
 from __future__ import annotations

@@ -165,6 +165,9 @@ ENTRY_POINTS = {
     "another case": b"[SGLang.SRT.Platforms]\nmine = pkg:activate\n",
     "a link to itself": "loop",
     "a pipe": "pipe",
+    "a device without an end": "/dev/zero",
+    "a directory": "directory",
+    "larger than any": b"[sglang.srt.platforms]\n" + b"mine = pkg:activate\n" * (1 << 18),
 }
 
 
@@ -178,6 +181,10 @@ def test_entry_points_that_cannot_be_read_are_refused_by_name(kind: str, command
         file.symlink_to(file)
     elif content == "pipe":
         os.mkfifo(file)
+    elif content == "directory":
+        file.mkdir()
+    elif content == "/dev/zero":
+        file.symlink_to(content)
     else:
         file.write_bytes(content)  # type: ignore[arg-type]
     command.platform("other", "return None")

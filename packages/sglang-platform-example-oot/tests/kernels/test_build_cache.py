@@ -126,7 +126,7 @@ def test_a_library_is_on_the_disk_before_it_has_its_name(
     fsync, replace = os.fsync, Path.replace
 
     def noted_fsync(file: int) -> None:
-        seen.append(("on the disk", Path(os.readlink(f"/proc/self/fd/{file}")).name))
+        seen.append(("on the disk", Path(f"/proc/self/fd/{file}").readlink().name))
         fsync(file)
 
     def noted_replace(path: Path, target: Path) -> Path:

@@ -23,6 +23,8 @@ __all__: list[str] = []
 
 _SERVED = (attention_backend(), kv_pool())
 _SHIFT = 20.0
+_LONG = ((2100, 1), (700, 1), (40, 1))
+"""Decodes that kernels split into parts, beside a short one."""
 
 
 def _far(sign: float) -> Callable[[AttentionStep], None]:
@@ -56,6 +58,7 @@ def large_caps(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
             for cap in (30.0, 50.0, 100.0):
                 yield replace(case, mode="decode", requests=((40, 1), (3, 1))).using(logit_cap=cap)
                 yield replace(case, mode="extend", requests=((21, 6), (0, 30))).using(logit_cap=cap)
+            yield replace(case, mode="decode", requests=_LONG).using(logit_cap=30.0)
 
 
 @check(
@@ -65,7 +68,7 @@ def large_caps(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
     fix="bend every score to cap * tanh(score / cap), whatever the cap",
 )
 def large_caps_attention(subject: Subject, case: AttentionCase) -> None:
-    """Caps of 30 to 100, as models have them, on scores of their size."""
+    """Caps of 30 to 100, as models have them, on scores of their size, in decodes of long contexts too."""
     step = AttentionStep(subject, case, loud=float(case.features["logit_cap"]) / 2)
     judge(step, step.got())
 
@@ -97,6 +100,7 @@ def eight_bit_caches(subject: Subject, rng: random.Random) -> Iterator[Attention
                 scales = (0.25, 2.0) if case.kind == "mha" else None  # latent rows are not scaled
                 stored = replace(case, kv_dtype=name, kv_scales=scales)
                 yield replace(stored, mode="decode", requests=((300, 1), (70, 1), (3, 1)))
+                yield replace(stored, mode="decode", requests=_LONG)
                 yield replace(stored, mode="extend", requests=((200, 6), (0, 90)))
 
 

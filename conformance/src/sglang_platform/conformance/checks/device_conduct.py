@@ -19,8 +19,8 @@ __all__: list[str] = []
 _SECONDS = 0.1
 _ATTEMPTS = 7
 _SIZE = 256 << 20
-_SEEDS = (11, 11, 0, 11 + (1 << 8), 11 + (1 << 16), 11 + (1 << 24), (1 << 30) + 7)
-"""The first comes again; some others are like it in their low bits."""
+_SEEDS = (11, 11, 0, 0, 11 + (1 << 8), 11 + (1 << 16), 11 + (1 << 24), (1 << 30) + 7)
+"""The first two come again; some others are like it in their low bits."""
 
 
 def _operations(subject: Subject) -> dict[str, Callable[[], Any]]:

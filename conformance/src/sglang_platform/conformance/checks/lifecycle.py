@@ -61,9 +61,9 @@ def _words() -> frozenset[str]:
     " with a draft model calls it twice",
 )
 def init_backend_can_be_called_twice(subject: Subject) -> None:
-    """In a fresh worker `init_backend()` answers None, prints nothing to standard output, leaves torch's defaults, the
-    root logger, signals, random numbers, garbage collection, child processes and the start method as they were, and a
-    second call changes nothing."""
+    """In a fresh worker `init_backend()` answers None, prints nothing to standard output, leaves the defaults of torch
+    and numpy, the root logger, signals, random numbers, garbage collection, child processes, the start method and
+    variables that the operator set or that are for all programs as they were, and a second call changes nothing."""
     told = _told(subject)
     if "raised" in told:
         raise CheckFailed(

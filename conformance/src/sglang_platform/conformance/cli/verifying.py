@@ -42,7 +42,9 @@ def verify(
         share = None if rerun is None else _share(rerun)
         path, *others = find_reports([report])
         if others:
-            raise ValueError(f"{report} holds {1 + len(others)} reports, among them {path} and {others[0]}: name one")
+            raise ValueError(
+                f"{report} holds {1 + len(others)} reports, among them {path} and {others[0]}: name one"
+            )
         document = read_report(path)
         problems = problems_of(document)
         if share is not None and not problems:

@@ -3,7 +3,8 @@
 Given: `module`, `attribute`; `preload`: modules of others that the plugin imports, whose own traces are not its.
 Told: `changes` by group (`traces.py`), `printed`, `written` (files opened to be written, folders made), `registered`
 (functions that the plugin lets run at exit or at a fork), `seconds` of import and call beside `floor_seconds`, which is
-the import of `FLOOR`. Where a platform is named: `platform`, what importing its class did, in the same words.
+the import of `FLOOR`. Where a platform is named: `platform`, what importing its class did, in the same words,
+its `place` and the modules `imported` with it.
 """
 
 from __future__ import annotations
@@ -146,6 +147,7 @@ def _imported(place: str, groups: set[str]) -> dict[str, Any]:
     """What importing the class at `place` did."""
     told: dict[str, Any] = {}
     before = read_all(groups)
+    known = set(sys.modules)
     with captured(told, 1):
         started = undisturbed()
         try:
@@ -155,6 +157,7 @@ def _imported(place: str, groups: set[str]) -> dict[str, Any]:
         told["seconds"] = undisturbed() - started
     told["changes"] = changes(before, read_all(groups))
     told["host"] = "sglang" in sys.modules
+    told["place"], told["imported"] = place, sorted(set(sys.modules) - known)
     return told
 
 

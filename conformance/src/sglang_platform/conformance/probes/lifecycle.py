@@ -137,12 +137,13 @@ def _initialised(platform: Any, told: dict[str, Any]) -> None:
 
 
 def _own(platform: Any) -> dict[str, Any]:
-    """What an operator may name of what the platform serves."""
+    """What an operator may name of what the platform serves; `page_size`: the largest and the smallest."""
     found: dict[str, Any] = {}
     with contextlib.suppress(Exception):
         found["attention_backend"] = platform.get_default_attention_backend()
     with contextlib.suppress(Exception):
-        found["page_size"] = max(platform.supported_page_sizes)
+        sizes = platform.supported_page_sizes
+        found["page_size"] = list(dict.fromkeys((max(sizes), min(sizes))))
     return found
 
 

@@ -12,6 +12,7 @@ import logging
 import os
 import pickle
 import random
+import re
 import resource
 import signal
 import socket
@@ -36,6 +37,8 @@ __all__ = [
     "interpreter",
     "limits",
     "open_files",
+    "operators_variables",
+    "other_variables",
     "random_states",
     "root_logger",
     "timers",
@@ -47,6 +50,41 @@ def called(function: Any) -> str:
     """A name by which a function can be found, and told from another of that name."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return f"{getattr(function, '__module__', None)}.{name} at {id(function):#x}"
+
+
+# Variables
+
+
+_OF_EVERYBODY = re.compile(
+    r"(https?|ftp|all|no)_proxy|home|user|shell|path|tmpdir|tz|lang|language|lc_\w+|python\w+|hf_\w+|transformers_\w+"
+    r"|ssl_cert_\w+|\w+_ca_bundle",
+    re.IGNORECASE,
+)
+"""Names of variables that are for all programs and libraries, and no device's."""
+
+_first: dict[str, str] = {}
+
+
+def operators_variables() -> dict[str, str]:
+    """Those that were there at the first reading, and those for all programs. A list that is only longer, as of folders
+    to search, is told as it was."""
+    now = dict(os.environ)
+    if not _first:
+        _first.update(now)
+    found = {}
+    for name, value in now.items():
+        was = _first.get(name)
+        if was is not None:
+            longer = set(was.split(os.pathsep)) <= set(value.split(os.pathsep))
+            found[name] = was if longer else value
+        elif _OF_EVERYBODY.fullmatch(name):
+            found[name] = value
+    return found
+
+
+def other_variables() -> dict[str, str]:
+    known = operators_variables()
+    return {name: value for name, value in os.environ.items() if name not in known}
 
 
 # The process

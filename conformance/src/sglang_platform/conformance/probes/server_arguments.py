@@ -2,7 +2,7 @@
 
 `tried(platform, own)` calls `apply_server_args_defaults` and `finalize_server_args`, each on arguments of which the
 operator named nothing, and on some of which several are named, twice. `own` are values that the platform itself says it
-serves: its attention backend and a page size.
+serves: its attention backend and page sizes, each of which is named once.
 """
 
 from __future__ import annotations
@@ -69,15 +69,25 @@ class HostArguments:
         return {name: repr(value) for name, value in self.__dict__.items() if not name.startswith("_")}
 
 
+def _ways(own: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What an operator names, by how that is called."""
+    sizes = own.get("page_size", [])
+    rest = {**NAMED, **{name: value for name, value in own.items() if name != "page_size"}}
+    ways: dict[str, dict[str, Any]] = {"nothing named": {}}
+    if not sizes:
+        return {**ways, "named": rest}
+    return ways | {f"named, with page_size={size}": {**rest, "page_size": size} for size in sizes}
+
+
 def tried(platform: Any, own: dict[str, Any], words: set[str]) -> dict[str, Any]:
-    """For each method, by "nothing named" and "named": `answered`, `raised` and `trace`, `assigned`, `unknown`,
+    """For each method, by `_ways`: `answered`, `raised` and `trace`, `assigned`, `unknown`,
     `asked`, `lost` (what the operator named: what it was, what it is) and `again` (what a second call changes)."""
     told = {}
     for method in ("apply_server_args_defaults", "finalize_server_args"):
         call = getattr(platform, method, None)
         if call is None:
             continue
-        for how, named in (("nothing named", {}), ("named", {**NAMED, **own})):
+        for how, named in _ways(own).items():
             arguments = HostArguments({**KNOWN, **named}, {*words, *KNOWN})
             one: dict[str, Any] = {}
             try:

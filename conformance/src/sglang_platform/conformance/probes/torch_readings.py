@@ -1,4 +1,4 @@
-"""The functions of the standard library and of torch, and torch's settings. Each reading gives plain types."""
+"""Functions of the standard library and of torch, and settings of torch and numpy. Each reading gives plain types."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from sglang_platform.conformance.probes.process_readings import called
 __all__ = [
     "existing",
     "functions",
+    "numpy_settings",
     "replaced_operators",
     "torch_settings",
 ]
@@ -53,7 +54,20 @@ _STANDARD = (
     random,
     warnings,
 )
-_TORCH = ("", ".Tensor", ".nn.Module", ".nn.functional", ".cuda", ".distributed", ".accelerator", ".random")
+_TORCH = (
+    "",
+    ".Tensor",
+    ".nn.Module",
+    ".nn.functional",
+    ".cuda",
+    ".xpu",
+    ".mps",
+    ".cpu",
+    ".amp",
+    ".distributed",
+    ".accelerator",
+    ".random",
+)
 
 
 def functions() -> dict[str, str]:
@@ -92,7 +106,17 @@ def replaced_operators() -> list[str]:
     return sorted(one for one in taken if one.startswith("aten/") and "PrivateUse1" not in one)
 
 
-# torch
+# torch and numpy
+
+
+def numpy_settings() -> dict[str, Any]:
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return {}
+    return {
+        **{f"errors by {name}": how for name, how in numpy.geterr().items()},
+        "print options": str(numpy.get_printoptions()),
+    }
 
 
 def torch_settings() -> dict[str, Any]:

@@ -29,6 +29,8 @@ from sglang_platform.conformance.probes.process_readings import (
     interpreter,
     limits,
     open_files,
+    operators_variables,
+    other_variables,
     random_states,
     root_logger,
     timers,
@@ -36,6 +38,7 @@ from sglang_platform.conformance.probes.process_readings import (
 )
 from sglang_platform.conformance.probes.torch_readings import (
     existing,
+    numpy_settings,
     replaced_operators,
     torch_settings,
 )
@@ -87,7 +90,8 @@ def _differences(trace: LeftTrace, old: Any, new: Any) -> Iterable[str]:
 
 
 TRACES: tuple[LeftTrace, ...] = (
-    LeftTrace("environment", "process", "the variable", lambda: dict(os.environ)),
+    LeftTrace("environment", "process", "the variable", other_variables),
+    LeftTrace("operator's environment", "process", "the operator's variable", operators_variables),
     LeftTrace("folder", "process", "the working directory", os.getcwd),
     LeftTrace("path", "process", "sys.path", lambda: str(sys.path)),
     LeftTrace(
@@ -129,6 +133,7 @@ TRACES: tuple[LeftTrace, ...] = (
     LeftTrace("warnings", "logging", "warnings are filtered by", filters),
     LeftTrace("shown warnings", "logging", "warnings.showwarning", lambda: called(warnings.showwarning)),
     LeftTrace("torch", "torch", "torch's", torch_settings),
+    LeftTrace("numpy", "torch", "numpy's", numpy_settings),
     LeftTrace("functions", "functions", "the function", existing),
     LeftTrace("operators", "functions", "operators of torch are replaced", replaced_operators),
 )
@@ -142,6 +147,9 @@ SETTINGS = (
     "torch's deterministic",
     "torch's float32 products",
     "torch's function modes",
+    "torch's denormals",
+    "numpy's",
+    "the operator's variable",
     "the root logger's",
     "the logger",
     "the start method",
@@ -157,4 +165,4 @@ SETTINGS = (
     "child processes are left",
 )
 """How those of them begin that code of a platform must leave alone wherever it is: `init_backend()` is there to set
-variables, start threads and load libraries, and not these."""
+variables of its libraries, start threads and load libraries, and not these."""

@@ -291,7 +291,7 @@ def finish() -> None:
     for index in range(device_count()):
         try:
             synchronize(index)
-        except Exception as error:  # whatever the task raised: an index, a type, memory
+        except Exception as error:  # noqa: BLE001  # whatever the task raised: an index, a type, memory
             print(
                 f"{_device(index).type}: work on device {index} failed, and nobody waited for it: {error}",
                 file=sys.stderr,

@@ -164,11 +164,22 @@ def page(outcomes: list[Any], of: int, seconds: float) -> str:
         ("failed", "Nobody has found out why."),
         ("died", "The process ended, or gave no answer."),
         ("not implemented", "NotImplementedError: the device has dense tensors of plain types only."),
-        ("as the CPU", "The same test fails on the CPU with the same error: it asks what the operator never promised."),
+        (
+            "as the CPU",
+            "The same test fails on the CPU with the same error: it asks what the operator never promised.",
+        ),
     ):
         told = [(name, why) for name, found, why in sorted(outcomes) if found == outcome]
         if told:
-            lines += ["", f"## {outcome.capitalize()}", "", meaning, "", "| test | why |", "|---|---|"]
+            lines += [
+                "",
+                f"## {outcome[0].upper()}{outcome[1:]}",
+                "",
+                meaning,
+                "",
+                "| test | why |",
+                "|---|---|",
+            ]
             lines += [f"| `{name.removeprefix('test_')}` | {_cell(why)} |" for name, why in told]
     reasons = Counter(why for _, found, why in outcomes if found == "not asked")
     lines += ["", "## Not asked", "", "| why | tests |", "|---|---:|"]

@@ -7,9 +7,9 @@ For query head h of request b, with n = seq_lens[b] cached tokens and slot t_j =
 
 A program takes one request, up to BLOCK_H query heads that share a KV head (so that the products run on matrix cores
 and the cache is read once for all of them), and one part of its tokens. What the parts are is worked out on the device
-from the lengths of the whole batch (`split_work`): a captured graph replays with other lengths. Each of several parts
-leaves its normalised output and log2 of its sum of exponentials; `merge.merge_kernel` joins them. A part that is the
-whole writes the output.
+from the lengths of the whole batch (`split_work`): a captured graph replays with other lengths. Each leaves its
+normalised output and log2 of its sum of exponentials; `merge.merge_kernel` joins them. Without SPLIT a program takes
+all tokens and writes the output.
 
 Keys are read as a main part of MAIN columns and a rest of REST columns (D = 192 is 128 + 64, 576 is 512 + 64), both
 powers of two. With LATENT the values are the main part of the keys (absorbed MLA, arXiv 2405.04434) and are not read
@@ -129,10 +129,9 @@ def decode_kernel(
             v = load_rows(v_head, v_at, live[:, None] & live_v[None, :], FORMAT, IN_HARDWARE, q.dtype)
         acc = tl.dot(p.to(q.dtype), v, acc * r[:, None], input_precision="ieee")
 
-    if SINKS:
-        # A sink is one more score whose value is zero; of several parts the merge adds it.
+    if SINKS and not SPLIT:
+        # A sink is one more score whose value is zero; of parts the merge adds it.
         sink = tl.load(sink_ptr + head, mask=live_h, other=0.0).to(tl.float32) * 1.4426950408889634
-        sink = tl.where(parts == 1, sink, float("-inf"))
         m_all = tl.maximum(m, sink)
         r = tl.exp2(m - m_all)
         acc *= r[:, None]
@@ -142,11 +141,11 @@ def decode_kernel(
     if SCALED:
         acc *= tl.load(v_scale_ptr)
     live = live_h[:, None] & live_v[None, :]
-    if parts > 1:
+    if SPLIT:
         q_heads = tl.num_programs(1) // HEAD_BLOCKS * GROUP
-        row = number.to(tl.int64) * q_heads + head
-        tl.store(partial_ptr + row[:, None] * DV + values[None, :], acc, mask=live)
-        tl.store(lse_ptr + row, m + tl.log2(total), mask=live_h)
+        row = number.to(tl.int64) * q_heads
+        tl.store(partial_ptr + row * DV + (head[:, None] * DV + values[None, :]), acc, mask=live)
+        tl.store(lse_ptr + row + head, m + tl.log2(total), mask=live_h)
     else:
         at = request.to(tl.int64) * out_stride_b + head[:, None] * out_stride_h + values[None, :]
         tl.store(out_ptr + at, acc.to(out_ptr.dtype.element_ty), mask=live)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import functools
 import contextlib
+import functools
 import re
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -127,9 +127,7 @@ def _installed(name: str) -> PluginSource | None:
             fix="give the folder of its sources",
         )
     root = _project_of(next(iter(pairs.values())))
-    tree = SourceTree(
-        label, {str(path): module for module, path in pairs.items()}, file_bytes
-    )
+    tree = SourceTree(label, {str(path): module for module, path in pairs.items()}, file_bytes)
     return PluginSource(label, tree, root, {"entry_points.txt": entry_points})
 
 

@@ -4,9 +4,9 @@ Part i left its normalised output o_i and L_i = log2 of its sum of 2^s. With a s
 
     M = max_i L_i (and s_0),   w_i = 2^(L_i - M),   out = sum_i w_i o_i / (sum_i w_i + 2^(s_0 - M))
 
-How many parts there are follows from the lengths, as in the kernel that made them (`split_work`). A request of one part
-has its output already; one without tokens gets zeros. The new tokens of an extend have equally many parts each. A
-program takes one query head of one request, and PARTS parts at once, so that their rows are on their way together.
+How many parts there are follows from the lengths, as in the kernel that made them (`split_work`). A request without
+tokens gets zeros. The new tokens of an extend have equally many parts each. A program takes one query head of one
+request, and PARTS parts at once, so that their rows are on their way together.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ def merge_kernel(
         first, parts = request * wanted, wanted
     else:
         first, parts = parts_before(request, len_ptr, batch, wanted, least, window, BLOCK_N, LANES)
-        if parts == 1:
-            return
     values = tl.arange(0, VALUES)
     live = values < DV
     row = first.to(tl.int64) * HEADS + head
@@ -79,7 +77,7 @@ def merge_parts(
     block_n: int,
     window: int,
 ) -> None:
-    """Fill those rows of `out` [B, Hq, Dv] whose sequence was read in several parts."""
+    """Fill `out` [B, Hq, Dv] from partial [parts, Hq, Dv] and lse [parts, Hq]."""
     _merge(partial, lse, seq_lens, out, sinks, wanted, least, window, block_n=block_n, equal=False)
 
 

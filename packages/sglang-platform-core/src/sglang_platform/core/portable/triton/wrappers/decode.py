@@ -21,6 +21,9 @@ from sglang_platform.core.portable.triton.wrappers.stored_kv import stored_kv
 
 __all__ = ["paged_decode"]
 
+_MOST_BYTES = 1 << 27
+"""Of partial results, where the batch fills the device without: every new token of a long sparse prefill is a row."""
+
 
 def paged_decode(
     q: torch.Tensor,
@@ -90,7 +93,8 @@ def paged_decode(
     least = 1
     if splits is None:
         splits = split_count(record.processors, shape.waves, batch * kv_heads * head_blocks, visible)
-        split = visible > TOKENS_PER_PART and batch + splits > 2
+        room = 4 * q_heads * values * batch * (splits + 1)
+        split = visible > TOKENS_PER_PART and batch + splits > 2 and (splits > 1 or room <= _MOST_BYTES)
         least = max(1, TOKENS_PER_PART // shape.block_n)
     wanted = batch * splits
     most = wanted + batch - 1 if split else batch

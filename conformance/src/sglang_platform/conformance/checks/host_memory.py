@@ -1,0 +1,240 @@
+"""Level 3: memory of the host beside the device's: lent once, copied by slots and pages; and device memory that is
+given back for a while and comes again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.memory.host_memory import HostMemory
+from sglang_platform.core.memory.memory_saver import MemorySaver
+
+__all__: list[str] = []
+
+_ROWS = 24
+_ROW = (2, 8)
+_LAYERS = (1, 2, 16)
+_PAGE = 4
+_DTYPES = (torch.bfloat16, torch.float32, torch.uint8)
+
+
+def _host_memory(subject: Subject) -> Any:
+    """The platform's, built as the host's worker builds it."""
+    if not hasattr(subject.platform, "get_host_memory_cls"):
+        raise NotApplicable("the platform is written on SGLang's classes, which leave host memory to SGLang")
+    cls: Any = subject.platform.get_host_memory_cls() or HostMemory
+    return cls(pins=bool(subject.platform.is_pin_memory_available()))
+
+
+def _copying(subject: Subject) -> Any:
+    memory = _host_memory(subject)
+    if subject.platform.capabilities.hicache_device_kernels:
+        raise NotApplicable(
+            "SGLang copies with its device kernels: the platform declares hicache_device_kernels"
+        )
+    return memory
+
+
+@check(
+    level=Level.MEMORY,
+    hosts=("none",),
+    fix="allocate anew at each call of allocate(): keys and values, and each of several pools, are asked for in one"
+    " shape",
+)
+def host_memory_is_lent_once(subject: Subject) -> None:
+    """Memory of the host has the shape and type that was asked for, lies in host memory, side by side, and two that are
+    alike share nothing."""
+    memory = _host_memory(subject)
+    for dtype in _DTYPES:
+        held = [memory.allocate((_ROWS, *_ROW), dtype) for _ in range(3)]
+        held.append(memory.allocate(torch.Size((_ROWS, *_ROW)), dtype))
+        for tensor in held:
+            expect(
+                (tuple(tensor.shape), tensor.dtype, tensor.device.type, tensor.is_contiguous())
+                == ((_ROWS, *_ROW), dtype, "cpu", True),
+                f"allocate({(_ROWS, *_ROW)}, {dtype}) answers {tuple(tensor.shape)} of {tensor.dtype} on"
+                f" {tensor.device}{'' if tensor.is_contiguous() else ', with gaps'}",
+            )
+        for at, tensor in enumerate(held):
+            tensor.fill_(at + 1)
+        lost = [at for at, tensor in enumerate(held) if not bool((tensor == at + 1).all())]
+        expect(not lost, f"allocate() of one shape, called {len(held)} times, lends memory twice, of {dtype}")
+
+
+@dataclass(frozen=True)
+class HostSlots:
+    """Rows `from_` of each source to rows `to`."""
+
+    from_: tuple[int, ...]
+    to: tuple[int, ...]
+    buffers: int = 2
+
+
+def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
+    scattered = (1, 9, 4, 20, 5, 6)
+    consecutive = (7, 8, 9, 10, 11, 12)
+    yield HostSlots((), ())
+    yield HostSlots((3,), (11,))
+    yield HostSlots(consecutive, (0, 1, 2, 3, 4, 5))
+    yield HostSlots(consecutive, scattered)
+    yield HostSlots(scattered, consecutive)
+    yield HostSlots(consecutive, consecutive[::-1])
+    yield HostSlots(consecutive[::-1], consecutive)
+    yield HostSlots((2, 3, 4, 8, 9, 10), (5, 6, 12, 13, 14, 15))
+    for buffers in (1, 32):
+        drawn = rng.sample(range(_ROWS), 10), rng.sample(range(_ROWS), 10)
+        yield HostSlots(tuple(drawn[0]), tuple(drawn[1]), buffers)
+
+
+@check(
+    level=Level.MEMORY,
+    hosts=("none",),
+    cases=slots,
+    fix="copy row from_[i] of every source to row to[i] of its target: a run ends where either side goes on by other"
+    " than one",
+)
+def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
+    """`copy_slots()` copies each row to its own place in the target of its source, whichever side is consecutive, of as
+    many buffers as a model of 16 layers has, out of the device and into it, and touches no other row."""
+    memory, generator = _copying(subject), subject.torch_rng()
+    from_, to = (torch.tensor(one, dtype=torch.int64) for one in (case.from_, case.to))
+    for out in (True, False):
+        sources, targets = (
+            _buffers(memory, subject, case.buffers, on_device, generator) for on_device in (out, not out)
+        )
+        wanted = [target.cpu().clone() for target in targets]
+        for source, target in zip(sources, wanted, strict=True):
+            target[to] = source.cpu()[from_]
+        memory.copy_slots(sources, targets, from_, to)
+        _compare(subject, targets, wanted, f"copy_slots() {'out of the device' if out else 'to the device'}")
+
+
+@dataclass(frozen=True)
+class HostPages:
+    layers: int
+    pages: int
+
+
+def pages(subject: Subject, rng: random.Random) -> Iterator[HostPages]:
+    for layers in _LAYERS:
+        for n in (1, 3):
+            yield HostPages(layers, n)
+
+
+@check(
+    level=Level.MEMORY,
+    hosts=("none",),
+    cases=pages,
+    fix="copy every page of every source: sources that leave the device are the layers of the first target, then those"
+    " of the second; to the device go the pages of one layer",
+)
+def host_pages_are_copied_whole(subject: Subject, case: HostPages) -> None:
+    """`copy_pages_out()` of keys and values of all layers fills the pages of both targets, `copy_pages_in()` brings one
+    layer of them back to other slots, in any order of pages, and neither touches anything else."""
+    memory, generator = _copying(subject), subject.torch_rng()
+    numbers = _ROWS // _PAGE
+    shape = (numbers, case.layers, _PAGE, *_ROW)
+    hosts = [_filled(memory.allocate(shape, torch.float32), generator) for _ in range(2)]
+    rows = _buffers(memory, subject, 2 * case.layers, True, generator)
+    on_device, on_host, back = (
+        torch.randperm(numbers, generator=generator)[: case.pages].tolist() for _ in range(3)
+    )
+    wanted = [host.clone() for host in hosts]
+    for at, row in enumerate(rows):
+        paged = row.cpu().view(numbers, _PAGE, *_ROW)
+        wanted[at // case.layers][on_host, at % case.layers] = paged[on_device]
+    memory.copy_pages_out(rows, hosts, _slots_of(on_device), _slots_of(on_host), _PAGE)
+    _compare(subject, hosts, wanted, "copy_pages_out()")
+    for layer in range(case.layers):
+        targets = [rows[layer], rows[case.layers + layer]]
+        after = [target.cpu().clone() for target in targets]
+        for target, host in zip(after, hosts, strict=True):
+            target.view(numbers, _PAGE, *_ROW)[back] = host[on_host, layer]
+        memory.copy_pages_in(hosts, targets, _slots_of(on_host), _slots_of(back), layer, _PAGE)
+        _compare(subject, targets, after, f"copy_pages_in() of layer {layer}")
+
+
+def _buffers(
+    memory: Any, subject: Subject, n: int, on_device: bool, generator: torch.Generator
+) -> list[torch.Tensor]:
+    """[_ROWS, ...] each, of which no two numbers are likely the same."""
+    if on_device:
+        return [torch.randn(_ROWS, *_ROW, generator=generator).to(subject.device) for _ in range(n)]
+    return [_filled(memory.allocate((_ROWS, *_ROW), torch.float32), generator) for _ in range(n)]
+
+
+def _filled(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return tensor.copy_(torch.randn(tensor.shape, generator=generator))
+
+
+def _slots_of(numbers: list[int]) -> torch.Tensor:
+    return (torch.tensor(numbers)[:, None] * _PAGE + torch.arange(_PAGE)).flatten()
+
+
+def _compare(subject: Subject, got: list[torch.Tensor], wanted: list[torch.Tensor], what: str) -> None:
+    subject.synchronize()
+    for at, (one, other) in enumerate(zip(got, wanted, strict=True)):
+        wrong = (one.cpu() != other).flatten(1).any(1).nonzero().flatten().tolist()
+        expect(
+            not wrong, f"after {what} rows {wrong[:8]} of target {at} of {len(got)} are not what they must be"
+        )
+
+
+_SIZES = (16, 4096, 1 << 20)
+
+
+@check(
+    level=Level.MEMORY,
+    hosts=("none",),
+    fix="keep what `keep_content` asks for, storage by storage, and let resume() answer True where any address is"
+    " another than before: graphs hold addresses",
+)
+def released_memory_comes_back(subject: Subject) -> None:
+    """The memory saver gives tensors their memory back, under tags of their own, with their shapes and, where that was
+    asked for, what they held, views of one storage too; `resume()` says so where an address is another than before,
+    which it is where others took the memory meanwhile."""
+    if not hasattr(subject.platform, "get_memory_saver_cls"):
+        raise NotApplicable(
+            "the platform is written on SGLang's classes, which leave released memory to SGLang"
+        )
+    cls: Any = subject.platform.get_memory_saver_cls() or MemorySaver
+    saver, generator = cls(), subject.torch_rng()
+    tensors = {
+        tag: [torch.randn(size, generator=generator).to(subject.device) for size in _SIZES]
+        for tag in ("weights", "kv_cache")
+    }
+    held = tensors["weights"]
+    held += [held[2][: 1 << 10], held[2].view(1 << 10, -1)]
+    content = [tensor.cpu().clone() for tensor in held]
+    addresses = {tag: [one.data_ptr() for one in tensors[tag]] for tag in tensors}
+    subject.synchronize()
+    for tag, ones in tensors.items():
+        saver.release(tag, ones, keep_content=tag == "weights")
+    others = [torch.ones(size, device=subject.device) for size in _SIZES for _ in range(3)]
+    for tag, ones in tensors.items():
+        answer = saver.resume(tag)
+        subject.synchronize()
+        moved = [one.data_ptr() for one in ones] != addresses[tag]
+        case = {"tag": tag}
+        expect(
+            answer is True or (answer is False and not moved),
+            f"resume() answers {answer!r}, and the memory {'lies elsewhere' if moved else 'lies where it lay'}",
+            case=case,
+        )
+    del others
+    wrong = [
+        at
+        for at, (one, was) in enumerate(zip(held, content, strict=True))
+        if one.shape != was.shape or not torch.equal(one.cpu(), was)
+    ]
+    expect(
+        not wrong,
+        f"released with keep_content, tensors {wrong} of {len(held)} hold something else afterwards",
+    )

@@ -1,0 +1,113 @@
+"""Level 3 mutants: memory of the host, and device memory that is released for a while."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from mutant import mutant
+
+from sglang_platform.conformance.reference.platform import ReferencePlatform
+from sglang_platform.core.memory.host_memory import HostMemory
+from sglang_platform.core.memory.memory_saver import MemorySaver
+
+
+class _OneForAll(HostMemory):
+    def __init__(self, pins: bool) -> None:
+        super().__init__(pins)
+        self._kept: dict[Any, torch.Tensor] = {}
+
+    def allocate(self, shape: Any, dtype: torch.dtype) -> torch.Tensor:
+        key = (tuple(shape), dtype)
+        if key not in self._kept:
+            self._kept[key] = super().allocate(shape, dtype)
+        return self._kept[key]
+
+
+@mutant(
+    check="memory.host_memory_is_lent_once",
+    defect="host memory of one shape is kept, and lent for keys and for values",
+    says="twice",
+)
+class HostMemoryKept(ReferencePlatform):
+    def get_host_memory_cls(self) -> type:
+        return _OneForAll
+
+
+class _RunsOfTheTarget(HostMemory):
+    def copy_slots(self, sources: Any, targets: Any, from_: Any, to: Any) -> None:
+        if to.numel() > 1 and bool((to.diff() == 1).all()):
+            from_ = torch.arange(int(from_[0]), int(from_[0]) + from_.numel()).clamp(max=len(sources[0]) - 1)
+        super().copy_slots(sources, targets, from_, to)
+
+
+@mutant(
+    check="memory.host_copies_follow_their_slots",
+    defect="where the target is consecutive the source is taken to be so as well",
+    says="copy_slots()",
+)
+class RunsOfTheTarget(ReferencePlatform):
+    def get_host_memory_cls(self) -> type:
+        return _RunsOfTheTarget
+
+
+class _SixteenBuffers(HostMemory):
+    def copy_slots(self, sources: Any, targets: Any, from_: Any, to: Any) -> None:
+        super().copy_slots(sources[:16], targets[:16], from_, to)
+
+
+@mutant(
+    check="memory.host_copies_follow_their_slots",
+    defect="a launch copies sixteen buffers, and there is one only",
+    says="of 32",
+)
+class SixteenBuffersAtOnce(ReferencePlatform):
+    def get_host_memory_cls(self) -> type:
+        return _SixteenBuffers
+
+
+class _InTurns(HostMemory):
+    def copy_pages_out(self, sources: Any, targets: Any, from_: Any, to: Any, page_size: int) -> None:
+        turned = [source for at in range(len(targets)) for source in sources[at :: len(targets)]]
+        super().copy_pages_out(turned, targets, from_, to, page_size)
+
+
+@mutant(
+    check="memory.host_pages_are_copied_whole",
+    defect="sources are taken for keys and values in turns",
+    says="copy_pages_out()",
+)
+class KeysAndValuesInTurns(ReferencePlatform):
+    def get_host_memory_cls(self) -> type:
+        return _InTurns
+
+
+class _NothingMoved(MemorySaver):
+    def resume(self, tag: str) -> bool:
+        super().resume(tag)
+        return False
+
+
+@mutant(
+    check="memory.released_memory_comes_back",
+    defect="resume() always says that the memory lies where it lay, and graphs read what others hold now",
+    says="lies elsewhere",
+)
+class NothingMoved(ReferencePlatform):
+    def get_memory_saver_cls(self) -> type:
+        return _NothingMoved
+
+
+class _Emptied(MemorySaver):
+    def release(self, tag: str, tensors: Any, *, keep_content: bool = False) -> None:
+        super().release(tag, tensors)
+
+
+@mutant(
+    check="memory.released_memory_comes_back",
+    defect="weights that were to be kept are gone after a resume",
+    says="hold something else",
+)
+class WeightsEmptied(ReferencePlatform):
+    def get_memory_saver_cls(self) -> type:
+        return _Emptied
