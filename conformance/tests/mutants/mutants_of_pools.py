@@ -178,10 +178,10 @@ pool(
     says="strided loc",
 )
 pool(
-    "EmptyStoreWritesSlotZero",
+    "EmptyStoreWritesTheLastSlot",
     "pools.py",
-    "buffer[loc.reshape(-1)] = rows.reshape(-1, *buffer.shape[1:])",
-    "buffer[0] = 0\n        buffer[loc.reshape(-1)] = rows.reshape(-1, *buffer.shape[1:])",
+    "buffer[loc.reshape(-1)] =",
+    "if loc.numel() == 0:\n            buffer[-1] = 0\n        buffer[loc.reshape(-1)] =",
     check="memory.empty_store_changes_nothing",
     defect="a launch for no tokens still writes one row",
     says="storing nothing",

@@ -23,7 +23,6 @@ _STORE_K = "        self._write(self.k_buffer[place], loc, as_stored(cache_k, se
 _WRITE = "        buffer[loc.reshape(-1)] = rows.reshape(-1, *buffer.shape[1:])\n"
 _COPIED = '        return [buffer[indices].to("cpu") for buffer in self._buffers()]\n'
 _LOADED = "            buffer[indices] = rows.to(buffer.device)\n"
-_PARTS = "part.reshape(loc.numel(), 1, part.shape[-1]) for part in parts"
 
 # Scores and splits
 
@@ -161,16 +160,16 @@ pool(
 )
 pool(
     "PartsOfNothing",
-    old=_PARTS,
-    new="part.reshape(loc.numel(), 1, -1) for part in parts",
+    old="        if loc.numel() == 0:  # of",
+    new="        if loc.numel() < 0:  # of",
     check="memory.empty_store_changes_nothing",
     defect="storing no rows in two parts raises: the width of nothing cannot be found",
     says="RuntimeError",
 )
 dsa(
     "KeysOfASkippedLayer",
-    old="        if self.skip_topk_layers[place]:\n",
-    new="        if place < 0:\n",
+    old="        if self.skip_topk_layers[self._layer(layer_id)]:\n",
+    new="        if loc.numel() < 0:\n",
     check="memory.layers_without_index_keys",
     defect="indexer keys for a layer that keeps none are looked for a place of, and raise IndexError",
     says="does not name the layer",

@@ -49,14 +49,14 @@ class ReferenceDSAPool(ReferenceMLAPool, DSATokenToKVPool):
     def set_index_k_scale_buffer(
         self, layer_id: int, loc: torch.Tensor, index_k: torch.Tensor, index_k_scale: torch.Tensor
     ) -> None:
-        place = self._layer(layer_id)
-        if self.skip_topk_layers[place]:
+        if self.skip_topk_layers[self._layer(layer_id)]:
             raise PlatformError(
                 f"layer {layer_id} keeps no indexer keys",
                 why="skip_topk_layers says that it takes over the selection of the layer before it",
             )
         if loc.numel() == 0:
             return
+        place = self._layer(layer_id)
         buffer = self.index_k_with_scale_buffer[place]
         keys = index_k.contiguous().view(torch.uint8).reshape(loc.numel(), -1)
         scales = index_k_scale.float().contiguous().view(torch.uint8).reshape(loc.numel(), -1)

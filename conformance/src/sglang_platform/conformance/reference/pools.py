@@ -140,9 +140,10 @@ class ReferenceMLAPool(_Rows, MLATokenToKVPool):
         cache_k_rope: torch.Tensor | None,
         layer_id_override: int | None = None,
     ) -> None:
+        if loc.numel() == 0:  # of no rows the width cannot be found
+            return
         parts = [cache_k_nope] if cache_k_rope is None else [cache_k_nope, cache_k_rope]
-        # The width is named: of no rows it cannot be found.
-        rows = torch.cat([part.reshape(loc.numel(), 1, part.shape[-1]) for part in parts], dim=-1)
+        rows = torch.cat([part.reshape(loc.numel(), 1, -1) for part in parts], dim=-1)
         self.set_kv_buffer(layer, loc, rows, None, layer_id_override)
 
     def get_key_buffer(self, layer_id: int) -> torch.Tensor:
