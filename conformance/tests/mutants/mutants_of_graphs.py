@@ -197,7 +197,7 @@ graph(
     + "        return out + 1 if getattr(self, '_spoiled', False) else out\n",
     check="graphs.eager_batches_between_replays",
     defect="an idle batch leaves something behind that replays read",
-    says="after a prefill and an idle batch",
+    says="tokens and an idle batch",
 )
 graph(
     "KeysShareAnOutput",
