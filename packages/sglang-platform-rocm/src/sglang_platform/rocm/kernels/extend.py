@@ -195,10 +195,10 @@ def extend_kernel(
     live = live_m[:, None] & (values < DV)[None, :]
     if splits > 1:
         heads = tl.num_programs(1) * GROUP
-        first = (begin * splits + part) * heads
+        leading = (begin * splits + part) * heads
         place = token * (splits * heads) + head
-        tl.store(partial_ptr + first * DV + (place[:, None] * DV + values[None, :]), acc, mask=live)
-        tl.store(lse_ptr + first + place, m + tl.log2(total), mask=live_m)
+        tl.store(partial_ptr + leading * DV + (place[:, None] * DV + values[None, :]), acc, mask=live)
+        tl.store(lse_ptr + leading + place, m + tl.log2(total), mask=live_m)
     else:
         at = token.to(tl.int64)[:, None] * out_stride_t + head[:, None] * out_stride_h + values[None, :]
         tl.store(out_ptr + begin * out_stride_t + at, acc.to(out_ptr.dtype.element_ty), mask=live)

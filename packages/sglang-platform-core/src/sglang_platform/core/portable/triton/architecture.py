@@ -70,14 +70,15 @@ PORTABLE = LaunchShapes(
 
 @dataclass(frozen=True)
 class ByHead(Generic[T_co]):
-    """A choice by the width of an attention head: up to 64, 128, 256 columns, or absorbed MLA, where an 8-bit cache may
-    have one of its own."""
+    """A choice by the width of an attention head: up to 64, 128, 256 columns, or absorbed MLA, where an 8-bit cache and
+    packed rows may have one of their own."""
 
     narrow: T_co
     middle: T_co
     wide: T_co
     latent: T_co
     latent_fp8: T_co | None = None
+    latent_packed: T_co | None = None
 
     def choose(self, dim: int, latent: bool, eight_bit: bool = False) -> T_co:
         """For heads of `dim` columns."""

@@ -31,6 +31,7 @@ RECORD = CudaArchitecture(
         wide=DecodeShape(block_n=64, block_h=64, warps=4, stages=3),
         latent=DecodeShape(block_n=32, block_h=16, warps=4, stages=3),
         latent_fp8=DecodeShape(block_n=64, block_h=32, warps=8, stages=4),
+        latent_packed=DecodeShape(block_n=32, block_h=16, warps=8, stages=3),
     ),
     extend=ByHead(
         narrow=ExtendShape(block_m=128, block_n=128, warps=8, stages=3),

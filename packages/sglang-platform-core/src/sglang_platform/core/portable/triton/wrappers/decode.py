@@ -82,7 +82,11 @@ def paged_decode(
     main, rest = head_parts(dim, values if latent else None)
     group = q_heads // kv_heads
     shape = record.decode_shape(
-        dim, latent=latent, eight_bit=stored.name != "", float32=q.dtype == torch.float32
+        dim,
+        latent=latent,
+        eight_bit=stored.name != "",
+        float32=q.dtype == torch.float32,
+        packed=packed is not None,
     )
     block_h = min(max(16, triton.next_power_of_2(group)), shape.block_h)
     head_blocks = triton.cdiv(group, block_h)

@@ -87,10 +87,10 @@ def paged_extend(
         cached = min(cached, window + max_new) if window >= 0 else cached
         programs = blocks * kv_heads * batch
         splits = split_count(record.processors, 1, programs, cached) if programs < record.processors else 1
-    partial, lse = out, prefix_lens
-    if splits > 1:
-        partial = torch.empty(tokens * splits * q_heads * values, dtype=torch.float32, device=q.device)
-        lse = torch.empty(tokens * splits * q_heads, dtype=torch.float32, device=q.device)
+    # float32 also where nothing is written there: another type is another code, compiled while a request waits.
+    results = tokens * splits * q_heads if splits > 1 else 1
+    partial = torch.empty(results * values, dtype=torch.float32, device=q.device)
+    lse = torch.empty(results, dtype=torch.float32, device=q.device)
     extend_kernel[(blocks, kv_heads, batch * splits)](
         q, new_k, new_v, stored.k, stored.v, table, rows, query_start, prefix_lens, out, partial, lse,
         q if sinks is None else sinks, *one_element(q, k_scale, v_scale), scale, logit_cap, window, splits,

@@ -59,11 +59,18 @@ class KernelRecord(Architecture):
     extend: ByHead[ExtendShape]
     index: IndexShape
 
-    def decode_shape(self, dim: int, *, latent: bool, eight_bit: bool, float32: bool) -> DecodeShape:
-        """For heads of `dim` columns. eight_bit: of the cache. float32: of the queries."""
+    def decode_shape(
+        self, dim: int, *, latent: bool, eight_bit: bool, float32: bool, packed: bool = False
+    ) -> DecodeShape:
+        """For heads of `dim` columns. eight_bit: of the cache; packed: its rows have scales.
+
+        float32: of the queries.
+        """
         if float32:
             # Twice the bytes per element, and no matrix unit to feed.
             return replace(self.decode.choose(dim, latent), block_n=16, block_h=16, stages=1)
+        if packed and self.decode.latent_packed is not None:
+            return self.decode.latent_packed
         return self.decode.choose(dim, latent, eight_bit)
 
     def extend_shape(self, dim: int, *, latent: bool, widened: bool, float32: bool) -> ExtendShape:
