@@ -31,7 +31,7 @@ LEFT_OUT = re.compile(
 
 DIFFER = re.compile(
     r"rand|dropout|bernoulli|multinomial|normal|poisson|exponential|geometric|cauchy|uniform|rrelu|binomial"
-    r"|standard_gamma|dirichlet|empty|resize|gumbel|new_full|set_|_philox|seed|svd|eig|qr|lobpcg|geqrf|_coalesce"
+    r"|standard_gamma|dirichlet|empty|resize|gumbel|new_full|::set_?$|_philox|seed|svd|eig|qr|lobpcg|geqrf|_coalesce"
     r"|orgqr|householder|lstsq|_pack|_nested|data_ptr|fractional_max"
     r"|linspace|logspace|_stack"
 )
