@@ -36,8 +36,8 @@ DIFFER = re.compile(
     r"|orgqr|householder|lstsq|_pack|_nested|data_ptr|fractional_max"
     r"|linspace|logspace|_stack|_fused_sdp_choice"
 )
-"""Random or uninitialised results, decompositions with several right answers, shapes that only the CPU leaves, and choices
-among kernels that each device makes for itself."""
+"""Random or uninitialised results, decompositions with several right answers, shapes that only the CPU leaves, and
+choices among kernels that each device makes for itself."""
 
 WORDS = [
     "sum",
