@@ -101,3 +101,15 @@ def test_convolutions_have_gradients(transposed: bool, device_type: str) -> None
         assert host is not None
         assert ours is not None
         torch.testing.assert_close(ours.cpu(), host)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_what_an_out_tensor_holds_is_added_to(step: int, device_type: str) -> None:
+    # torch has no meta kernel for it: the host waits, and computes beside the tensor
+    x, coefficients = torch.arange(12.0).view(3, 4), torch.tensor([[1.0, 2.0, 3.0], [0.5, 0.0, -1.0]])
+    memory = torch.full((2, 4 * step), 7.0, device=device_type)
+    out = memory[:, ::step]
+    torch.ops.aten._compute_linear_combination.out(x.to(device_type), coefficients.to(device_type), out=out)
+    expected = torch.full((2, 4 * step), 7.0)
+    expected[:, ::step] += coefficients @ x
+    torch.testing.assert_close(memory.cpu(), expected)

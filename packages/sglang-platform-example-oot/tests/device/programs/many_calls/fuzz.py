@@ -3,9 +3,9 @@
     fuzz.py [--calls 50000] [--seed 1] [--only TEXT] [--report FILE]
     fuzz.py --seed 1 --call 4711       one call, in this process, shown
 
-Calls run in forked processes; one that dies or stands still is a finding, named by seed and number. A call that kills
-the CPU's kernel too, on tensors of the CPU, is torch's own. Values are compared with the CPU's. Ends with 1 where a
-process died or stood still in a call that the CPU survives, or a value is wrong.
+Calls run in forked processes; one that dies or stands still is a finding, named by seed and number. A call of torch's
+operators that kills the CPU's kernel too, in a process without the device, is torch's own. Values are compared with the
+CPU's. Ends with 1 where a process died or stood still in a call that the CPU survives, or a value is wrong.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from sglang_platform.example_oot.kernels import library
 SHARE_OF_KERNELS = 0.3
 HOST_MEMORY = 8 << 30
 ON_THE_CPU = 1
+AND_THE_CPU = ", and so does the CPU alone"
 KINDS = ("wrong", "stricter", "laxer")
 
 
@@ -76,16 +77,20 @@ def fuzz(calls: int, seed: int, names: list[str], patience: float, start: int = 
     crashes: list[Any] = []
     of_torch: list[Any] = []
 
+    def dies_on_the_cpu(number: int) -> bool:
+        """In a process without the device: what that does to the host's memory may be why the CPU's kernel died."""
+        again = _children(seed, names, patience, cpu=True)
+        died = again.run(number, number + 1) is not None
+        again.close()
+        return died
+
     def ended(found: Ended) -> None:
         call = call_of(seed, found.number, names)
-        alone = found.mark == ON_THE_CPU
-        if not alone:
-            again = _children(seed, names, patience, cpu=True)
-            alone = again.run(found.number, found.number + 1) is not None
-            again.close()
+        alone = call.name not in kernel_calls.KERNELS and dies_on_the_cpu(found.number)
         (of_torch if alone else crashes).append([found.number, call.name, found.how])
-        also = ", and so does the CPU alone" if alone else ""
-        print(f"call {found.number} of seed {seed}, {call.name}: {found.how}{also}", flush=True)
+        where = " on the CPU after the device" if found.mark == ON_THE_CPU else ""
+        also = AND_THE_CPU if alone else ""
+        print(f"call {found.number} of seed {seed}, {call.name}: {found.how}{where}{also}", flush=True)
 
     children = _children(seed, names, patience)
     outcomes = children.run_all(start, start + calls, ended)

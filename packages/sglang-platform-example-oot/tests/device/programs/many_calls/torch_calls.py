@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from typing import Any
@@ -31,11 +32,12 @@ LEFT_OUT = re.compile(
 
 DIFFER = re.compile(
     r"rand|dropout|bernoulli|multinomial|normal|poisson|exponential|geometric|cauchy|uniform|rrelu|binomial"
-    r"|standard_gamma|dirichlet|empty|resize|gumbel|new_full|set_|_philox|seed|svd|eig|qr|lobpcg|geqrf|_coalesce"
+    r"|standard_gamma|dirichlet|empty|resize|gumbel|new_full|::set_?$|_philox|seed|svd|eig|qr|lobpcg|geqrf|_coalesce"
     r"|orgqr|householder|lstsq|_pack|_nested|data_ptr|fractional_max"
-    r"|linspace|logspace|_stack"
+    r"|linspace|logspace|_stack|_fused_sdp_choice"
 )
-"""Random or uninitialised results, decompositions with several right answers, and shapes that only the CPU leaves."""
+"""Random or uninitialised results, decompositions with several right answers, shapes that only the CPU leaves, and
+choices among kernels that each device makes for itself."""
 
 WORDS = [
     "sum",
@@ -201,4 +203,13 @@ class Drawer:
 
 def draw_call(draw: random.Random, names: list[str]) -> Call:
     """One call of one of the operators `names`."""
-    return Drawer(draw, draw.choice(names)).call()
+    call = Drawer(draw, draw.choice(names)).call()
+    if "_polynomial_" in call.name and any(map(_may_be_nan, [*call.positional, *call.named.values()])):
+        call.compare = False  # the CPU's recurrences end at a NaN with a result that they have not written
+    return call
+
+
+def _may_be_nan(recipe: Any) -> bool:
+    if isinstance(recipe, Tensor):
+        return recipe.values == "not finite"
+    return isinstance(recipe, Plain) and isinstance(recipe.value, float) and not math.isfinite(recipe.value)

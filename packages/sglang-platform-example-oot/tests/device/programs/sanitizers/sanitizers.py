@@ -3,7 +3,8 @@
     sanitizers.py [--only address|thread] [--calls 3000] [--work DIR]
 
 Builds with gcc, makes sure that the sanitizer tells of defects made on purpose, then runs the checks of the device, the
-tests of the kernels and the fuzz. What is left out of the reports, and why, stands in `*.supp`.
+tests of the kernels and the fuzz. What is left out of the reports, and why, stands in `*.supp`; the fuzz makes a call
+that died again on the CPU alone, and where both died of a segmentation fault in one function, that is torch's own.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ PROGRAMS = HERE.parent
 KERNEL_TESTS = PROGRAMS.parent.parent / "kernels"
 FLAGS = "-O1 -g1 -fno-omit-frame-pointer"
 REPORT = re.compile(r"ERROR: AddressSanitizer|runtime error:|WARNING: ThreadSanitizer|DEADLYSIGNAL")
+DEATH = re.compile(r"(?=\w+Sanitizer:DEADLYSIGNAL)")
+SEGV = re.compile(r"ERROR: \w+Sanitizer: SEGV")
+FRAME = re.compile(r"#0 (?:0x[0-9a-f]+ in )?(\S[^\n]*?) \((?=\S+\+0x)")
+CALL = re.compile(r"^call \d+ of seed [^\n]*?(?P<alone>, and so does the CPU alone)?$", re.MULTILINE)
+"""What the fuzz says of a call after all reports of it: those of the device and, in a new process, of the CPU."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +78,26 @@ def _library(name: str) -> str:
     return str(path.resolve())
 
 
-def _of_torch(report: str) -> bool:
-    """A crash whose stack holds nothing of the device: the fuzz makes each call on the CPU as well, and tells by
-    itself which it does not survive on the device alone."""
-    crash = "SEGV" in report or report.startswith("DEADLYSIGNAL")
-    stack = report.partition("#0 ")[2].partition("\n\n")[0]
-    return crash and bool(stack) and "sglang_example_oot" not in stack and "/kernels-" not in stack
+def reports_in(text: str) -> list[str]:
+    """The reports in what a program printed, without those of calls that the fuzz saw the CPU alone die of as well."""
+    found, start = [], 0
+    for told in [*CALL.finditer(text), None]:
+        part = text[start : told.start() if told else len(text)]
+        reports = [part[match.start() :] for match in REPORT.finditer(part)]
+        if told is None or not told["alone"] or not _died_alike(part):
+            found += [one[:4000] for one in reports]
+        start = told.end() if told else len(text)
+    return found
+
+
+def _died_alike(part: str) -> bool:
+    """Whether all there is are two segmentation faults, of the call and of the CPU alone, in one function of torch."""
+    deaths = [death for death in DEATH.split(part) if REPORT.search(death)]
+    frames = [FRAME.search(death) for death in deaths]
+    where = {frame[1] for frame in frames if frame}
+    return (
+        len(deaths) == 2 and all(frames) and len(where) == 1 and all(SEGV.search(death) for death in deaths)
+    )
 
 
 class Runs:
@@ -124,8 +144,7 @@ class Runs:
                 check=False,
             )
         text = self.log.read_text(errors="replace")
-        reports = [text[match.start() :][:4000] for match in REPORT.finditer(text)]
-        return done.returncode, [one for one in reports if not _of_torch(one)]
+        return done.returncode, reports_in(text)
 
     def tells(self, control: Path) -> bool:
         """Whether it tells of the defects made on purpose."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from sglang_platform.core.errors import visible
 from sglang_platform.core.inspect.check.couplings import examine_couplings, examine_hooks
 from sglang_platform.core.inspect.check.installation import examine_installation
 from sglang_platform.core.inspect.check.packaging import examine_packaging
@@ -101,7 +102,7 @@ def _project(path: Path, plugin: PluginSource) -> Project:
 
 def print_checked(out: Console, one: Checked) -> None:
     """Text that fits 80 columns."""
-    out.print(Text(f"{one.plugin} against {one.host}", style="bold"))
+    out.print(Text(visible(f"{one.plugin} against {one.host}"), style="bold"))  # a Text drops bells
     for part, title in _TITLES.items():
         found = [remark for remark in one.remarks if remark.part == part]
         out.print(Text(f"\n{title}: {_counted(found)}", style="bold"))

@@ -154,6 +154,13 @@ IValue converted(const IValue& value, const Convert& convert, c10::DeviceType de
   return value;
 }
 
+// `t`, laid out as it is, in other memory.
+at::Tensor in_own_memory(const at::Tensor& t) {
+  const size_t bytes = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.dtype().itemsize());
+  const auto all = t.as_strided({static_cast<int64_t>(bytes / t.dtype().itemsize())}, {1}, t.storage_offset());
+  return all.clone().as_strided(t.sizes(), t.strides(), 0);
+}
+
 // The device of the call: that of its tensors and its generator, which must be one, else the one it names, else the
 // current one.
 c10::DeviceIndex device_of_call(const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments) {
@@ -432,9 +439,7 @@ class Call {
         resized.emplace_back(given, stack[i].toTensor());
         continue;
       }
-      stack[i] = at::empty_strided(given.sizes(), given.strides(), given.options().device(c10::kCPU));
-      // Some kernels add to what is there.
-      if (at::has_internal_overlap(given) == at::MemOverlap::No) stack[i].toTensor().copy_(given);
+      stack[i] = in_own_memory(stack[i].toTensor());  // with its elements: some kernels add to what is there
       resized.emplace_back(given, stack[i].toTensor());
     }
     op_.callBoxed(stack);
@@ -498,8 +503,8 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) 
 
 }  // namespace
 
-std::vector<c10::IValue> fall_back(const char* name, std::vector<c10::IValue> arguments) {
-  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
+std::vector<c10::IValue> fall_back(const char* name, std::vector<c10::IValue> arguments, const char* overload) {
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   Call(op, &arguments).run();
   return arguments;

@@ -1,0 +1,68 @@
+"""Which reports of a sanitizer are left out: only of calls that the CPU alone dies of, in the same function."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+FILE = Path(__file__).parent / "programs" / "sanitizers" / "sanitizers.py"
+TOLD = "call 7 of seed 1, aten::_stack.out: ended with 1"
+ALONE = f"{TOLD}, and so does the CPU alone"
+NOT_FATAL = "decode.cpp:12:3: runtime error: signed integer overflow"
+
+
+@pytest.fixture(scope="module")
+def reports_in() -> Callable[[str], list[str]]:
+    return runpy.run_path(str(FILE))["reports_in"]
+
+
+def death(function: str, why: str = "SEGV on unknown address 0x000000000000") -> str:
+    return f"""AddressSanitizer:DEADLYSIGNAL
+=================================================================
+==11==ERROR: AddressSanitizer: {why} (pc 0x7f01 bp 0x7ffc sp 0x7ffb T0)
+==11==The signal is caused by a READ memory access.
+    #0 0x7f0123456789 in {function} (/site-packages/torch/lib/libtorch_cpu.so+0x1234567)
+    #1 0x7f0123456799 in at::_ops::call(c10::IValue const&) (/site-packages/torch/lib/libtorch_cpu.so+0x234)
+
+SUMMARY: AddressSanitizer: SEGV (/site-packages/torch/lib/libtorch_cpu.so+0x1234567) in {function}"""
+
+
+STACK = "at::native::(anonymous namespace)::stack_kernel(at::Tensor&, long)"
+
+
+def test_a_call_that_the_cpu_dies_of_alike_is_torchs_own(reports_in: Callable[[str], list[str]]) -> None:
+    assert reports_in("\n".join([death(STACK), death(STACK), ALONE, "done"])) == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [death(STACK), TOLD],
+        [death(STACK)],
+        [death(STACK), death(STACK)],
+        [death(STACK), ALONE],
+        [death("memcpy"), death(STACK), ALONE],
+        [death(STACK), death(STACK), death(STACK), ALONE],
+        [death(STACK, "BUS on unknown address"), death(STACK, "BUS on unknown address"), ALONE],
+        [NOT_FATAL, death(STACK), death(STACK), ALONE],
+        [death(STACK), death(STACK), ALONE, NOT_FATAL],
+        [death(STACK), death(STACK), ALONE, death(STACK), TOLD],
+    ],
+    ids=[
+        "the CPU lives",
+        "no fuzz",
+        "nobody tells",
+        "one died without a report",
+        "elsewhere",
+        "one more",
+        "another signal",
+        "and ours before",
+        "and ours after",
+        "and a later call",
+    ],
+)
+def test_all_others_are_told(lines: list[str], reports_in: Callable[[str], list[str]]) -> None:
+    assert reports_in("\n".join(lines))
