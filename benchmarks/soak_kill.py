@@ -16,6 +16,7 @@ from typing import Any
 from soak_asked import Model
 from soak_clients import Clients
 from soak_processes import LEFT_BY_SGLANG, MemoryWatch, ended, left_of, processes_of
+from soak_tracebacks import OF_A_KILLED_RANK, by_cause
 
 from sglang_platform.conformance.host.server import ServerProcess
 
@@ -82,11 +83,12 @@ def _killed(
             break
         time.sleep(0.1)
     serves = server.alive and _answers(server, model)
+    load.stop()
     left = ended(server)[1] if serves else processes_of(server)
     watch.stop()
     status = server.process.poll()
-    load.stop()
     said = server.output()[before:]
+    known, unknown = by_cause(said, OF_A_KILLED_RANK)
     clear = [line for line in said.splitlines() if re.search(rf"\b{names[name]}\b", line)]
     report = {
         "killed": name,
@@ -98,7 +100,8 @@ def _killed(
         "processes_left": sorted(left.values()),
         "shared_memory_left": left_of(watch.shared),
         "lines_that_name_it": clear,
-        "tracebacks": said.count("Traceback (most recent call last)"),
+        "tracebacks_that_are_due": known,
+        "tracebacks_not_known": unknown,
         "last_lines": [line for line in said.splitlines() if line.strip()][-12:],
     }
     return {**report, "faults": _faults(name, report)}
@@ -126,6 +129,4 @@ def _faults(name: str, report: dict[str, Any]) -> list[str]:
         found.append(f"shared memory is left: {ours}")
     if name != "server" and not report["serves_on"] and len(report["lines_that_name_it"]) != 1:
         found.append(f"{len(report['lines_that_name_it'])} lines name the process that was killed")
-    if report["tracebacks"]:
-        found.append(f"{report['tracebacks']} tracebacks")
-    return found
+    return [*found, *(f"a traceback that is not known: {one}" for one in report["tracebacks_not_known"])]

@@ -54,5 +54,19 @@ def test_the_words_of_a_known_one_from_another_place_are_not_known(soak_tracebac
     assert (known, len(unknown)) == ({}, 1)
 
 
+_KILLED = """\
+[15:40:54 TP0] Scheduler hit an exception: Traceback (most recent call last):
+  File "/x/sglang/srt/managers/scheduler.py", line 6360, in run_scheduler_process
+    scheduler.run_event_loop()
+RuntimeError: [/x/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:31915.
+"""
+
+
+def test_a_peer_that_is_gone_is_known_only_where_one_was_killed(soak_tracebacks: ModuleType) -> None:
+    known, unknown = soak_tracebacks.by_cause(_KILLED, soak_tracebacks.OF_A_KILLED_RANK)
+    assert (list(known.values()), unknown) == ([1], [])
+    assert len(soak_tracebacks.by_cause(_KILLED)[1]) == 1
+
+
 def test_a_log_without_any_has_none(soak_tracebacks: ModuleType) -> None:
     assert soak_tracebacks.by_cause("[14:10:44] INFO\n") == ({}, [])

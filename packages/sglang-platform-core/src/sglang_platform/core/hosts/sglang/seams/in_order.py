@@ -25,6 +25,7 @@ from sglang_platform.core.hosts.sglang.seams import (
     kv_pools,
     lifecycle_events,
     lora,
+    lost_process,
     media_processor,
     memory_saver,
     model_registry,
@@ -94,6 +95,7 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     control_requests.register_hooks(platform, host)
     token_logprobs.register_hooks(platform, host)
     http_errors.register_hooks(platform, host)
+    lost_process.register_hooks(platform, host)
     hierarchical_cache.register_hooks(platform, host)
     worker_memory.register_hooks(platform)
     memory_saver.register_hooks(platform, host)

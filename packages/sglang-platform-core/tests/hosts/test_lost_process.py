@@ -1,0 +1,48 @@
+"""A launcher that loses a process says which, once, and leaves no shared memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sglang_platform.conformance.host.stacks import completed
+
+pytestmark = pytest.mark.host
+
+PROGRAM = Path(__file__).with_name("programs") / "lose_a_process.py"
+
+
+def _run(noticed_by: str, **variables: str) -> tuple[int, str, str]:
+    environment = {**os.environ, "SGLANG_PLATFORM": "example_oot", **variables}
+    run = completed([sys.executable, "-W", "ignore", PROGRAM, noticed_by], env=environment, seconds=200)
+    return run.returncode, run.stdout, run.stderr
+
+
+@pytest.mark.parametrize("noticed_by", ["watchdog", "another rank"])
+def test_it_is_named_once_and_nothing_is_left(noticed_by: str) -> None:
+    status, said, log = _run(noticed_by)
+    assert status == -signal.SIGKILL, log[-3000:]
+    (pid,) = re.findall(r"killed (\d+)", said)
+    naming = [line for line in log.splitlines() if re.search(rf"\b{pid}\b", line)]
+    assert len(naming) == 1, log[-3000:]
+    assert "scheduler_1" in naming[0]
+    if noticed_by == "another rank":
+        assert "was killed by SIGKILL" in naming[0]
+        assert "fix:" in naming[0]
+    held = re.findall(r"holds (\S+)", said)
+    assert len(held) == 2
+    until = time.monotonic() + 10  # the resource tracker removes it once all others are gone
+    while (left := [name for name in held if Path("/dev/shm", name).exists()]) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not left
+
+
+def test_core_dumps_of_cuda_are_waited_for_where_they_are_asked_for() -> None:
+    assert "core dumps 0" in _run("watchdog")[1]
+    assert "core dumps 1" in _run("watchdog", SGLANG_CUDA_COREDUMP_BEFORE_CRASH="1")[1]
