@@ -107,5 +107,5 @@ def _merge(
         partial, lse, lengths, out if sinks is None else sinks, out, batch, wanted, least, window,
         out.stride(0), out.stride(1),
         HEADS=heads, DV=values, VALUES=columns, SINKS=sinks is not None, EQUAL=equal,
-        BLOCK_N=block_n, PARTS=max(1, _ELEMENTS // columns), LANES=SPLIT_LANES, num_warps=8,
+        BLOCK_N=block_n, PARTS=max(1, _ELEMENTS // columns), LANES=SPLIT_LANES, num_warps=2,
     )  # fmt: skip
