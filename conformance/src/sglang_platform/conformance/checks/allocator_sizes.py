@@ -28,6 +28,9 @@ _WIDE_PAGE = 16
 _MANY_PAGES = 2**16 + 2**12
 """More than 16 bits number."""
 
+_LAST = 40
+"""Of these as many are taken by requests."""
+
 
 @dataclass(frozen=True)
 class Served:
@@ -174,6 +177,14 @@ def thousands_of_pages_come_back(subject: Subject, case: ManyPages) -> None:
             f"{len(part)} pages were freed in one call{' by their numbers' * by_number}{' in a group' * grouped}:"
             f" available_size() is {available}, and {freed * size} slots are free",
         )
+    kept = allocator.alloc((case.pages - _LAST) * size)
+    last = alloc_extend(subject, allocator, [0] * _LAST, [size] * _LAST, [-1] * _LAST)
+    expect(kept is not None and last is not None, f"the {case.pages} pages cannot be had again")
+    again = torch.cat((kept, last)).cpu().sort().values
+    expect(
+        torch.equal(again, torch.arange(size, (case.pages + 1) * size)),
+        f"of {case.pages} pages alloc() takes all but {_LAST}, alloc_extend() these, and they are not each slot once",
+    )
 
 
 def _grown(
