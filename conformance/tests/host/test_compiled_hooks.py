@@ -36,8 +36,8 @@ def around(original, *args, **kwargs):
     return original(*args, **kwargs)
 
 def replaced(self, x, *args, **kwargs):
-    gate_up, _ = self.gate_up_proj(x)
-    return self.down_proj(self.act_fn(gate_up))[0]
+    gate, up = self.gate_up_proj(x)[0].chunk(2, dim=-1)
+    return self.down_proj(torch.nn.functional.silu(gate) * up)[0]
 """
 _PLATFORM = """
 import torch
@@ -59,10 +59,10 @@ def test_hooks_in_a_model_that_its_platform_compiles(
     checkpoint, report_dir = make_checkpoint(models / "llama", "llama"), tmp_path / "report"
     environment = installed_hooks(tmp_path / "site", _PLUGIN)
     (tmp_path / "site" / "compiling_platform.py").write_text(_PLATFORM)
-    environment["SGLANG_PLATFORM_PLUGIN"] = "compiling=compiling_platform:Compiling"
+    environment["SGLANG_PLATFORM_PLUGIN"] = "example_oot=compiling_platform:Compiling"
     arguments = {"model_path": str(checkpoint), "page_size": 16, "enable_torch_compile": True}
     with EngineProcess(
-        "compiling", arguments, environment=environment, report_dir=report_dir, seconds=800
+        "example_oot", arguments, environment=environment, report_dir=report_dir, seconds=800
     ) as engine:
         replies = engine.call("generate", input_ids=ASKED, max_new_tokens=NEW_TOKENS)
         counts, output = engine.counters(), engine.output()
@@ -70,5 +70,5 @@ def test_hooks_in_a_model_that_its_platform_compiles(
     assert counts["my_hooks.compiled"] > 0, "the hooks were not compiled"
     assert "InternalTorchDynamoError" not in output
     reports = processes.read(report_dir)
-    assert {report["platform"]["plugin"]["name"] for report in reports} == {"compiling"}
+    assert {report["platform"]["plugin"]["name"] for report in reports} == {"example_oot"}
     assert MLP in {one["target"] for r in reports for one in r["hooks"] if one["state"] == "applied"}

@@ -21,7 +21,7 @@ __all__ = ["SPLIT_LANES", "part_of", "parts_before", "parts_within"]
 
 SPLIT_LANES = 32
 """Requests that are looked at together: those of one warp on NVIDIA. Sums over more go through shared memory, and the
-compiler then takes the part's bounds for different in every thread: decode of MLA with 128 heads spills on sm_90."""
+compiler then takes the part's bounds for different in every thread: decode of MLA with 128 heads spills."""
 
 
 @triton.jit
