@@ -110,6 +110,9 @@ DECODE_MUTANTS = (
 if HERE.startswith("sglang_platform.cuda"):
     DECODE_MUTANTS += (
         Mutant(
+            "even columns not rescaled", f"{HERE}.decode", "acc_even * r[:, None], input", "acc_even, input"
+        ),
+        Mutant(
             "columns of the other scale",
             f"{HERE}.decode",
             "tl.join(acc_even, acc_odd)",

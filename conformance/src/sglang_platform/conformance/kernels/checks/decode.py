@@ -81,6 +81,8 @@ _FIXED = (
     DecodeProblem((40, 21), 1, 16, 80, 64, 16, torch.float32, torch.float32, 2, latent=True),
     DecodeProblem((35,), 1, 16, 576, 512, 64, torch.bfloat16, torch.bfloat16, 2, latent=True),
     DecodeProblem((100, 1), 1, 40, 160, 128, 4, torch.bfloat16, torch.float8_e4m3fn, 3, latent=True),
+    # A cache of 8 bits over several blocks of one program: what was summed before is weighed anew.
+    DecodeProblem((420, 3), 1, 4, 64, 64, 16, torch.bfloat16, torch.float8_e4m3fn, 1, spread=3.0),
     # Large scores: a soft cap that bites, weights that underflow.
     DecodeProblem((150, 20), 2, 2, 64, 64, 4, torch.float32, torch.float32, 2, logit_cap=5.0, spread=4.0),
     DecodeProblem((90,), 1, 4, 64, 64, 4, torch.float32, torch.float32, 1, spread=30.0),
