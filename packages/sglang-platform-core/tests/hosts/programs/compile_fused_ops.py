@@ -2,7 +2,7 @@
 
     SGLANG_PLATFORM=example_oot compile_fused_ops.py [ours | SGLang's]
 
-The same forwards registered with core, or with SGLang's own classes. Each op is SGLang's own object, made anew for every
+The same forwards registered with core, or with SGLang's classes. Each op is SGLang's own object, made anew for every
 cell, on the example's device. A call is right where the results, and what it writes in place, are those of a call that
 is not compiled.
 """
