@@ -1,7 +1,8 @@
-"""Hooks inside what is compiled in a running SGLang: they are traced with the model, and tokens are right."""
+"""Hooks and fused ops inside what is compiled in a running SGLang: traced with the model, and tokens are right."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,9 @@ class Compiling(ExampleOOTPlatform):
         for layer in model.model.layers:
             layer.mlp.forward = torch.compile(layer.mlp.forward, backend="eager", dynamic=True)
 """
+_COMPILED_OP = _PLATFORM.replace("layer.mlp.forward", "layer.mlp.act_fn.forward").replace(
+    "dynamic=True", "dynamic=True, fullgraph=True"
+)
 
 
 def test_hooks_in_a_model_that_its_platform_compiles(
@@ -72,3 +76,20 @@ def test_hooks_in_a_model_that_its_platform_compiles(
     reports = processes.read(report_dir)
     assert {report["platform"]["plugin"]["name"] for report in reports} == {"example_oot"}
     assert MLP in {one["target"] for r in reports for one in r["hooks"] if one["state"] == "applied"}
+
+
+def test_a_fused_op_in_a_model_that_its_platform_compiles(models: Path, tmp_path: Path) -> None:
+    """What is compiled calls the op first: it finds the registered forward by itself, and the graph is whole."""
+    checkpoint = make_checkpoint(models / "llama", "llama")
+    (tmp_path / "compiling_platform.py").write_text(_COMPILED_OP)
+    environment = {
+        "SGLANG_PLATFORM_PLUGIN": "example_oot=compiling_platform:Compiling",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")])),
+    }
+    arguments = {"model_path": str(checkpoint), "page_size": 16, "disable_cuda_graph": True}
+    with EngineProcess("example_oot", arguments, environment=environment, seconds=800) as engine:
+        replies = engine.call("generate", input_ids=ASKED, max_new_tokens=NEW_TOKENS)
+        counts = engine.counters()
+    assert [reply["output_ids"] for reply in replies] == reference.greedy(checkpoint, ASKED, NEW_TOKENS)
+    # Counted while it is traced, and not by what comes of that: fewer than the norms, which are not compiled.
+    assert 0 < counts["example_oot.fused_ops.SiluAndMul"] < counts["example_oot.fused_ops.RMSNorm"] / 4

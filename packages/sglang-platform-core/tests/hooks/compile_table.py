@@ -2,13 +2,17 @@
 
     python packages/sglang-platform-core/tests/hooks/compile_table.py
 
-Every cell is run: the modules are files of their own, the regions are compiled and called.
+Every cell is run: the modules are files of their own, the regions are compiled and called. Then the fused ops that the
+example registers, by `../hosts/programs/compile_fused_ops.py`.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import logging
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -26,6 +30,7 @@ __all__ = ["PAGE", "page", "rows"]
 
 PAGE = Path(__file__).parents[4] / "docs" / "hooks_compiled.md"
 REGIONS = Path(__file__).parent / "modules" / "regions.py"
+FUSED_OPS = Path(__file__).parents[1] / "hosts" / "programs" / "compile_fused_ops.py"
 ONE = torch.ones(2)
 AFTERWARDS = "hooked afterwards"
 
@@ -84,7 +89,31 @@ def page(frameworks: list[str]) -> str:
     ]
     seen = f"torch {torch.__version__}, SGLang {version('sglang')}."
     return "\n".join([INTRODUCTION, seen, "", f"| hooks | on | {' | '.join(head)} |",
-                      "|---|---|" + "---|" * len(columns), *table, ""])  # fmt: skip
+                      "|---|---|" + "---|" * len(columns), *table, "", *_of_fused_ops(frameworks)])  # fmt: skip
+
+
+def _of_fused_ops(frameworks: list[str]) -> list[str]:
+    """The table of the ops that the example registers, in a process for each framework, since it needs the platform."""
+    environment = {**os.environ, "SGLANG_PLATFORM": "example_oot"}
+    found = {
+        framework: json.loads(
+            subprocess.run(
+                [sys.executable, "-W", "ignore", FUSED_OPS, framework],
+                env=environment, stdout=subprocess.PIPE, check=True,
+            ).stdout
+        )
+        for framework in frameworks
+    }  # fmt: skip
+    ops = found[frameworks[0]]
+    modes = next(iter(ops.values()))
+    head = [mode if framework == "ours" else f"{framework}: {mode}" for framework in found for mode in modes]
+    table = [
+        f"| `{name.replace(', ', '`, ', 1)}{'' if ', ' in name else '`'} | "
+        + " | ".join(_words(Compiled(*cell)) for cells in found.values() for cell in cells[name].values())
+        + " |"
+        for name in ops
+    ]
+    return [OF_FUSED_OPS, f"| op | {' | '.join(head)} |", "|---|" + "---|" * len(head), *table, ""]
 
 
 INTRODUCTION = """\
@@ -101,6 +130,16 @@ A number is the graph breaks of a call that gave the right result: 0 says that t
 `torch.compile`, `fullgraph` with `fullgraph=True`; `in pieces`: the graph cut at an operator, as SGLang cuts a model at
 its attention layers; `hooked afterwards`: hooks registered after the region was compiled and called. There torch looks
 again at names in modules, and takes what a class has for constant: core lets it trace again.
+"""
+
+OF_FUSED_OPS = """\
+## Fused ops
+
+The forwards that the example registers, each on SGLang's own object of the op, new for every cell, on the example's
+device. Right is bit for bit what the call gives that is not compiled, in what it writes in place as well. **left**:
+the registered forward took no part. Beside it the same forwards on SGLang's own classes
+(`BaseFusedOp.register_oot_forward`): the op keeps its forward as a method bound to it, and compiled code asks the op
+for an attribute of that function's name. An op that has been called before it is compiled has its forward already.
 """
 
 

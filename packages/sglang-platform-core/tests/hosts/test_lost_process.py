@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import time
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,22 @@ def test_it_is_named_once_and_nothing_is_left(noticed_by: str) -> None:
     while (left := [name for name in held if Path("/dev/shm", name).exists()]) and time.monotonic() < until:
         time.sleep(0.1)
     assert not left
+
+
+@pytest.mark.parametrize("what", ["tracker", "tracker, and another"])
+def test_nothing_is_left_where_the_resource_tracker_was_killed(what: str) -> None:
+    """The launcher removes what the killed one knew, and leaves the memory of others alone."""
+    others = SharedMemory(create=True, size=64)
+    try:
+        status, said, log = _run(what)
+        assert status == -signal.SIGKILL, log[-3000:]
+        held = re.findall(r"holds (\S+)", said)
+        assert len(held) == 2
+        assert not [name for name in held if Path("/dev/shm", name).exists()], log[-3000:]
+        assert Path("/dev/shm", others.name.lstrip("/")).exists()
+    finally:
+        others.close()
+        others.unlink()
 
 
 def test_core_dumps_of_cuda_are_waited_for_where_they_are_asked_for() -> None:

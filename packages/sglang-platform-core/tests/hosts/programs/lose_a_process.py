@@ -1,4 +1,7 @@
-"""A launcher as SGLang's, one of whose processes is killed while it holds shared memory; it ends as SGLang's does."""
+"""A launcher as SGLang's, one of whose processes is killed while it holds shared memory; it ends as SGLang's does.
+
+`tracker`: Python's resource tracker is killed before all others end; `tracker, and another`: Python has begun another.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,34 @@ import os
 import signal
 import sys
 import time
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
 from types import SimpleNamespace
 
 
 def hold(to: Connection) -> None:
-    to.send(SharedMemory(create=True, size=64).name)
+    held = SharedMemory(create=True, size=64)
+    to.send(held.name)
     time.sleep(600)
+
+
+def lose_the_tracker(*, again: bool) -> None:
+    tracker = vars(resource_tracker._resource_tracker)["_pid"]
+    os.kill(tracker, signal.SIGKILL)
+    while Path(f"/proc/{tracker}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.01)
+    print("killed", tracker, flush=True)
+    if again:
+        resource_tracker.ensure_running()
+        assert vars(resource_tracker._resource_tracker)["_pid"] != tracker
 
 
 def main(noticed_by: str) -> None:
     from sglang.srt.managers.tokenizer_manager import SignalHandler
     from sglang.srt.plugins import load_plugins
+    from sglang.srt.utils import common
     from sglang.srt.utils.watchdog import SubprocessWatchdog
 
     load_plugins()
@@ -31,6 +49,9 @@ def main(noticed_by: str) -> None:
     for process in processes:
         process.start()
         print("holds", ours.recv(), flush=True)
+    if noticed_by.startswith("tracker"):
+        lose_the_tracker(again="another" in noticed_by)
+        common.kill_process_tree(os.getpid())
     watchdog = SubprocessWatchdog(processes, ["scheduler_0", "scheduler_1"])
     manager = SimpleNamespace(_subprocess_watchdog=watchdog, dump_requests_before_crash=lambda: None)
     handler = SignalHandler(manager)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sglang_platform.core.cli.output import (
+    INCOMPLETE,
     JsonOption,
     page_console,
     print_json,
@@ -46,7 +47,7 @@ def ops(
 ) -> None:
     """The fused ops that a platform can serve, by the names under which a forward is registered.
 
-    Nothing of SGLang is imported or run. Exit status 2: what is given cannot be read.
+    Nothing of SGLang is imported or run. Exit status 2: what is given cannot be read. 3: some of its modules cannot.
     """
     from sglang_platform.core.hosts.sglang.op_classes import op_classes
     from sglang_platform.core.hosts.sglang.versions import NEWEST, facts_for
@@ -64,13 +65,19 @@ def ops(
         {**found[name]._asdict(), "contract": getattr(contract_ops().get(name), "op", None)}
         for name in sorted(found)
     ]
+    unread = tree.not_read()
     if as_json:
-        print_json({"host": tree.label, "ops": rows})
-        return
-    typer.echo(f"{tree.label}: {len(rows)} fused ops")
-    for row in rows:
-        note = "has a forward of its own: none is asked for" if row["own_forward"] else row["contract"] or ""
-        typer.echo(f"  {row['name']:<38}{row['module']:<58}{note}".rstrip())
+        print_json({"host": tree.label, "ops": rows, "not_looked_at": unread})
+    else:
+        typer.echo(f"{tree.label}: {len(rows)} fused ops")
+        for row in rows:
+            own = "has a forward of its own: none is asked for"
+            note = own if row["own_forward"] else row["contract"] or ""
+            typer.echo(f"  {row['name']:<38}{row['module']:<58}{note}".rstrip())
+        for why in unread:
+            typer.echo(f"not looked at: {why}")
+    if unread:
+        raise typer.Exit(INCOMPLETE)
 
 
 @host.command("assumptions")

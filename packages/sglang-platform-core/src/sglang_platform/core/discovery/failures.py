@@ -6,7 +6,9 @@ import re
 import sys
 from collections.abc import Iterator
 
+from sglang_platform.core.discovery.versions import requirements
 from sglang_platform.core.errors import PlatformError, PluginFailed, PluginOrigin, ReentrantResolution
+from sglang_platform.core.source.contents import Unread
 
 __all__ = ["amended", "cause_chain", "explain", "missing_module_fix", "plugin_failed"]
 
@@ -126,8 +128,8 @@ def _declared(origin: PluginOrigin, names: set[str]) -> tuple[str | None, str | 
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
-        lines = importlib_metadata.requires(origin.distribution) or []
-    except importlib_metadata.PackageNotFoundError:
+        lines = requirements(origin.distribution)
+    except (importlib_metadata.PackageNotFoundError, Unread):
         return None, None
     for line in lines:
         try:

@@ -3,34 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from email.message import Message
+from email.parser import HeaderParser
 
-__all__ = ["conflicts", "installed_version"]
+from sglang_platform.core.source.contents import Unread, metadata_text
+
+__all__ = ["conflicts", "installed_version", "requirements"]
 
 
 def installed_version(distribution: str) -> str | None:
-    """The version of an installed distribution, or None."""
+    """The version of an installed distribution; None where there is none, or none that can be read."""
     import importlib_metadata
 
     try:
-        return importlib_metadata.version(distribution)
-    except (importlib_metadata.PackageNotFoundError, FileNotFoundError, KeyError):
+        return _headers(distribution)["Version"]
+    except (importlib_metadata.PackageNotFoundError, ValueError):
         return None
+
+
+def requirements(distribution: str) -> list[str]:
+    """What an installed distribution asks for, a line each, as written. Raises PackageNotFoundError and Unread."""
+    lines: list[str] = _headers(distribution).get_all("Requires-Dist", [])
+    if "\ufffd" in "".join(lines):
+        raise Unread("a requirement in it is not UTF-8")
+    return lines
+
+
+def _headers(distribution: str) -> Message:
+    """`importlib_metadata` reads whatever stands there: pipes, devices, files without end."""
+    import importlib_metadata
+
+    found = importlib_metadata.distribution(distribution)
+    text = metadata_text(found, "METADATA") or metadata_text(found, "PKG-INFO")
+    headers = HeaderParser().parsestr(text)
+    if text.strip() and "Name" not in headers:
+        raise Unread("it names no distribution")
+    return headers
 
 
 def conflicts(distribution: str, among: Collection[str]) -> Iterator[tuple[str, str]]:
     """(requirement, `name version` installed) for each requirement on one of `among` that is not met.
 
     Extras count: `sglang` stands in one, and its range is what the distribution was made for. A requirement on
-    something that is not installed is no conflict.
+    something that is not installed is no conflict. Raises Unread.
     """
     import importlib_metadata
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
+    from packaging.version import InvalidVersion
 
     wanted = set(map(canonicalize_name, among))
     try:
-        lines = importlib_metadata.requires(distribution) or []
-    except (importlib_metadata.PackageNotFoundError, FileNotFoundError):
+        lines = requirements(distribution)
+    except importlib_metadata.PackageNotFoundError:
         return
     for line in lines:
         try:
@@ -40,5 +65,9 @@ def conflicts(distribution: str, among: Collection[str]) -> Iterator[tuple[str, 
         if canonicalize_name(requirement.name) not in wanted:
             continue
         found = installed_version(requirement.name)
-        if found is not None and not requirement.specifier.contains(found, prereleases=True):
+        try:
+            met = found is None or requirement.specifier.contains(found, prereleases=True)
+        except InvalidVersion:
+            met = False
+        if not met:
             yield f"{requirement.name}{requirement.specifier}", f"{requirement.name} {found}"

@@ -6,16 +6,14 @@ time and memory, and what is wrong is said as the reason why a module cannot be 
 
 from __future__ import annotations
 
+import lzma
 import os
 import stat
 import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from importlib.metadata import Distribution
+from typing import IO, Any
 
 __all__ = ["LARGEST", "Unread", "file_bytes", "member_bytes", "metadata_text"]
 
@@ -57,14 +55,15 @@ def member_bytes(archive: zipfile.ZipFile) -> Callable[[str], bytes]:
             ValueError,
             zipfile.BadZipFile,
             zlib.error,
+            lzma.LZMAError,
         ) as error:
             raise Unread(str(error)) from None
 
     return read
 
 
-def metadata_text(distribution: Distribution, name: str) -> str:
-    """A metadata file of an installed distribution; empty where it has none. Raises Unread."""
+def metadata_text(distribution: Any, name: str) -> str:
+    """A metadata file of an installed distribution (`importlib.metadata`'s); empty where it has none. Raises Unread."""
     folder = getattr(distribution, "_path", None)
     if not isinstance(folder, Path):  # of another finder, or in an archive
         return distribution.read_text(name) or ""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
+from typing import Literal
 
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.source.contents import Unread, file_bytes, member_bytes, metadata_text
 from sglang_platform.core.source.search import find_module
 from sglang_platform.core.source.tree import SourceTree, module_name
 
-__all__ = ["open_host", "open_module", "open_plugin", "open_wheel", "package_files", "package_of"]
+__all__ = ["kind_of", "open_host", "open_module", "open_plugin", "open_wheel", "package_files", "package_of"]
 
 _VERSION = re.compile(r"\d+(\.\w+)*")
 
@@ -25,26 +27,45 @@ def open_host(where: str, packages: Collection[str]) -> SourceTree:
     `packages`: the top-level packages of interest; a folder or an environment is searched for these alone. Raises
     ConfigurationError where there is nothing of the kind.
     """
-    path = Path(where)
-    if path.is_file():
-        return open_wheel(path)
-    if path.is_dir():
-        return _from_folder(path, packages)
+    kind = kind_of(where)
+    if kind == "file":
+        return open_wheel(Path(where))
+    if kind == "folder":
+        return _from_folder(Path(where), packages)
     if where == "installed" or _VERSION.fullmatch(where):
         return _from_environment(where, packages)
     raise ConfigurationError(
         f"{where!r} is no host that can be read",
-        why="there is no such file or folder, and it is not the number of a version",
+        why=f"{_no_source(where)}, and it is not the number of a version",
         fix="give a wheel file, a source folder, an installed version, or 'installed'",
     )
 
 
+def kind_of(where: str | Path) -> Literal["file", "folder"] | None:
+    """What is there, whatever the name is: too long, a link to itself, with a null byte. None: neither."""
+    with contextlib.suppress(OSError, ValueError):
+        mode = Path(where).stat().st_mode
+        return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else None
+    return None
+
+
+def _no_source(where: str) -> str:
+    """Why a name is no file and no folder."""
+    try:
+        Path(where).stat()
+    except FileNotFoundError:
+        return "there is no such file or folder"
+    except (OSError, ValueError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    return "it is no plain file"
+
+
 def open_plugin(where: str) -> SourceTree:
     """The sources of a plugin: a folder, a Python file, or a module or package that could be imported here."""
-    path = Path(where)
-    if path.is_dir():
+    path, kind = Path(where), kind_of(where)
+    if kind == "folder":
         return _plugin_folder(path.resolve())
-    if path.is_file():
+    if kind == "file":
         return _files(where, [(path.resolve(), path.stem)])
     return open_module(where)
 

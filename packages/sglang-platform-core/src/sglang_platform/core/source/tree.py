@@ -107,6 +107,13 @@ class SourceTree:
             return self._unread[name]
         return f"{name} cannot be parsed by Python {sys.version.partition(' ')[0]}"
 
+    def not_read(self, *, unparsed: bool = True) -> list[str]:
+        """Why, of each file that was asked for and could not be read, or parsed."""
+        failed = (name for name, parsed in self._modules.items() if parsed is None and name in self._files)
+        return [
+            self.unreadable(name) for name in dict.fromkeys((*self._unread, *(failed if unparsed else ())))
+        ]
+
     def live_class(self, dotted: str) -> type | None:
         """None: what this process has loaded says nothing of these files."""
         return None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.source.address import Address
 from sglang_platform.core.source.answers import Definition
 from sglang_platform.core.source.lookup import Lookup
@@ -33,22 +34,45 @@ def installed_ops(op_class: str) -> dict[str, OpClass]:
 
 
 def op_classes(tree: SourceTree, op_class: str) -> dict[str, OpClass]:
-    """Every class that derives from `op_class` (`pkg.mod:Class`), by name, tests and the class's old names left out."""
+    """Every class that derives from `op_class` (`pkg.mod:Class`), by name, tests and the class's old names left out.
+
+    Raises ConfigurationError where the class itself is not there. What could not be read `tree.not_read()` tells.
+    """
     module, _, root = op_class.partition(":")
-    found: dict[Address, bool] = {Address(module, (root,)): False}
-    lookup = Lookup(tree)
-    open_ = list(_candidates(tree, root))
-    while taken := [one for one in open_ if any(base in found for base in _bases(lookup, *one))]:
-        open_ = [one for one in open_ if one not in taken]
-        for where, node in taken:
-            inherited = any(found.get(base, False) for base in _bases(lookup, where, node))
-            own = any(isinstance(one, ast.FunctionDef) and one.name == "forward" for one in node.body)
-            found[Address(where, (node.name,))] = own or inherited
+    lookup, root_address = Lookup(tree), Address(module, (root,))
+    if not isinstance(lookup.find(root_address), Definition):
+        raise ConfigurationError(
+            f"{tree.label} has no class {op_class}, from which its fused ops derive",
+            why=tree.unreadable(module) or "its sources do not define it",
+            fix="give a whole wheel or checkout of a supported SGLang",
+        )
+    below: dict[Address, list[Address]] = {}
+    own = []
+    for where, node in _candidates(tree, root):
+        address = Address(where, (node.name,))
+        if any(isinstance(one, ast.FunctionDef) and one.name == "forward" for one in node.body):
+            own.append(address)
+        for base in _bases(lookup, where, node):
+            below.setdefault(base, []).append(address)
+    found = _reached([root_address], below)
+    without_choice = _reached([one for one in own if one in found and one != root_address], below)
     return {
-        address.path[0]: OpClass(address.path[0], address.module, own)
-        for address, own in found.items()
+        address.path[0]: OpClass(address.path[0], address.module, address in without_choice)
+        for address in found
         if address.path[0] not in (root, "MultiPlatformOp")
     }
+
+
+def _reached(begin: Iterable[Address], below: dict[Address, list[Address]]) -> dict[Address, None]:
+    """Those of `begin` and all below them."""
+    found = dict.fromkeys(begin)
+    open_ = list(found)
+    while open_:
+        for one in below.get(open_.pop(), ()):
+            if one not in found:
+                found[one] = None
+                open_.append(one)
+    return found
 
 
 def _candidates(tree: SourceTree, root: str) -> Iterator[tuple[str, ast.ClassDef]]:
@@ -59,9 +83,15 @@ def _candidates(tree: SourceTree, root: str) -> Iterator[tuple[str, ast.ClassDef
         for module in tree.served()
         for name, bases in _CLASS.findall(tree.text(module))
     ]
-    names = {root}
-    while new := {name for _, name, bases in written if bases & names} - names:
+    below: dict[str, list[str]] = {}
+    for _, name, bases in written:
+        for base in bases:
+            below.setdefault(base, []).append(name)
+    names, open_ = {root}, [root]
+    while open_:
+        new = set(below.get(open_.pop(), ())) - names
         names |= new
+        open_ += new
     for where in {module for module, _, bases in written if bases & names}:
         module = tree.module(where)
         for node in module.tree.body if module is not None else ():

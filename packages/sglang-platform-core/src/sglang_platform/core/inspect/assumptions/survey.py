@@ -81,13 +81,10 @@ def _survey(tree: SourceTree, seams: Seams) -> Survey:
     defined = frozenset(one.decode() for name in told for one in _DEFINED.findall(tree.text(name)))
     compiled = frozenset(name for name in told if _COMPILED in tree.text(name))
     facts: dict[str, ModuleFacts] = {}
-    unread = []
     for name in told:
         module = tree.module(name)
         if module is not None:
             facts[name] = read_module(module, defined, compiled)
-        elif why := tree.unreadable(name):
-            unread.append(why)
     arguments = arguments_of(tree)
     settings = ArgumentNames(arguments, (one for found in facts.values() for one in found.holders))
     reach = FunctionReach(facts, settings)
@@ -103,7 +100,7 @@ def _survey(tree: SourceTree, seams: Seams) -> Survey:
         tuple(sorted(sites, key=lambda one: (one.module, one.line))),
         len(facts),
         len(arguments),
-        tuple(unread),
+        tuple(tree.not_read()),
         tuple(carried.missing),
         seams,
     )

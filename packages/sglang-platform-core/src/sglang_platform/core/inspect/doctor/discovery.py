@@ -23,6 +23,7 @@ from sglang_platform.core.discovery.settings import PLUGINS_VARIABLE, plugin_fil
 from sglang_platform.core.discovery.versions import conflicts, installed_version
 from sglang_platform.core.errors import PlatformError, PluginOrigin
 from sglang_platform.core.inspect.doctor.finding import Finding, as_finding, worst_first
+from sglang_platform.core.source.contents import Unread
 from sglang_platform.core.source.entry_points import only_importable_from_here, target_problem
 from sglang_platform.core.spelling import nearest
 
@@ -243,14 +244,24 @@ def _versions() -> Iterator[Finding]:
         )
     distributions = {record.origin.distribution for record in scan.scan().records}
     for name in sorted({"sglang-platform-core", *filter(None, distributions)}):
-        for wanted, found in conflicts(name, ("sglang", "sglang-platform-core")):
+        try:
+            for wanted, found in conflicts(name, ("sglang", "sglang-platform-core")):
+                yield Finding(
+                    "version-conflict",
+                    "problem",
+                    f"{name} {installed_version(name)} needs {wanted}, and {found} is installed",
+                    None,
+                    "the two are not made for each other",
+                    f"install a matching version of {name}, or pip install '{wanted}'",
+                )
+        except Unread as error:
             yield Finding(
-                "version-conflict",
+                "metadata-unreadable",
                 "problem",
-                f"{name} {installed_version(name)} needs {wanted}, and {found} is installed",
+                f"what {name} needs was not looked at: its METADATA cannot be read",
                 None,
-                "the two are not made for each other",
-                f"install a matching version of {name}, or pip install '{wanted}'",
+                str(error),
+                f"install {name} again",
             )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import csv
 import functools
 import re
+from email.parser import HeaderParser
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.inspect.upgrade.coupling import SourcePlace
 from sglang_platform.core.source.contents import Unread, file_bytes, metadata_text
 from sglang_platform.core.source.module import Module
-from sglang_platform.core.source.opening import open_plugin, open_wheel, package_files
+from sglang_platform.core.source.opening import kind_of, open_plugin, open_wheel, package_files
 from sglang_platform.core.source.tree import SourceTree, module_name
 
 __all__ = ["PluginSource", "open_source"]
@@ -64,15 +66,16 @@ def open_source(where: str) -> PluginSource:
 
     Raises ConfigurationError where it is none of these, and for a folder or distribution without Python sources.
     """
-    path = Path(where)
-    if path.suffix == ".whl" or (path.is_file() and path.suffix != ".py"):
-        if not path.is_file():
+    path, kind = Path(where), kind_of(where)
+    is_file = kind == "file"
+    if path.suffix == ".whl" or (is_file and path.suffix != ".py"):
+        if not is_file:
             raise ConfigurationError(
                 f"The plugin {where!r} is not found", why="there is no such file", fix="give the wheel's path"
             )
         tree = open_wheel(path)
         return PluginSource(tree.label, tree, None, {"entry_points.txt": tree.entry_points})
-    if path.is_dir():
+    if kind == "folder":
         tree = open_plugin(where)
         root = path.resolve()
         found = PluginSource(path.name or str(root), tree, root, _texts(root))
@@ -81,12 +84,12 @@ def open_source(where: str) -> PluginSource:
                 f"The folder {where} has no Python source", fix="give the folder of the plugin's project"
             )
         return found
-    if not path.is_file():
+    if not is_file:
         installed = _installed(where)
         if installed is not None:
             return installed
     tree = open_plugin(where)
-    return PluginSource(where, tree, path.resolve().parent if path.is_file() else None, {})
+    return PluginSource(where, tree, path.resolve().parent if is_file else None, {})
 
 
 def _texts(root: Path) -> dict[str, str]:
@@ -104,18 +107,18 @@ def _installed(name: str) -> PluginSource | None:
     except (PackageNotFoundError, ValueError):
         return None
     try:
-        metadata_text(found, "METADATA")  # what follows reads it without a limit
+        headers = HeaderParser().parsestr(metadata_text(found, "METADATA"))
         entry_points = metadata_text(found, "entry_points.txt")
+        listed = _listed(metadata_text(found, "RECORD"))
     except Unread as error:
         raise ConfigurationError(
             f"The metadata of {name} cannot be read", why=str(error), fix="install it again"
         ) from None
-    label = f"{found.metadata['Name']} {found.version}"
+    label = f"{headers['Name']} {headers['Version']}"
     modules = sorted({value.partition(":")[0].strip() for value in re.findall(r"=\s*([\w.]+)", entry_points)})
-    files = [Path(str(one.locate())) for one in found.files or () if str(one).endswith(".py")]
-    if files:
+    if listed:
         root = Path(str(found.locate_file("")))
-        tree = _tree_of(label, [one for one in files if one.is_file()], root)
+        tree = _tree_of(label, [root / one for one in listed if kind_of(root / one) == "file"], root)
         return PluginSource(label, tree, root, {"entry_points.txt": entry_points})
     pairs = dict(
         pair for one in modules for pair in package_files(one)
@@ -129,6 +132,17 @@ def _installed(name: str) -> PluginSource | None:
     root = _project_of(next(iter(pairs.values())))
     tree = SourceTree(label, {str(path): module for module, path in pairs.items()}, file_bytes)
     return PluginSource(label, tree, root, {"entry_points.txt": entry_points})
+
+
+def _listed(record: str) -> list[str]:
+    """The Python files that RECORD lists below the folder of the installation; a line that is none is left out."""
+    names = []
+    for line in record.splitlines():
+        with contextlib.suppress(csv.Error, IndexError, StopIteration):
+            names.append(next(csv.reader([line]))[0])
+    return [
+        one for one in names if one.endswith(".py") and not one.startswith("/") and ".." not in one.split("/")
+    ]
 
 
 def _tree_of(label: str, files: list[Path], root: Path) -> SourceTree:

@@ -44,9 +44,16 @@ def upgrade_of(plugin: PluginSource, old: Release, new: Release) -> Upgrade:
         new.label,
         merged(found),
         {kind: counts[kind] for kind in KINDS if counts[kind]},
-        couplings.unread,
+        (*couplings.unread, *_not_read(plugin, old, new)),
         tuple(notes),
     )
+
+
+def _not_read(plugin: PluginSource, old: Release, new: Release) -> list[tuple[str, str]]:
+    """The files that were asked for and could not be read: what is in them may have changed."""
+    told = [(plugin.label, why) for why in plugin.tree.not_read(unparsed=False)]
+    told += [(release.label, why) for release in (old, new) for why in release.tree.not_read()]
+    return list(dict.fromkeys(told))
 
 
 def _told_as_patch(one: CouplingChange, found: list[tuple[Coupling, CouplingChange]]) -> bool:

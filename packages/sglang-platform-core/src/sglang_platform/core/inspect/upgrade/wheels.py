@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.inspect.upgrade.release import HOST, Release
-from sglang_platform.core.source.opening import open_host
+from sglang_platform.core.source.opening import kind_of, open_host
 
 __all__ = ["cache_folder", "open_release"]
 
@@ -22,8 +22,7 @@ _LONGEST = 600
 
 def open_release(where: str, wheels: Path | None = None, *, download: bool = True) -> Release:
     """Raises ConfigurationError where there is no such release, naming the places that were looked at."""
-    path = Path(where)
-    if path.exists() or where == "installed" or not _VERSION.fullmatch(where):
+    if kind_of(where) or where == "installed" or not _VERSION.fullmatch(where):
         return Release(open_host(where, {HOST}))
     folders = [*([wheels] if wheels is not None else []), cache_folder()]
     for folder in folders:
@@ -50,7 +49,7 @@ def cache_folder() -> Path:
 
 
 def _in_folder(folder: Path, version: str) -> Path | None:
-    if not folder.is_dir():
+    if kind_of(folder) != "folder":
         return None
     return next(iter(sorted(folder.glob(f"{HOST}-{version}-*.whl"))), None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from sglang_platform.core.errors import HostError, PluginOrigin
@@ -52,7 +53,8 @@ def register_fused_ops(dispatch_key: str, origin: PluginOrigin | None = None) ->
 def _choose(original: Any, op: Any) -> Any:
     forward = _forward_for(type(op))
     own = original(op)
-    return own if forward is None else or_else(forward.__get__(op), own)
+    # No bound method: code that torch compiles gives the op its forward by itself, and would ask the op for that name.
+    return own if forward is None else or_else(partial(forward, op), own)
 
 
 def _forward_for(cls: type) -> Forward | None:
@@ -165,6 +167,10 @@ class _Config:
         self._config = config
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_config" or name.startswith(
+            "__"
+        ):  # what asks before there is one: torch's tracer, copies
+            raise AttributeError(name)
         return getattr(self._config, name, None)
 
 

@@ -7,11 +7,15 @@ Python's resource tracker with the others, which is there to remove the shared m
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import re
 import signal
+from collections.abc import Iterator
 from multiprocessing import resource_tracker
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.hosts.sglang.versions import HostFacts
@@ -22,6 +26,9 @@ _KILL = "sglang.srt.utils.common:kill_process_tree"
 _HANDLER = "sglang.srt.managers.tokenizer_manager:SignalHandler.running_phase_sigquit_handler"
 _WATCHDOG = "sglang.srt.utils.watchdog:SubprocessWatchdog._check_processes"
 _CORE_DUMPS = "SGLANG_CUDA_COREDUMP_BEFORE_CRASH"
+
+_MAPPED = re.compile(r"/dev/shm/psm_\w+$", re.MULTILINE)
+"""Python's shared memory by name, in what a process of Linux has mapped."""
 
 _logger = logging.getLogger(__name__)
 _told: set[int] = set()
@@ -48,7 +55,39 @@ def _spare_the_tracker(
         return None
     # Python has no public name for it. None where another process started the tracker.
     tracker: int | None = vars(resource_tracker._resource_tracker)["_pid"]
+    _remove_what_a_lost_tracker_knew(tracker)
     return (parent_pid, include_parent, tracker, *others), named
+
+
+def _remove_what_a_lost_tracker_knew(tracker: int | None) -> None:
+    """Where the tracker itself was killed, nobody else removes it. One that Python began in its place is younger than
+    the processes that hold memory, and knows nothing of theirs. They are about to be killed: none opens it any more."""
+    living = dict(_living())
+    born = living[tracker].began if tracker in living else None
+    ours = {os.getpid()}
+    while more := {pid for pid, one in living.items() if one.parent in ours} - ours:
+        ours |= more
+    for pid in ours - {os.getpid(), tracker}:
+        if born is None or living[pid].began < born:
+            with contextlib.suppress(OSError):
+                for name in set(_MAPPED.findall(Path(f"/proc/{pid}/maps").read_text())):
+                    Path(name).unlink(missing_ok=True)
+
+
+class _Process(NamedTuple):
+    """`began`: in ticks of the system's clock."""
+
+    parent: int
+    began: int
+
+
+def _living() -> Iterator[tuple[int, _Process]]:
+    """The processes that run, as Linux tells; none on other systems."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            state, parent, *more = (folder / "stat").read_text().rpartition(")")[2].split()
+            if state != "Z":  # dead, and not waited for
+                yield int(folder.name), _Process(int(parent), int(more[17]))
 
 
 def _note_the_told(watchdog: Any) -> None:
