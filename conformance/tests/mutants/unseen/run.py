@@ -5,8 +5,7 @@
 Each is asked the checks of its dimension's levels in order, until one fails; `--every` asks all. A broken platform on
 which none fails has survived; a healthy one on which one fails is a false alarm. With a log, each outcome is a line of
 JSON there, and what the log holds already is not run again. `--missing` runs those alone that `outcomes.jsonl` does not
-name. `--check` asks some of those checks only, which is quicker
-for a platform that one of them is meant for; of levels whose checks need no process of their own.
+name. `--check` asks some of those checks only, which is quicker for a platform that one of them is meant for.
 
 `python run.py --write PAGE outcomes.jsonl LOG ...` writes the page of what became of them: the last line of a platform
 counts. `outcomes.jsonl` is what became of each at its last run; append a log to it that is to stay.
@@ -29,6 +28,7 @@ import page
 import warm
 from broken import HERE, Broken, load
 
+from sglang_platform.conformance.case_ids import matches
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.runner import Runner, Selection
 
@@ -56,6 +56,8 @@ def run(one: Broken, *, every: bool = False, only: tuple[str, ...] = ()) -> dict
         try:
             for check in selection.chosen():
                 if check.id in _BY_PACKAGE and one.write is None:
+                    continue
+                if only and not any(matches(glob, check.id) for glob in only):
                     continue
                 outcome = runner.run_one(check)
                 asked += outcome.status not in ("not_run", "not_applicable")
