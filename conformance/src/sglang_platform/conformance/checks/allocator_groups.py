@@ -174,7 +174,9 @@ def large_batches_that_do_not_fit_change_nothing(subject: Subject, case: Crowd) 
             f"after {what}, which does not fit, available_size() is {available}, not {free}",
         )
     told = alloc_extend(subject, allocator, [0] * n, [1] * n, [-1] * n, num_new_pages=n)
-    expect(told is None, f"alloc_extend() of {n} new pages, as its caller counted, is answered with {n - 1} free")
+    expect(
+        told is None, f"alloc_extend() of {n} new pages, as its caller counted, is answered with {n - 1} free"
+    )
     told = alloc_extend(subject, allocator, [0] * (n - 1), [1] * (n - 1), [-1] * (n - 1), num_new_pages=n - 1)
     expect(
         told is not None,

@@ -314,8 +314,8 @@ def sorted_pagings(subject: Subject, rng: random.Random) -> Iterator[Paging]:
     fix="with need_sort=True, sort what was freed before it is lent again: engines send each other runs of pages",
 )
 def freed_pages_are_lent_in_order(subject: Subject, case: Paging) -> None:
-    """Made with need_sort, an allocator lends pages that were freed in any order, one by one or a thousand in a call, in
-    ascending order."""
+    """Made with need_sort, an allocator lends pages that were freed in any order, one by one or a thousand in a call,
+    in ascending order."""
     size = case.page_size
     allocator = WatchedAllocator(subject.parts.allocator(case.size, size, need_sort=True))
     slots = allocator.alloc(case.pages * size)
@@ -325,14 +325,18 @@ def freed_pages_are_lent_in_order(subject: Subject, case: Paging) -> None:
     together = 1 if case.pages < _MANY else _MANY // 4
     for at in range(0, case.pages, together):
         freed = torch.cat([pieces[place] for place in order[at : at + together]])
-        allocator.free(freed.to(torch.int32) if at // together % 2 else freed)  # the request table holds 32 bits
+        allocator.free(
+            freed.to(torch.int32) if at // together % 2 else freed
+        )  # the request table holds 32 bits
     lent = allocator.alloc(case.pages * size)
     expect(lent is not None, "after all was freed, not all can be had")
     pages = (lent[::size] // size).tolist()
     if pages != sorted(pages):
         at = next(at for at in range(1, len(pages)) if pages[at] < pages[at - 1])
         shown = pages[max(0, at - 4) : at + 4]
-        raise CheckFailed(f"{together} pages at a time were freed in another order, and are lent as ... {shown}")
+        raise CheckFailed(
+            f"{together} pages at a time were freed in another order, and are lent as ... {shown}"
+        )
 
 
 @dataclass(frozen=True)

@@ -125,8 +125,8 @@ def batches_follow_each_other(subject: Subject, case: AttentionCase) -> None:
     fix="read keys and values through req_to_token alone: requests share the pages of a common prefix",
 )
 def shared_prefix_attention(subject: Subject, case: AttentionCase) -> None:
-    """Requests whose first pages are the same slots are each attended to whole: a few tokens and more than 64, the first
-    request as long as what is shared and longer, and requests of one length among them."""
+    """Requests whose first pages are the same slots are each attended to whole: a few tokens and more than 64, the
+    first request as long as what is shared and longer, and requests of one length among them."""
     page = case.page_size
     for shared in (2 * page, -(-65 // page) * page):
         ascending = (0, 3, 3, shared)

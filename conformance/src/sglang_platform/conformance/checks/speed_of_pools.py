@@ -138,8 +138,8 @@ def _expect_whatever_the_pool(
     small, large = (partial(call, pool) for pool in (little, TimedPool(subject, case.kind, slots, _FEW)))
     expect_ratio(
         subject,
-        Work(large),
-        Work(small),
+        Work(large, new_memory=True),
+        Work(small, new_memory=True),
         most=_SLACK,
         what=what.format(slots),
         beside=f"in one of {_SMALL} slots",

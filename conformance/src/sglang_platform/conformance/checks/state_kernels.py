@@ -121,9 +121,9 @@ def steps(subject: Subject, rng: random.Random) -> Iterator[StateStep]:
 )
 def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> None:
     """Each kernel of `get_state_kernels()` gives what its definition gives, in decode and in prefills of one to
-    1,100 tokens, with and without the arguments that may be None, with slots of 32 and of 64 bits, with states of 32 and
-    of 16 bits; states of the requests are
-    updated in place, those of others stay, padded requests come out as zero, and inputs stay as they are."""
+    1,100 tokens, with and without the arguments that may be None, with slots of 32 and of 64 bits, with states of 32
+    and of 16 bits; states of the requests are updated in place, those of others stay, padded requests come out as zero,
+    and inputs stay as they are."""
     kernel = subject.platform.get_state_kernels()[case.kernel]
     for variant in (False, True):
         _KERNELS[case.kernel](_Drawn(subject, case, variant), kernel, variant)

@@ -180,7 +180,8 @@ def platform_module_leaves_the_process_alone(subject: Subject) -> None:
         one
         for group in told["changes"].values()
         for one in group
-        if one.startswith((*SETTINGS, "threads run on")) or (one.startswith("sys.meta_path") and f"{own}." in one)
+        if one.startswith((*SETTINGS, "threads run on"))
+        or (one.startswith("sys.meta_path") and f"{own}." in one)
     ]
     expect(not found, f"importing the platform's class leaves traces: {'; '.join(found)}")
     printed = told["printed"].strip()

@@ -1,7 +1,7 @@
 """Import a plugin's module and call its `activate()`, and tell what else that did.
 
-Given: `module`, `attribute`; `blocked`: modules whose import fails; `fork`: also ask in a forked child. Of a plugin that
-is asked with `fork`, a thread that is not the first asks as well.
+Given: `module`, `attribute`; `blocked`: modules whose import fails; `fork`: also ask in a forked child,
+and in a thread that is not the first.
 """
 
 from __future__ import annotations
