@@ -62,17 +62,6 @@ shape(
     says="torch's random numbers",
 )
 shape(
-    "DecodeReadsTheLongest",
-    old=_VALUE,
-    new=_VALUE + "            times = max(lengths) // max(length, 1)\n"
-    "            if new == 1 and times > 1:\n"
-    "                wide = key.repeat(times, 1, 1), value.repeat(times, 1, 1)\n"
-    "                _attend(query[first : first + new], *wide, layer, None)\n",
-    check="kernels.decode_time_grows_with_the_context",
-    defect="of each request of a decode as many keys are read as the longest has",
-    says="a step of each",
-)
-shape(
     "DecodeWidensTheCache",
     old="        keys = self.token_to_kv_pool.get_key_buffer(layer.layer_id)\n",
     new="        keys = self.token_to_kv_pool.get_key_buffer(layer.layer_id).double().float()\n",

@@ -121,9 +121,9 @@ slow(
     "DecodeCountsFreePages",
     "allocator.py",
     "        after = seq_lens_cpu.tolist()\n",
-    "        after = seq_lens_cpu.tolist()\n        assert sorted(map(str, self._free)) is not None\n",
+    "        after = seq_lens_cpu.tolist()\n        assert all(page > 0 for _ in range(4) for page in self._free)\n",
     check="memory.allocator_time_grows_with_the_batch",
-    defect="each decode sorts the free pages by their names",
+    defect="each decode looks at all free pages, four times",
     says="free pages takes",
 )
 slow(

@@ -25,8 +25,6 @@ _NEW = (64, 256, 512)
 _SLACK = 6.0
 _TORCH = 50.0
 _LARGE_POOL = 16384
-_SHORT = 31
-_TOGETHER = 3.0
 _LONG = (512, 4096)
 
 
@@ -122,8 +120,7 @@ def _torchs(step: AttentionStep) -> Callable[[], Any]:
 )
 def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -> None:
     """A decode step over 32 times the tokens takes about 32 times as long, or less, and over 32 requests 16 times as
-    long as over 2; a short request takes as long in a large pool as in a small one, and short ones beside a long one
-    about as long as both by themselves."""
+    long as over 2; a short request takes as long in a large pool as in a small one."""
 
     def over(context: int) -> Work:
         return TimedStep(subject, case, "decode", ((context - 1, 1),) * 2).work()
@@ -140,17 +137,6 @@ def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -
             subject, _LONG, over, slack=_SLACK / 1.5, what=f"{what} of 2 requests", of="tokens of context"
         )
     expect_growth(subject, _BATCHES, of, slack=_SLACK, what=f"{what} over 64 tokens", of="requests")
-    short, long = ((15, 1),) * _SHORT, ((_LARGE_POOL // 2 - 1, 1),)
-    apart = [TimedStep(subject, case, "decode", requests).work() for requests in (short, long)]
-    expect_ratio(
-        subject,
-        TimedStep(subject, case, "decode", (*long, *short)).work(),
-        Work(lambda: [work.run() for work in apart]),
-        most=_TOGETHER,
-        what=f"{what} of {_SHORT} short requests and one of {_LARGE_POOL // 2} tokens",
-        beside="a step of each",
-        fix="read of each request the tokens that it has, not as many as the longest of the batch has",
-    )
     narrow = compute_dtypes(subject)[-1]  # a cache that has to be widened shows what widens all of it
     alone = TimedStep(subject, case, "decode", ((63, 1),), narrow).step
     among = TimedStep(subject, case, "decode", ((_LARGE_POOL - 1, 1), (63, 1)), narrow).step

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 __all__ = [
-    "Limit",
+    "AllowedUse",
     "called",
     "children",
     "collector",
@@ -137,7 +137,7 @@ def collector() -> dict[str, Any]:
     }
 
 
-class Limit(NamedTuple):
+class AllowedUse(NamedTuple):
     """What the process may use, and how far it may raise that."""
 
     soft: int
@@ -150,7 +150,7 @@ class Limit(NamedTuple):
 
 def limits() -> dict[str, Any]:
     names = ("RLIMIT_NOFILE", "RLIMIT_CORE", "RLIMIT_AS", "RLIMIT_STACK", "RLIMIT_MEMLOCK")
-    found: dict[str, Any] = {name: Limit(*resource.getrlimit(getattr(resource, name))) for name in names}
+    found: dict[str, Any] = {name: AllowedUse(*resource.getrlimit(getattr(resource, name))) for name in names}
     found["niceness"] = os.nice(0)
     if hasattr(os, "sched_getaffinity"):
         found["processors"] = sorted(os.sched_getaffinity(0))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from sglang_platform.conformance.probes.process_readings import (
-    Limit,
+    AllowedUse,
     called,
     children,
     collector,
@@ -93,7 +93,7 @@ def _differences(trace: LeftTrace, old: Any, new: Any) -> Iterable[str]:
 
 def _lowered(old: Any, new: Any) -> bool:
     """Of limits of the process: pairs of what holds and what may be set."""
-    return isinstance(old, Limit) and isinstance(new, Limit) and new.holds < old.holds
+    return isinstance(old, AllowedUse) and isinstance(new, AllowedUse) and new.holds < old.holds
 
 
 TRACES: tuple[LeftTrace, ...] = (
