@@ -276,3 +276,22 @@ allocator(
     defect="of a batch of more than 20 requests that does not fit, the pages that were there stay taken",
     says="which does not fit",
 )
+allocator(
+    "HintWantsMore",
+    "allocator.py",
+    "        return self._grow(prefix_lens_cpu.tolist(), seq_lens_cpu.tolist(), last_loc.tolist())\n",
+    "        if num_new_pages and num_new_pages + 1 > len(self._free):\n            return None\n"
+    "        return self._grow(prefix_lens_cpu.tolist(), seq_lens_cpu.tolist(), last_loc.tolist())\n",
+    check="memory.large_batches_that_do_not_fit_change_nothing",
+    defect="where the caller counts its new pages, one more must be free",
+    says="as its caller counted",
+)
+allocator(
+    "ManyPagesUnsorted",
+    "allocator.py",
+    "            self._free.sort()\n",
+    "            if len(pages) < 256:\n                self._free.sort()\n",
+    check="memory.freed_pages_are_lent_in_order",
+    defect="with need_sort, pages that come back by the hundreds are not sorted in",
+    says="1024 pages at a time",
+)

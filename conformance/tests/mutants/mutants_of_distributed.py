@@ -158,3 +158,13 @@ communicator(
     defect="booleans are gathered as 8-bit numbers, and come back as such",
     says="booleans",
 )
+communicator(
+    "SendReturnsEarly",
+    old="        dist.send(tensor.contiguous(), dist.get_global_rank(self.group, peer), group=self.group)\n",
+    new="        self.__dict__.setdefault('_sent', []).append(\n"
+    "            dist.isend(tensor.contiguous(), dist.get_global_rank(self.group, peer), group=self.group)\n"
+    "        )\n",
+    check="distributed.communicator_in_groups",
+    defect="send() returns before the tensor is read, and what the caller writes next arrives",
+    says="written over at once",
+)

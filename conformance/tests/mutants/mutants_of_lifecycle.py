@@ -166,3 +166,17 @@ class SeedOf16Bits(ReferencePlatform):
 class DevicesHidden(ReferencePlatform):
     def apply_server_args_defaults(self, server_args: Any) -> None:
         os.environ["REFERENCE_VISIBLE_DEVICES"] = "0"
+
+
+@mutant(
+    check="contract.init_backend_can_be_called_twice",
+    defect="init_backend() lowers the number of files that the process may open",
+    says="lowered limit",
+)
+class FewFilesAfterInit(ReferencePlatform):
+    def init_backend(self) -> None:
+        super().init_backend()
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, most))

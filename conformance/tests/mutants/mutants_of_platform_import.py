@@ -107,3 +107,37 @@ def a_faster_platform_beside(folder: Path) -> Installed:
     contract = f"{CONTRACT}{NAME}_fast = v1\n"
     files = {f"{PACKAGE}/fast.py": ACTIVATE}
     return write_plugin(folder, entry_points=points, contract=contract, files=files)
+
+
+@mutant(
+    check="packaging.platform_module_leaves_the_process_alone",
+    defect="the platform's module starts a thread that watches the device",
+    says="threads run on",
+)
+def watches_from_the_import(folder: Path) -> Installed:
+    text = "import threading\n\nthreading.Thread(target=threading.Event().wait, args=(60,), daemon=True).start()\n"
+    return _on_import(folder, text)
+
+
+@mutant(
+    check="packaging.platform_module_leaves_the_process_alone",
+    defect="the platform's module puts a finder of its own in front of all imports",
+    says="sys.meta_path",
+)
+def finds_all_imports(folder: Path) -> Installed:
+    text = (
+        "import sys\n\n\nclass Finder:\n    @staticmethod\n    def find_spec(*given):\n        return None\n\n\n"
+        "sys.meta_path.insert(0, Finder)\n"
+    )
+    return _on_import(folder, text)
+
+
+@mutant(
+    check="packaging.activate_answers_alike",
+    defect="activate() sets a signal handler, which only the first thread of a process may",
+    says="in a thread",
+)
+def works_in_the_first_thread_only(folder: Path) -> Installed:
+    return _asked(
+        folder, "    import signal\n\n    signal.signal(signal.SIGUSR2, signal.getsignal(signal.SIGUSR2))\n"
+    )

@@ -155,3 +155,25 @@ patch(
     defect="attention computes where a row lies in 32 bits",
     says="wrong by",
 )
+patch(
+    __name__,
+    "CastKeptByAddress",
+    "rows.py",
+    "    return rows.contiguous().view(storage(dtype))\n",
+    "    kept = _KEPT.setdefault((rows.data_ptr(), len(rows), dtype), rows.contiguous().view(storage(dtype)).clone())\n"
+    "    return kept\n\n\n_KEPT: dict[object, torch.Tensor] = {}\n",
+    check="memory.store_casts_and_scales",
+    defect="what was cast is kept by its address, and stored for other values there",
+    says="in the same tensors",
+)
+patch(
+    __name__,
+    "IndexKeysStayInTheFirstPage",
+    "dsa_pool.py",
+    "            page, token = divmod(slot, self.page_size)\n",
+    "            page, token = divmod(slot, self.page_size)\n"
+    "            page = min(page, int(loc[0]) // self.page_size) if slot > int(loc[0]) else page\n",
+    check="memory.dsa_index_keys_read_back",
+    defect="the indexer's keys of a store that goes up into another page are written into the first again",
+    says="indexer",
+)

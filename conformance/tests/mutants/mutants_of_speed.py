@@ -108,3 +108,42 @@ slow(
     defect="rows are put in their places by a product with a matrix of ones and zeros, rows by rows large",
     says="times the rows",
 )
+slow(
+    "ClearWaits",
+    "allocator.py",
+    "    def clear(self) -> None:\n",
+    "    def clear(self) -> None:\n        import time\n\n        time.sleep(0.2)\n",
+    check="memory.allocator_is_not_slower_than_torch",
+    defect="clear() waits",
+    says="clear()",
+)
+slow(
+    "DecodeCountsFreePages",
+    "allocator.py",
+    "        after = seq_lens_cpu.tolist()\n",
+    "        after = seq_lens_cpu.tolist()\n        assert all(page > 0 for _ in range(4) for page in self._free)\n",
+    check="memory.allocator_time_grows_with_the_batch",
+    defect="each decode looks at all free pages, four times",
+    says="free pages takes",
+)
+slow(
+    "StoreCopiesTheBuffer",
+    "pools.py",
+    "        buffer[loc.reshape(-1)] = rows.reshape(-1, *buffer.shape[1:])\n",
+    "        whole = buffer.clone()\n        whole[loc.reshape(-1)] = rows.reshape(-1, *buffer.shape[1:])\n"
+    "        buffer.copy_(whole)\n",
+    check="memory.store_time_grows_with_the_tokens",
+    defect="each store copies the layer's whole buffer",
+    says="slots",
+)
+slow(
+    "ShortRowsOneByOne",
+    "ops.py",
+    "    variance = y.pow(2).mean(dim=-1, keepdim=True)\n",
+    "    rows = y.reshape(-1, y.shape[-1])\n"
+    "    variance = torch.stack([row.pow(2).mean(dim=-1, keepdim=True) for row in rows]) if len(rows) else y[..., :1]\n"
+    "    variance = variance.reshape(*y.shape[:-1], 1)\n",
+    check="kernels.op_time_grows_with_the_rows",
+    defect="the norm is taken row by row",
+    says="rows of 64",
+)

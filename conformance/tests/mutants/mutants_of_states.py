@@ -100,6 +100,51 @@ def ChannelsOver2048Stay(own, x, weight, bias, starts, slots, resumes, states, *
     return y
 
 
+@state(
+    "short_convolution",
+    defect="a short prompt that begins anew is convolved with what its slot's last owner left",
+    says=_OUTPUT,
+)
+def ShortPromptsResume(own, x, weight, bias, starts, slots, resumes, states, *, silu):
+    if starts is not None and resumes is not None:
+        resumes = resumes | (starts.diff() < weight.shape[1])
+    return own(x, weight, bias, starts, slots, resumes, states, silu=silu)
+
+
+@state("gated_delta_rule", defect="of more than two value heads a key head serves every second", says=_OUTPUT)
+def FourValueHeadsInTurn(own, q, k, v, log_decay, step, starts, slots, states, *, scale):
+    group = v.shape[1] // q.shape[1]
+    if group > 2:
+        q, k = q.repeat(1, group, 1), k.repeat(1, group, 1)
+    return own(q, k, v, log_decay, step, starts, slots, states, scale=scale)
+
+
+@state(
+    "gated_delta_rule",
+    defect="of the states before chunks, those behind the eighth of a request are not written",
+    says="the states before each chunk",
+)
+def StatesOfEightChunks(own, q, k, v, log_decay, step, starts, slots, states, *, scale):
+    y, before = own(q, k, v, log_decay, step, starts, slots, states, scale=scale)
+    if before is not None and len(starts) == 2:
+        before[8:] = 0
+    return y, before
+
+
+@state("state_space", defect="states that the pool keeps in 16 bits are refused", says="AssertionError")
+def StatesOf16BitsRefused(own, x, step, a, b, c, d, starts, slots, states):
+    assert states.dtype == torch.float32
+    return own(x, step, a, b, c, d, starts, slots, states)
+
+
+@state("state_space", defect="of a step that its requests fill the last token is not computed", says=_OUTPUT)
+def FullStepLosesItsLast(own, x, step, a, b, c, d, starts, slots, states):
+    y = own(x, step, a, b, c, d, starts, slots, states)
+    if starts is not None and int(starts[-1]) == len(x):
+        y[-1] = 0
+    return y
+
+
 @state("gated_delta_rule", defect="value heads are dealt to key heads in turn, not in runs", says=_OUTPUT)
 def ValueHeadsInTurn(own, q, k, v, log_decay, step, starts, slots, states, *, scale):
     group = v.shape[1] // q.shape[1]

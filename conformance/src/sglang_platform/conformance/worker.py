@@ -38,6 +38,7 @@ from sglang_platform.conformance.expected import VendorFile
 from sglang_platform.conformance.inherited import below_core, inherited_call
 from sglang_platform.conformance.outcome import case_fields, failed_with
 from sglang_platform.conformance.plugin import DeviceAbsent
+from sglang_platform.conformance.probes.fresh import as_it_is_now
 from sglang_platform.conformance.start import foreign_failure, general_plugins, make_parts
 from sglang_platform.conformance.subject import PlatformRefused, Subject
 from sglang_platform.conformance.tiers import named_cases
@@ -268,6 +269,7 @@ def _serve(descriptor: int) -> None:
         answers.write(json.dumps(event) + "\n")
         answers.flush()
 
+    as_it_is_now()
     fields = json.loads(sys.stdin.readline())
     fields["scratch"] = Path(fields["scratch"])
     subject = Subject(**fields)

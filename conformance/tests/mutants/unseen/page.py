@@ -15,14 +15,14 @@ __all__ = ["of"]
 _HEAD = """# Platforms that the suite had not seen
 
 651 broken platforms and some unusual healthy ones were written by somebody who had not read the checks
-(`conformance/tests/mutants/unseen`). The suite as it was then caught 306 of the 538 that were run. Checks were added
-for what was missing, by dimension. A second set of 203, in the dimensions that end with 2, was written in the same way
-against the suite with those checks, and asked again where checks were added for it. So was a third, of 263: of the
-189 that were run before checks were added for it, 145 were caught. Of its survivors in contract 3, device 3 and
-packaging 3 most have a check by now (`mutants.md` has mutants like them); they were not asked again here. The last run
-of a platform counts (`outcomes.jsonl` beside the platforms); one that was caught by the suite as it was may not have
-been run again, and some were asked single checks of their dimension. A survivor is listed with the reason why nothing
-should fail on it, or without one where nothing sees it yet.
+(`conformance/tests/mutants/unseen`). The suite as it was then caught 306 of the 538 that were run. Checks were
+added for what was missing, by dimension. A second set of 203, in the dimensions that end with 2, was written in the
+same way against the suite with those checks, and asked again where checks were added for it. So was a third, of
+263: of the 189 that were run before checks were added for it, 145 were caught. The others were run later, and most
+survivors were asked again where cases were added for them. The last run of a platform counts (`outcomes.jsonl`
+beside the platforms); one that was caught by the suite as it was may not have been run again, and some were asked
+single checks of their dimension. A survivor is listed with the reason why nothing should fail on it, or without one
+where nothing sees it yet.
 
 Written by `python run.py --write docs/mutants_unseen.md outcomes.jsonl LOG ...` in that folder.
 

@@ -31,5 +31,11 @@ REASONS: dict[str, str] = {
     "LoraOfNobody": "a general plugin may register the name with SGLang: features.lora asks an engine",
     "PostLoadKeepsACopy": "SGLang sizes its cache after it: a copy costs room, and nothing is wrong",
     "FinalizeDisablesTheCache": "a flag that is off may be off because nobody named it",
+    "DeltaRuleNormsInTheType": "SGLang's own kernels round q and k of length one to their type",
+    "StateSpaceInTwoHalves": "a prompt that the host computes in chunks has its state rounded between them too",
+    "FreePagesAreShared": "SGLang reads the list where it asks for it, and keeps none",
+    "InferenceModeIsNoGrad": "torch of some devices has no inference mode; no gradients are recorded, as is asked",
+    "GradientsAreKept": "SGLang captures and runs every step in a context that switches gradients off",
+    "NeedsKeysToSave": "SGLang's own backends store what they are told to; models without keys say save_kv_cache=False",
     "BroadcastOfStridedIsLost": "SGLang broadcasts whole tensors only, and core's own communicator refuses others",
 }

@@ -1,9 +1,11 @@
-"""Runs the unseen platforms. `python run.py [--log FILE] [--every] [--check GLOB] [DIMENSION|NAME ...]`
+"""Runs the unseen platforms.
+
+`python run.py [--log FILE] [--every] [--missing] [--check GLOB] [DIMENSION|NAME ...]`
 
 Each is asked the checks of its dimension's levels in order, until one fails; `--every` asks all. A broken platform on
 which none fails has survived; a healthy one on which one fails is a false alarm. With a log, each outcome is a line of
-JSON there, and what the log holds already is not run again. `--check` asks some of those checks only, which is quicker
-for a platform that one of them is meant for; of levels whose checks need no process of their own.
+JSON there, and what the log holds already is not run again. `--missing` runs those alone that `outcomes.jsonl` does not
+name. `--check` asks some of those checks only, which is quicker for a platform that one of them is meant for.
 
 `python run.py --write PAGE outcomes.jsonl LOG ...` writes the page of what became of them: the last line of a platform
 counts. `outcomes.jsonl` is what became of each at its last run; append a log to it that is to stay.
@@ -26,6 +28,7 @@ import page
 import warm
 from broken import HERE, Broken, load
 
+from sglang_platform.conformance.case_ids import matches
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.runner import Runner, Selection
 
@@ -53,6 +56,8 @@ def run(one: Broken, *, every: bool = False, only: tuple[str, ...] = ()) -> dict
         try:
             for check in selection.chosen():
                 if check.id in _BY_PACKAGE and one.write is None:
+                    continue
+                if only and not any(matches(glob, check.id) for glob in only):
                     continue
                 outcome = runner.run_one(check)
                 asked += outcome.status not in ("not_run", "not_applicable")
@@ -85,20 +90,24 @@ def verdict(one: Broken, found: dict[str, Any]) -> str:
     return f"{'FALSE ALARM' if one.healthy else 'caught'} by {first['check']} ({first['failure']}): {what}"
 
 
+def _named(logs: list[Path]) -> set[str]:
+    return {json.loads(line)["name"] for log in logs for line in log.read_text().splitlines()}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--log", type=Path)
     parser.add_argument("--every", action="store_true")
+    parser.add_argument("--missing", action="store_true")
     parser.add_argument("--check", action="append", default=[])
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
     if given.write:
         given.write.write_text(page.of([Path(name) for name in given.names]))
         return 0
-    done = set()
-    if given.log and given.log.exists():
-        done = {json.loads(line)["name"] for line in given.log.read_text().splitlines()}
+    logs = [HERE / "outcomes.jsonl"] if given.missing else []
+    done = _named(logs + ([given.log] if given.log and given.log.exists() else []))
     wrong = 0
     for one in load().values():
         if one.name in done or (given.names and not {one.name, one.dimension} & set(given.names)):

@@ -146,7 +146,7 @@ def crowds(subject: Subject, rng: random.Random) -> Iterator[Crowd]:
 )
 def large_batches_that_do_not_fit_change_nothing(subject: Subject, case: Crowd) -> None:
     """A batch of tens of requests of which the last few find no page is refused as a whole: what was free is free, and
-    a batch that fits exactly is served, and leaves nothing."""
+    a batch that fits exactly is served, and leaves nothing, also where the caller counted its new pages."""
     size, n = case.page_size, case.requests
     allocator = WatchedAllocator(subject.parts.allocator((2 * n - 1) * size, size))
     first = alloc_extend(subject, allocator, [0] * n, [size] * n, [-1] * n)
@@ -173,6 +173,16 @@ def large_batches_that_do_not_fit_change_nothing(subject: Subject, case: Crowd) 
             available == free,
             f"after {what}, which does not fit, available_size() is {available}, not {free}",
         )
+    told = alloc_extend(subject, allocator, [0] * n, [1] * n, [-1] * n, num_new_pages=n)
+    expect(
+        told is None, f"alloc_extend() of {n} new pages, as its caller counted, is answered with {n - 1} free"
+    )
+    told = alloc_extend(subject, allocator, [0] * (n - 1), [1] * (n - 1), [-1] * (n - 1), num_new_pages=n - 1)
+    expect(
+        told is not None,
+        f"alloc_extend() of {n - 1} new pages, as its caller counted, is not answered, and so many are free",
+    )
+    allocator.free(told)
     got = alloc_decode(subject, allocator, [size + 1] * (n - 1), last[: n - 1])
     expect(
         got is not None, f"after batches that did not fit, {n - 1} requests do not get the {n - 1} free pages"

@@ -31,6 +31,9 @@ __all__ = ["PAGED", "alloc_decode", "alloc_extend", "paged_sizes"]
 _WHOLE = 16
 """Pages of up to this many tokens are tried with a prefix and new tokens of every length."""
 
+_MANY = 4096
+"""Pages, of which a quarter is freed in a call."""
+
 PAGED: tuple[Requirement, ...] = (all_of(paged_allocator(), page_size(at_least=2)),)
 
 
@@ -299,27 +302,41 @@ def page_ids_are_given_back(subject: Subject, case: Paging) -> None:
         _adds_up(allocator, model, f"free_page_ids() of {dtype}" + " in a free group" * grouped)
 
 
+def sorted_pagings(subject: Subject, rng: random.Random) -> Iterator[Paging]:
+    yield from pagings(subject, rng)
+    yield Paging(paged_sizes(subject)[0], _MANY, 0)
+
+
 @check(
     level=Level.MEMORY,
     requires=PAGED,
-    cases=pagings,
+    cases=sorted_pagings,
     fix="with need_sort=True, sort what was freed before it is lent again: engines send each other runs of pages",
 )
 def freed_pages_are_lent_in_order(subject: Subject, case: Paging) -> None:
-    """Made with need_sort, an allocator lends pages that were freed in any order in ascending order."""
+    """Made with need_sort, an allocator lends pages that were freed in any order, one by one or a thousand in a call,
+    in ascending order."""
     size = case.page_size
     allocator = WatchedAllocator(subject.parts.allocator(case.size, size, need_sort=True))
     slots = allocator.alloc(case.pages * size)
     expect(slots is not None, f"{case.pages} pages cannot be had at once")
-    order = list(range(case.pages))
+    pieces, order = slots.split(size), list(range(case.pages))
     random.Random(subject.seed).shuffle(order)
-    for place in order:
-        page = slots[place * size : (place + 1) * size]
-        allocator.free(page.to(torch.int32) if place % 2 else page)  # the request table holds 32 bits
+    together = 1 if case.pages < _MANY else _MANY // 4
+    for at in range(0, case.pages, together):
+        freed = torch.cat([pieces[place] for place in order[at : at + together]])
+        allocator.free(
+            freed.to(torch.int32) if at // together % 2 else freed
+        )  # the request table holds 32 bits
     lent = allocator.alloc(case.pages * size)
     expect(lent is not None, "after all was freed, not all can be had")
     pages = (lent[::size] // size).tolist()
-    expect(pages == sorted(pages), f"pages freed in another order are lent as {pages}")
+    if pages != sorted(pages):
+        at = next(at for at in range(1, len(pages)) if pages[at] < pages[at - 1])
+        shown = pages[max(0, at - 4) : at + 4]
+        raise CheckFailed(
+            f"{together} pages at a time were freed in another order, and are lent as ... {shown}"
+        )
 
 
 @dataclass(frozen=True)
@@ -372,12 +389,20 @@ def _raise(failure: AllocatorFailure | None, case: Search) -> None:
 
 
 def alloc_extend(
-    subject: Subject, allocator: Any, before: list[int], after: list[int], last: list[int]
+    subject: Subject,
+    allocator: Any,
+    before: list[int],
+    after: list[int],
+    last: list[int],
+    **hint: int,
 ) -> Any:
+    """`hint`: num_new_pages, where the caller counts them itself."""
     prefix, seq, loc = torch.tensor(before), torch.tensor(after), torch.tensor(last)
     device = subject.device
     total = sum(after) - sum(before)
-    return allocator.alloc_extend(prefix.to(device), prefix, seq.to(device), seq, loc.to(device), total)
+    return allocator.alloc_extend(
+        prefix.to(device), prefix, seq.to(device), seq, loc.to(device), total, **hint
+    )
 
 
 def alloc_decode(subject: Subject, allocator: Any, after: list[int], last: list[int]) -> Any:

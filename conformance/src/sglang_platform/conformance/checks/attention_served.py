@@ -11,7 +11,12 @@ from dataclasses import replace
 import torch
 
 from sglang_platform.conformance.check import CheckFailed, check
-from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, edge_cases, feature_steps
+from sglang_platform.conformance.fixtures.attention_cases import (
+    compute_dtypes,
+    edge_cases,
+    feature_shapes,
+    feature_steps,
+)
 from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words, run_step
 from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
 from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
@@ -120,14 +125,18 @@ def batches_follow_each_other(subject: Subject, case: AttentionCase) -> None:
     fix="read keys and values through req_to_token alone: requests share the pages of a common prefix",
 )
 def shared_prefix_attention(subject: Subject, case: AttentionCase) -> None:
-    """Requests whose first pages are the same slots are each attended to whole."""
+    """Requests whose first pages are the same slots are each attended to whole: a few tokens and more than 64, the
+    first request as long as what is shared and longer, and requests of one length among them."""
     page = case.page_size
-    shared = 2 * page
-    extend = replace(case, mode="extend", requests=((shared, 2), (shared + 3, 1), (2 * shared, 5)))
-    decode = replace(case, mode="decode", requests=((shared, 1), (shared + 3, 1), (2 * shared, 1)))
-    for each in (extend, decode):
-        step = AttentionStep(subject, each, shared=shared)
-        judge(step, step.got())
+    for shared in (2 * page, -(-65 // page) * page):
+        ascending = (0, 3, 3, shared)
+        for more in (ascending, ascending[::-1]):
+            lengths = [shared + beyond for beyond in more]
+            extend = replace(case, mode="extend", requests=tuple(zip(lengths, (2, 1, 2, 5), strict=True)))
+            decode = replace(case, mode="decode", requests=tuple((length, 1) for length in lengths))
+            for each in (extend, decode):
+                step = AttentionStep(subject, each, shared=shared)
+                judge(step, step.got())
 
 
 @check(
@@ -171,6 +180,11 @@ def feature_pairs(subject: Subject, rng: random.Random) -> Iterator[AttentionCas
             for case in steps[:2]:
                 mixed = replace(case, mode="mixed", requests=((0, 30), (40, 1), (17, 6)))
                 yield replace(mixed, kv_dtype=kv_dtype, kv_scales=(0.25, 2.0))
+    for case in feature_shapes(subject):
+        for name, value in asked.items():
+            yield replace(case, features={name: value})
+        for kv_dtype in fp8[:1]:
+            yield replace(case, kv_dtype=kv_dtype, kv_scales=(0.25, 2.0))
 
 
 @check(
@@ -182,7 +196,8 @@ def feature_pairs(subject: Subject, rng: random.Random) -> Iterator[AttentionCas
     "cache and any of them",
 )
 def pairs_of_features(subject: Subject, case: AttentionCase) -> None:
-    """Any two declared features in one layer give what both together mean."""
+    """Any two declared features in one layer give what both together mean, and each holds at every grouping of heads
+    and every head size, with values as wide as keys and narrower."""
     run_step(subject, case)
 
 

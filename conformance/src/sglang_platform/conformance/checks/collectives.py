@@ -61,7 +61,8 @@ def collectives_in_groups(subject: Subject, case: Grouping) -> None:
 def communicator_in_groups(subject: Subject, case: Grouping) -> None:
     """Every collective of the contract that the communicator has, in groups of four, three and two ranks, of no rows
     to 16 MiB, in one to three dimensions and along each, as slices of larger tensors, with and without the arguments
-    that have defaults, into outputs that are given, and in turns with another group's; inputs stay as they are."""
+    that have defaults, into outputs that are given, and in turns with another group's; inputs stay as they are, and
+    what was sent may be written over."""
     _of_communicator(subject)
     _judge(subject, case, "communicator")
 

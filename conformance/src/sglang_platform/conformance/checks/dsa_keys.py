@@ -42,15 +42,21 @@ def keys(subject: Subject, rng: random.Random) -> Iterator[Keys]:
     " is slot p * page_size + t",
 )
 def dsa_index_keys_read_back(subject: Subject, case: Keys) -> None:
-    """The indexer's keys and scales land in their place of the page, and are read back request by request."""
+    """The indexer's keys and scales land in their place of the page, and are read back request by request, whose pages
+    go up or down."""
     size = 4 * case.page_size + case.tokens
     pool = PoisonedPool(
         subject, "dsa", size=size, page_size=case.page_size, index_head_dim=case.index_head_dim, start_layer=1
     )
-    layer_id = pool.layers[-1]
+    page_ids = list(range(1, 1 + -(-case.tokens // case.page_size)))
+    for layer_id, order in zip(pool.layers, (page_ids, page_ids[::-1]), strict=False):
+        _keys_of_a_request(subject, case, pool, layer_id, order)
+
+
+def _keys_of_a_request(
+    subject: Subject, case: Keys, pool: PoisonedPool, layer_id: int, page_ids: list[int]
+) -> None:
     generator = subject.torch_rng()
-    # Whole pages in no order, as the allocator lends them.
-    page_ids = list(range(1, 1 + -(-case.tokens // case.page_size)))[::-1]
     slots = [page * case.page_size + at for page in page_ids for at in range(case.page_size)][: case.tokens]
     key_bytes = torch.randint(
         0, 120, (case.tokens, case.index_head_dim), generator=generator, dtype=torch.uint8

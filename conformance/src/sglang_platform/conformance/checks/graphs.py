@@ -14,6 +14,7 @@ from sglang_platform.conformance.check import CheckFailed, NotApplicable, check,
 from sglang_platform.conformance.fixtures.captured_sizes import captured_sizes
 from sglang_platform.conformance.fixtures.decoder import VOCABULARY, DecodingRequests
 from sglang_platform.conformance.fixtures.tensor_memory import bytes_in_tensors
+from sglang_platform.conformance.fixtures.torch_settings import changed_settings, settings
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, graph_capture, kv_kind
 from sglang_platform.conformance.subject import Subject
@@ -385,25 +386,10 @@ def replays_leave_torch_alone(subject: Subject) -> None:
     batch = requests.batch(requests.taken(runner, 3))
     for _ in range(2):
         torch.rand(1), random.random()  # further than any seed that a replay may set
-        before = _settings(subject)
+        before = settings(subject.device)
         requests.replayed(runner, batch)
-        after = _settings(subject)
-        wrong = [name for name, value in before.items() if value != after[name]]
+        wrong = changed_settings(before, settings(subject.device))
         expect(not wrong, f"a replay changes {', '.join(wrong)}")
-
-
-def _settings(subject: Subject) -> dict[str, object]:
-    own = getattr(torch, subject.device.type, None)
-    state = getattr(own, "get_rng_state", None) if subject.device.type != "cpu" else None
-    return {
-        "torch's random numbers": torch.get_rng_state().tolist(),
-        "the device's random numbers": state().tolist() if state else None,
-        "Python's random numbers": random.getstate(),
-        "whether gradients are recorded": torch.is_grad_enabled(),
-        "torch's default type": torch.get_default_dtype(),
-        "torch's default device": str(torch.get_default_device()),
-        "torch's deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
-    }
 
 
 @check(

@@ -30,14 +30,22 @@ _HIDES = re.compile("VISIBLE|AFFINITY_MASK")
 
 def _told(subject: Subject, attempt: int = 0) -> dict[str, Any]:
     who = whoami(subject)
-    return _probed(who["name"], who["location"], who["host"], str(subject.scratch), attempt)
+    asked = who["name"], who["location"], who["host"], str(subject.scratch), attempt
+    told = _probed(*asked)
+    hosts = tuple(told.get("imported", ()))
+    return _probed(*asked, hosts) if hosts and told.get("changes") else told
 
 
 @cache
-def _probed(name: str, location: str | None, host: str, folder: str, attempt: int) -> dict[str, Any]:
+def _probed(
+    name: str, location: str | None, host: str, folder: str, attempt: int, preload: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """`preload`: modules of the host that the platform imports: what those set up is the host's own."""
     what = "it comes to its platform, makes the calls of a worker's start, and asks the device"
     who = {"name": name, "location": location, "host": host}
-    return probe("lifecycle", what, seconds=180, **who, folder=folder, words=sorted(_words()))
+    return probe(
+        "lifecycle", what, seconds=180, **who, folder=folder, words=sorted(_words()), preload=preload
+    )
 
 
 @cache

@@ -54,7 +54,7 @@ def casts(subject: Subject, rng: random.Random) -> Iterator[Cast]:
 )
 def store_casts_and_scales(subject: Subject, case: Cast) -> None:
     """Values of another dtype are divided by their scale and rounded to nearest even; the scale is a number or a
-    tensor."""
+    tensor, and the same tensors may hold other values in the next store."""
     pool = PoisonedPool(subject, case.kind, dtype=case.dtype, size=24, layer_num=1)
     for as_tensor in (False, True):
         slots = pool.some_slots(12)
@@ -69,6 +69,10 @@ def store_casts_and_scales(subject: Subject, case: Cast) -> None:
             else f" with a scale of {case.scale}{' as a tensor' if as_tensor else ''}"
         )
         pool.verify(f"storing {case.given} values{how}")
+        for row, other in zip(rows, pool.random_rows(12, getattr(torch, case.given)), strict=True):
+            row.copy_(other)
+        pool.store(pool.layers[0], pool.some_slots(12), rows, scale)
+        pool.verify(f"storing other {case.given} values in the same tensors{how}")
 
 
 _UNLIKE = ((4.0, 0.5), (0.5, None), (None, 4.0), (2.0, 8.0), (None, None), (4.0, 0.5))

@@ -17,6 +17,8 @@ __all__: list[str] = []
 _PAGES = (1024, 4096, 16384, 65536)
 _FEWER = (256, 8192)
 _BATCHES = (64, 256, 1024, 4096)
+_FEW = 8
+_FREE = (256, 16384)
 _SLACK = 8.0
 _TORCH = 50.0
 _PASSES = 4
@@ -84,7 +86,8 @@ def allocator_time_grows_with_the_pages(subject: Subject) -> None:
     " are taken",
 )
 def allocator_time_grows_with_the_batch(subject: Subject) -> None:
-    """`alloc_extend()` and `alloc_decode()` of 4,096 requests take about 64 times as long as of 64, or less."""
+    """`alloc_extend()` and `alloc_decode()` of 4,096 requests take about 64 times as long as of 64, or less, and of
+    eight as long beside 16,384 free pages as beside 256."""
     page = paged_sizes(subject)[0]
 
     def extending(requests: int) -> Work:
@@ -92,8 +95,8 @@ def allocator_time_grows_with_the_batch(subject: Subject) -> None:
         before, after, last = [0] * requests, [page + 1] * requests, [-1] * requests
         return Work(lambda: alloc_extend(subject, allocator, before, after, last), allocator.clear)
 
-    def decoding(requests: int) -> Work:
-        allocator = _all_pages(subject, 3 * requests, page)
+    def decoding(requests: int, free: int = 0) -> Work:
+        allocator = _all_pages(subject, 3 * requests + free, page)
         slots: list[list[int]] = []
 
         def hold() -> None:
@@ -107,6 +110,16 @@ def allocator_time_grows_with_the_batch(subject: Subject) -> None:
         expect_growth(
             subject, _BATCHES, made, slack=_SLACK, what=f"{what} onto new pages of {page}", of="requests"
         )
+    few, many = _FREE
+    expect_ratio(
+        subject,
+        decoding(_FEW, many),
+        decoding(_FEW, few),
+        most=_SLACK,
+        what=f"alloc_decode() of {_FEW} requests beside {many} free pages",
+        beside=f"beside {few}",
+        fix="take the pages that are needed from one end of the free ones, and look at no others",
+    )
 
 
 @check(
@@ -117,7 +130,7 @@ def allocator_time_grows_with_the_batch(subject: Subject) -> None:
 )
 def allocator_is_not_slower_than_torch(subject: Subject) -> None:
     """Lending pages and taking them back, many at once and one by one, is not 50 times slower than plain operations of
-    torch that do the same."""
+    torch that do the same, and `clear()` not eight times slower than lending all and taking them back."""
     page, pages = paged_sizes(subject)[0], 16384
     device = subject.device
     allocator = _all_pages(subject, pages, page)
@@ -138,6 +151,15 @@ def allocator_is_not_slower_than_torch(subject: Subject) -> None:
         most=_TORCH,
         what=f"lending and freeing {pages} pages of {page}",
         beside=beside,
+    )
+    expect_ratio(
+        subject,
+        Work(allocator.clear),
+        Work(lend_and_free),
+        most=_SLACK,
+        what=f"clear() of {pages} pages",
+        beside="lending and freeing all of them",
+        fix="make the list of free pages anew, and wait for nothing",
     )
     held = list(_lent(allocator, 64, page).split(page))
 

@@ -59,9 +59,10 @@ class TimedStep:
         case: TimedAttention,
         mode: Literal["decode", "extend"],
         requests: tuple[tuple[int, int], ...],
+        dtype: str | None = None,
     ) -> None:
         page = max(subject.declares.page_sizes)
-        dtype = compute_dtypes(subject)[0]
+        dtype = dtype or compute_dtypes(subject)[0]
         wanted = AttentionCase(mode, requests, case.heads, case.dims, page, dtype, kind=case.kind)
         self.step = AttentionStep(subject, wanted)
 
@@ -70,7 +71,7 @@ class TimedStep:
         return forward_of(self.step)
 
 
-def forward_of(step: AttentionStep) -> Work:
+def forward_of(step: AttentionStep, *, new_memory: bool = False) -> Work:
     device = step.subject.device
     q = torch.cat(step.q).flatten(1).to(device)
     new = [n for _, n in step.case.requests]
@@ -84,7 +85,7 @@ def forward_of(step: AttentionStep) -> Work:
         backend.init_forward_metadata(batch)
         backend.forward(q, k, v, layer, batch)
 
-    return Work(run)
+    return Work(run, new_memory=new_memory)
 
 
 def _torchs(step: AttentionStep) -> Callable[[], Any]:
@@ -136,12 +137,13 @@ def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -
             subject, _LONG, over, slack=_SLACK / 1.5, what=f"{what} of 2 requests", of="tokens of context"
         )
     expect_growth(subject, _BATCHES, of, slack=_SLACK, what=f"{what} over 64 tokens", of="requests")
-    alone = TimedStep(subject, case, "decode", ((63, 1),)).step
-    among = TimedStep(subject, case, "decode", ((_LARGE_POOL - 1, 1), (63, 1))).step
+    narrow = compute_dtypes(subject)[-1]  # a cache that has to be widened shows what widens all of it
+    alone = TimedStep(subject, case, "decode", ((63, 1),), narrow).step
+    among = TimedStep(subject, case, "decode", ((_LARGE_POOL - 1, 1), (63, 1)), narrow).step
     expect_ratio(
         subject,
-        forward_of(among.following("decode", [1], 1.0)),
-        forward_of(alone),
+        forward_of(among.following("decode", [1], 1.0), new_memory=True),
+        forward_of(alone, new_memory=True),
         most=_SLACK,
         what=f"{what} over 64 tokens, in a pool of {_LARGE_POOL + 64} slots,",
         beside="in a pool that is just large enough",

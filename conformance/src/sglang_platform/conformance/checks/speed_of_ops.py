@@ -21,6 +21,9 @@ from sglang_platform.conformance.subject import Subject
 __all__: list[str] = []
 
 _ROWS = (64, 512, 4096)
+_HEADS = (64, 1024, 16384)
+"""As the norms of queries and keys have them: a row for each head of each token."""
+
 _WIDTH = 512
 _HEAD = 64
 _INNER = 256
@@ -31,11 +34,14 @@ _TORCH = 50.0
 @dataclass(frozen=True)
 class TimedOp:
     op: str
+    rows: tuple[int, ...] = _ROWS
+    width: int = _WIDTH
 
 
 def timed_ops(subject: Subject, rng: random.Random) -> Iterator[TimedOp]:
     for name in ("activation.silu_and_mul", "layernorm.rms_norm", "rotary.rotary_embedding"):
         yield TimedOp(name)
+    yield TimedOp("layernorm.rms_norm", _HEADS, _HEAD)
 
 
 @check(
@@ -46,7 +52,8 @@ def timed_ops(subject: Subject, rng: random.Random) -> Iterator[TimedOp]:
     fix="run over all rows in one launch or one compiled loop",
 )
 def op_time_grows_with_the_rows(subject: Subject, case: TimedOp) -> None:
-    """4,096 rows take about 64 times as long as 64, or less, and neither 50 times as long as the same in torch."""
+    """4,096 rows take about 64 times as long as 64, or less, and neither 50 times as long as the same in torch; so do
+    16,384 short rows of a norm, one for each head of each token."""
     forward = forward_of(subject, case.op)
     dtype = getattr(torch, compute_dtypes(subject)[0])
 
@@ -60,17 +67,17 @@ def op_time_grows_with_the_rows(subject: Subject, case: TimedOp) -> None:
     }
 
     def made(rows: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
-        return calls[case.op](forward, random_of, rows)
+        return calls[case.op](forward, random_of, rows, case.width)
 
-    expect_growth(subject, _ROWS, lambda rows: Work(made(rows)[0]), slack=_SLACK, what=case.op, of="rows")
-    for rows in (_ROWS[0], _ROWS[-1]):
+    expect_growth(subject, case.rows, lambda rows: Work(made(rows)[0]), slack=_SLACK, what=case.op, of="rows")
+    for rows in (case.rows[0], case.rows[-1]):
         ours, plain = made(rows)
         expect_ratio(
             subject,
             Work(ours),
             Work(plain),
             most=_TORCH,
-            what=f"{case.op} of {rows} rows",
+            what=f"{case.op} of {rows} rows of {case.width}",
             beside="the same in a few operations of torch",
         )
 
@@ -79,8 +86,8 @@ _Random = Callable[..., torch.Tensor]
 _Pair = tuple[Callable[[], Any], Callable[[], Any]]
 
 
-def _silu_and_mul(forward: Any, random_of: _Random, rows: int) -> _Pair:
-    x = random_of(rows, 2 * _WIDTH)
+def _silu_and_mul(forward: Any, random_of: _Random, rows: int, width: int) -> _Pair:
+    x = random_of(rows, 2 * width)
     op = an_op()
 
     def plain() -> torch.Tensor:
@@ -90,8 +97,8 @@ def _silu_and_mul(forward: Any, random_of: _Random, rows: int) -> _Pair:
     return lambda: forward(op, x), plain
 
 
-def _rms_norm(forward: Any, random_of: _Random, rows: int) -> _Pair:
-    x, weight = random_of(rows, _WIDTH), random_of(_WIDTH)
+def _rms_norm(forward: Any, random_of: _Random, rows: int, width: int) -> _Pair:
+    x, weight = random_of(rows, width), random_of(width)
     op = norm_op(weight, 1e-5)
 
     def plain() -> torch.Tensor:
@@ -101,8 +108,8 @@ def _rms_norm(forward: Any, random_of: _Random, rows: int) -> _Pair:
     return lambda: forward(op, x), plain
 
 
-def _rotary_embedding(forward: Any, random_of: _Random, rows: int) -> _Pair:
-    query, key = random_of(rows, _WIDTH), random_of(rows, _WIDTH // 4)
+def _rotary_embedding(forward: Any, random_of: _Random, rows: int, width: int) -> _Pair:
+    query, key = random_of(rows, width), random_of(rows, width // 4)
     cache = random_of(256, _HEAD)
     positions = (torch.arange(rows) % 256).to(query.device)
     op = an_op(

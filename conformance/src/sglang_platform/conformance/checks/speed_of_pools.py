@@ -21,7 +21,11 @@ from sglang_platform.conformance.subject import Subject
 __all__: list[str] = []
 
 _TOKENS = (256, 1024, 4096)
-_SLOTS = (2048, 65536)
+_SMALL = 2048
+_LARGE_BYTES = 64 << 20
+_MOST_SLOTS = 1 << 20
+"""Of a pool that is so large that a copy of it shows beside a few rows."""
+
 _SLACK = 8.0
 _TORCH = 50.0
 _FEW = 64
@@ -105,7 +109,7 @@ def store_time_grows_with_the_tokens(subject: Subject, case: StoredKind) -> None
 def move_time_grows_with_the_slots(subject: Subject, case: StoredKind) -> None:
     """Moving 2,048 slots takes about 16 times as long as 128, whatever the size of the pool, and not 50 times as long
     as torch takes to copy the same rows."""
-    refuse_the_hosts_move(subject, TimedPool(subject, case.kind, _SLOTS[0], _FEW).pool)
+    refuse_the_hosts_move(subject, TimedPool(subject, case.kind, _SMALL, _FEW).pool)
 
     def moving(tokens: int) -> Work:
         return Work(TimedPool(subject, case.kind, 2 * _TOKENS[-1], tokens).move)
@@ -128,14 +132,17 @@ def _expect_whatever_the_pool(
     subject: Subject, case: StoredKind, call: Callable[[TimedPool], None], what: str
 ) -> None:
     """A call on few slots takes as long in a large pool as in a small one; `what` has a place for the pool's size."""
-    small, large = (partial(call, TimedPool(subject, case.kind, slots, _FEW)) for slots in _SLOTS)
+    little = TimedPool(subject, case.kind, _SMALL, _FEW)
+    row = sum(rows[0].nbytes for rows in little.rows)
+    slots = min(_MOST_SLOTS, max(32 * _SMALL, _LARGE_BYTES // row))
+    small, large = (partial(call, pool) for pool in (little, TimedPool(subject, case.kind, slots, _FEW)))
     expect_ratio(
         subject,
-        Work(large),
-        Work(small),
+        Work(large, new_memory=True),
+        Work(small, new_memory=True),
         most=_SLACK,
-        what=what.format(_SLOTS[1]),
-        beside=f"in one of {_SLOTS[0]} slots",
+        what=what.format(slots),
+        beside=f"in one of {_SMALL} slots",
     )
 
 

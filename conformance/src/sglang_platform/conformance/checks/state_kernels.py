@@ -99,11 +99,11 @@ _STEPS = {
     "decode": None,
     "prefill": (0, 3, 3, 4, 70),
     "long prefill": (0, 1, 130, 193, 200),
-    "one request": (0, 300),
+    "one request": (0, 1100),
 }
 _SLOTS = {"decode": (4, 0, -1, 6), "prefill": (5, 1, 0, 3), "long prefill": (2, 6, 4, 0), "one request": (5,)}
 _POOL = 8
-_NEITHER = 3
+_NEITHER = {"prefill": 3, "long prefill": 3, "one request": 0}
 """Tokens at the end that belong to no request."""
 
 
@@ -120,9 +120,10 @@ def steps(subject: Subject, rng: random.Random) -> Iterator[StateStep]:
     fix="compute what contract.state_kernels says, in float32, and update in place the slots of the step's requests",
 )
 def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> None:
-    """Each kernel of `get_state_kernels()` gives what its definition gives, in decode and in prefills of one to 300
-    tokens, with and without the arguments that may be None, with slots of 32 and of 64 bits; states of the requests are
-    updated in place, those of others stay, padded requests come out as zero, and inputs stay as they are."""
+    """Each kernel of `get_state_kernels()` gives what its definition gives, in decode and in prefills of one to
+    1,100 tokens, with and without the arguments that may be None, with slots of 32 and of 64 bits, with states of 32
+    and of 16 bits; states of the requests are updated in place, those of others stay, padded requests come out as zero,
+    and inputs stay as they are."""
     kernel = subject.platform.get_state_kernels()[case.kernel]
     for variant in (False, True):
         _KERNELS[case.kernel](_Drawn(subject, case, variant), kernel, variant)
@@ -137,7 +138,7 @@ class _Drawn:
         starts = _STEPS[case.step]
         self.starts = None if starts is None else torch.tensor(starts, dtype=torch.int32)
         self.slots = torch.tensor(_SLOTS[case.step], dtype=torch.int64 if variant else torch.int32)
-        self.tokens = len(_SLOTS["decode"]) if starts is None else starts[-1] + _NEITHER
+        self.tokens = len(_SLOTS["decode"]) if starts is None else starts[-1] + _NEITHER[case.step]
         self.owned = self.tokens if starts is None else starts[-1]
 
     def numbers(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -190,13 +191,21 @@ class _Drawn:
 
 
 def _convolution(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
+    for pattern in (True, False) if variant and drawn.starts is not None else (None,):
+        _one_convolution(drawn, kernel, variant, pattern)
+
+
+def _one_convolution(
+    drawn: _Drawn, kernel: Callable[..., Any], variant: bool, first_resumes: bool | None
+) -> None:
+    """`first_resumes`: whether the first request and every second behind it do, and the others do not."""
     channels, width = 4104 if variant and drawn.starts is None else 12, 4  # Qwen3-Next has 8192 of them
     x, weight = drawn.numbers(drawn.tokens, channels), drawn.numbers(channels, width)
     bias = drawn.numbers(channels) if variant else None
     states = drawn.numbers(_POOL, channels, width - 1 + variant)
     resumes = None
-    if variant and drawn.starts is not None:
-        resumes = torch.tensor([True, False, True, False])[: len(drawn.slots)]
+    if first_resumes is not None:
+        resumes = (torch.arange(len(drawn.slots)) % 2 == 0) == first_resumes
     got, after = drawn.call(
         kernel, x, weight, bias, drawn.starts, drawn.slots, resumes, states=states, silu=not variant
     )
@@ -222,12 +231,18 @@ def _gates(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
 
 
 def _delta_rule(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
-    heads, each, k_dim, v_dim, scale = 2, 1 + variant, 16, 8, 0.25
+    for each in (2, 4) if variant else (1,):
+        _one_delta_rule(drawn, kernel, each, drawn.dtype if variant else torch.float32)
+
+
+def _one_delta_rule(drawn: _Drawn, kernel: Callable[..., Any], each: int, pool: torch.dtype) -> None:
+    """`each`: value heads of a key head. `pool`: the type of the states."""
+    heads, k_dim, v_dim, scale = 2, 16, 8, 0.25
     q, k = (drawn.numbers(drawn.tokens, heads, k_dim) for _ in range(2))
     v = drawn.numbers(drawn.tokens, heads * each, v_dim)
     log_decay = -drawn.numbers(drawn.tokens, heads * each, dtype=torch.float32).abs() * 0.2
     step = torch.sigmoid(drawn.numbers(drawn.tokens, heads * each, dtype=torch.float32))
-    states = drawn.numbers(_POOL, heads * each, v_dim, k_dim, dtype=torch.float32)
+    states = drawn.numbers(_POOL, heads * each, v_dim, k_dim, dtype=pool)
     given = (q, k, v, log_decay, step, drawn.starts, drawn.slots)
     (got, before), after = drawn.call(kernel, *given, states=states, scale=scale)
     wanted, chunks, states_after = oracle.delta_rule(
@@ -248,7 +263,7 @@ def _state_space(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> No
     a = -drawn.numbers(heads, dtype=torch.float32).abs()
     b, c = (drawn.numbers(drawn.tokens, groups, n) for _ in range(2))
     d = drawn.numbers(heads, dtype=torch.float32) if variant else None
-    states = drawn.numbers(_POOL, heads, p, n, dtype=torch.float32)
+    states = drawn.numbers(_POOL, heads, p, n, dtype=drawn.dtype if variant else torch.float32)
     got, after = drawn.call(kernel, x, step, a, b, c, d, drawn.starts, drawn.slots, states=states)
     wanted, states_after = oracle.state_space(x, step, a, (b, c), d, drawn.starts, drawn.slots, states)
     drawn.judge(got, wanted, "the output", drawn.owned)

@@ -17,7 +17,7 @@ __all__ = ["of_platform"]
 
 _SLOW = 15.0
 _ATTEMPTS = 4
-_THREADS = {"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"}
+_THREADS = {"OMP_NUM_THREADS": "13", "MKL_NUM_THREADS": "13"}
 """Threads that no plugin asks for: where the operator's number is that of the plugin, as 1 often is, its change of it
 would not be seen."""
 
@@ -171,11 +171,18 @@ def import_and_activate_are_quick(subject: Subject) -> None:
     " must stay as it was, and the host's own settings come first",
 )
 def platform_module_leaves_the_process_alone(subject: Subject) -> None:
-    """Importing the platform's class prints nothing to standard output, and leaves torch's defaults and threads, the
-    root logger, signals, hooks, random numbers, garbage collection, child processes and the start method as they were.
-    """
+    """Importing the platform's class prints nothing to standard output, leaves torch's defaults and threads, the root
+    logger, signals, hooks, random numbers, garbage collection, child processes and the start method as they were,
+    starts no thread that runs on, and puts no finder of the plugin's among those of all imports."""
     told = of_platform(subject)
-    found = [one for group in told["changes"].values() for one in group if one.startswith(SETTINGS)]
+    own = installed(subject).value.partition(":")[0].partition(".")[0]
+    found = [
+        one
+        for group in told["changes"].values()
+        for one in group
+        if one.startswith((*SETTINGS, "threads run on"))
+        or (one.startswith("sys.meta_path") and f"{own}." in one)
+    ]
     expect(not found, f"importing the platform's class leaves traces: {'; '.join(found)}")
     printed = told["printed"].strip()
     expect(not printed, f"importing the platform's class prints: {printed[:300]!r}")

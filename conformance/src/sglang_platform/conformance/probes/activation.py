@@ -1,6 +1,7 @@
 """Import a plugin's module and call its `activate()`, and tell what else that did.
 
-Given: `module`, `attribute`; `blocked`: modules whose import fails; `fork`: also ask in a forked child.
+Given: `module`, `attribute`; `blocked`: modules whose import fails; `fork`: also ask in a forked child,
+and in a thread that is not the first.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from importlib.machinery import ModuleSpec
@@ -77,6 +79,15 @@ def in_fork(function: Any) -> dict[str, Any]:
     return {"raised": f"the forked child did not answer within {_FORK_SECONDS} s"}
 
 
+def in_thread(function: Any) -> dict[str, Any]:
+    """The same in a thread, as where a program makes its engine beside other work."""
+    told: dict[str, Any] = {}
+    thread = threading.Thread(target=lambda: told.update(ask(function)), daemon=True)
+    thread.start()
+    thread.join(_FORK_SECONDS)
+    return told or {"raised": f"it did not answer within {_FORK_SECONDS} s"}
+
+
 def main() -> None:
     given = json.loads(sys.argv[1])
     answers = os.fdopen(os.dup(1), "w")
@@ -105,6 +116,7 @@ def main() -> None:
         ]
         if given.get("fork"):
             told["forked"] = in_fork(function)
+            told["in_thread"] = in_thread(function)
     answers.write(json.dumps(told, default=str) + "\n")
     answers.flush()
     os._exit(0)  # threads that the plugin left running must not keep the probe

@@ -11,7 +11,7 @@ from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed
 
-__all__ = ["probe"]
+__all__ = ["as_it_is_now", "probe"]
 
 _LAST_LINES = 15
 _UNHEARD = (
@@ -23,6 +23,26 @@ _UNHEARD = (
     "UserWarning",
 )
 """Kind by kind: where all were ignored from the start, a plugin that ignores all would change nothing."""
+
+
+_started_with: dict[str, str] = {}
+
+
+def as_it_is_now() -> None:
+    """Later probes are given the environment of now, and not what code of the platform makes of it in this process."""
+    _started_with.update(os.environ)
+
+
+def _environment() -> dict[str, str]:
+    """That of this process, without what it did not have at first; the suite's own variables are as they are now."""
+    now = dict(os.environ)
+    if not _started_with:
+        return now
+    ours = {name: value for name, value in now.items() if name.startswith(_OURS)}
+    return {**{name: value for name, value in _started_with.items() if not name.startswith(_OURS)}, **ours}
+
+
+_OURS = ("SGLANG_PLATFORM", "PYTHONPATH")
 
 
 def probe(
@@ -37,7 +57,7 @@ def probe(
 
     `what` says what the probe does, for the CheckFailed that is raised where it dies or does not come back.
     """
-    variables = {**os.environ, **(environment or {})}
+    variables = {**_environment(), **(environment or {})}
     kept = {key: value for key, value in variables.items() if value is not None}
     process = subprocess.Popen(
         [

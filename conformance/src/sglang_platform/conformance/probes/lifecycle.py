@@ -1,11 +1,13 @@
 """Come to the platform as a worker of the host does, and make the calls of a worker's life, in their order.
 
-Given: `name`, `location`, `host`; `folder` to be in; `words` of SGLang's source of arguments. Told: `arrival`, the
+Given: `name`, `location`, `host`; `folder` to be in; `words` of SGLang's source of arguments; `preload`: modules of
+the host, imported before the calls. Told: `arrival`, the
 seconds until there is a platform, beside `floor_seconds` (`left_behind.FLOOR`); `arguments` (`server_arguments.py`),
 the files `written` and the `variables` changed then; `worker`: what `initialize_device()` answered and changed in a
 worker of a second machine; `changes` by group (`traces.py`) after the first `init_backend()`, its `seconds`, what it
 `printed` and what both calls `answered`, `raised`, `again` (fused ops that a second call registered otherwise);
-`operations`: what each operation of the device changes; `drawn`: the random numbers after a seed.
+`imported`: modules of the host that these calls are the first to import; `operations`: what each operation of the
+device changes; `drawn`: the random numbers after a seed.
 """
 
 from __future__ import annotations
@@ -82,9 +84,14 @@ def _told(given: dict[str, Any]) -> dict[str, Any]:
         told["variables"] = [one for one in {*variables, *now} if variables.get(one) != now.get(one)]
         recorder.listening = False
         told["written"] = recorder.written
+    for name in given["preload"]:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    known = set(sys.modules)
     if hasattr(platform, "initialize_device"):
         told["worker"] = _worker(platform)
     _initialised(platform, told)
+    told["imported"] = sorted(name for name in set(sys.modules) - known if name.startswith("sglang."))
     if "raised" not in told:
         told["operations"] = {
             call: [one for group in _changed_by(operation).values() for one in group]

@@ -9,6 +9,7 @@ import faulthandler
 import gc
 import hashlib
 import logging
+import math
 import os
 import pickle
 import random
@@ -22,9 +23,10 @@ import threading
 import types
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = [
+    "AllowedUse",
     "called",
     "children",
     "collector",
@@ -135,9 +137,20 @@ def collector() -> dict[str, Any]:
     }
 
 
+class AllowedUse(NamedTuple):
+    """What the process may use, and how far it may raise that."""
+
+    soft: int
+    hard: int
+
+    @property
+    def holds(self) -> float:
+        return math.inf if self.soft == resource.RLIM_INFINITY else self.soft
+
+
 def limits() -> dict[str, Any]:
     names = ("RLIMIT_NOFILE", "RLIMIT_CORE", "RLIMIT_AS", "RLIMIT_STACK", "RLIMIT_MEMLOCK")
-    found: dict[str, Any] = {name: list(resource.getrlimit(getattr(resource, name))) for name in names}
+    found: dict[str, Any] = {name: AllowedUse(*resource.getrlimit(getattr(resource, name))) for name in names}
     found["niceness"] = os.nice(0)
     if hasattr(os, "sched_getaffinity"):
         found["processors"] = sorted(os.sched_getaffinity(0))

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from sglang_platform.conformance.probes.process_readings import (
+    AllowedUse,
     called,
     children,
     collector,
@@ -77,7 +78,8 @@ def _differences(trace: LeftTrace, old: Any, new: Any) -> Iterable[str]:
     if isinstance(old, dict):
         for key in sorted({*old, *new}):
             if old.get(key) != new.get(key):
-                yield f"{trace.says} {key} is {new.get(key)!r}, it was {old.get(key)!r}"
+                says = "the lowered limit" if _lowered(old.get(key), new.get(key)) else trace.says
+                yield f"{says} {key} is {new.get(key)!r}, it was {old.get(key)!r}"
     elif isinstance(old, list):
         left = list(new)
         for one in old:
@@ -89,13 +91,21 @@ def _differences(trace: LeftTrace, old: Any, new: Any) -> Iterable[str]:
         yield f"{trace.says} is {new!r}, it was {old!r}"
 
 
+def _lowered(old: Any, new: Any) -> bool:
+    """Of limits of the process: pairs of what holds and what may be set."""
+    return isinstance(old, AllowedUse) and isinstance(new, AllowedUse) and new.holds < old.holds
+
+
 TRACES: tuple[LeftTrace, ...] = (
     LeftTrace("environment", "process", "the variable", other_variables),
     LeftTrace("operator's environment", "process", "the operator's variable", operators_variables),
     LeftTrace("folder", "process", "the working directory", os.getcwd),
     LeftTrace("path", "process", "sys.path", lambda: str(sys.path)),
     LeftTrace(
-        "finders", "process", "sys.meta_path", lambda: str([called(type(one)) for one in sys.meta_path])
+        "finders",
+        "process",
+        "sys.meta_path",
+        lambda: str([called(one if isinstance(one, type) else type(one)) for one in sys.meta_path]),
     ),
     LeftTrace(
         "path hooks", "process", "sys.path_hooks", lambda: str([called(one) for one in sys.path_hooks])
@@ -150,6 +160,7 @@ SETTINGS = (
     "torch's denormals",
     "numpy's",
     "the operator's variable",
+    "the lowered limit",
     "the root logger's",
     "the logger",
     "the start method",
