@@ -232,13 +232,15 @@ def test_a_defect_in_extend_is_seen(mutant: Mutant, tmp_path: Path) -> None:
 index = importlib.import_module(f"{HERE}.dsa_index")
 INDEX, TOP = index.__name__, top_slots.__module__
 SPARSE_MUTANTS = (
-    Mutant("no key scale", INDEX, "0) * scale", "0)"),
+    Mutant("no key scale", INDEX, "1) * scale", "1)"),
     Mutant("negative products kept", INDEX, "tl.maximum(products, 0.0)", "products"),
     Mutant(
         "scales of the page after", INDEX, "(page + PAGE * D) // 4", "(page + page_stride + PAGE * D) // 4"
     ),
     Mutant("keys by position", INDEX, "page = slot // PAGE", "page = position // PAGE"),
-    Mutant("one key too many", INDEX, "live = position < length", "live = position <= length"),
+    Mutant("a key too few of a run", INDEX, "known = position < longest", "known = position < longest - 1"),
+    Mutant("one run per tile", INDEX, "stop = tl.min(tl.where(other, near, token + TILE), 0)", "stop = last"),
+    Mutant("length of the run's first", INDEX, "tl.load(len_ptr + at)", "tl.load(len_ptr + token)"),
     Mutant("one too few", TOP, "equal_rank <= wanted", "equal_rank < wanted"),
     Mutant("equal ones all taken", TOP, "(equal & (equal_rank <= wanted))", "equal"),
     Mutant("negative numbers in the wrong order", TOP, "bits < 0, ~bits", "bits < 0, bits"),
