@@ -119,6 +119,11 @@ if HERE.startswith("sglang_platform.cuda"):
             "tl.join(acc_odd, acc_even)",
         ),
     )
+else:
+    DECODE_MUTANTS += (
+        Mutant("scale without the low part", f"{HERE}.decode", "tl.dot(q_low, tl.trans(k), scores)", "scores"),
+        Mutant("scale of other queries", f"{HERE}.decode", "power /= 64.0", "power /= 32.0"),
+    )
 EXTEND_MUTANTS = (
     Mutant(
         "the diagonal hidden", f"{HERE}.extend", "position[None, :] <= query", "position[None, :] < query"
