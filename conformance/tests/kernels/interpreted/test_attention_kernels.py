@@ -121,8 +121,10 @@ if HERE.startswith("sglang_platform.cuda"):
     )
 else:
     DECODE_MUTANTS += (
-        Mutant("scale without the low part", f"{HERE}.decode", "tl.dot(q_low, tl.trans(k), scores)", "scores"),
-        Mutant("scale of other queries", f"{HERE}.decode", "power /= 64.0", "power /= 32.0"),
+        Mutant(
+            "scale without the low part", f"{HERE}.decode", "tl.dot(q_low, tl.trans(k), scores)", "scores"
+        ),
+        Mutant("scale without the power", f"{HERE}.decode", "scale * power[:, None]", "scale"),
     )
 EXTEND_MUTANTS = (
     Mutant(

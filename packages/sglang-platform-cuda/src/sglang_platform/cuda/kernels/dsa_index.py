@@ -54,7 +54,9 @@ def index_logits_kernel(
             slot = tl.load(table_ptr + row * table_stride + position, mask=known, other=0).to(tl.int64)
             page = slot // PAGE * page_stride
             within = slot % PAGE
-            codes = tl.load(key_ptr + (page + within * D)[:, None] + column[None, :], mask=known[:, None], other=0)
+            codes = tl.load(
+                key_ptr + (page + within * D)[:, None] + column[None, :], mask=known[:, None], other=0
+            )
             k = from_fp8_codes(codes, FORMAT, IN_HARDWARE, q_ptr.dtype.element_ty)
             scale = tl.load(scale_ptr + (page + PAGE * D) // 4 + within, mask=known, other=0.0)
             for at in range(token, stop):
