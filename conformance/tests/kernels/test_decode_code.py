@@ -23,6 +23,7 @@ NOTHING_AHEAD = {
     ("gfx942", "MLA"): "64 KiB of LDS and the registers hold the rows of one turn",
     ("gfx942", "MLA 128 heads"): "as with 16 heads",
     ("gfx942", "MLA fp8"): "as of bfloat16",
+    ("gfx950", "MLA fp8"): "with the next rows on their way Triton 3.8 spills 416 bytes",
 }
 UNDER_NINETY = {
     (
