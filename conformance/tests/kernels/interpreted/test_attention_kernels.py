@@ -259,6 +259,17 @@ SPARSE_MUTANTS = (
 SPARSE = {INDEX: (index_check, index.index_logits), TOP: (top_check, top_slots)}
 
 
+@pytest.mark.parametrize("module", SPARSE)
+def test_sparse_attention_keeps_its_bound(module: str) -> None:
+    """A share of the cases. Without it a kernel that always fails would fail with every defect too."""
+    check, entry = SPARSE[module]
+    with drawing_from(DECLARED["sparse decode"]):
+        seen = list(check.cases(entry, CPU, seed=2))
+    for case in seen[::2]:
+        for outcome in case.run():
+            assert outcome.good, f"{case.name}: {outcome}"
+
+
 @pytest.mark.parametrize("mutant", SPARSE_MUTANTS, ids=lambda m: m.name.replace(" ", "-"))
 def test_a_defect_in_sparse_attention_is_seen(mutant: Mutant, tmp_path: Path) -> None:
     check, entry = SPARSE.get(mutant.module, (sparse_check, decode.paged_decode))

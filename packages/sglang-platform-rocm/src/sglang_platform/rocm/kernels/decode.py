@@ -86,7 +86,8 @@ def decode_kernel(
         if REST > 0:
             largest = tl.maximum(largest, tl.max(tl.abs(q_rest.to(tl.float32)), 1))
         power = (largest.to(tl.int32, bitcast=True) & 0x7F800000).to(tl.float32, bitcast=True)
-        power = tl.where(power > 0.0, power, 1.0)
+        # Smaller queries have scores of zero either way, and a 64th of their power may be flushed to zero.
+        power = tl.where(power > 1e-30, power, 1.0)
         if NATIVE:
             power /= 64.0
             q, q_low = in_two_parts(q.to(tl.float32) / power[:, None], FORMAT)

@@ -60,7 +60,8 @@ def index_logits_kernel(
             )
             k = from_fp8_codes(codes, FORMAT, IN_HARDWARE, q_ptr.dtype.element_ty)
             scale = tl.load(scale_ptr + (page + PAGE * D) // 4 + within, mask=known, other=0.0)
-            for at in range(token, stop):
+            for step in range(stop - token):
+                at = token + step
                 index = at.to(tl.int64)
                 live = position < tl.load(len_ptr + at).to(tl.int32)
                 q = tl.load(q_ptr + index * q_stride_t + q_at, mask=live_h[None, :], other=0.0)
