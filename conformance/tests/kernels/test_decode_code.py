@@ -22,16 +22,16 @@ PROGRAM = Path(__file__).parent / "programs" / "code_of_decode.py"
 NOTHING_AHEAD = {
     ("gfx942", "MLA"): "64 KiB of LDS and the registers hold the rows of one turn",
     ("gfx942", "MLA 128 heads"): "as with 16 heads",
-    ("gfx950", "MLA fp8"): "widened rows and the codes of the next ones do not both fit the registers",
+    ("gfx942", "MLA fp8"): "as of bfloat16",
+    ("gfx950", "MLA fp8"): "with the next rows on their way Triton 3.8 spills 416 bytes",
 }
 UNDER_NINETY = {
     (
         "H200",
         "MLA 128 heads",
     ): "two programs of 64 heads read the same rows: the accumulator fills the registers",
-    ("MI300X", "GQA fp8"): "a conversion takes three instructions for two codes",
     ("MI300X", "MLA"): "partial results of nine splits",
-    ("MI300X", "MLA fp8"): "as of GQA, and the values are converted anew",
+    ("MI300X", "MLA fp8"): "as of bfloat16, beside half of the bytes",
     ("MI300X", "MLA 128 heads"): "eight programs of 16 heads read the same rows",
 }
 
@@ -67,6 +67,9 @@ def test_the_loop_over_the_cache(target: str, tmp_path: Path) -> None:
         assert rows["GQA fp8"]["loop"]["conversions"] <= 70
         # Half the bytes for less than the instructions.
         assert rows["GQA fp8"]["loop"]["instructions"] < rows["GQA bf16"]["loop"]["instructions"]
+    else:
+        # The scores are products of codes as they are: only those of the values are converted, two at a time.
+        assert rows["GQA fp8"]["loop"]["conversions"] <= 64
 
 
 def code(registers: int, shared: int) -> MachineCode:

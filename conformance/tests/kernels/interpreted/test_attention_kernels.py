@@ -119,6 +119,13 @@ if HERE.startswith("sglang_platform.cuda"):
             "tl.join(acc_odd, acc_even)",
         ),
     )
+else:
+    DECODE_MUTANTS += (
+        Mutant(
+            "scale without the low part", f"{HERE}.decode", "tl.dot(q_low, tl.trans(k), scores)", "scores"
+        ),
+        Mutant("scale without the power", f"{HERE}.decode", "scale * power[:, None]", "scale"),
+    )
 EXTEND_MUTANTS = (
     Mutant(
         "the diagonal hidden", f"{HERE}.extend", "position[None, :] <= query", "position[None, :] < query"
@@ -232,13 +239,15 @@ def test_a_defect_in_extend_is_seen(mutant: Mutant, tmp_path: Path) -> None:
 index = importlib.import_module(f"{HERE}.dsa_index")
 INDEX, TOP = index.__name__, top_slots.__module__
 SPARSE_MUTANTS = (
-    Mutant("no key scale", INDEX, "0) * scale", "0)"),
+    Mutant("no key scale", INDEX, "1) * scale", "1)"),
     Mutant("negative products kept", INDEX, "tl.maximum(products, 0.0)", "products"),
     Mutant(
         "scales of the page after", INDEX, "(page + PAGE * D) // 4", "(page + page_stride + PAGE * D) // 4"
     ),
     Mutant("keys by position", INDEX, "page = slot // PAGE", "page = position // PAGE"),
-    Mutant("one key too many", INDEX, "live = position < length", "live = position <= length"),
+    Mutant("a key too few of a run", INDEX, "known = position < longest", "known = position < longest - 1"),
+    Mutant("one run per tile", INDEX, "stop = tl.min(tl.where(other, near, token + TILE), 0)", "stop = last"),
+    Mutant("length of the run's first", INDEX, "tl.load(len_ptr + at)", "tl.load(len_ptr + token)"),
     Mutant("one too few", TOP, "equal_rank <= wanted", "equal_rank < wanted"),
     Mutant("equal ones all taken", TOP, "(equal & (equal_rank <= wanted))", "equal"),
     Mutant("negative numbers in the wrong order", TOP, "bits < 0, ~bits", "bits < 0, bits"),
@@ -248,6 +257,17 @@ SPARSE_MUTANTS = (
     Mutant("the slot after", f"{HERE}.decode", "table_row + token, mask", "table_row + token + 1, mask"),
 )
 SPARSE = {INDEX: (index_check, index.index_logits), TOP: (top_check, top_slots)}
+
+
+@pytest.mark.parametrize("module", SPARSE)
+def test_sparse_attention_keeps_its_bound(module: str) -> None:
+    """A share of the cases. Without it a kernel that always fails would fail with every defect too."""
+    check, entry = SPARSE[module]
+    with drawing_from(DECLARED["sparse decode"]):
+        seen = list(check.cases(entry, CPU, seed=2))
+    for case in seen[::2]:
+        for outcome in case.run():
+            assert outcome.good, f"{case.name}: {outcome}"
 
 
 @pytest.mark.parametrize("mutant", SPARSE_MUTANTS, ids=lambda m: m.name.replace(" ", "-"))

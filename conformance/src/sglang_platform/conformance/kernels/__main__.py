@@ -18,6 +18,8 @@ from typing import Any
 
 from sglang_platform.conformance.extras import require
 from sglang_platform.conformance.kernels.compile.farm import compile_all
+from sglang_platform.conformance.kernels.decode_code import CASES, TARGETS, DecodeCode, shares
+from sglang_platform.conformance.kernels.decode_code import compiled as compiled_decode
 from sglang_platform.conformance.kernels.load import declarations, named
 from sglang_platform.conformance.kernels.table import page
 
@@ -65,16 +67,24 @@ def main(arguments: list[str] | None = None) -> int:
     if not seen:
         return 1
     record["rows"] = [asdict(row) for row in compiled]
+    decode = _decode(options.platform) if any(row.declaration == "paged decode" for row in compiled) else []
+    record["decode"] = [asdict(row) for row in decode]
     if options.table is not None:
         import triton
 
-        options.table.write_text(page(compiled, triton.__version__, list(targets)))
+        options.table.write_text(page(compiled, triton.__version__, list(targets), shares(decode)))
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(record, indent=1))
     names = " ".join(targets)
     print(f"\n{'passed' if good else 'FAILED'}; only hardware ({names}) can show: {_LEFT}")
     return 0 if good else 1
+
+
+def _decode(platforms: str) -> list[DecodeCode]:
+    """The loops of decode, of the packages whose kernels can be read so."""
+    read = [target for target, package in TARGETS.items() if package in platforms.split(",")]
+    return list(compiled_decode(read, list(CASES)))
 
 
 def _places(platform: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from sglang_platform.conformance.kernels.compile.loop import LoopCode, read_loop
 from sglang_platform.conformance.kernels.compile.machine_code import MachineCode, read
 from sglang_platform.conformance.kernels.compile.predict import DEVICES, DecodeWork, Predicted, predict
 
-__all__ = ["CASES", "TARGETS", "DecodeCode", "compiled", "page"]
+__all__ = ["CASES", "TARGETS", "DecodeCode", "compiled", "page", "shares"]
 
 TARGETS = {"sm_90": "cuda", "sm_100": "cuda", "gfx942": "rocm", "gfx950": "rocm"}
 """The architectures, and their packages."""
@@ -132,21 +132,26 @@ _PREDICTED = """
 
 {method}
 
-| case | device | share | instructions issued | in flight | last round | partial results | bound by |
-|---|---|---|---|---|---|---|---|
 """
+
+_SHARES = """| case | device | share | instructions issued | in flight | last round | partial results | bound by |
+|---|---|---|---|---|---|---|---|"""
 
 _SHORT = """
 
-Codes of 8 bits are widened to float16 by every program, which is exact: products in 8 bits would need no conversion,
-and would round the queries and the probabilities to three bits. On NVIDIA rows are loaded two columns at a time, which
-takes one permutation for four codes and a conversion for two, and no load of a byte. Before, with a load of a byte for
-each code of a value, a turn took 731 instructions on sm_90 for GQA and 757 for half of the tokens with MLA, and the
-shares on H200 were 0.88 and 0.45.
+On NVIDIA codes of 8 bits are widened to float16, which is exact. Rows are loaded two columns at a time, which takes one
+permutation for four codes and a conversion for two, and no load of a byte. Before, with a load of a byte for each code
+of a value, a turn took 731 instructions on sm_90 for GQA and 757 for half of the tokens with MLA, and the shares on
+H200 were 0.88 and 0.45.
 
-Under 0.90, and why: a conversion on gfx942 takes three instructions for two codes, and MLA makes them anew for the
-values. With 128 heads MLA has more than one program for the same rows: an accumulator of 64 heads (NVIDIA) or 16 (AMD)
-by 512 columns fills the registers. MLA on gfx942 writes partial results of nine splits."""
+On gfx942 and gfx950 the scores are products of the codes as they are, in the formats that the matrix cores know. Such a
+product would round the queries to four bits; but a bfloat16 is the sum of two 8-bit floats of four bits each, and both
+are multiplied, for the price of one product in 16 bits. Values are widened to float16: their products need the tokens
+of a column side by side, which 8-bit rows do not have. Before, with keys widened too, a turn took 737 instructions on
+gfx942 for GQA and 647 for half of the tokens with MLA, and the shares on MI300X were 0.62 and 0.35.
+
+Under 0.90, and why: with 128 heads MLA has more than one program for the same rows: an accumulator of 64 heads (NVIDIA)
+or 16 (AMD) by 512 columns fills the registers. MLA on gfx942 writes partial results of nine splits."""
 
 
 def page(rows: Sequence[DecodeCode]) -> str:
@@ -166,13 +171,19 @@ def page(rows: Sequence[DecodeCode]) -> str:
     for name, device in DEVICES.items():
         words += f" {name}: {device.bandwidth / 1e12:.1f} TB/s, {device.clock / 1e9:.2f} GHz."
     words += _SHORT
-    lines.append(_PREDICTED.format(method=words).rstrip("\n"))
+    lines += [_PREDICTED.format(method=words).rstrip("\n"), "", *shares(rows)]
+    return "\n".join(lines) + "\n"
+
+
+def shares(rows: Sequence[DecodeCode]) -> list[str]:
+    """The table of the prediction."""
+    lines = [_SHARES]
     for row in rows:
         for device, found in row.predicted.items():
             factors = (found.share, found.issue, found.flight, found.balance, found.traffic)
             cells = (row.case, device, *(f"{value:.2f}" for value in factors), found.bound)
             lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -18,13 +18,27 @@ Registers are per thread (AMD: accumulation registers included), shared memory a
 instruction that multiplies and how many of it the code holds, wide is the number of 16-byte loads per lane.
 """
 
+_DECODE = """
+## Predicted share of the copy bandwidth
 
-def page(rows: Iterable[CompiledKernel], triton: str, targets: Sequence[str]) -> str:
-    """Markdown: one table per declaration, one row per launch, function and target; then the exclusions."""
+Of paged decode, batch 64 with 8192 tokens each: worked out from the code and measured nowhere. [The decode kernels in
+machine code](decode_code.md) says how, and why some are under 0.90.
+"""
+
+
+def page(
+    rows: Iterable[CompiledKernel], triton: str, targets: Sequence[str], shares: Sequence[str] = ()
+) -> str:
+    """Markdown: one table per declaration, one row per launch, function and target; then the exclusions.
+
+    shares: the lines of the table of predicted shares, where there is one.
+    """
     by_name: dict[str, list[CompiledKernel]] = {}
     for row in rows:
         by_name.setdefault(row.declaration, []).append(row)
     parts = [_HEAD.format(triton=triton)]
+    if shares:
+        parts += [_DECODE, *shares]
     for name in sorted(by_name):
         parts.append(f"\n## {name}\n")
         parts.append(

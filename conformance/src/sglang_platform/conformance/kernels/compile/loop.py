@@ -33,13 +33,13 @@ class LoopCode:
     byte_loads: int
 
 
-def read_loop(kernel: Any) -> LoopCode:
-    """Of the longest loop that multiplies matrices. `kernel`: Triton's `CompiledKernel`. Raises ValueError where there
-    is none."""
+def read_loop(kernel: Any, inner: bool = False) -> LoopCode:
+    """Of the longest loop that multiplies matrices, or of the shortest where `inner`: a loop that stands in another.
+
+    `kernel`: Triton's `CompiledKernel`. Raises ValueError where there is none."""
     if "amdgcn" in kernel.asm:
-        body = _longest(
-            kernel.asm["amdgcn"], r"^(\.LBB\w+):", r"\bs_(?:cbranch\w*|branch)\s+(\.LBB\w+)", _AMD
-        )
+        jump = r"\bs_(?:cbranch\w*|branch)\s+(\.LBB\w+)"
+        body = _chosen(inner, kernel.asm["amdgcn"], r"^(\.LBB\w+):", jump, _AMD)
         code = [line.strip() for line in body if re.match(r"\s+[a-z]\w+", line)]
         return LoopCode(
             instructions=len(code),
@@ -50,12 +50,11 @@ def read_loop(kernel: Any) -> LoopCode:
                 re.compile(r"^(?:ds_read|ds_load|buffer_load|global_load)_(?:u8|i8|ubyte|sbyte)"), code
             ),
         )
-    ptx = _longest(kernel.asm["ptx"], r"^(\$L\w+):", r"\bbra(?:\.uni)?\s+(\$L\w+);", _NVIDIA)
+    ptx = _chosen(inner, kernel.asm["ptx"], r"^(\$L\w+):", r"\bbra(?:\.uni)?\s+(\$L\w+);", _NVIDIA)
     commits = _count(re.compile(r"cp\.async\.commit_group"), ptx)
     waits = [int(n) for line in ptx for n in re.findall(r"cp\.async\.wait_group\s+(\d+)", line)]
-    body = _longest(
-        _disassembled(kernel), r"^(\.L_x_\d+):", r"\bBRA\b[^`]*`\((\.L_x_\d+)\)", re.compile(r"\w*MMA\b")
-    )
+    jump = r"\bBRA\b[^`]*`\((\.L_x_\d+)\)"
+    body = _chosen(inner, _disassembled(kernel), r"^(\.L_x_\d+):", jump, re.compile(r"\w*MMA\b"))
     code = [text.group(1) for line in body if (text := re.search(r"\*/\s+(?:@!?\w+\s+)?([A-Z]\S+)", line))]
     return LoopCode(
         instructions=len(code),
@@ -70,12 +69,12 @@ def _count(pattern: re.Pattern[str], lines: list[str]) -> int:
     return sum(1 for line in lines if pattern.search(line))
 
 
-def _longest(text: str, label: str, jump: str, product: re.Pattern[str]) -> list[str]:
-    """The lines of the longest loop: from a label to a jump back to it, with products between."""
+def _chosen(inner: bool, text: str, label: str, jump: str, product: re.Pattern[str]) -> list[str]:
+    """The lines of the longest loop, or of the shortest: from a label to a jump back to it, with products between."""
     loops = [body for body in _loops(text.splitlines(), label, jump) if _count(product, body)]
     if not loops:
         raise ValueError("no loop of this code multiplies matrices")
-    return max(loops, key=len)
+    return min(loops, key=len) if inner else max(loops, key=len)
 
 
 def _loops(lines: list[str], label: str, jump: str) -> Iterator[list[str]]:

@@ -19,11 +19,11 @@ def _rows(tokens: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return table, torch.empty(tokens, dtype=torch.int64), torch.empty(tokens, dtype=torch.int64)
 
 
-def _index(index_logits: Callable[..., Any], eight_bit: torch.dtype) -> None:
-    table, rows, lengths = _rows(32)
+def _index(index_logits: Callable[..., Any], eight_bit: torch.dtype, tokens: int, runs: bool) -> None:
+    table, rows, lengths = _rows(tokens)
     index_logits(
-        torch.empty(32, 64, 128, dtype=torch.bfloat16),
-        torch.empty(32, 64),
+        torch.empty(tokens, 64, 128, dtype=torch.bfloat16),
+        torch.empty(tokens, 64),
         torch.empty(1 << 15, 64 * 132, dtype=torch.uint8),
         table,
         rows,
@@ -31,12 +31,16 @@ def _index(index_logits: Callable[..., Any], eight_bit: torch.dtype) -> None:
         page_size=64,
         width=_CONTEXT,
         key_dtype=eight_bit,
+        runs=runs,
     )
 
 
 def index_launches(index_logits: Callable[..., Any], eight_bit: torch.dtype) -> Launches:
     """See `KernelDeclaration.launches`."""
-    return {"64 heads x 128": lambda: _index(index_logits, eight_bit)}
+    return {
+        "64 heads x 128, decode": lambda: _index(index_logits, eight_bit, 32, False),
+        "64 heads x 128, prefill": lambda: _index(index_logits, eight_bit, 256, True),
+    }
 
 
 def _select(top_slots: Callable[..., Any]) -> None:

@@ -28,11 +28,11 @@ from functools import partial
 import triton
 import triton.language as tl
 
-from sglang_platform.core.portable.triton.merge import merge_parts
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
 from sglang_platform.core.portable.triton.split_work import part_of, parts_within
 from sglang_platform.core.portable.triton.wrappers import decode
 from sglang_platform.cuda.kernels.fp8 import HARDWARE
+from sglang_platform.cuda.kernels.merge import merge_parts
 from sglang_platform.cuda.kernels.packed_rows import packed_latent, packed_rest
 from sglang_platform.cuda.kernels.stored_rows import load_pairs, load_rows
 

@@ -5,8 +5,10 @@ token with its float32 scale c:
 
     logits[t, s] = c_s * sum_h w[t, h] * max(0, q[t, h] . k_s),    s < lengths[t]
 
-Keys lie page by page, all keys of a page before all its scales (`core.memory.index_keys`). A program takes one new
-token and BLOCK_N cached ones. What lies beyond a length is left unwritten; `dsa_topk` does not read it.
+Keys lie page by page, all keys of a page before all its scales (`core.memory.index_keys`). A program takes TILE new
+tokens and BLOCK_N cached ones. New tokens of one request follow each other, so it walks over runs of them: the keys of
+a run are read and widened once, and stay in registers as the left side of the products, while the queries of a token
+are on their way for each that is computed. What lies beyond a length is left unwritten; `dsa_topk` does not read it.
 
 Source: DeepSeek-V3.2-Exp technical report (2025), lightning indexer.
 """
@@ -24,41 +26,49 @@ from sglang_platform.cuda.kernels.fp8 import HARDWARE, from_fp8_codes
 __all__ = ["index_logits", "index_logits_kernel"]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["tokens"])
 def index_logits_kernel(
-    q_ptr, weight_ptr, key_ptr, scale_ptr, table_ptr, row_ptr, len_ptr, out_ptr,
+    q_ptr, weight_ptr, key_ptr, scale_ptr, table_ptr, row_ptr, len_ptr, out_ptr, tokens,
     q_stride_t, q_stride_h, weight_stride, page_stride, table_stride, out_stride,
     HEADS: tl.constexpr, HEADS_P: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr, IN_HARDWARE: tl.constexpr,
-    FORMAT: tl.constexpr, BLOCK_N: tl.constexpr,
+    FORMAT: tl.constexpr, TILE: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Grid (T, blocks of keys). q [T, HEADS, D]; weight float32 [T, HEADS]; key uint8 [pages, page_stride], its first
-    PAGE * D bytes; scale float32, the rest of the same rows; out float32 [T, width]."""
-    token = tl.program_id(0).to(tl.int64)
-    length = tl.load(len_ptr + token).to(tl.int32)
-    first = tl.program_id(1) * BLOCK_N
-    if first >= length:
-        return
-    position = first + tl.arange(0, BLOCK_N)
-    live = position < length
+    """Grid (blocks of TILE new tokens, blocks of keys). q [T, HEADS, D]; weight float32 [T, HEADS]; key uint8
+    [pages, page_stride], its first PAGE * D bytes; scale float32, the rest of the same rows; out float32 [T, width]."""
+    token = tl.program_id(0) * TILE
+    last = tl.minimum(token + TILE, tokens)
+    position = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     head = tl.arange(0, HEADS_P)
     live_h = head < HEADS
     column = tl.arange(0, D)
-    q = tl.load(
-        q_ptr + token * q_stride_t + head[:, None] * q_stride_h + column[None, :],
-        mask=live_h[:, None],
-        other=0.0,
-    )
-    weight = tl.load(weight_ptr + token * weight_stride + head, mask=live_h, other=0.0)
-    row = tl.load(row_ptr + token).to(tl.int64)
-    slot = tl.load(table_ptr + row * table_stride + position, mask=live, other=0).to(tl.int64)
-    page = slot // PAGE * page_stride
-    within = slot % PAGE
-    codes = tl.load(key_ptr + (page + within * D)[:, None] + column[None, :], mask=live[:, None], other=0)
-    k = from_fp8_codes(codes, FORMAT, IN_HARDWARE, q.dtype)
-    scale = tl.load(scale_ptr + (page + PAGE * D) // 4 + within, mask=live, other=0.0)
-    products = tl.dot(q, tl.trans(k), input_precision="ieee")
-    logits = tl.sum(tl.maximum(products, 0.0) * weight[:, None], 0) * scale
-    tl.store(out_ptr + token * out_stride + position, logits, mask=live)
+    q_at = head[None, :] * q_stride_h + column[:, None]
+    while token < last:
+        # The tokens from here on that belong to the same request, and how many cached ones they see at most.
+        row = tl.load(row_ptr + token).to(tl.int64)
+        near = token + tl.arange(0, TILE)
+        other = tl.load(row_ptr + near, mask=near < last, other=-1).to(tl.int64) != row
+        stop = tl.min(tl.where(other, near, token + TILE), 0)
+        longest = tl.max(tl.load(len_ptr + near, mask=near < stop, other=0).to(tl.int32), 0)
+        if tl.program_id(1) * BLOCK_N < longest:
+            known = position < longest
+            slot = tl.load(table_ptr + row * table_stride + position, mask=known, other=0).to(tl.int64)
+            page = slot // PAGE * page_stride
+            within = slot % PAGE
+            codes = tl.load(
+                key_ptr + (page + within * D)[:, None] + column[None, :], mask=known[:, None], other=0
+            )
+            k = from_fp8_codes(codes, FORMAT, IN_HARDWARE, q_ptr.dtype.element_ty)
+            scale = tl.load(scale_ptr + (page + PAGE * D) // 4 + within, mask=known, other=0.0)
+            for step in range(stop - token):
+                at = token + step
+                index = at.to(tl.int64)
+                live = position < tl.load(len_ptr + at).to(tl.int32)
+                q = tl.load(q_ptr + index * q_stride_t + q_at, mask=live_h[None, :], other=0.0)
+                weight = tl.load(weight_ptr + index * weight_stride + head, mask=live_h, other=0.0)
+                products = tl.dot(k, q, input_precision="ieee")
+                logits = tl.sum(tl.maximum(products, 0.0) * weight[None, :], 1) * scale
+                tl.store(out_ptr + index * out_stride + position, logits, mask=live)
+        token = stop
 
 
 index_logits = partial(dsa_index.index_logits, hardware=HARDWARE, index_logits_kernel=index_logits_kernel)

@@ -27,11 +27,11 @@ from functools import partial
 import triton
 import triton.language as tl
 
-from sglang_platform.core.portable.triton.merge import merge_equal_parts
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
 from sglang_platform.core.portable.triton.split_work import parts_within
 from sglang_platform.core.portable.triton.wrappers import extend
 from sglang_platform.cuda.kernels.fp8 import HARDWARE
+from sglang_platform.cuda.kernels.merge import merge_equal_parts
 from sglang_platform.cuda.kernels.stored_rows import load_rows
 
 __all__ = ["extend_kernel", "paged_extend"]

@@ -31,7 +31,7 @@ from sglang_platform.core.portable.triton.split_work import part_of, parts_withi
 from sglang_platform.core.portable.triton.wrappers import decode
 from sglang_platform.rocm.kernels.fp8 import HARDWARE
 from sglang_platform.rocm.kernels.packed_rows import packed_latent, packed_rest
-from sglang_platform.rocm.kernels.stored_rows import load_rows
+from sglang_platform.rocm.kernels.stored_rows import in_two_parts, load_codes, load_rows
 
 __all__ = ["decode_kernel", "paged_decode"]
 
@@ -77,15 +77,26 @@ def decode_kernel(
     # Products with 8-bit rows are taken in float16, which holds all their values: the codes then need one conversion,
     # where bfloat16 takes a detour through float32. A power of two per head brings the queries into its range.
     HALF: tl.constexpr = FORMAT != "" and not PACKED and q_ptr.dtype.element_ty == tl.bfloat16
+    # Where the matrix cores multiply such codes, the scores need no conversion at all: a bfloat16 is the sum of two
+    # 8-bit floats, with which the codes are multiplied one after the other.
+    NATIVE: tl.constexpr = HALF and IN_HARDWARE and (FORMAT == "e4m3fnuz" or FORMAT == "e4m3fn")
+    WIDE: tl.constexpr = tl.float16 if HALF else q_ptr.dtype.element_ty
     if HALF:
         largest = tl.max(tl.abs(q.to(tl.float32)), 1)
         if REST > 0:
             largest = tl.maximum(largest, tl.max(tl.abs(q_rest.to(tl.float32)), 1))
         power = (largest.to(tl.int32, bitcast=True) & 0x7F800000).to(tl.float32, bitcast=True)
-        power = tl.where(power > 0.0, power, 1.0)
-        q = (q.to(tl.float32) / power[:, None]).to(tl.float16)
-        if REST > 0:
-            q_rest = (q_rest.to(tl.float32) / power[:, None]).to(tl.float16)
+        # Smaller queries have scores of zero either way, and a 64th of their power may be flushed to zero.
+        power = tl.where(power > 1e-30, power, 1.0)
+        if NATIVE:
+            power /= 64.0
+            q, q_low = in_two_parts(q.to(tl.float32) / power[:, None], FORMAT)
+            if REST > 0:
+                q_rest, q_rest_low = in_two_parts(q_rest.to(tl.float32) / power[:, None], FORMAT)
+        else:
+            q = (q.to(tl.float32) / power[:, None]).to(tl.float16)
+            if REST > 0:
+                q_rest = (q_rest.to(tl.float32) / power[:, None]).to(tl.float16)
     k_head = k_ptr + kv_head * k_stride_h
     v_head = v_ptr + kv_head * v_stride_h
     table_row = table_ptr + tl.load(row_ptr + request).to(tl.int64) * table_stride
@@ -109,25 +120,32 @@ def decode_kernel(
         ahead = tl.load(table_row + later, mask=later < end, other=0)
         k_row = slot[:, None] * k_stride_s
         if PACKED:
-            k = packed_latent(k_head, k_row, live, MAIN, FORMAT, IN_HARDWARE, q.dtype)
+            k = packed_latent(k_head, k_row, live, MAIN, FORMAT, IN_HARDWARE, WIDE)
+        elif NATIVE:
+            k = load_codes(k_head, k_row + main[None, :], live[:, None], FORMAT)
         else:
-            k = load_rows(k_head, k_row + main[None, :], live[:, None], FORMAT, IN_HARDWARE, q.dtype)
+            k = load_rows(k_head, k_row + main[None, :], live[:, None], FORMAT, IN_HARDWARE, WIDE)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+        if NATIVE:
+            scores = tl.dot(q_low, tl.trans(k), scores)
         if REST > 0:
+            live_k = live[:, None] & live_rest[None, :]
             if PACKED:
-                k_rest = packed_rest(k_head, k_row, live, MAIN, REST, q.dtype)
+                k_rest = packed_rest(k_head, k_row, live, MAIN, REST, WIDE)
+            elif NATIVE:
+                k_rest = load_codes(k_head, k_row + MAIN + rest[None, :], live_k, FORMAT)
+                scores = tl.dot(q_rest_low, tl.trans(k_rest), scores)
             else:
-                live_k = live[:, None] & live_rest[None, :]
-                k_rest = load_rows(k_head, k_row + MAIN + rest[None, :], live_k, FORMAT, IN_HARDWARE, q.dtype)
+                k_rest = load_rows(k_head, k_row + MAIN + rest[None, :], live_k, FORMAT, IN_HARDWARE, WIDE)
             scores = tl.dot(q_rest, tl.trans(k_rest), scores, input_precision="ieee")
         scores = tl.where(live[None, :], capped_scores(scores, row_scale, cap, CAPPED), float("-inf"))
         p, r, m, total = softmax_step(scores, m, total)
         if LATENT:
-            v = k
+            v = k.to(WIDE)
         else:
             v_at = slot[:, None] * v_stride_s + values[None, :]
-            v = load_rows(v_head, v_at, live[:, None] & live_v[None, :], FORMAT, IN_HARDWARE, q.dtype)
-        acc = tl.dot(p.to(q.dtype), v, acc * r[:, None], input_precision="ieee")
+            v = load_rows(v_head, v_at, live[:, None] & live_v[None, :], FORMAT, IN_HARDWARE, WIDE)
+        acc = tl.dot(p.to(WIDE), v, acc * r[:, None], input_precision="ieee")
 
     if SINKS and not SPLIT:
         # A sink is one more score whose value is zero; of parts the merge adds it.

@@ -7,7 +7,7 @@ import triton.language as tl
 
 from sglang_platform.rocm.kernels.fp8_values import from_fp8_codes
 
-__all__ = ["load_rows"]
+__all__ = ["in_two_parts", "load_codes", "load_rows"]
 
 
 @triton.jit
@@ -19,3 +19,21 @@ def load_rows(ptr, offsets, mask, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexp
     else:
         values = from_fp8_codes(stored, FORMAT, IN_HARDWARE, DTYPE)
     return values
+
+
+@triton.jit
+def load_codes(ptr, offsets, mask, FORMAT: tl.constexpr):
+    """As `load_rows`, as the 8-bit floats that they are, for matrix cores that know them."""
+    TYPE: tl.constexpr = tl.float8e4b8 if FORMAT == "e4m3fnuz" else tl.float8e4nv
+    return tl.load(ptr + offsets, mask=mask, other=0).to(TYPE, bitcast=True)
+
+
+@triton.jit
+def in_two_parts(x, FORMAT: tl.constexpr):
+    """float32 block of bfloat16 values below 128 -> two blocks of 8-bit floats, whose sum they are.
+
+    Each has four bits of the eight. What lies below 2^-9 (fnuz 2^-10) is lost: 2^-17 of the largest possible value.
+    """
+    TYPE: tl.constexpr = tl.float8e4b8 if FORMAT == "e4m3fnuz" else tl.float8e4nv
+    high = x.to(TYPE)
+    return high, (x - high.to(tl.float32)).to(TYPE)

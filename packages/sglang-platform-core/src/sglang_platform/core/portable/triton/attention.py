@@ -184,6 +184,7 @@ class TritonAttentionBackend(AttentionBackend):
             lengths,
             page_size=pool.page_size,
             width=width,
+            runs=not forward_batch.forward_mode.is_decode(),
         )
         launch = self.kernels.shapes_of(logits.device).select
         return top_slots(logits, self.req_to_token_pool.req_to_token, rows, lengths, topk=topk, launch=launch)

@@ -76,16 +76,23 @@ def merge_parts(
     least: int,
     block_n: int,
     window: int,
+    **options: int,
 ) -> None:
-    """Fill `out` [B, Hq, Dv] from partial [parts, Hq, Dv] and lse [parts, Hq]."""
-    _merge(partial, lse, seq_lens, out, sinks, wanted, least, window, block_n=block_n, equal=False)
+    """Fill `out` [B, Hq, Dv] from partial [parts, Hq, Dv] and lse [parts, Hq]. options: for the compiler."""
+    _merge(partial, lse, seq_lens, out, sinks, wanted, least, window, options, block_n=block_n, equal=False)
 
 
 def merge_equal_parts(
-    partial: torch.Tensor, lse: torch.Tensor, out: torch.Tensor, *, sinks: torch.Tensor | None, splits: int
+    partial: torch.Tensor,
+    lse: torch.Tensor,
+    out: torch.Tensor,
+    *,
+    sinks: torch.Tensor | None,
+    splits: int,
+    **options: int,
 ) -> None:
-    """Fill `out` [T, Hq, Dv] from partial [T, splits, Hq, Dv] and lse [T, splits, Hq]."""
-    _merge(partial, lse, lse, out, sinks, splits, 1, -1, block_n=1, equal=True)
+    """Fill `out` [T, Hq, Dv] from partial [T, splits, Hq, Dv] and lse [T, splits, Hq]. options: as above."""
+    _merge(partial, lse, lse, out, sinks, splits, 1, -1, options, block_n=1, equal=True)
 
 
 def _merge(
@@ -97,6 +104,7 @@ def _merge(
     wanted: int,
     least: int,
     window: int,
+    options: dict[str, int],
     *,
     block_n: int,
     equal: bool,
@@ -107,5 +115,5 @@ def _merge(
         partial, lse, lengths, out if sinks is None else sinks, out, batch, wanted, least, window,
         out.stride(0), out.stride(1),
         HEADS=heads, DV=values, VALUES=columns, SINKS=sinks is not None, EQUAL=equal,
-        BLOCK_N=block_n, PARTS=max(1, _ELEMENTS // columns), LANES=SPLIT_LANES, num_warps=2,
+        BLOCK_N=block_n, PARTS=max(1, _ELEMENTS // columns), LANES=SPLIT_LANES, num_warps=2, **options,
     )  # fmt: skip

@@ -36,8 +36,9 @@ RECORD = CudaArchitecture(
     extend=ByHead(
         narrow=ExtendShape(block_m=128, block_n=128, warps=8, stages=3),
         middle=ExtendShape(block_m=128, block_n=64, warps=8, stages=3),
-        wide=ExtendShape(block_m=128, block_n=32, warps=8, stages=2),
+        wide=ExtendShape(block_m=64, block_n=32, warps=8, stages=2),
         latent=ExtendShape(block_m=16, block_n=32, warps=4, stages=2),
     ),
     index=IndexShape(block_n=64, warps=4, stages=3),
+    index_runs=IndexShape(block_n=256, tile=32, warps=8, stages=3),
 )

@@ -30,6 +30,7 @@ RECORD = CudaArchitecture(
         middle=DecodeShape(block_n=32, block_h=32, warps=4, stages=3),
         wide=DecodeShape(block_n=32, block_h=16, warps=4, stages=2),
         latent=DecodeShape(block_n=32, block_h=16, warps=4, stages=2),
+        latent_fp8=DecodeShape(block_n=32, block_h=16, warps=8, stages=2),
     ),
     extend=ByHead(
         narrow=ExtendShape(block_m=128, block_n=64, warps=8, stages=2),
@@ -38,4 +39,5 @@ RECORD = CudaArchitecture(
         latent=ExtendShape(block_m=16, block_n=16, warps=4, stages=1),
     ),
     index=IndexShape(block_n=64, warps=4, stages=3),
+    index_runs=IndexShape(block_n=128, tile=32, warps=8, stages=3),
 )

@@ -37,4 +37,5 @@ RECORD = CudaArchitecture(
         latent=ExtendShape(block_m=16, block_n=16, warps=4, stages=1),
     ),
     index=IndexShape(block_n=64, warps=4, stages=3),
+    index_runs=IndexShape(block_n=128, tile=32, warps=8, stages=3),
 )

@@ -43,4 +43,5 @@ RECORD = CudaArchitecture(
         latent=ExtendShape(block_m=64, block_n=32, warps=8, stages=2),
     ),
     index=IndexShape(block_n=64, warps=4, stages=3),
+    index_runs=IndexShape(block_n=256, tile=32, warps=8, stages=3),
 )

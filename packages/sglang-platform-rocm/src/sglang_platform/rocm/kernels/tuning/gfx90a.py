@@ -44,4 +44,5 @@ RECORD = RocmArchitecture(
         latent=RocmExtendShape(block_m=16, block_n=16, warps=8, stages=1, waves_per_eu=2),
     ),
     index=RocmIndexShape(block_n=64, warps=4, stages=2),
+    index_runs=RocmIndexShape(block_n=128, tile=32, warps=4, stages=2),
 )

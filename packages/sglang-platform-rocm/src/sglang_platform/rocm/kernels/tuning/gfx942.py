@@ -35,12 +35,15 @@ RECORD = RocmArchitecture(
         middle=RocmDecodeShape(block_n=64, block_h=16, warps=4, stages=2),
         wide=RocmDecodeShape(block_n=32, block_h=16, warps=4, stages=2),
         latent=RocmDecodeShape(block_n=16, block_h=16, warps=4, stages=1, waves=1, waves_per_eu=1),
+        latent_fp8=RocmDecodeShape(block_n=32, block_h=16, warps=4, stages=1, waves=1, waves_per_eu=1),
+        latent_packed=RocmDecodeShape(block_n=16, block_h=16, warps=4, stages=1, waves=1, waves_per_eu=1),
     ),
     extend=ByHead(
         narrow=RocmExtendShape(block_m=128, block_n=64, warps=4, stages=1, waves_per_eu=1),
-        middle=RocmExtendShape(block_m=128, block_n=64, warps=8, stages=1, waves_per_eu=1),
+        middle=RocmExtendShape(block_m=64, block_n=64, warps=8, stages=1, waves_per_eu=1),
         wide=RocmExtendShape(block_m=64, block_n=32, warps=8, stages=1, waves_per_eu=1),
         latent=RocmExtendShape(block_m=16, block_n=16, warps=8, stages=1, waves_per_eu=2),
     ),
     index=RocmIndexShape(block_n=64, warps=4, stages=2),
+    index_runs=RocmIndexShape(block_n=128, tile=32, warps=4, stages=2),
 )

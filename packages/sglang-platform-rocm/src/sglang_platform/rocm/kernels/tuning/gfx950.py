@@ -30,10 +30,11 @@ RECORD = RocmArchitecture(
     quantise=Launch(2048, 8),
     decode=ByHead(
         narrow=RocmDecodeShape(block_n=128, block_h=16, warps=4, stages=2),
-        middle=RocmDecodeShape(block_n=64, block_h=16, warps=4, stages=2),
+        middle=RocmDecodeShape(block_n=64, block_h=16, warps=4, stages=2, waves_per_eu=1),
         wide=RocmDecodeShape(block_n=32, block_h=16, warps=4, stages=2),
         latent=RocmDecodeShape(block_n=32, block_h=16, warps=4, stages=2, waves=1, waves_per_eu=1),
-        latent_fp8=RocmDecodeShape(block_n=16, block_h=16, warps=4, stages=1, waves=1, waves_per_eu=1),
+        latent_fp8=RocmDecodeShape(block_n=32, block_h=16, warps=4, stages=1, waves=1, waves_per_eu=1),
+        latent_packed=RocmDecodeShape(block_n=16, block_h=16, warps=4, stages=1, waves=1, waves_per_eu=1),
     ),
     extend=ByHead(
         narrow=RocmExtendShape(block_m=128, block_n=64, warps=4, stages=2, waves_per_eu=1),
@@ -42,4 +43,5 @@ RECORD = RocmArchitecture(
         latent=RocmExtendShape(block_m=16, block_n=16, warps=8, stages=2, waves_per_eu=2),
     ),
     index=RocmIndexShape(block_n=64, warps=4, stages=2),
+    index_runs=RocmIndexShape(block_n=128, tile=32, warps=4, stages=2),
 )

@@ -42,9 +42,10 @@ class ExtendShape(_Loop):
 
 @dataclass(frozen=True, kw_only=True)
 class IndexShape(_Loop):
-    """block_n: keys of a block."""
+    """block_n: keys of a block. tile: new tokens that share the reading of them, where these follow each other."""
 
     block_n: int
+    tile: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +59,7 @@ class KernelRecord(Architecture):
     decode: ByHead[DecodeShape]
     extend: ByHead[ExtendShape]
     index: IndexShape
+    index_runs: IndexShape
 
     def decode_shape(
         self, dim: int, *, latent: bool, eight_bit: bool, float32: bool, packed: bool = False
@@ -81,6 +83,7 @@ class KernelRecord(Architecture):
         shape = self.extend.choose(dim, latent)
         return replace(shape, block_m=64) if widened and shape.block_m > 64 else shape
 
-    def index_block(self, *, float32: bool) -> int:
-        """Keys of a block of the indexer."""
-        return 16 if float32 else self.index.block_n
+    def index_shape(self, *, runs: bool, float32: bool) -> IndexShape:
+        """Of the indexer. runs: new tokens of a request follow each other."""
+        shape = self.index_runs if runs else self.index
+        return replace(shape, block_n=16, warps=4) if float32 else shape
