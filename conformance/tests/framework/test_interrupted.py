@@ -38,6 +38,7 @@ def cut(tmp_path: Path) -> Cut:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a job ignores it
         )
         until = time.monotonic() + 180
         while not (pids.exists() and len(pids.read_text().split()) >= 2) and time.monotonic() < until:

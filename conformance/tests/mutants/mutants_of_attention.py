@@ -197,7 +197,8 @@ attention(
 attention(
     "OrderLeftToChance",
     old='return torch.einsum("hij,jhd->ihd", weights, v)',
-    new="arrival = torch.randperm(len(v))\n"
+    new="arrivals = torch.Generator()\n    arrivals.seed()\n"
+    "    arrival = torch.randperm(len(v), generator=arrivals)\n"
     '    return torch.einsum("hij,jhd->ihd", weights[..., arrival], v[arrival])',
     check="kernels.attention_is_deterministic",
     defect="the result depends on the order in which partial sums arrive",

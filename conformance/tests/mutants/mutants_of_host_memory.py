@@ -1,13 +1,17 @@
-"""Level 3 mutants: memory of the host, and device memory that is released for a while."""
+"""Level 3 mutants: memory of the host, device memory that is released for a while, and transfers to other engines."""
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import torch
 from mutant import mutant
 
 from sglang_platform.conformance.reference.platform import ReferencePlatform
+from sglang_platform.core.distributed.transfer_engine import TransferEngine, _Region
+from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.host_memory import HostMemory
 from sglang_platform.core.memory.memory_saver import MemorySaver
 
@@ -111,3 +115,85 @@ class _Emptied(MemorySaver):
 class WeightsEmptied(ReferencePlatform):
     def get_memory_saver_cls(self) -> type:
         return _Emptied
+
+
+class _OneThread(TransferEngine):
+    """Blocks of all threads meet in one list."""
+
+    _all: tuple[list[int], list[int], list[int]] = ([], [], [])
+
+    def batch_transfer_sync_write(
+        self, session: str, addresses: Any, peer_addresses: Any, lengths: Any
+    ) -> int:
+        for kept, new in zip(self._all, (addresses, peer_addresses, lengths), strict=True):
+            kept[:] = new
+        time.sleep(0.05)
+        return super().batch_transfer_sync_write(session, *map(list, self._all))
+
+
+@mutant(
+    check="memory.transfers_reach_their_places",
+    defect="the list of blocks is the engine's, and four threads write into it",
+    says="the peer's buffer",
+)
+class BlocksOfAllThreads(ReferencePlatform):
+    def get_transfer_engine_cls(self) -> type:
+        return _OneThread
+
+
+class _FirstLength(TransferEngine):
+    def batch_transfer_sync_write(
+        self, session: str, addresses: Any, peer_addresses: Any, lengths: Any
+    ) -> int:
+        return super().batch_transfer_sync_write(
+            session, addresses, peer_addresses, [min(one, 4096) for one in lengths]
+        )
+
+
+@mutant(
+    check="memory.transfers_reach_their_places",
+    defect="a block longer than a page of memory ends with it",
+    says="the peer's buffer",
+)
+class BlocksOfAPage(ReferencePlatform):
+    def get_transfer_engine_cls(self) -> type:
+        return _FirstLength
+
+
+class _Queued(TransferEngine):
+    def batch_transfer_sync_write(
+        self, session: str, addresses: Any, peer_addresses: Any, lengths: Any
+    ) -> int:
+        work = super().batch_transfer_sync_write
+        threading.Thread(target=work, args=(session, addresses, peer_addresses, lengths), daemon=True).start()
+        return 0
+
+
+@mutant(
+    check="memory.transfers_that_fail_say_so",
+    defect="a transfer is queued, and its end is not waited for",
+    says="the peer is gone",
+)
+class TransfersAreQueued(ReferencePlatform):
+    def get_transfer_engine_cls(self) -> type:
+        return _Queued
+
+
+class _WholeProcess(TransferEngine):
+    def _region(self, address: int, length: int) -> Any:
+        try:
+            return super()._region(address, length)
+        except PlatformError:
+            if any(one.start <= address < one.start + one.length for one in self._regions):
+                raise
+            return _Region(address, length, None), 0
+
+
+@mutant(
+    check="memory.transfers_that_fail_say_so",
+    defect="any memory of the process is read and written for whoever asks",
+    says="not registered",
+)
+class WholeProcessIsRegistered(ReferencePlatform):
+    def get_transfer_engine_cls(self) -> type:
+        return _WholeProcess

@@ -1,0 +1,196 @@
+"""Level 3: the transfer engine: keys and values that one engine computed, written into the memory of another."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.distributed.transfer_engine import TransferEngine
+
+__all__: list[str] = []
+
+_HOST = "127.0.0.1"
+_ROWS, _WIDTH = 4096, 128
+_THREADS = 4
+"""SGLang sends from a pool of threads (disaggregation/mooncake/conn.py, 0.5.23)."""
+
+
+class _Side:
+    """An engine of a worker with two buffers on the device and one of the host, [_ROWS, _WIDTH] float32 each."""
+
+    def __init__(self, cls: Any, subject: Subject, generator: torch.Generator) -> None:
+        def rows() -> torch.Tensor:
+            return torch.randn(_ROWS, _WIDTH, generator=generator)
+
+        self._on_device = [rows().to(subject.device) for _ in range(2)]
+        self.buffers = [*self._on_device, rows()]
+        self.engine = cls(self._memory_at, torch.device(subject.device).type)
+        self._answers_zero("initialize", _HOST, "P2PHANDSHAKE", "rdma", "")
+        self._answers_zero(
+            "batch_register_memory",
+            [one.data_ptr() for one in self.buffers],
+            [one.nbytes for one in self.buffers],
+        )
+        self.session = f"{_HOST}:{self.engine.get_rpc_port()}"
+
+    def _answers_zero(self, method: str, *arguments: Any) -> None:
+        answer = getattr(self.engine, method)(*arguments)
+        expect(answer == 0, f"{method}() answers {answer!r}, and 0 is done")
+
+    def _memory_at(self, address: int) -> torch.Tensor | None:
+        for one in self._on_device:
+            if one.data_ptr() <= address < one.data_ptr() + one.nbytes:
+                return one
+        return None
+
+    def address(self, buffer: int, row: int) -> int:
+        return int(self.buffers[buffer].data_ptr()) + row * _WIDTH * 4
+
+    def held(self) -> list[torch.Tensor]:
+        return [one.cpu().clone() for one in self.buffers]
+
+
+def _sides(subject: Subject) -> tuple[_Side, _Side]:
+    if not hasattr(subject.platform, "get_transfer_engine_cls"):
+        raise NotApplicable("the platform is written on SGLang's classes, which leave transfers to SGLang")
+    if subject.platform.device_type == "cuda":
+        raise NotApplicable("SGLang's own engines know memory of the device type cuda, and carry it")
+    cls = subject.platform.get_transfer_engine_cls() or TransferEngine
+    generator = subject.torch_rng()
+    return _Side(cls, subject, generator), _Side(cls, subject, generator)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """`blocks` of `rows` consecutive rows in one call; `threads` such calls at once, of other rows each."""
+
+    blocks: int
+    rows: int = 1
+    threads: int = 1
+
+
+def sent(subject: Subject, rng: random.Random) -> Iterator[Sent]:
+    yield from (Sent(0), Sent(1), Sent(2), Sent(65), Sent(2000), Sent(1, _ROWS), Sent(40, 100))
+    yield Sent(1000, threads=_THREADS)
+    yield Sent(rng.randrange(3, 60), rng.randrange(2, 60))
+
+
+@check(
+    level=Level.MEMORY,
+    hosts=("none",),
+    cases=sent,
+    seconds=120,
+    fix="write block i of a call from addresses[i] to peer_addresses[i], lengths[i] bytes of it, as many as there are;"
+    " answer 0 when the last one is there, also for threads that send at once",
+)
+def transfers_reach_their_places(subject: Subject, case: Sent) -> None:
+    """`batch_transfer_sync_write()` brings each of 0 to 2,000 blocks, of the device's memory and the host's, from a row
+    to all of a buffer, to its own address at the peer, from four threads at once too; when it answers 0 they are there,
+    and nothing else has changed on either side."""
+    here, there = _sides(subject)
+    source = random.Random(subject.seed)
+    kept, wanted = here.held(), there.held()
+    calls: list[tuple[list[int], list[int], list[int]]] = []
+    places = [(buffer, row) for buffer in range(3) for row in range(0, _ROWS - case.rows + 1, case.rows)]
+    chosen = source.sample(places, min(case.blocks * case.threads, len(places)))
+    for at in range(case.threads):
+        moves = []
+        for to, place in chosen[at :: case.threads]:
+            from_, row = source.randrange(3), source.randrange(_ROWS - case.rows + 1)
+            wanted[to][place : place + case.rows] = kept[from_][row : row + case.rows]
+            moves.append((here.address(from_, row), there.address(to, place), case.rows * _WIDTH * 4))
+        calls.append(tuple(map(list, zip(*moves, strict=True))) if moves else ([], [], []))  # type: ignore[arg-type]
+    subject.synchronize()
+    with ThreadPoolExecutor(case.threads) as threads:
+        answers = list(
+            threads.map(lambda one: here.engine.batch_transfer_sync_write(there.session, *one), calls)
+        )
+    expect(answers == [0] * case.threads, f"batch_transfer_sync_write() answers {answers}, and 0 is done")
+    _compare(there.held(), wanted, "the peer's")
+    _compare(here.held(), kept, "the sender's")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What is wrong with the second of three blocks, or with the peer."""
+
+    what: str
+
+
+def refused(subject: Subject, rng: random.Random) -> Iterator[Refused]:
+    yield from map(Refused, ("the peer is gone", "past the end at the peer", "not registered at the peer",
+                             "past the end here", "not registered here"))  # fmt: skip
+
+
+@check(
+    level=Level.MEMORY,
+    hosts=("none",),
+    cases=refused,
+    seconds=300,
+    fix="answer another number than 0, or raise, where a block did not arrive: SGLang then ends the request in words;"
+    " keep to registered memory, and let the connection serve on",
+)
+def transfers_that_fail_say_so(subject: Subject, case: Refused) -> None:
+    """A transfer to a peer that is gone, and one of which a block lies outside of registered memory on either side, is
+    not answered with 0; memory that is not registered stays as it was, and the next transfer arrives."""
+    here, there = _sides(subject)
+    size = _WIDTH * 4
+    lost = there if case.what.endswith("at the peer") else here
+    if case.what.startswith("not registered"):
+        answer = lost.engine.batch_unregister_memory([lost.address(1, 0)])
+        expect(answer == 0, f"batch_unregister_memory() answers {answer!r}, and 0 is done")
+    session = _nobody() if case.what == "the peer is gone" else there.session
+    blocks = [_place((0, 3), case, here is lost), _place((0, 5), case, there is lost)]
+    sent_from = [here.address(0, 1), here.address(*blocks[0]), here.address(2, 1)]
+    sent_to = [there.address(0, 2), there.address(*blocks[1]), there.address(2, 2)]
+    before = there.held()[1]
+    said = _answer(here, session, sent_from, sent_to, [size, 2 * size, size])
+    expect(said != 0, f"{case.what}: batch_transfer_sync_write() answers 0, and not all blocks are there")
+    expect(
+        torch.equal(there.held()[1], before),
+        f"{case.what}: memory that the transfer may not write has changed",
+    )
+    again = _answer(here, there.session, [here.address(2, 7)], [there.address(2, 9)], [size])
+    expect(again == 0, f"{case.what}: the next transfer, of registered memory, answers {again!r}")
+    expect(
+        torch.equal(there.held()[2][9], here.held()[2][7]),
+        f"{case.what}: the next transfer is not there, and is answered with 0",
+    )
+
+
+def _place(place: tuple[int, int], case: Refused, is_lost: bool) -> tuple[int, int]:
+    """The place of a block of two rows, or the one that is wrong."""
+    if not is_lost or case.what == "the peer is gone":
+        return place
+    return (0, _ROWS - 1) if case.what.startswith("past the end") else (1, 4)
+
+
+def _answer(side: _Side, session: str, *blocks: list[int]) -> Any:
+    try:
+        return side.engine.batch_transfer_sync_write(session, *blocks)
+    except Exception as error:  # noqa: BLE001 - SGLang takes it for a failed transfer
+        return error
+
+
+def _nobody() -> str:
+    with socket.socket() as free:
+        free.bind((_HOST, 0))
+        return f"{_HOST}:{free.getsockname()[1]}"
+
+
+def _compare(got: list[torch.Tensor], wanted: list[torch.Tensor], whose: str) -> None:
+    for at, (one, other) in enumerate(zip(got, wanted, strict=True)):
+        wrong = (one != other).any(1).nonzero().flatten().tolist()
+        expect(
+            not wrong,
+            f"{len(wrong)} rows of {whose} buffer {at} are not what they must be, the first of them {wrong[:4]}",
+        )
