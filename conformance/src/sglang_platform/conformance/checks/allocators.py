@@ -325,9 +325,9 @@ def freed_pages_are_lent_in_order(subject: Subject, case: Paging) -> None:
     together = 1 if case.pages < _MANY else _MANY // 4
     for at in range(0, case.pages, together):
         freed = torch.cat([pieces[place] for place in order[at : at + together]])
-        allocator.free(
-            freed.to(torch.int32) if at // together % 2 else freed
-        )  # the request table holds 32 bits
+        if at // together % 2:  # the request table holds 32 bits
+            freed = freed.to(torch.int32)
+        allocator.free(freed)
     lent = allocator.alloc(case.pages * size)
     expect(lent is not None, "after all was freed, not all can be had")
     pages = (lent[::size] // size).tolist()
