@@ -18,6 +18,9 @@ def test_operators_give_what_the_cpu_gives(device_type: str) -> None:
         "matrix product": lambda a: a.double() @ a.T.double(),
         "in place": lambda a: a.clone().mul_(2),
         "list of tensors": lambda a: torch.cat([a, a[:2], a[:0]]),
+        "a list that names one tensor twice, and slices of one memory": lambda a: torch.cat(
+            [a[1:], a, a[:3], a]
+        ),
         "several results": lambda a: a.sort(-1),
         "index": lambda a: a[ids(a, 2, 0)],
         "index from the host": lambda a: a[torch.tensor([2, 0])],

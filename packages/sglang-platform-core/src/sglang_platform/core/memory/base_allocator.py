@@ -23,8 +23,6 @@ __all__ = ["DEBUG_VARIABLE", "BaseTokenToKVPoolAllocator"]
 
 DEBUG_VARIABLE = "SGLANG_PLATFORM_DEBUG_MEMORY"
 
-_TENSORS = 512
-
 
 class BaseTokenToKVPoolAllocator:
     """Lends the slots of a KV pool, in pages of `page_size` slots.
@@ -167,9 +165,7 @@ class BaseTokenToKVPoolAllocator:
         slots, self.free_group = self.free_group, None
         page_ids, self.free_page_ids_group = self.free_page_ids_group, []
         if slots:
-            # In pieces: on some devices the time of one cat grows with the square of its tensors.
-            pieces = [torch.cat(slots[at : at + _TENSORS]) for at in range(0, len(slots), _TENSORS)]
-            self.free(pieces[0] if len(pieces) == 1 else torch.cat(pieces))
+            self.free(torch.cat(slots))
         if page_ids:
             self._release_page_ids(*page_ids)
 

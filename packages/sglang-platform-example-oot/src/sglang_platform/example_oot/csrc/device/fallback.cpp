@@ -10,6 +10,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/util/flat_hash_map.h>
 #include <torch/library.h>
 
 #include <shared_mutex>
@@ -234,13 +235,15 @@ class Call {
   }
 
   // One view for one tensor, and one memory for all that share it: kernels refuse results that overlap what they read.
-  const at::Tensor& view_of(const at::Tensor& t) const {
-    const c10::Storage* memory = nullptr;
-    for (const auto& [given, view] : views_) {
-      if (given.is_same(t)) return view;
-      if (given.storage().is_alias_of(t.storage())) memory = &view.storage();
+  // Looked up, not searched: of a list of thousands of tensors the time of a search grows with the square.
+  at::Tensor view_of(const at::Tensor& t) const {
+    at::Tensor& view = views_[t.unsafeGetTensorImpl()];
+    if (!view.defined()) {
+      const auto [memory, first] = memories_.emplace(t.storage().unsafeGetStorageImpl(), c10::Storage());
+      view = kernel_view(t, first ? nullptr : &memory->second);
+      if (first) memory->second = view.storage();
     }
-    return views_.emplace_back(t, kernel_view(t, memory)).second;
+    return view;
   }
 
   Stack kernel_arguments() const {
@@ -493,7 +496,8 @@ class Call {
   const std::vector<IValue> arguments_;
   const c10::DeviceIndex device_;
   Queue& queue_;
-  mutable std::vector<std::pair<at::Tensor, at::Tensor>> views_;
+  mutable ska::flat_hash_map<const at::TensorImpl*, at::Tensor> views_;
+  mutable ska::flat_hash_map<const c10::StorageImpl*, c10::Storage> memories_;
 };
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
