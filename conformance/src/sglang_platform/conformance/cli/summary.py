@@ -8,7 +8,7 @@ from typing import Any
 
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import case_text
-from sglang_platform.conformance.report.document import STATUSES, by_cause, by_reason
+from sglang_platform.conformance.report.document import STATUSES, by_cause, by_reason, other_fixes
 from sglang_platform.core.cli.output import console
 
 __all__ = ["print_summary"]
@@ -63,7 +63,7 @@ def print_summary(document: dict[str, Any], written: list[Path]) -> None:
     out.print(Text(verdict["headline"], style=_STYLES[verdict["word"]]))
 
 
-def _print_failure(out: Any, outcome: dict[str, Any], others: list[str]) -> None:
+def _print_failure(out: Any, outcome: dict[str, Any], others: list[dict[str, Any]]) -> None:
     from rich.text import Text
 
     head = Text(f"{outcome['status'].replace('_', ' ')} ", style="bold red") + Text(
@@ -75,13 +75,16 @@ def _print_failure(out: Any, outcome: dict[str, Any], others: list[str]) -> None
         ("cases", _cases(outcome)),
         ("where", outcome["trace"]),
         ("fix", outcome["fix"]),
-        ("same in", ", ".join(others)),
+        ("same in", ", ".join(one["id"] for one in others)),
     ]
+    lines += [("or fix", f"{fix} ({', '.join(ids)})") for fix, ids in other_fixes(outcome, others).items()]
     lines += [("again", outcome["rerun"]), ("page", outcome.get("page"))]
     for label, text in lines:
         if text:
             body = text.replace("\n", "\n          ")
-            out.print(Text(f"  {label + ':':<8}{body}", style="green" if label == "fix" else "default"))
+            out.print(
+                Text(f"  {label + ': ':<8}{body}", style="green" if label.endswith("fix") else "default")
+            )
 
 
 def _cases(outcome: dict[str, Any]) -> str:

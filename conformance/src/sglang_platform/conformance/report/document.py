@@ -98,9 +98,9 @@ def by_reason(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
     return reasons
 
 
-def by_cause(outcomes: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], list[str]]]:
-    """The failures, each with the ids of those that failed after it by the same error at the same place."""
-    groups: dict[tuple[Any, ...], tuple[dict[str, Any], list[str]]] = {}
+def by_cause(outcomes: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """The failures, each with those that failed after it by the same error at the same place."""
+    groups: dict[tuple[Any, ...], tuple[dict[str, Any], list[dict[str, Any]]]] = {}
     for outcome in outcomes:
         if outcome["status"] not in BAD or outcome["status"] == "blocked":
             continue
@@ -108,10 +108,19 @@ def by_cause(outcomes: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], l
         raised = outcome["failure"] in ("error", "crash")
         key = (outcome["what"], *frames[-1:]) if raised and frames else (outcome["id"],)
         if key in groups:
-            groups[key][1].append(outcome["id"])
+            groups[key][1].append(outcome)
         else:
             groups[key] = (outcome, [])
     return list(groups.values())
+
+
+def other_fixes(first: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
+    """What else the failures of one cause say to do: each fix unlike the first one's, and the checks that name it."""
+    fixes: dict[str, list[str]] = {}
+    for one in others:
+        if one["fix"] and one["fix"] != first["fix"]:
+            fixes.setdefault(one["fix"], []).append(one["id"])
+    return fixes
 
 
 def levels_of(outcomes: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:

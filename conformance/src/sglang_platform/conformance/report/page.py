@@ -7,7 +7,7 @@ from typing import Any
 
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import case_text
-from sglang_platform.conformance.report.document import STATUSES, by_cause, by_reason
+from sglang_platform.conformance.report.document import STATUSES, by_cause, by_reason, other_fixes
 
 __all__ = ["page"]
 
@@ -24,7 +24,7 @@ def page(document: dict[str, Any]) -> str:
     outcomes = document["outcomes"]
     return environment.from_string(template).render(
         document=document,
-        failures=by_cause(outcomes),
+        failures=[(one, others, other_fixes(one, others)) for one, others in by_cause(outcomes)],
         suite_failed=[one for one in outcomes if one["status"] == "suite_failed"],
         blocked=[one for one in outcomes if one["status"] == "blocked"],
         expected=[one for one in outcomes if one["status"] == "expected_failure"],
