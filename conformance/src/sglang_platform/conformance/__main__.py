@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from sglang_platform.conformance.cli import app
+from sglang_platform.core.cli import own_faults_told
 
 if __name__ == "__main__":
-    app(prog_name="sglang-platform conformance")
+    with own_faults_told():
+        app(prog_name="sglang-platform conformance")

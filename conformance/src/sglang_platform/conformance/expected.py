@@ -30,6 +30,7 @@ from sglang_platform.conformance.case_ids import matches
 from sglang_platform.conformance.expectation import Expectation, Tolerance
 from sglang_platform.conformance.outcome import Outcome, failed_with
 from sglang_platform.core.errors import ConfigurationError
+from sglang_platform.core.source.contents import file_bytes
 from sglang_platform.core.spelling import nearest
 
 if sys.version_info >= (3, 11):
@@ -121,8 +122,8 @@ def read_vendor_file(path: Path | None, known: list[str]) -> VendorFile:
         if not path.is_file():
             return VendorFile()
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        tables = tomllib.loads(file_bytes(str(path)).decode("utf-8"))
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(
             f"{path} cannot be read", why=str(error), fix="see docs/conformance.md"
         ) from None

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from sglang_platform.core.cli.output import JsonOption, print_json
+from sglang_platform.core.cli.output import JsonOption, print_json, write_text
 from sglang_platform.core.errors import PlatformError
 
 __all__ = ["merge"]
@@ -45,13 +45,13 @@ def merge(
     try:
         words = shlex.join(["sglang-platform", *sys.argv[1:]])
         document = merged([read_report(path) for path in find_reports(reports)], words)
+        written = write_report(document, report) if report is not None else []
+        if junit is not None:
+            write_text(junit, as_junit(document))
+            written.append(junit)
     except PlatformError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(_NOT_UNDERSTOOD) from None
-    written = write_report(document, report) if report is not None else []
-    if junit is not None:
-        junit.write_text(as_junit(document), encoding="utf-8")
-        written.append(junit)
     if as_json:
         print_json(document)
     else:

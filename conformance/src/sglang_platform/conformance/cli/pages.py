@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from sglang_platform.core.cli.output import write_text
+from sglang_platform.core.errors import PlatformError
+
 __all__ = ["pages"]
 
 # Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
@@ -51,6 +54,9 @@ def pages(
     if output is None:
         typer.echo("\n".join(section(record_of(one, mistakes)) for one in chosen), nl=False)
         return
-    output.mkdir(parents=True, exist_ok=True)
-    for name, text in as_pages(chosen, mistakes).items():
-        (output / name).write_text(text, encoding="utf-8")
+    try:
+        for name, text in as_pages(chosen, mistakes).items():
+            write_text(output / name, text)
+    except PlatformError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(_NOT_UNDERSTOOD) from None

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sglang_platform.core.cli.output import JsonOption, print_json
+from sglang_platform.core.cli.output import JsonOption, ensure_writable, print_json, write_text
 from sglang_platform.core.errors import PlatformError
 
 __all__ = ["run"]
@@ -125,7 +125,7 @@ def run(
     from sglang_platform.conformance.expression import Expression
     from sglang_platform.conformance.level import Level
     from sglang_platform.conformance.profiles import profile as profile_named
-    from sglang_platform.conformance.report.files import write_report
+    from sglang_platform.conformance.report.files import REPORT_FILES, write_report
     from sglang_platform.conformance.report.junit import junit as as_junit
     from sglang_platform.conformance.selection import Selection
     from sglang_platform.conformance.shard import Shard
@@ -152,20 +152,29 @@ def run(
             patience=patience,
         )
         selection.chosen()
+        for file in (*(report / name for name in REPORT_FILES), junit) if report else (junit,):
+            if file is not None:  # known now, and not after hours of checks
+                ensure_writable(file)
         sitting = Sitting(selection, report, resume=resume, command=_command(), quiet=as_json)
     except (ValueError, PlatformError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(_NOT_UNDERSTOOD) from None
     document = sitting.run()
-    written = write_report(document, report) if report is not None else []
-    if junit is not None:
-        junit.parent.mkdir(parents=True, exist_ok=True)
-        junit.write_text(as_junit(document), encoding="utf-8")
-        written.append(junit)
+    written, unwritten = [], None
+    try:
+        written = write_report(document, report) if report is not None else []
+        if junit is not None:
+            write_text(junit, as_junit(document))
+            written.append(junit)
+    except PlatformError as error:
+        unwritten = error
     if as_json:
         print_json(document)
     else:
         print_summary(document, written)
+    if unwritten is not None:
+        typer.echo(str(unwritten), err=True)
+        raise typer.Exit(_NOT_UNDERSTOOD)
     raise typer.Exit(EXIT_STATUS[document["verdict"]["word"]])
 
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.cli.output import write_text
+from sglang_platform.core.errors import PlatformError, visible
 
 __all__ = ["features", "kits", "table"]
 
@@ -56,11 +57,11 @@ def _write(page: Callable[[list[dict[str, Any]]], str], reports: list[Path], out
     from sglang_platform.conformance.report.files import find_reports, read_report
 
     try:
-        text = page([read_report(path) for path in find_reports(reports)])
+        text = visible(page([read_report(path) for path in find_reports(reports)]))
+        if output is not None:
+            write_text(output, text)
     except PlatformError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
     if output is None:
         typer.echo(text, nl=False)
-    else:
-        output.write_text(text, encoding="utf-8")

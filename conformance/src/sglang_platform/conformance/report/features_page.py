@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from sglang_platform.conformance.host.features.record import FeatureRecord
 from sglang_platform.conformance.level import Level
+from sglang_platform.core.errors import ConfigurationError
 
 __all__ = ["features_page"]
 
@@ -33,7 +34,7 @@ def features_page(reports: Sequence[dict[str, Any]], features: Sequence[FeatureR
     """
     columns: dict[tuple[str, Version], dict[str, Any]] = {}
     for report in sorted(reports, key=lambda one: one["run"]["started"]):
-        column = columns.setdefault((report["platform"]["name"], Version(_release(report))), {})
+        column = columns.setdefault((report["platform"]["name"], _release(report)), {})
         column |= {outcome["id"]: outcome for outcome in report["outcomes"]}
     notes = _Notes()
     heads = [f"{name} on {release}" for name, release in sorted(columns)]
@@ -96,8 +97,16 @@ def _one_line(text: str) -> str:
     return text.splitlines()[0][:400] if text else ""
 
 
-def _release(report: dict[str, Any]) -> str:
-    return str(report["environment"]["packages"].get("sglang") or "0")
+def _release(report: dict[str, Any]) -> Version:
+    release = report["environment"]["packages"].get("sglang") or "0"
+    try:
+        return Version(release)
+    except InvalidVersion:
+        raise ConfigurationError(
+            f"a report of {report['platform']['name']} has no place on this page",
+            why=f"{release!r:.100}, its SGLang, is no version",
+            fix="make the report again",
+        ) from None
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -13,12 +13,14 @@ import jsonschema
 from sglang_platform.conformance.report.badge import badge
 from sglang_platform.conformance.report.document import SCHEMA
 from sglang_platform.conformance.report.page import page
+from sglang_platform.core.cli.output import write_text
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.source.contents import file_bytes
 
-__all__ = ["find_reports", "read_report", "schema", "write_report"]
+__all__ = ["REPORT_FILES", "find_reports", "read_report", "schema", "write_report"]
 
 _NAME = "report.json"
+REPORT_FILES = (_NAME, "report.html", "badge.svg")
 _LARGEST = 64 << 20  # bytes; the report of every check has some two million
 
 
@@ -29,16 +31,15 @@ def schema() -> dict[str, Any]:
 
 
 def write_report(document: dict[str, Any], folder: Path) -> list[Path]:
-    """`report.json`, `report.html` and `badge.svg` in `folder`, which is made. Returns their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = {
-        _NAME: json.dumps(document, indent=2) + "\n",
-        "report.html": page(document),
-        "badge.svg": badge(document),
-    }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return [folder / name for name in texts]
+    """`report.json`, `report.html` and `badge.svg` in `folder`, which is made. Returns their paths.
+
+    Raises ConfigurationError where they cannot be written.
+    """
+    paths = [folder / name for name in REPORT_FILES]
+    texts = (json.dumps(document, indent=2) + "\n", page(document), badge(document))
+    for path, text in zip(paths, texts, strict=True):
+        write_text(path, text)
+    return paths
 
 
 def find_reports(places: Iterable[Path]) -> list[Path]:

@@ -6,16 +6,20 @@ One JSON object a line: first what the run is of, then each outcome. The file go
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.outcome import Outcome
+from sglang_platform.core.cli.output import write_text
 from sglang_platform.core.errors import ConfigurationError
+from sglang_platform.core.source.contents import file_bytes
 
 __all__ = ["ProgressLog"]
 
 _NAME = "unfinished.jsonl"
+_LARGEST = 64 << 20  # bytes, as of a report
 
 
 class ProgressLog:
@@ -31,34 +35,37 @@ class ProgressLog:
 
     def begin(self, command: str, started: float) -> None:
         """A run from the start."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         self.command, self.started = command, started
-        self._path.write_text(self._line({"key": self._key, "command": command, "started": started}), "utf-8")
+        write_text(self._path, self._line({"key": self._key, "command": command, "started": started}))
 
     def resume(self) -> None:
         """Go on. Raises ConfigurationError where there is nothing to go on with, or it is another run."""
         try:
-            lines = self._path.read_text("utf-8").splitlines()
+            if not os.path.lexists(self._path):
+                raise ValueError("it was finished, or none was begun")
+            lines = file_bytes(str(self._path), _LARGEST).decode("utf-8").splitlines()
             if lines and not lines[-1].endswith("}"):
                 lines.pop()  # cut off while it was written
             head, *rest = [json.loads(line) for line in lines]
-        except (OSError, ValueError) as error:
+            self.command, self.started, found = head["command"], float(head["started"]), dict(head["key"])
+            self.outcomes = {
+                one["outcome"]["id"]: Outcome.of(one["outcome"]) for one in rest if "outcome" in one
+            }
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ConfigurationError(
                 f"there is no run to go on with in {self._path.parent}",
-                why="it was finished, or none was begun" if isinstance(error, OSError) else str(error),
+                why=f"{_NAME} has no {error}" if isinstance(error, KeyError) else str(error),
                 fix="leave --resume out",
             ) from None
-        other = [name for name, value in self._key.items() if head["key"].get(name) != value]
+        other = [name for name, value in self._key.items() if found.get(name) != value]
         if other:
             raise ConfigurationError(
                 f"the run in {self._path.parent} is another one",
                 why="; ".join(
-                    f"{name} was {head['key'].get(name)!r}, and is {self._key[name]!r}" for name in other
+                    f"{name} was {found.get(name)!r}, and is {self._key[name]!r}" for name in other
                 ),
                 fix="give the options that it was begun with, or leave --resume out",
             )
-        self.command, self.started = head["command"], head["started"]
-        self.outcomes = {one["outcome"]["id"]: Outcome.of(one["outcome"]) for one in rest if "outcome" in one}
         self.sittings = 2 + sum("resumed" in one for one in rest)
         self._path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
         self._append({"resumed": True})

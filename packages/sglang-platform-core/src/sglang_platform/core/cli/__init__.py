@@ -7,9 +7,12 @@ With `--json` standard output holds one JSON document and nothing else.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+from collections.abc import Iterator
 
-__all__ = ["main"]
+__all__ = ["main", "own_faults_told"]
 
 
 def main() -> None:
@@ -18,10 +21,19 @@ def main() -> None:
     from sglang_platform.core.cli.app import app
     from sglang_platform.core.cli.extensions import add_installed
 
-    try:
+    if sys.stdout is None:  # closed by whoever called: nobody wants to read it
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - for the whole process
+    with own_faults_told():
         add_installed(app)
         app()
-    except Exception as error:  # noqa: BLE001  (the last to hear of it: a line, and a status that says so)
+
+
+@contextlib.contextmanager
+def own_faults_told() -> Iterator[None]:
+    """Around a whole command, the last to hear of an error: a line on standard error, and status 3."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  (of whatever kind it is)
         sys.exit(_own_fault(error))
 
 
@@ -33,7 +45,17 @@ def _own_fault(error: Exception) -> int:
     failure = PlatformError(
         "sglang-platform could not finish this command",
         why=explain(error),
-        fix="what it was given or reads is damaged, or nested deeper than Python can follow: leave it out",
+        fix=_way_out(error),
     )
     print(failure, file=sys.stderr)
     return 3
+
+
+def _way_out(error: Exception) -> str:
+    try:
+        os.getcwd()  # noqa: PTH109 - it starts faster so
+    except OSError:
+        return "the folder that this shell is in was removed: change to another"
+    if isinstance(error, OSError):
+        return "make room, or give places that can be read and written"
+    return "what it was given or reads is damaged, or nested deeper than Python can follow: leave it out"

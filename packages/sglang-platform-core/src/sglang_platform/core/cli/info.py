@@ -19,8 +19,8 @@ from sglang_platform.core.contract.version import CONTRACT_VERSION
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.kind import DIFFUSION, SRT, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
-from sglang_platform.core.discovery.versions import installed_version
 from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.source.installed import installed_version
 
 __all__ = ["info"]
 

@@ -1,44 +1,21 @@
-"""Versions of installed distributions and of what they ask for, from metadata alone."""
+"""What installed distributions ask for, from metadata alone."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from email.message import Message
-from email.parser import HeaderParser
 
-from sglang_platform.core.source.contents import Unread, metadata_text
+from sglang_platform.core.source.contents import Unread
+from sglang_platform.core.source.installed import installed_version, metadata_headers
 
-__all__ = ["conflicts", "installed_version", "requirements"]
-
-
-def installed_version(distribution: str) -> str | None:
-    """The version of an installed distribution; None where there is none, or none that can be read."""
-    import importlib_metadata
-
-    try:
-        return _headers(distribution)["Version"]
-    except (importlib_metadata.PackageNotFoundError, ValueError):
-        return None
+__all__ = ["conflicts", "requirements"]
 
 
 def requirements(distribution: str) -> list[str]:
     """What an installed distribution asks for, a line each, as written. Raises PackageNotFoundError and Unread."""
-    lines: list[str] = _headers(distribution).get_all("Requires-Dist", [])
+    lines: list[str] = metadata_headers(distribution).get_all("Requires-Dist", [])
     if "\ufffd" in "".join(lines):
         raise Unread("a requirement in it is not UTF-8")
     return lines
-
-
-def _headers(distribution: str) -> Message:
-    """`importlib_metadata` reads whatever stands there: pipes, devices, files without end."""
-    import importlib_metadata
-
-    found = importlib_metadata.distribution(distribution)
-    text = metadata_text(found, "METADATA") or metadata_text(found, "PKG-INFO")
-    headers = HeaderParser().parsestr(text)
-    if text.strip() and "Name" not in headers:
-        raise Unread("it names no distribution")
-    return headers
 
 
 def conflicts(distribution: str, among: Collection[str]) -> Iterator[tuple[str, str]]:

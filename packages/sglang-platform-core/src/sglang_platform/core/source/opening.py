@@ -13,6 +13,7 @@ from typing import Literal
 
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.source.contents import Unread, file_bytes, member_bytes, metadata_text
+from sglang_platform.core.source.installed import installed_version
 from sglang_platform.core.source.search import find_module
 from sglang_platform.core.source.tree import SourceTree, module_name
 
@@ -162,7 +163,7 @@ def _from_environment(where: str, packages: Collection[str]) -> SourceTree:
         path = found.search_path if found is not None else None
         if path:
             tops.append(Path(path[0]))
-            labels.append(f"{name} {_installed_version(name)}".strip())
+            labels.append(f"{name} {installed_version(name) or ''}".strip())
     versions = [label.partition(" ")[2] for label in labels]
     if not tops or (where != "installed" and where not in versions):
         wanted = " or ".join(sorted(packages)) + ("" if where == "installed" else f" {where}")
@@ -172,15 +173,6 @@ def _from_environment(where: str, packages: Collection[str]) -> SourceTree:
             fix="download its wheel with `pip download --no-deps`, and give the file",
         )
     return _from_packages(f"{', '.join(labels)} (installed)", tops, _installed_entry_points(packages))
-
-
-def _installed_version(name: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
 
 
 def _installed_entry_points(packages: Collection[str]) -> str:

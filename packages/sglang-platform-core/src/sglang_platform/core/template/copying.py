@@ -27,8 +27,13 @@ def copy_example(names: VendorNames, target: Path) -> list[Path]:
             why="a copy never goes over what is there",
             fix="give another --dir, or move that folder away",
         )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise ConfigurationError(
+            f"{target} cannot be written", why=str(error), fix="give another --dir"
+        ) from None
     try:
         written = [_write(names, staging, place, source) for place, source in example_files()]
         staging.chmod(0o755)

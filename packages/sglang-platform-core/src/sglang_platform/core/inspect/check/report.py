@@ -27,6 +27,7 @@ from sglang_platform.core.inspect.upgrade.reader import read_couplings
 from sglang_platform.core.inspect.upgrade.release import Release
 from sglang_platform.core.inspect.upgrade.sides import Sides
 from sglang_platform.core.source.contents import metadata_text
+from sglang_platform.core.source.installed import installed_version
 
 __all__ = ["checked", "print_checked"]
 
@@ -69,10 +70,7 @@ def checked(where: str, plugin: PluginSource, host: Release, *, ask: bool = True
 
 def _asked_beside(release: str | None, host: Release) -> list[Remark]:
     """That `doctor` spoke of another release than the rest, where it did."""
-    try:
-        installed = distribution("sglang").version
-    except PackageNotFoundError:
-        installed = None
+    installed = installed_version("sglang")
     if release in (None, installed):
         return []
     what = (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePosixPath
 from typing import Any
 
 from sglang_platform.core.inspect.check.remark import Checked, Remark
+from sglang_platform.core.source.installed import installed_version
 
 __all__ = ["sarif"]
 
@@ -27,7 +27,7 @@ def sarif(checked: Checked) -> dict[str, Any]:
                 "tool": {
                     "driver": {
                         "name": "sglang-platform check",
-                        "version": _version(),
+                        "version": installed_version("sglang-platform-core") or "0",
                         "rules": [
                             {"id": one, "shortDescription": {"text": one.replace("-", " ")}} for one in ids
                         ],
@@ -67,10 +67,3 @@ def _result(one: Remark, rule: int) -> dict[str, Any]:
             }
         ],
     }
-
-
-def _version() -> str:
-    try:
-        return version("sglang-platform-core")
-    except PackageNotFoundError:
-        return "0"

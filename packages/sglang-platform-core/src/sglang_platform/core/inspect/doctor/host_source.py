@@ -9,9 +9,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 from sglang_platform.core.contract.members import kind_of
-from sglang_platform.core.discovery.versions import installed_version
 from sglang_platform.core.inspect.doctor.class_shape import ShapeBuilder, UnreadableClass
 from sglang_platform.core.inspect.host_calls import Call, calls_of, taken_apart
+from sglang_platform.core.source.installed import installed_version
 from sglang_platform.core.source.opening import open_host
 from sglang_platform.core.source.search import find
 from sglang_platform.core.source.tree import SourceTree
