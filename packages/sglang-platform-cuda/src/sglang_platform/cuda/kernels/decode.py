@@ -61,8 +61,13 @@ def decode_kernel(
             return
     kv_head = tl.program_id(1) // HEAD_BLOCKS
     in_group = (tl.program_id(1) % HEAD_BLOCKS) * BLOCK_H + tl.arange(0, BLOCK_H)
-    live_h = in_group < GROUP
-    head = kv_head * GROUP + in_group
+    if HEAD_BLOCKS * BLOCK_H == GROUP:
+        # Every block is full: said so that no head has to be kept, in registers or beside them, until the end.
+        live_h = tl.full((BLOCK_H,), 1, tl.int1)
+        head = tl.program_id(1) * BLOCK_H + tl.arange(0, BLOCK_H)
+    else:
+        live_h = in_group < GROUP
+        head = kv_head * GROUP + in_group
 
     length = tl.load(len_ptr + request).to(tl.int32)
     first = tl.maximum(length - 1 - window, 0) if window >= 0 else 0
