@@ -6,7 +6,6 @@ from broken import Edit, Table, at, end
 
 allocators = Table("allocators 4", "memory", "allocator.py")
 
-TAKE = "        pages, self._free = self._free[:count], self._free[count:]\n"
 ANSWER = (
     "        from sglang_platform.conformance.reference.allocator import ReferencePagedAllocator\n\n"
     "        return ReferencePagedAllocator\n"
@@ -93,14 +92,12 @@ allocators(
 allocators(
     "FreedWhileTheyAreRead",
     "slots of an open group are lent where nothing else is left",
-    TAKE,
-    "        if count > len(self._free) - 1 and self.free_group:\n"
+    "        if count > len(self._free):\n            return None\n",
+    "        if count > len(self._free) and self.free_group:\n"
     "            held, self.free_group = self.free_group, None\n"
     "            self.free(torch.cat(held))\n"
     "            self.free_group = []\n"
-    "        if count > len(self._free):\n            return None\n" + TAKE,
     "        if count > len(self._free):\n            return None\n",
-    "        if count > len(self._free) and not self.free_group:\n            return None\n",
 )
 allocators(
     "HintedExtendsSkipTheTail",
