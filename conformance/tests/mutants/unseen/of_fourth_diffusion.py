@@ -14,7 +14,7 @@ GROUPS = (
     f"[sglang.srt.platforms]\n{NAME} = {PACKAGE}:activate\n"
     f"[sglang.multimodal_gen.platforms]\n{NAME} = {PACKAGE}.mm:activate\n"
 )
-ATTENTION = (HEALTHY / "mm_attention.py").read_text()
+ATTENTION = (HEALTHY / "attention.py").read_text()
 START = "        q, k, v = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)\n"
 ANSWER = "        return (scores.softmax(-1) @ v.float()).transpose(1, 2).to(query.dtype)\n"
 
@@ -23,7 +23,7 @@ def with_attention(folder: Path, old: str, new: str) -> Any:
     """The healthy plugin whose attention has `new` for `old`."""
     assert ATTENTION.count(old) == 1
     files = {
-        f"{PACKAGE}/mm.py": (HEALTHY / "mm.py").read_text(),
+        f"{PACKAGE}/mm.py": (HEALTHY / "diffusion.py").read_text(),
         f"{PACKAGE}/mm_attention.py": ATTENTION.replace(old, new),
     }
     return write_plugin(folder, entry_points=GROUPS, files=files)
