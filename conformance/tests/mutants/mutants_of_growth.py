@@ -1,0 +1,64 @@
+"""Mutants of levels 3 and 4 that keep something of every call."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from patched_reference import patch, patched
+
+__getattr__ = patched
+
+allocator = partial(patch, __name__, file="allocator.py", check="memory.freed_slots_are_not_kept")
+pool = partial(patch, __name__, file="pools.py", check="memory.pool_calls_keep_no_memory")
+attention = partial(patch, __name__, file="attention.py", check="kernels.attention_steps_keep_no_memory")
+op = partial(patch, __name__, file="ops.py", check="kernels.ops_keep_no_memory")
+
+_TAKEN = "        pages, self._free = self._free[:count], self._free[count:]\n"
+_WRITE = "        buffer[loc.reshape(-1)] = rows.reshape(-1, *buffer.shape[1:])\n"
+_LOADED = "            buffer[indices] = rows.to(buffer.device)\n"
+_MOVED = "            buffer[tgt_loc] = buffer[src_loc].clone()\n"
+_KEYS = "        keys = self.token_to_kv_pool.get_key_buffer(layer.layer_id)\n"
+_NORM = "    return y if residual is None else (y, residual)\n"
+
+allocator(
+    "LentPagesAreTraced",
+    old=_TAKEN,
+    new=_TAKEN + "        self.__dict__.setdefault('_trace', []).append(tuple(pages))\n",
+    defect="the pages of every request that ever came are kept, in Python",
+    says="more objects of Python",
+)
+pool(
+    "StoresKeepTheirSlots",
+    old=_WRITE,
+    new="        self.__dict__.setdefault('_slots', []).append(loc.clone())\n" + _WRITE,
+    defect="the slots of every store are kept",
+    says="stores leave more bytes",
+)
+pool(
+    "LoadsKeepTheirRows",
+    old=_LOADED,
+    new="            self.__dict__.setdefault('_rows', []).append(rows.clone())\n" + _LOADED,
+    defect="what came back from host memory is kept beside the pool",
+    says="copies to host memory",
+)
+pool(
+    "MovesAreQueuedForEver",
+    old=_MOVED,
+    new=_MOVED + "            self.__dict__.setdefault('_moves', []).append(tgt_loc.cpu().numpy().copy())\n",
+    defect="every move leaves its targets in a list of numpy's",
+    says="moves leave more objects",
+)
+attention(
+    "EveryLengthIsKept",
+    old=_KEYS,
+    new="        self.__dict__.setdefault('_lengths', []).append(batch.seq_lens)\n" + _KEYS,
+    defect="attention keeps the lengths of every step",
+    says="more bytes in tensors",
+)
+op(
+    "NormKeepsItsInput",
+    old=_NORM,
+    new="    op.__dict__.setdefault('_seen', []).append(y)\n" + _NORM,
+    defect="the norm keeps what it answered",
+    says="more bytes in tensors",
+)
