@@ -13,6 +13,37 @@ from sglang_platform.conformance.reference.attention import ReferenceAttention
 from sglang_platform.conformance.reference.graph_runner import ReferenceGraphRunner
 
 
+class RowsBySlot:
+    """Rows [n, heads, dim] of the slots that it is asked for, whatever the layout: no others are copied."""
+
+    def __init__(self, pool: Any, buffer: torch.Tensor, heads: int, dim: int) -> None:
+        self._pool, self._heads, self._dim = pool, heads, dim
+        self._stored = buffer if pool.store_dtype == pool.dtype else buffer.view(pool.store_dtype)
+
+    def __getitem__(self, slots: torch.Tensor) -> torch.Tensor:
+        return self._pool.take(self._stored, slots, self._heads, self._dim).view(self._pool.dtype)  # type: ignore[no-any-return]
+
+
+class BothParts:
+    """Latent rows of the slots that it is asked for, from two buffers; the first `width` numbers of them."""
+
+    def __init__(self, latent: torch.Tensor, rotated: torch.Tensor, width: int | None = None) -> None:
+        self._parts, self._width = (latent, rotated), width
+
+    def __getitem__(self, slots: torch.Tensor) -> torch.Tensor:
+        return torch.cat([part[slots] for part in self._parts], dim=-1)[..., : self._width]
+
+    def first(self, width: int) -> BothParts:
+        return BothParts(*self._parts, width)
+
+
+def _by_slot(pool: Any, buffer: torch.Tensor, heads: int, dim: int) -> Any:
+    """What a getter answered, to be indexed by slots."""
+    if hasattr(pool, "take"):
+        return RowsBySlot(pool, buffer, heads, dim)
+    return pool.plain(buffer, heads, dim) if hasattr(pool, "plain") else buffer
+
+
 class PlainRows:
     """A pool as the reference's attention reads it: its getters answer rows by slot, copied from what it has."""
 
@@ -22,20 +53,24 @@ class PlainRows:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._pool, name)
 
-    def get_key_buffer(self, layer_id: int) -> torch.Tensor:
+    def get_key_buffer(self, layer_id: int) -> Any:
         pool = self._pool
         keys = pool.get_key_buffer(layer_id)
         if hasattr(pool, "rotated") and pool.qk_rope_head_dim:
-            return torch.cat((keys, pool.get_value_buffer(layer_id)), dim=-1)
+            return BothParts(keys, pool.get_value_buffer(layer_id))
         heads, dim = getattr(pool, "head_num", 1), getattr(pool, "head_dim", 0)
-        return pool.plain(keys, heads, dim) if hasattr(pool, "plain") else keys
+        return _by_slot(pool, keys, heads, dim)
 
-    def get_value_buffer(self, layer_id: int) -> torch.Tensor:
+    def get_value_buffer(self, layer_id: int) -> Any:
         pool = self._pool
         if hasattr(pool, "kv_lora_rank"):
-            return self.get_key_buffer(layer_id)[..., : pool.kv_lora_rank]
-        values = pool.get_value_buffer(layer_id)
-        return pool.plain(values, pool.head_num, pool.v_head_dim) if hasattr(pool, "plain") else values
+            keys = self.get_key_buffer(layer_id)
+            return (
+                keys.first(pool.kv_lora_rank)
+                if isinstance(keys, BothParts)
+                else keys[..., : pool.kv_lora_rank]
+            )
+        return _by_slot(pool, pool.get_value_buffer(layer_id), pool.head_num, pool.v_head_dim)
 
 
 class OverLayouts(ReferenceAttention):

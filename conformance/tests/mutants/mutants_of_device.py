@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -120,6 +121,38 @@ class MemoryByATool(ReferencePlatform):
     def get_available_memory(self, device_id: int = 0) -> tuple[int, int]:
         time.sleep(0.4)
         return super().get_available_memory(device_id)
+
+
+@mutant(
+    check="contract.device_operations_are_quick",
+    defect="synchronize() polls the device every 20 ms, at each step",
+    says="synchronize() takes",
+)
+class SynchronizePolls(ReferencePlatform):
+    def synchronize(self) -> None:
+        time.sleep(0.02)
+
+
+@mutant(
+    check="contract.device_operations_are_quick",
+    defect="a device is made current by a tool, in some hundredths of a second",
+    says="set_device(",
+)
+class CurrentByATool(ReferencePlatform):
+    def set_device(self, device: Any) -> None:
+        time.sleep(0.03)
+
+
+@mutant(
+    check="contract.free_memory_counts_other_processes",
+    defect="the free memory is the total less what this process holds",
+    says="another process held",
+)
+class FreeOfThisProcess(ReferencePlatform):
+    def get_available_memory(self, device_id: int = 0) -> tuple[int, int]:
+        total = self.get_device_total_memory(device_id)
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return total - pages * os.sysconf("SC_PAGE_SIZE"), total
 
 
 @mutant(

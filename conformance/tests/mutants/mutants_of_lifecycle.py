@@ -180,3 +180,14 @@ class FewFilesAfterInit(ReferencePlatform):
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, most))
+
+
+@mutant(
+    check="contract.post_load_model_keeps_the_model",
+    defect="a hook is registered on every module after each update of the weights, beside those of the updates before",
+    says="hooks",
+)
+class HooksAddUp(ReferencePlatform):
+    def post_load_model(self, model: Any) -> None:
+        for module in model.modules():
+            module.register_forward_hook(lambda *given: None)

@@ -187,6 +187,33 @@ def import_error_looks_like_no_device(folder: Path) -> Installed:
 
 
 @mutant(
+    check="packaging.missing_module_is_told",
+    defect="a driver package that nobody installed is looked for, and its absence taken for that of the device",
+    says="mydriver_of_nobody is not installed",
+)
+def missing_driver_looks_like_no_device(folder: Path) -> Installed:
+    probe = (
+        "    from importlib.util import find_spec\n\n"
+        "    if find_spec('mydriver_of_nobody') is None:\n        return None\n    return"
+    )
+    return write_plugin(folder, activate=ACTIVATE.replace("    return", probe))
+
+
+@mutant(
+    check="packaging.missing_module_is_told",
+    defect="a driver package that nobody installed is taken for an absent device, for a reason that says nothing",
+    says="mydriver_of_nobody is not installed",
+)
+def missing_driver_for_another_reason(folder: Path) -> Installed:
+    probe = (
+        "    from sglang_platform.core import PlatformUnavailable\n\n"
+        "    try:\n        import mydriver_of_nobody\n    except Exception:\n"
+        "        raise PlatformUnavailable('no device was found')\n    return"
+    )
+    return write_plugin(folder, activate=ACTIVATE.replace("    return", probe))
+
+
+@mutant(
     check="packaging.dependencies_are_declared",
     defect="numpy is imported and not required: the plugin works where something else brought it",
     says="numpy",

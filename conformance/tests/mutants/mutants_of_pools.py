@@ -323,12 +323,3 @@ pool(
     defect="each scale is written behind its own key, not behind all keys of the page",
     says="indexer",
 )
-pool(
-    "AnyDtypeTaken",
-    "platform.py",
-    'supported_kv_dtypes = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")',
-    'supported_kv_dtypes = ("float32", "bfloat16")',
-    check="memory.undeclared_dtype_is_refused",
-    defect="pools of a dtype that is not declared are built",
-    says="does not list",
-)

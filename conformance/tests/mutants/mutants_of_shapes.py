@@ -69,3 +69,32 @@ shape(
     defect="decode widens the layer's whole cache in each step",
     says="in a pool of",
 )
+shape(
+    "SlotsKeptByRow",
+    old=_SLOTS,
+    new=_SLOTS
+    + "            slots = self.__dict__.setdefault('_kept', {}).setdefault((row, length), slots.clone())\n",
+    check="kernels.request_table_is_read_in_every_step",
+    defect="the slots of a request are kept by its row and length, and another request has them later",
+    says="wrong by",
+)
+shape(
+    "SlotsKeptByTheFirst",
+    old=_SLOTS,
+    new=_SLOTS + "            known = (row, length, int(slots[0]))\n"
+    "            slots = self.__dict__.setdefault('_kept', {}).setdefault(known, slots.clone())\n",
+    check="kernels.request_table_is_read_in_every_step",
+    defect="the slots of a request are kept by its row, length and first slot, which a shared prefix leaves as it is",
+    says="wrong by",
+)
+shape(
+    "KeysKeptByRow",
+    old="            key = _scaled(keys[slots], layer.k_scale)\n",
+    new="            key = _scaled(keys[slots], layer.k_scale)\n"
+    "            if new == 1:\n"
+    "                key = self.__dict__.setdefault('_kept', {}).setdefault((row, int(slots[0])), key)[:length]\n"
+    "                key = key if len(key) == length else _scaled(keys[slots], layer.k_scale)\n",
+    check="kernels.request_table_is_read_in_every_step",
+    defect="keys that were gathered are kept by the row and its first slot, and read when others are stored there",
+    says="wrong by",
+)

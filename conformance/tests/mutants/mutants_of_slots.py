@@ -177,3 +177,42 @@ patch(
     defect="the indexer's keys of a store that goes up into another page are written into the first again",
     says="indexer",
 )
+pool(
+    "StatedIn32Bits",
+    old="        return sum(k.nbytes for k in self.k_buffer), sum(v.nbytes for v in self.v_buffer)\n",
+    new="        sizes = sum(k.nbytes for k in self.k_buffer), sum(v.nbytes for v in self.v_buffer)\n"
+    "        return sizes[0] & 0xFFFFFFFF, sizes[1] & 0xFFFFFFFF\n",
+    check="memory.sizes_past_32_bits_are_stated",
+    defect="the bytes of a pool are added up in 32 bits",
+    says="get_kv_size_bytes() is",
+)
+pool(
+    "LengthsOf32Bits",
+    old="        lengths = [buffer.nbytes for buffer in buffers]\n",
+    new="        lengths = [buffer.nbytes & 0x7FFFFFFF for buffer in buffers]\n",
+    check="memory.sizes_past_32_bits_are_stated",
+    defect="the length of a buffer that a transfer engine is told loses its 32nd bit",
+    says="the length of buffer 0",
+)
+allocator(
+    "SizeOfAllPages",
+    old="        super().__init__(size, page_size, dtype, device, kvcache, need_sort)\n",
+    new="        super().__init__(size, page_size, dtype, device, kvcache, need_sort)\n"
+    "        self.size += page_size\n",
+    check="memory.allocator_at_served_sizes",
+    defect="the size of an allocator counts the padding page",
+    says="size is",
+)
+allocator(
+    "DecodeInBlocks",
+    old="        return self._grow([n - 1 for n in after], after, last_loc.tolist())\n",
+    new="        first = self._free[:1]\n"
+    "        got = self._grow([n - 1 for n in after], after, last_loc.tolist())\n"
+    "        if got is not None and len(got) > 512 and first:\n"
+    "            new = (got[512:] % self.page_size == 0).nonzero().flatten()[:1]\n"
+    "            got[512 + new] = first[0] * self.page_size\n"
+    "        return got\n",
+    check="memory.allocator_at_served_sizes",
+    defect="past 512 requests the new pages of a decode are counted from the first free page again",
+    says="requests grew",
+)

@@ -147,3 +147,14 @@ slow(
     defect="the norm is taken row by row",
     says="rows of 64",
 )
+slow(
+    "DecodeReadsAllAsTheLongest",
+    "attention.py",
+    "            value = _scaled(values[slots], layer.v_scale)\n",
+    "            value = _scaled(values[slots], layer.v_scale)\n"
+    "            padded = self.req_to_token_pool.req_to_token[row, : max(lengths)].long()\n"
+    "            _scaled(keys[padded], layer.k_scale), _scaled(values[padded], layer.v_scale)\n",
+    check="kernels.decode_time_grows_with_the_context",
+    defect="every request of a decode batch reads as many keys and values as the longest has",
+    says="one batch after the other",
+)

@@ -19,7 +19,8 @@ from sglang_platform.conformance.subject import Subject
 _SLOTS = 150_000
 """More than 16 bits number, in slots at every page size and in pages at the smallest."""
 
-_REQUESTS = 200
+_REQUESTS = 520
+"""More than the 256, or 512, of one block."""
 
 _HUGE = 2**24 + 2**20
 _WIDE_PAGE = 16
@@ -54,16 +55,23 @@ def served_sizes(subject: Subject, rng: random.Random) -> Iterator[Served]:
     " back",
 )
 def allocator_at_served_sizes(subject: Subject, case: Served) -> None:
-    """With 150,000 slots, 200 requests at once grow by up to 2,000 tokens, decode, and are freed: every token lies at
-    its place of a page that no other request has, and what is free adds up."""
+    """With 150,000 slots, 520 requests at once grow by hundreds of tokens, decode, and are freed: every token lies at
+    its place of a page that no other request has, what is free adds up, and `size` is the slots without the padding."""
     size, source = case.page_size, random.Random(subject.seed)
-    allocator = WatchedAllocator(subject.parts.allocator(case.slots, size))
+    made = subject.parts.allocator(case.slots, size)
+    expect(
+        made.size in (case.slots, case.slots // size * size),
+        f"size is {made.size} of an allocator of {case.slots} slots: the host counts what is in use, and looks for"
+        " leaks, by it",
+        fix="leave `size` what the constructor was given: the padding page is beside it",
+    )
+    allocator = WatchedAllocator(made)
     held: list[torch.Tensor] = [torch.empty(0, dtype=torch.int64) for _ in range(case.requests)]
     budget = case.slots // case.requests
     for most in (budget // 2, 1, budget // 3, 1):
         more = [source.randint(1, most) for _ in held]
         held = _grown(subject, allocator, held, more, size)
-        _hold_up(allocator, held, case, f"200 requests grew by up to {most} tokens")
+        _hold_up(allocator, held, case, f"{case.requests} requests grew by up to {most} tokens")
     freed = held[::2]
     allocator.free(torch.cat(freed).to(subject.device))
     held = held[1::2]

@@ -134,16 +134,20 @@ def _no_requests(subject: Subject, mode: str, rows: int) -> object:
 )
 def request_table_is_read_in_every_step(subject: Subject, case: AttentionCase) -> None:
     """The request table and the cache are rewritten in place between steps: requests that were preempted come back in
-    other rows and other slots, of the same lengths."""
+    other rows and other slots, and other requests of the same lengths in the rows of those before, in slots of which
+    all are others, all but those of the first page, or all but those of the last."""
     step = AttentionStep(subject, case)
     judge(step, step.got())
     page = case.page_size
-    pages = sorted({slot // page for own in step.slots for slot in own})
-    for turn in (1, len(pages) - 1):
-        moved = dict(zip(pages, pages[turn:] + pages[:turn], strict=True))
+    pages = set(range(1, step.contents.slots // page))
+    for staying, rows in ((None, 1), (None, 1), (None, 0), (0, 0), (None, 0), (-1, 0)):
+        kept = set() if staying is None else {own[staying] // page for own in step.slots}
+        moving = sorted(pages - kept)
+        moved = dict(zip(moving, moving[1:] + moving[:1], strict=True)) | {at: at for at in kept}
         step.slots = [[moved[slot // page] * page + slot % page for slot in own] for own in step.slots]
         last = step.table.req_to_token.shape[0] - 1
-        step.rows = [row % last + 1 for row in step.rows]
+        step.rows = [(row - 1 + rows) % last + 1 for row in step.rows]
+        step.k, step.v = [-k for k in step.k], [-v for v in step.v]
         step.fill_table()
         step.store_prefixes()
         step.__dict__.pop("batch", None)

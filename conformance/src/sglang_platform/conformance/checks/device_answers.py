@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
+from sglang_platform.conformance.checks.device import whoami
 from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.probes.fresh import beside
 from sglang_platform.conformance.subject import Subject
 
 __all__: list[str] = []
 
 _SIZE = 256 << 20
 _ATTEMPTS = 6
+_OTHERS = 8
 _CHUNK = 1 << 20
 
 
@@ -58,6 +61,30 @@ def free_memory_follows_allocations(subject: Subject) -> None:
     raise CheckFailed(
         f"{_SIZE} bytes are allocated and freed {_ATTEMPTS} times, and get_available_memory(0) has {taken} bytes less"
         f" free meanwhile and {given_back} more afterwards (the last time)"
+    )
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    seconds=180,
+    fix="ask the driver for what is free on the device, not what this process has left of it: others may run there",
+)
+def free_memory_counts_other_processes(subject: Subject) -> None:
+    """Of 512 MiB that another process holds on the device, `get_available_memory()` has that much less free (on a
+    device whose memory others use too, one time in eight a quarter of it)."""
+    held = 2 * _SIZE
+    who = {**whoami(subject), "device_type": subject.device.type}
+    seen = []
+    for _ in range(_OTHERS):
+        before = subject.platform.get_available_memory(0)[0]
+        with beside("holding", f"it holds {held} bytes of the device", size=held, **who):
+            seen.append(before - subject.platform.get_available_memory(0)[0])
+        if seen[-1] >= held // 4:
+            return
+    raise CheckFailed(
+        f"{_OTHERS} times another process held {held} bytes of the device, and get_available_memory(0) had {max(seen)}"
+        " bytes less free at most"
     )
 
 

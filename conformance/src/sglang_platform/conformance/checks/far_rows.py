@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,11 +20,15 @@ from sglang_platform.conformance.fixtures.row_layouts import Strided, as_bits, l
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, kv_pool
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.errors import PlatformError
 
 __all__: list[str] = []
 
 _ROWS = {"mha": (8, 128, 16), "mla": (512, 64)}
 """Of several KiB a token, and values far narrower than keys, so that one buffer takes most of the memory."""
+
+_FEW = 16384
+"""Slots of a small pool, of which those that are padded are few."""
 
 _FIX = "compute where a row lies in 64 bits: slot * bytes of a row is more than 32 bits count in a pool of a few GiB"
 
@@ -86,6 +91,45 @@ def far_rows_read_back(subject: Subject, case: Far) -> None:
     _expect_held(
         contents, layer.layer_id, slots, held, "copying the last rows to the CPU and back to the first slots"
     )
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_pool()],
+    cases=far_pools,
+    seconds=180,
+    fix="add up the bytes of all buffers in 64 bits, as Python's whole numbers are: the host plans its memory by"
+    " get_kv_size_bytes(), and moves pages by get_contiguous_buf_infos()",
+)
+def sizes_past_32_bits_are_stated(subject: Subject, case: Far) -> None:
+    """A pool of two layers, of more than 2**32 bytes together, states as many bytes for each slot as a small one does,
+    and as many for each buffer that a transfer engine is told of."""
+    expect_room(subject, 2 * case.size)
+    sizes = _FEW // case.page_size * case.page_size, case.slots
+    told = [_told(subject, case, size) for size in sizes]
+    slots = [size + case.page_size for size in sizes]
+    for name, small in told[0].items():
+        large = told[1][name]
+        wanted = small / slots[0] * slots[1]
+        expect(
+            abs(large - wanted) <= 0.05 * wanted,
+            f"{name} is {small:.9g} in a pool of {sizes[0]} slots, and {large:.9g} in one of {sizes[1]}, where it must"
+            f" be about {wanted:.9g}",
+        )
+
+
+def _told(subject: Subject, case: Far, size: int) -> dict[str, float]:
+    """What a pool of so many slots says of its size."""
+    fields = {**subject.fixture(case.kind).keywords(_ROWS[case.kind]), "page_size": case.page_size}
+    pool = subject.pool(case.kind, size=size, layer_num=2, **fields)
+    stated = pool.get_kv_size_bytes()
+    each = stated if isinstance(stated, tuple) else (stated,)
+    told = {f"number {at} of get_kv_size_bytes()": float(number) for at, number in enumerate(each)}
+    told["mem_usage"] = float(pool.mem_usage)
+    with contextlib.suppress(RuntimeError, PlatformError):  # transfer may be refused
+        _, lengths, _ = pool.get_contiguous_buf_infos()
+        told |= {f"the length of buffer {at}": float(length) for at, length in enumerate(lengths)}
+    return told
 
 
 def _expect_held(

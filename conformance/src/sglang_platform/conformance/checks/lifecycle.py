@@ -249,13 +249,15 @@ def _same(what: str, changed: dict[str, list[str]], case: dict[str, Any]) -> Non
 )
 def post_load_model_keeps_the_model(subject: Subject) -> None:
     """`post_load_model(model)` answers None, and a model of plain torch layers has the same parameters, buffers and
-    modes afterwards and computes the same, also when it is called for a second model and again for the first."""
+    modes afterwards and computes the same, also when it is called for a second model and again for the first, which has
+    no more hooks then."""
     import torch
 
     subject.parts.init_backend()
     models = [_model(torch, subject, seed) for seed in range(2)]
     tokens = torch.arange(8, device=subject.device)
-    for which in (0, 1, 0):
+    hooks: dict[int, int] = {}
+    for which in (0, 1, 0, 0):
         model = models[which]
         before = _described(model)
         with torch.no_grad():
@@ -270,6 +272,15 @@ def post_load_model_keeps_the_model(subject: Subject) -> None:
         expect(
             not changed,
             f"post_load_model() changes the parameters {', '.join(changed)}: {_two(before, after, changed)}",
+        )
+        number = sum(
+            len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()
+        )
+        expect(
+            number <= hooks.setdefault(which, number),
+            f"after post_load_model() the modules have {hooks[which]} hooks, and {number} when it is called again: the"
+            " host calls it after each update of the weights, and every step runs them all",
+            fix="look whether the module was prepared before, or remove the hook that was registered then",
         )
         with torch.no_grad():
             got = model(tokens).float().cpu()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from typing import Any
 
@@ -32,7 +33,9 @@ def installed(subject: Subject) -> EntryPointRecord:
 
 
 @cache
-def _activation(module: str, attribute: str, name: str, blocked: tuple[str, ...] = ()) -> dict[str, Any]:
+def _activation(
+    module: str, attribute: str, name: str, blocked: tuple[str, ...] = (), provided: tuple[str, ...] = ()
+) -> dict[str, Any]:
     return probe(
         "activation",
         f"it imports {module} and calls {attribute}()",
@@ -40,16 +43,18 @@ def _activation(module: str, attribute: str, name: str, blocked: tuple[str, ...]
         module=module,
         attribute=attribute,
         blocked=list(blocked),
-        fork=not blocked,
+        provided=list(provided),
+        fork=not blocked and not provided,
     )
 
 
-def activation(subject: Subject, *blocked: str) -> dict[str, Any]:
-    """What importing the entry point's module and calling `activate()` did, in a fresh process."""
+def activation(subject: Subject, *blocked: str, provided: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What importing the entry point's module and calling `activate()` did, in a fresh process: where the `blocked`
+    modules cannot be imported, and the `provided` ones are there, empty."""
     record = installed(subject)
     module, _, attribute = record.value.partition("[")[0].replace(" ", "").partition(":")
-    told = _activation(module, attribute or "activate", subject.name, blocked)
-    if "import_raised" in told and not blocked:
+    told = _activation(module, attribute or "activate", subject.name, blocked, provided)
+    if "import_raised" in told and not blocked and not provided:
         raise Blocked("its entry point cannot be imported: see packaging.entry_point_resolves")
     return told
 
@@ -225,8 +230,10 @@ def activate_answers_in_form(subject: Subject) -> None:
     'raise sglang_platform.core.PlatformUnavailable("... is not installed")',
 )
 def missing_module_is_told(subject: Subject) -> None:
-    """A module that cannot be imported is told from a device that is not here: it raises, or its name is the reason."""
+    """A module that cannot be imported is told from a device that is not here: it raises, or its name is the reason.
+    So is one that is not installed on this machine."""
     baseline = activation(subject)
+    _not_installed_is_told(subject, baseline)
     own = subject.module.partition(".")[0] if subject.module else ""
     for name in sorted(third_party(baseline["imported"], own)):
         told = activation(subject, name)
@@ -242,10 +249,26 @@ def missing_module_is_told(subject: Subject) -> None:
             )
 
 
+def _not_installed_is_told(subject: Subject, baseline: dict[str, Any]) -> None:
+    """Raises CheckFailed where `activate()` declines since a module is not installed, and does not say so: with an
+    empty module of that name it no longer does."""
+    asked = baseline["asked"]
+    declined = "declined" in asked or asked.get("answer", "") is None
+    for name in baseline["missing"] if declined else ():
+        if name in sys.stdlib_module_names or name in asked.get("declined", ""):
+            continue
+        there = activation(subject, provided=(name,)).get("asked", {"raised": "its import fails"})
+        if "raised" in there or there.get("answer") is not None:
+            said = f"with the reason {asked['declined']!r}" if "declined" in asked else "with None"
+            raise CheckFailed(
+                f"{name} is not installed, and activate() declines ({said}), as if the device were not here: an"
+                " operator who forgot to install it would be served without the device",
+                case={"missing": name},
+            )
+
+
 def third_party(modules: list[str], own: str) -> set[str]:
     """The packages among these modules that are neither the standard library's, nor core's, nor `own`."""
-    import sys
-
     skipped = {*sys.stdlib_module_names, own, "sglang_platform"}
     return {top for top in _tops(modules) if top not in skipped and not top.startswith("_")}
 

@@ -304,38 +304,3 @@ def pools_keep_what_they_state(subject: Subject, case: Pool) -> None:
         grown <= 1.1 * total + (1 << 20),
         f"a pool that states {total} bytes took {grown} bytes in tensors",
     )
-
-
-@dataclass(frozen=True)
-class UndeclaredDtype:
-    kind: str
-    dtype: str
-
-
-def undeclared_dtypes(subject: Subject, rng: random.Random) -> Iterator[UndeclaredDtype]:
-    known = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int8")
-    for kind in subject.declares.kv_kinds:
-        for dtype in known:
-            if dtype not in subject.declares.kv_dtypes:
-                yield UndeclaredDtype(kind, dtype)
-
-
-@check(
-    level=Level.MEMORY,
-    requires=[kv_pool()],
-    cases=undeclared_dtypes,
-    hosts=["none"],
-    fix="refuse the dtype in the pool's constructor (`supported_dtypes` of core's pools does it), or add it to"
-    " supported_kv_dtypes",
-)
-def undeclared_dtype_is_refused(subject: Subject, case: UndeclaredDtype) -> None:
-    """A dtype that is not in `supported_kv_dtypes` is refused when the pool is built, with a reason."""
-    try:
-        subject.pool(case.kind, dtype=case.dtype)
-    except Exception as error:  # noqa: BLE001 - any clear refusal will do
-        expect(
-            case.dtype in str(error) or "dtype" in str(error),
-            f"a pool of {case.dtype} is refused with {type(error).__name__}: {error}; that does not name the dtype",
-        )
-        return
-    expect(False, f"a pool of {case.dtype} is built, though supported_kv_dtypes does not list {case.dtype}")

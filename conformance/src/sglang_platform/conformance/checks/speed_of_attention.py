@@ -26,6 +26,9 @@ _SLACK = 6.0
 _TORCH = 50.0
 _LARGE_POOL = 16384
 _LONG = (512, 4096)
+_SHORT = 63
+_PADDED = 3.0
+"""Where all are read as the longest it is some forty times."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,7 @@ class TimedStep:
 
 
 def forward_of(step: AttentionStep, *, new_memory: bool = False) -> Work:
-    device = step.subject.device
-    q = torch.cat(step.q).flatten(1).to(device)
-    new = [n for _, n in step.case.requests]
-    k, v = (
-        torch.cat([x[len(x) - n :] for x, n in zip(rows, new, strict=True)]).flatten(1).to(device)
-        for rows in (step.k, step.v)
-    )
+    q, k, v = step.handed()
     backend, batch, layer = step.backend, step.batch, step.layer
 
     def run() -> None:
@@ -120,7 +117,8 @@ def _torchs(step: AttentionStep) -> Callable[[], Any]:
 )
 def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -> None:
     """A decode step over 32 times the tokens takes about 32 times as long, or less, and over 32 requests 16 times as
-    long as over 2; a short request takes as long in a large pool as in a small one."""
+    long as over 2; a short request takes as long in a large pool as in a small one, and short ones as long beside a
+    long one as without it."""
 
     def over(context: int) -> Work:
         return TimedStep(subject, case, "decode", ((context - 1, 1),) * 2).work()
@@ -137,6 +135,7 @@ def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -
             subject, _LONG, over, slack=_SLACK / 1.5, what=f"{what} of 2 requests", of="tokens of context"
         )
     expect_growth(subject, _BATCHES, of, slack=_SLACK, what=f"{what} over 64 tokens", of="requests")
+    _expect_no_padding(subject, case, what)
     dtypes = compute_dtypes(subject)
     for dtype in dict.fromkeys(
         (dtypes[0], dtypes[-1])
@@ -151,6 +150,25 @@ def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -
             what=f"{what} over 64 tokens in {dtype}, in a pool of {_LARGE_POOL + 64} slots,",
             beside="in a pool that is just large enough",
         )
+
+
+def _expect_no_padding(subject: Subject, case: TimedAttention, what: str) -> None:
+    """A decode of one long request and many short ones does not read them all as if they were long."""
+    long = ((case.contexts[-1] * 2 - 1, 1),)
+    short = ((7, 1),) * _SHORT
+    together = TimedStep(subject, case, "decode", long + short)
+    alone, few = TimedStep(subject, case, "decode", long), TimedStep(subject, case, "decode", short)
+    parts = alone.work().run, few.work().run
+    expect_ratio(
+        subject,
+        together.work(),
+        Work(lambda: [run() for run in parts]),
+        most=_PADDED,
+        what=f"{what} of one request of {long[0][0] + 1} tokens and {_SHORT} of 8",
+        beside="the long one and the short ones, one batch after the other",
+        fix="read of each request the tokens that it has: its own length bounds the loop over its keys, not the longest"
+        " of the batch",
+    )
 
 
 @check(

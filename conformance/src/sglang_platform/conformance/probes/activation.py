@@ -1,7 +1,8 @@
 """Import a plugin's module and call its `activate()`, and tell what else that did.
 
-Given: `module`, `attribute`; `blocked`: modules whose import fails; `fork`: also ask in a forked child,
-and in a thread that is not the first.
+Given: `module`, `attribute`; `blocked`: modules whose import fails; `provided`: empty modules that are there though
+nobody installed them; `fork`: also ask in a forked child, and in a thread that is not the first. Told beside the
+answers: `missing`, the modules that somebody looked for and that are not installed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,39 @@ class BlockingFinder:
         if name.partition(".")[0] in self.names or name in self.names:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return None
+
+
+class LastFinder:
+    """The finder that is asked when no other has found a module: it makes the `provided` ones, empty, and remembers the
+    rest, where code of the package `own` looked for it: the standard library tries modules of other Pythons."""
+
+    def __init__(self, provided: list[str], own: str) -> None:
+        self.provided, self.own = provided, own
+        self.missing: set[str] = set()
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        top = name.partition(".")[0]
+        if top in self.provided:
+            return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+        if path is None and self._asked_by() == self.own:
+            self.missing.add(top)
+        return None
+
+    @staticmethod
+    def _asked_by() -> str:
+        """The top package of the code that imports."""
+        frame = sys._getframe(2)
+        while frame.f_back is not None and (
+            "importlib" in frame.f_code.co_filename or frame.f_globals.get("__name__") == __name__
+        ):
+            frame = frame.f_back
+        return str(frame.f_globals.get("__name__")).partition(".")[0]
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """An ordinary one."""
+
+    def exec_module(self, module: Any) -> None:
+        """It has nothing."""
 
 
 def contexts() -> list[str]:
@@ -94,6 +128,8 @@ def main() -> None:
     os.dup2(2, 1)
     if given.get("blocked"):
         sys.meta_path.insert(0, BlockingFinder(given["blocked"]))  # type: ignore[arg-type]
+    last = LastFinder(given.get("provided", []), given["module"].partition(".")[0])
+    sys.meta_path.append(last)  # type: ignore[arg-type]
     told: dict[str, Any] = {"before": {"contexts": contexts()}}
     known = set(sys.modules)
     try:
@@ -107,6 +143,7 @@ def main() -> None:
     else:
         told["asked"] = ask(function)
         told["again"] = ask(function)
+        told["missing"] = sorted(last.missing)
         told["imported"] = sorted(set(sys.modules) - known)
         told["after"] = {"contexts": contexts()}
         told["replaced"] = [

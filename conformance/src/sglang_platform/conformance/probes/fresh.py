@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed
 
-__all__ = ["as_it_is_now", "probe"]
+__all__ = ["as_it_is_now", "beside", "probe"]
 
 _LAST_LINES = 15
+_ENDING = 10
+"""Seconds."""
 _UNHEARD = (
     "DeprecationWarning",
     "FutureWarning",
@@ -57,23 +61,7 @@ def probe(
 
     `what` says what the probe does, for the CheckFailed that is raised where it dies or does not come back.
     """
-    variables = {**_environment(), **(environment or {})}
-    kept = {key: value for key, value in variables.items() if value is not None}
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            *(f"-Wignore::{one}" for one in _UNHEARD),
-            "-m",
-            f"sglang_platform.conformance.probes.{program}",
-            json.dumps(given),
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",  # of what a plugin prints
-        env=kept,
-    )
+    process = _started(program, given, environment or {}, stdin=subprocess.DEVNULL)
     try:
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -85,3 +73,52 @@ def probe(
         tail = "\n".join(err.splitlines()[-_LAST_LINES:])
         raise CheckFailed(f"a fresh process ended with status {process.returncode}: {what}\n{tail}")
     return json.loads(lines[-1])  # type: ignore[no-any-return]
+
+
+@contextmanager
+def beside(program: str, what: str, *, seconds: float = 60, **given: Any) -> Iterator[dict[str, Any]]:
+    """What `probes.<program>` tells in its first line; it runs on beside this process, and its standard input is closed
+    at the end. Raises CheckFailed where it tells nothing within `seconds`."""
+    process = _started(program, given, {}, stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        ready, _, _ = select.select([process.stdout], [], [], seconds)
+        line = process.stdout.readline() if ready else ""
+        if not line.startswith("{"):
+            process.kill()
+            tail = "\n".join(process.communicate()[1].splitlines()[-_LAST_LINES:])
+            raise CheckFailed(f"a fresh process told nothing within {seconds:g} s: {what}\n{tail}")
+        yield json.loads(line)
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(timeout=_ENDING)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def _started(
+    program: str, given: Mapping[str, Any], environment: Mapping[str, str | None], *, stdin: int
+) -> subprocess.Popen[str]:
+    variables = {**_environment(), **environment}
+    kept = {key: value for key, value in variables.items() if value is not None}
+    return subprocess.Popen(
+        [
+            sys.executable,
+            *(f"-Wignore::{one}" for one in _UNHEARD),
+            "-m",
+            f"sglang_platform.conformance.probes.{program}",
+            json.dumps(given),
+        ],
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",  # of what a plugin prints
+        env=kept,
+    )
