@@ -27,8 +27,8 @@ _HANDLER = "sglang.srt.managers.tokenizer_manager:SignalHandler.running_phase_si
 _WATCHDOG = "sglang.srt.utils.watchdog:SubprocessWatchdog._check_processes"
 _CORE_DUMPS = "SGLANG_CUDA_COREDUMP_BEFORE_CRASH"
 
-_MAPPED = re.compile(r"/dev/shm/(?:psm|sgl_shm_mq)_\w+$", re.MULTILINE)
-"""Shared memory by name, Python's and that of SGLang's queue of messages, in what a process of Linux has mapped."""
+_MAPPED = re.compile(r"/dev/shm/psm_\w+$", re.MULTILINE)
+"""Python's shared memory by name, in what a process of Linux has mapped."""
 
 _logger = logging.getLogger(__name__)
 _told: set[int] = set()
@@ -51,13 +51,11 @@ def _spare_the_tracker(
     **named: Any,
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     """Where this process ends itself with all others, the tracker removes what they leave, and ends then."""
-    if parent_pid != os.getpid() or skip_pid is not None:
+    if parent_pid != os.getpid() or not include_parent or skip_pid is not None:
         return None
     # Python has no public name for it. None where another process started the tracker.
     tracker: int | None = vars(resource_tracker._resource_tracker)["_pid"]
     _remove_what_a_lost_tracker_knew(tracker)
-    if not include_parent:  # at SIGTERM: this process goes on for a while
-        return None
     return (parent_pid, include_parent, tracker, *others), named
 
 
