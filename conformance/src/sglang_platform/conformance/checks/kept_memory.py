@@ -85,10 +85,19 @@ def pool_calls_keep_no_memory(subject: Subject, case: Pool) -> None:
     expect_nothing_kept(subject, moved, "moves")
 
 
+def a_step_of_each(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
+    """The smallest step of each mode and kind of pool."""
+    seen = set()
+    for case in edge_cases(subject, rng):
+        if (case.mode, case.kind) not in seen:
+            seen.add((case.mode, case.kind))
+            yield case
+
+
 @check(
     level=Level.KERNELS,
     requires=(attention_backend(), kv_pool()),
-    cases=edge_cases,
+    cases=a_step_of_each,
     seconds=120,
     fix="hold the metadata of the last step only, and workspaces by the largest size that was seen",
 )
@@ -140,4 +149,4 @@ def ops_keep_no_memory(subject: Subject, case: KeptBy) -> None:
             op, torch.ones(number + 1, _WIDTH if norm else 2 * _WIDTH, dtype=dtype, device=subject.device)
         )
 
-    expect_nothing_kept(subject, a_call, f"{case.op} of 1 to 160 rows")
+    expect_nothing_kept(subject, a_call, f"{case.op} of another number of rows each time")
