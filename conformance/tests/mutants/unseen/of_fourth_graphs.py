@@ -7,7 +7,10 @@ from broken import Table, end
 graphs = Table("graphs 4", "graphs", "graph_runner.py")
 groups = Table("communicator 4", "distributed", "communicator.py")
 
-REPLAY = "            _logits(self.output).copy_(_logits(self.run()))\n"
+REPLAY = (
+    "            for into, now in zip(_tensors(self.output), _tensors(self.run()), strict=True):\n"
+    "                into.copy_(now)\n"
+)
 REDUCE = "        input_ = input_.contiguous()\n        dist.all_reduce(input_, group=self.group)\n        return input_\n"
 GATHERED = "        return torch.cat(parts, dim=dim)\n"
 
@@ -19,8 +22,8 @@ graphs(
     "            def later() -> None:\n"
     "                time.sleep(0.05)\n"
     "                with torch.no_grad():\n"
-    "                    _logits(self.output).copy_(_logits(self.run()))\n\n"
-    "            if len(_logits(self.output)) >= 16:\n"
+    "                    _tensors(self.output)[0].copy_(_tensors(self.run())[0])\n\n"
+    "            if len(_tensors(self.output)[0]) >= 16:\n"
     "                threading.Thread(target=later).start()\n"
     "                return\n" + REPLAY,
 )

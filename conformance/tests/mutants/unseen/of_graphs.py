@@ -5,7 +5,10 @@ from broken import Table, at, end
 graphs = Table("graphs", "graphs", "graph_runner.py")
 
 _BODY = '    """Buckets, padding and static inputs are core\'s."""\n'
-_COPY = "            _logits(self.output).copy_(_logits(self.run()))\n"
+_COPY = (
+    "            for into, now in zip(_tensors(self.output), _tensors(self.run()), strict=True):\n"
+    "                into.copy_(now)\n"
+)
 _RUNNERS_RECORD = "    def record(self, run: Callable[[], Any]) -> tuple[RunAgain, Any]:\n        with"
 
 
@@ -193,9 +196,9 @@ runner("BsStays", "bs is the largest bucket, not the one last replayed", """\
 """)  # fmt: skip
 
 graphs("ReplayInBfloat16", "replayed logits are rounded to bfloat16", _COPY,
-       _COPY.replace("(_logits(self.run()))", "(_logits(self.run()).bfloat16())"))  # fmt: skip
+       _COPY.replace("copy_(now)", "copy_(now.bfloat16())"))  # fmt: skip
 graphs("ReplaysKept", "the logits of every replay are kept", _COPY,
-       _COPY + "            self.__dict__.setdefault('_kept', []).append(_logits(self.output).clone())\n")  # fmt: skip
+       _COPY + "            self.__dict__.setdefault('_kept', []).append(_tensors(self.output)[0].clone())\n")  # fmt: skip
 graphs(
     "ReplaySlow",
     "a replay waits for 100 ms",
@@ -206,11 +209,11 @@ graphs("OutputOfCapture", "a bucket's first replay returns the logits of the cap
        "            again = self.__dict__.get('_again')\n            self._again = True\n            if not again:\n"
        "                return\n" + _COPY)  # fmt: skip
 graphs("RowsOfFirstReplay", "only rows that the first replay had are written", _COPY, """\
-            fresh = _logits(self.run())
-            old = _logits(self.output)
+            fresh = _tensors(self.run())[0]
+            old = _tensors(self.output)[0]
             old[: max(1, len(old) - 1)].copy_(fresh[: max(1, len(old) - 1)])
 """)  # fmt: skip
 graphs("GradientsRecorded", "the model is replayed with gradients, whose graph is kept", "        with torch.no_grad():\n"
-       "            _logits(self.output)", "        with torch.enable_grad():\n            _logits(self.output)")  # fmt: skip
+       "            for into", "        with torch.enable_grad():\n            for into")  # fmt: skip
 graphs("SeedChanged", "a replay seeds torch's random numbers, so all steps sample alike", _COPY,
        _COPY + "            torch.manual_seed(0)\n")  # fmt: skip

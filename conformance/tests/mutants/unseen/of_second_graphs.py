@@ -18,10 +18,10 @@ _EXECUTE = "    def execute(self, forward_batch, pp_proxy_tensors=None):\n"
 _SUPER = "super().execute(forward_batch, pp_proxy_tensors)"
 
 runner("OutputOneStepLate", "where the bucket changes, the output is read before the replay has written it", _EXECUTE + f"""\
-        before, known = self.bs, {{b: _logits(c.output).clone() for b, c in self.captured.items()}}
+        before, known = self.bs, {{b: _tensors(c.output)[0].clone() for b, c in self.captured.items()}}
         out = {_SUPER}
         if before and before != self.bs:
-            _logits(self.captured[self.bs].output).copy_(known[self.bs])
+            _tensors(self.captured[self.bs].output)[0].copy_(known[self.bs])
         return out
 """)  # fmt: skip
 runner("WorkspaceOfEverySwitch", "each change of the bucket takes a workspace that stays", _EXECUTE + f"""\

@@ -54,7 +54,7 @@ well("BuffersOnDemand", "buffers of a layer are allocated when it is first used;
         return self.k_buffer + self.v_buffer
 """), levels="memory kernels")  # fmt: skip
 well("BucketsShareTheirOutput", "the outputs of all buckets lie in one buffer, as in one pool of a graph's memory",
-     at("graph_runner.py", "        with torch.no_grad():\n            output = run()\n        return RunAgain(run, output), output\n\n\ndef _logits", """\
+     at("graph_runner.py", "        with torch.no_grad():\n            output = run()\n        return RunAgain(run, output), output\n\n\ndef _tensors", """\
         with torch.no_grad():
             output = run()
         if isinstance(output, torch.Tensor):
@@ -67,7 +67,7 @@ well("BucketsShareTheirOutput", "the outputs of all buckets lie in one buffer, a
         return RunAgain(run, output), output
 
 
-def _logits"""), levels="graphs")  # fmt: skip
+def _tensors"""), levels="graphs")  # fmt: skip
 well("ExpertByExpert", "experts are computed one after another for all of their tokens, and added up in that order",
      at("ops.py", _EXPERTS, """\
     for expert in sorted(set(topk_ids.flatten().tolist()) - {-1}):

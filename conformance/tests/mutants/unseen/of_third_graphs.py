@@ -9,7 +9,10 @@ graphs = Table("graphs 3", "graphs", "graph_runner.py")
 RUNNER = '    """Buckets, padding and static inputs are core\'s."""\n'
 FULL = '    """Keys and sessions are core\'s."""\n'
 PIECES = '    """Token counts and where tensors lie are core\'s."""\n'
-REPLAY = "            _logits(self.output).copy_(_logits(self.run()))\n"
+REPLAY = (
+    "            for into, now in zip(_tensors(self.output), _tensors(self.run()), strict=True):\n"
+    "                into.copy_(now)\n"
+)
 RECORD = (
     "    def record(self, run: Callable[[], Any]) -> tuple[RunAgain, Any]:\n        with torch.no_grad():\n"
 )
@@ -162,7 +165,7 @@ graphs(
     "KeepsEveryOutput",
     "each replay keeps a copy of its output",
     REPLAY,
-    REPLAY + "        self.__dict__.setdefault('_kept', []).append(_logits(self.output).clone())\n",
+    REPLAY + "        self.__dict__.setdefault('_kept', []).append(_tensors(self.output)[0].clone())\n",
 )
 graphs(
     "SaysYesToOneMore",

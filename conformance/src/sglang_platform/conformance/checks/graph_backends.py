@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.captured_function import CapturedFunction, stream_of
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import capability, graph_capture
@@ -30,6 +30,9 @@ class _Key:
     variant_label: str | None = None
 
 
+_NESTED = _Key(8, "nested")
+
+
 @check(
     level=Level.GRAPHS,
     requires=[graph_capture()],
@@ -39,8 +42,9 @@ class _Key:
 )
 def full_graph_backend_replays(subject: Subject) -> None:
     """`get_full_graph_backend_cls()`: each key replays what its function computes from the inputs and weights of now,
-    in outputs that no other key writes, keys of one size and other backends of the process included; the hook is called
-    after the warm-up and before the capture; an unknown key, and any after `cleanup()`, is refused."""
+    every tensor of it in the function's own nesting, in outputs that no other key writes, keys of one size and other
+    backends of the process included; the hook is called after the warm-up and before the capture; an unknown key, and
+    any after `cleanup()`, is refused."""
     cls = subject.platform.get_full_graph_backend_cls()
     if cls is None:
         raise NotApplicable(
@@ -55,6 +59,7 @@ def full_graph_backend_replays(subject: Subject) -> None:
         for n in _SIZES:
             _capture(backend, _Key(n), lambda n=n: function.run(n))
         _capture(backend, _Key(3, "other"), lambda: function.run(3) + _MORE)
+        _capture(backend, _NESTED, lambda: _nested(function))
     with torch.no_grad(), _session(another, "capture", stream_of(subject)):
         _capture(another, _Key(3), lambda: drafts.run(3))
     for change in ("other inputs", "weights changed in place", "other inputs again"):
@@ -65,7 +70,9 @@ def full_graph_backend_replays(subject: Subject) -> None:
                 batch = SimpleNamespace(batch_size=key.size)
                 expect(backend.can_run(batch, key), f"can_run() says no to the captured key {key}")
                 outputs[key] = backend.replay(key, batch)
+            nested = backend.replay(_NESTED, SimpleNamespace(batch_size=_NESTED.size))
             theirs = another.replay(_Key(3), SimpleNamespace(batch_size=3))
+        _judge_nested(function, nested, change)
         for key, output in outputs.items():
             problem = function.off(output - _MORE if key.variant_label else output, key.size)
             which = f"{key.size} rows{' of another form' if key.variant_label else ''}"
@@ -86,6 +93,39 @@ def full_graph_backend_replays(subject: Subject) -> None:
     expect(backend.can_run(batch, _Key(3)), "another backend's cleanup() took the graphs of this one")
     backend.cleanup()
     expect(not backend.can_run(batch, _Key(3)), "can_run() says yes after cleanup()")
+
+
+def _nested(function: CapturedFunction) -> tuple[Any, ...]:
+    """As a draft model answers: several tensors, some in a list, in a dict, or none."""
+    return (
+        function.run(8),
+        [function.run(3), function.run(1)],
+        {"scores": function.run(2) + _MORE, "extra": None},
+    )
+
+
+def _judge_nested(function: CapturedFunction, output: Any, change: str) -> None:
+    fix = (
+        "answer with what forward_fn answered, in its nesting, and have each replay write every tensor of it"
+    )
+    try:
+        first, (second, third), more = output
+        tensors = ((first, 8), (second, 3), (third, 1), (more["scores"] - _MORE, 2))
+        rest = more["extra"]
+    except (TypeError, ValueError, KeyError) as error:
+        raise CheckFailed(
+            f"forward_fn answers a tuple of a tensor, a list and a dict; its replay {type(output).__name__}",
+            fix=fix,
+        ) from error
+    expect(rest is None, "a None in what forward_fn answers is something else in the replay", fix=fix)
+    for tensor, rows in tensors:
+        problem = function.off(tensor, rows)
+        expect(
+            problem is None,
+            f"with {change}, of an output of four tensors in a tuple, list and dict that of {rows} rows {problem}",
+            fix=fix,
+            case={"rows": rows, "after": change},
+        )
 
 
 def _session(backend: Any, which: str, *stream: Any) -> Any:

@@ -23,7 +23,8 @@ class RunAgain:
 
     def replay(self) -> None:
         with torch.no_grad():
-            _logits(self.output).copy_(_logits(self.run()))
+            for into, now in zip(_tensors(self.output), _tensors(self.run()), strict=True):
+                into.copy_(now)
 
 
 class ReferenceGraphRunner(GraphRunner):
@@ -35,8 +36,16 @@ class ReferenceGraphRunner(GraphRunner):
         return RunAgain(run, output), output
 
 
-def _logits(output: Any) -> torch.Tensor:
-    return output if isinstance(output, torch.Tensor) else output.next_token_logits  # type: ignore[no-any-return]
+def _tensors(output: Any) -> list[torch.Tensor]:
+    """Every tensor of an output: of tuples, lists, dicts and the host's own objects, as deep as they go."""
+    if isinstance(output, torch.Tensor):
+        return [output]
+    if isinstance(output, dict):
+        output = list(output.values())
+    elif hasattr(output, "__dict__"):
+        output = list(vars(output).values())
+    parts = output if isinstance(output, list | tuple) else ()
+    return [tensor for part in parts for tensor in _tensors(part)]
 
 
 class ReferenceFullGraphBackend(FullGraphBackend):
