@@ -69,6 +69,17 @@ attention(
     says="less exact than float32",
 )
 
+attention(
+    "SumOfValuesInHalf",
+    old='    return torch.einsum("hij,jhd->ihd", weights, v)',
+    new="    raised = weights / weights.amax(-1, keepdim=True).clamp(min=1e-30)\n"
+    '    summed = torch.einsum("hij,jhd->ihd", raised, v).to(torch.float16).float()\n'
+    "    return summed / raised.sum(-1).transpose(0, 1)[..., None]",
+    check="kernels.flat_contexts_attention",
+    defect="values weighed by exp(score - maximum) are added up in float16 before they are divided",
+    says="inf",
+)
+
 # Rows of ops
 
 op(

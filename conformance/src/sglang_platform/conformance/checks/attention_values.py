@@ -52,6 +52,40 @@ def scores_far_from_zero(subject: Subject, case: AttentionCase) -> None:
         judge(step, step.got())
 
 
+def flat(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
+    """In each type of 16 bits, contexts of more tokens than a float16 numerator holds of the values below."""
+    names = [name for name in compute_dtypes(subject) if getattr(torch, name).itemsize == 2]
+    for case in one_of_each(subject):
+        case = replace(case, dims=(16, 8) if case.kind != "mha" else (16, 16))
+        for name in names:
+            yield replace(case, mode="decode", requests=((9000, 1), (40, 1)), dtype=name)
+            yield replace(case, mode="extend", requests=((9000, 3),), dtype=name)
+
+
+def _flat(step: AttentionStep) -> None:
+    """All keys score alike, and values lie about ten: added up they are 90,000, and their mean is ten."""
+    for q in step.q:
+        q.zero_()
+    for k in step.k:
+        k.add_(10.0)
+    for v in () if step.fixture.values_in_keys else step.v:
+        v.add_(10.0)
+
+
+@check(
+    level=Level.KERNELS,
+    requires=_SERVED,
+    cases=flat,
+    seconds=120,
+    fix="add up weighted values in float32, or divide by the sum of weights as it grows: float16 ends at 65,504",
+)
+def flat_contexts_attention(subject: Subject, case: AttentionCase) -> None:
+    """Over contexts of 9,000 tokens that score alike the answer is the mean of their values, which added up lie past
+    the largest float16."""
+    step = AttentionStep(subject, case, drawn=_flat)
+    judge(step, step.got())
+
+
 def large_caps(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
     for case in one_of_each(subject):
         if case.kind == "mha":

@@ -161,7 +161,8 @@ def layer_norm(subject: Subject, case: Norm) -> None:
 
 @dataclass(frozen=True)
 class Gated:
-    """`groups`: of columns that share a mean; `ranks`: on which the groups lie; `norm`: `use_rms_norm`."""
+    """`groups`: of columns that share a mean; `ranks`: on which the groups lie; `norm`: `use_rms_norm`; `sliced`: x and
+    gate are columns of wider rows."""
 
     tokens: int
     width: int
@@ -169,6 +170,7 @@ class Gated:
     dtype: str
     ranks: int = 1
     norm: bool = True
+    sliced: bool = False
 
 
 def gated(subject: Subject, rng: random.Random) -> Iterator[Gated]:
@@ -176,6 +178,8 @@ def gated(subject: Subject, rng: random.Random) -> Iterator[Gated]:
     sizes = ((1, 64, 1), (3, 128, 4), (7, 96, 3), (0, 64, 2), (33, 1024, 8), (5, 512, 1))
     for at, (tokens, width, groups) in enumerate(sizes):
         yield Gated(tokens, width, groups, dtypes[at % len(dtypes)])
+    for at, (tokens, width, groups) in enumerate(((1, 64, 1), (5, 128, 4), (9, 96, 3))):
+        yield Gated(tokens, width, groups, dtypes[at % len(dtypes)], sliced=True)
     yield Gated(3, 64, 2, dtypes[0], norm=False)
     yield Gated(3, 64, 3, dtypes[0], ranks=2)
 
@@ -195,6 +199,8 @@ def gated_group_norm(subject: Subject, case: Gated) -> None:
     x, gate = drawn.of(case.tokens, case.width), drawn.of(case.tokens, case.width) * 2
     weight = drawn.of(case.width) + 1
     x[:, : case.width // 2] *= 6
+    if case.sliced:  # the gate is a part of the mixer's first product
+        x, gate = torch.cat((gate, x, gate), dim=1).split(case.width, dim=1)[1:]
     op = an_op(
         weight=weight if case.norm else None,
         variance_epsilon=1e-5,

@@ -24,8 +24,9 @@ __all__: list[str] = []
 @dataclass(frozen=True)
 class Rotation:
     """`positions`: how many the model has; `sliced`: queries and keys are slices of one projection; `offset`: the
-    largest number in `offsets`, 0 where none are given; `by_heads`: they come as [tokens, heads, head_size];
-    `integers`, `table`: the types of positions and of the table, that of the queries where none is said."""
+    largest number in `offsets`, 0 where none are given; `by_heads`: they come as [tokens, heads, head_size]; `parts`:
+    each head is the last part of a wider one, as the rotated part of latent attention; `integers`, `table`: the types
+    of positions and of the table, that of the queries where none is said."""
 
     tokens: int
     heads: tuple[int, int]
@@ -37,6 +38,7 @@ class Rotation:
     sliced: bool = False
     offset: int = 0
     by_heads: bool = False
+    parts: bool = False
     integers: str = "int64"
     table: str | None = None
 
@@ -57,6 +59,9 @@ def rotations(subject: Subject, rng: random.Random) -> Iterator[Rotation]:
     yield Rotation(6, (16, 8), 256, 256, "neox", dtypes[0], 8192, sliced=True)
     yield Rotation(7, (71, 1), 64, 64, "neox", dtypes[-1], 2048, sliced=True)
     yield Rotation(3, (128, 1), 64, 64, "gptj", dtypes[0], 4096, by_heads=True)
+    for dtype in dtypes:
+        yield Rotation(7, (16, 1), 64, 64, "gptj", dtype, 4096, by_heads=True, parts=True)
+        yield Rotation(3, (4, 2), 32, 32, "neox", dtype, 4096, by_heads=True, parts=True)
     yield Rotation(2100, (2, 1), 64, 64, "neox", dtypes[0], 4096)
     # Of calls: none at all, positions of 32 bits, offsets to them, queries by heads, a table more exact than the rows.
     yield Rotation(0, (4, 2), 64, 64, "neox", dtypes[0])
@@ -190,6 +195,12 @@ class _Call:
             query, key = fused.to(self.device).split(widths, dim=1)[:2]
         if self.case.by_heads:
             query, key = (x.unflatten(1, (-1, self.case.head_size)) for x in (query, key))
+        if self.case.parts:
+            before = [torch.ones(*x.shape[:2], width, dtype=x.dtype) for x, width in ((query, 24), (key, 48))]
+            query, key = (
+                torch.cat((ones, x), dim=-1).to(self.device)[..., ones.shape[-1] :]
+                for ones, x in zip(before, (query, key), strict=True)
+            )
         return query.to(self.device), key.to(self.device)
 
     def expected(self, name: str) -> oracle.Expected:

@@ -199,6 +199,11 @@ def moves(subject: Subject, rng: random.Random) -> Iterator[Move]:
         yield Move(kind, (6, 7), (7, 6))  # a swap
         yield Move(kind, (40, 1), (1, 40))
         yield Move(kind, tuple(shuffled[:12]), tuple(shuffled[6:18]))
+        # Slots of several requests in one call: the ends are as far apart as in a run, what lies between is not.
+        yield Move(kind, (5, 7, 6, 8), (9, 10, 11, 12))
+        yield Move(kind, (5, 6, 7, 8), (9, 11, 10, 12))
+        yield Move(kind, (13, 15, 14, 16), (20, 22, 21, 23))
+        yield Move(kind, (3, 5, 7, 9), (11, 12, 14, 15))
         yield Move(kind, (5, 6), (7, 5), layers=33)
         yield Move(kind, (2,), (1,), layers=1, many=2500)
         # As the rows of the request table, which a draft's tail is moved by.
@@ -277,6 +282,14 @@ def cpu_copy_comes_back(subject: Subject, case: Pool) -> None:
             for name, rows in kept.items():
                 pool.image.store(name, there, rows)
             pool.verify(f"copying slots {here} to the CPU and back into {there}, {chunk} slots at a time")
+        # A request that comes back gets the pages that are free then: upwards, with those of others between.
+        apart = list(range(first, pool.last_slot + 1, 2))[:of_each]
+        kept = {name: pool.image.read(name, in_a_row[: len(apart)]) for name in pool.image.expected}
+        copy = pool.pool.get_cpu_copy(pool.locations(in_a_row[: len(apart)], dtype))
+        pool.pool.load_cpu_copy(copy, pool.locations(apart, dtype))
+        for name, rows in kept.items():
+            pool.image.store(name, apart, rows)
+        pool.verify(f"copying slots {in_a_row[: len(apart)]} to the CPU and back into {apart}")
 
 
 def plain_kinds(subject: Subject, rng: random.Random) -> Iterator[Pool]:

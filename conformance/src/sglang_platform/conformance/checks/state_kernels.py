@@ -122,8 +122,8 @@ def steps(subject: Subject, rng: random.Random) -> Iterator[StateStep]:
 def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> None:
     """Each kernel of `get_state_kernels()` gives what its definition gives, in decode and in prefills of one to
     1,100 tokens, with and without the arguments that may be None, with slots of 32 and of 64 bits, with states of 32
-    and of 16 bits; states of the requests are updated in place, those of others stay, padded requests come out as zero,
-    and inputs stay as they are."""
+    and of 16 bits, with decays that leave nothing; states of the requests are updated in place, those of others stay,
+    padded requests come out as zero, and inputs stay as they are."""
     kernel = subject.platform.get_state_kernels()[case.kernel]
     for variant in (False, True):
         _KERNELS[case.kernel](_Drawn(subject, case, variant), kernel, variant)
@@ -233,14 +233,21 @@ def _gates(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
 def _delta_rule(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
     for each in (2, 4) if variant else (1,):
         _one_delta_rule(drawn, kernel, each, drawn.dtype if variant else torch.float32)
+    if variant:
+        _one_delta_rule(drawn, kernel, 2, torch.float32, forgetful=True)
 
 
-def _one_delta_rule(drawn: _Drawn, kernel: Callable[..., Any], each: int, pool: torch.dtype) -> None:
-    """`each`: value heads of a key head. `pool`: the type of the states."""
+def _one_delta_rule(
+    drawn: _Drawn, kernel: Callable[..., Any], each: int, pool: torch.dtype, *, forgetful: bool = False
+) -> None:
+    """`each`: value heads of a key head. `pool`: the type of the states. `forgetful`: every second head forgets all in
+    a few tokens, as Qwen3-Next's do whose decay is 16 and more: the product of its decays is no float32."""
     heads, k_dim, v_dim, scale = 2, 16, 8, 0.25
     q, k = (drawn.numbers(drawn.tokens, heads, k_dim) for _ in range(2))
     v = drawn.numbers(drawn.tokens, heads * each, v_dim)
     log_decay = -drawn.numbers(drawn.tokens, heads * each, dtype=torch.float32).abs() * 0.2
+    if forgetful:
+        log_decay[:, ::2] = 90 * log_decay[:, ::2] - 2
     step = torch.sigmoid(drawn.numbers(drawn.tokens, heads * each, dtype=torch.float32))
     states = drawn.numbers(_POOL, heads * each, v_dim, k_dim, dtype=pool)
     given = (q, k, v, log_decay, step, drawn.starts, drawn.slots)

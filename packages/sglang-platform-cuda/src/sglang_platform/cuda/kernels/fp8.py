@@ -31,6 +31,9 @@ __all__ = ["HARDWARE", "from_fp8_codes", "from_fp8_pairs", "to_fp8_codes"]
 HARDWARE = Hardware(ARCHITECTURES, {torch.float8_e4m3fn: "e4m3fn", torch.float8_e5m2: "e5m2"})
 """The architectures, and the 8-bit formats of their caches."""
 
+BY_FLOAT32 = tl.constexpr(tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7))
+"""Triton 3.6 widens e4m3 to bfloat16 by an instruction that Ada does not have. By way of float32 it is exact too."""
+
 
 @triton.jit
 def to_fp8_codes(x, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr):
@@ -68,9 +71,12 @@ def from_fp8_codes(codes, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, DTYPE
     """uint8 block -> block of `DTYPE` (float32, bfloat16 or float16), the values of the codes of `FORMAT`."""
     if IN_HARDWARE:
         if FORMAT == "e4m3fn":
-            values = codes.to(tl.float8e4nv, bitcast=True).to(DTYPE)
+            values = codes.to(tl.float8e4nv, bitcast=True)
+            if BY_FLOAT32 and tl.bfloat16 == DTYPE:
+                values = values.to(tl.float32)
         else:
-            values = codes.to(tl.float8e5, bitcast=True).to(DTYPE)
+            values = codes.to(tl.float8e5, bitcast=True)
+        values = values.to(DTYPE)
     else:
         wide = codes.to(tl.uint16)
         if FORMAT == "e4m3fn":

@@ -18,6 +18,10 @@ import triton.language as tl
 
 __all__ = ["from_fp8_codes"]
 
+BY_FLOAT32 = tl.constexpr(tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7))
+"""The compiler of Triton 3.6 ends in a failed assertion where it widens fnuz codes to bfloat16. By way of float32 it is
+exact too."""
+
 
 @triton.jit
 def from_fp8_codes(codes, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, DTYPE: tl.constexpr):
@@ -26,13 +30,16 @@ def from_fp8_codes(codes, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, DTYPE
     E4M3: tl.constexpr = FORMAT == "e4m3fn" or FORMAT == "e4m3fnuz"
     if IN_HARDWARE:
         if FORMAT == "e4m3fn":
-            values = codes.to(tl.float8e4nv, bitcast=True).to(DTYPE)
+            values = codes.to(tl.float8e4nv, bitcast=True)
         elif FORMAT == "e4m3fnuz":
-            values = codes.to(tl.float8e4b8, bitcast=True).to(DTYPE)
+            values = codes.to(tl.float8e4b8, bitcast=True)
         elif FORMAT == "e5m2":
-            values = codes.to(tl.float8e5, bitcast=True).to(DTYPE)
+            values = codes.to(tl.float8e5, bitcast=True)
         else:
-            values = codes.to(tl.float8e5b16, bitcast=True).to(DTYPE)
+            values = codes.to(tl.float8e5b16, bitcast=True)
+        if BY_FLOAT32:
+            values = values.to(tl.float32)
+        values = values.to(DTYPE)
     else:
         wide = codes.to(tl.uint16)
         bits = ((wide & 0x80) << 8) | ((wide & 0x7F) << (7 if E4M3 else 8))
