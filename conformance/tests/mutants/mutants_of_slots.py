@@ -216,3 +216,14 @@ allocator(
     defect="past 512 requests the new pages of a decode are counted from the first free page again",
     says="requests grew",
 )
+
+allocator(
+    "ComesBackReversed",
+    old="    def backup_state(self) -> Any:\n",
+    new="    def load_cpu_copy(self, copy: Any, indices: Any, *more: Any, **named: Any) -> None:\n"
+    "        super().load_cpu_copy(copy, indices.flip(0), *more, **named)\n\n"
+    "    def backup_state(self) -> Any:\n",
+    check="memory.retracted_requests_come_back",
+    defect="the allocator hands the slots of a request that comes back to the pool the other way round",
+    says="came back to",
+)
