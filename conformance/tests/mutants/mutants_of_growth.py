@@ -23,7 +23,7 @@ _NORM = "    return y if residual is None else (y, residual)\n"
 allocator(
     "LentPagesAreTraced",
     old=_TAKEN,
-    new=_TAKEN + "        self.__dict__.setdefault('_trace', []).append(tuple(pages))\n",
+    new=_TAKEN + "        self.__dict__.setdefault('_trace', []).append([str(page) for page in pages])\n",
     defect="the pages of every request that ever came are kept, in Python",
     says="more objects of Python",
 )
