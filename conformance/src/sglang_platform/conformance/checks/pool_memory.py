@@ -284,12 +284,11 @@ def cpu_copy_comes_back(subject: Subject, case: Pool) -> None:
             pool.verify(f"copying slots {here} to the CPU and back into {there}, {chunk} slots at a time")
         # A request that comes back gets the pages that are free then: upwards, with those of others between.
         apart = list(range(first, pool.last_slot + 1, 2))[:of_each]
-        kept = {name: pool.image.read(name, in_a_row[: len(apart)]) for name in pool.image.expected}
-        copy = pool.pool.get_cpu_copy(pool.locations(in_a_row[: len(apart)], dtype))
+        together = in_a_row[: len(apart)]
+        copy = pool.pool.get_cpu_copy(pool.locations(together, dtype))
         pool.pool.load_cpu_copy(copy, pool.locations(apart, dtype))
-        for name, rows in kept.items():
-            pool.image.store(name, apart, rows)
-        pool.verify(f"copying slots {in_a_row[: len(apart)]} to the CPU and back into {apart}")
+        pool.image.move(apart, together)
+        pool.verify(f"copying slots {together} to the CPU and back into {apart}")
 
 
 def plain_kinds(subject: Subject, rng: random.Random) -> Iterator[Pool]:
