@@ -9,6 +9,7 @@ import os
 import random
 import re
 import signal
+import sysconfig
 import time
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,9 @@ LOAD_SECONDS = 6.0
 AT_RANDOM = 3
 """Further kills, of a process and at a moment drawn, once each process had its turn."""
 CLIENTS = 8
+
+_STDLIB = f"{sysconfig.get_path('stdlib')}/"
+"""Left out of what is written down: it is of one machine."""
 
 
 def kill_each(models: Path, seed: int, journal: Path) -> dict[str, Any]:
@@ -102,7 +106,7 @@ def _killed(
         "lines_that_name_it": clear,
         "tracebacks_that_are_due": known,
         "tracebacks_not_known": unknown,
-        "last_lines": [line for line in said.splitlines() if line.strip()][-12:],
+        "last_lines": [line.replace(_STDLIB, "") for line in said.splitlines() if line.strip()][-12:],
     }
     return {**report, "faults": _faults(name, report)}
 
