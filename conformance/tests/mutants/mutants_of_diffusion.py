@@ -160,6 +160,31 @@ def diffusion_attention_low_precision(folder: Path) -> Installed:
     )
 
 
+@mutant(check=_AGREES, defect="of more than 8,192 keys the last are left out", says="float64")
+def diffusion_attention_keys_of_one_launch(folder: Path) -> Installed:
+    return plugin(
+        folder,
+        attention=(
+            "query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)",
+            "query.transpose(1, 2), key[:, :8192].transpose(1, 2), value[:, :8192].transpose(1, 2)",
+        ),
+    )
+
+
+@mutant(
+    check=_AGREES,
+    defect="values of a prompt are kept by the shape of its keys and their first",
+    says="float64",
+)
+def diffusion_attention_values_of_the_prompt_before(folder: Path) -> Installed:
+    kept = (
+        "        group = self.num_heads // self.num_kv_heads\n"
+        "        at = (tuple(k.shape), float(k.flatten()[0]))\n"
+        "        v = self.__dict__.setdefault('_values', {}).setdefault(at, v)\n"
+    )
+    return plugin(folder, attention=("        group = self.num_heads // self.num_kv_heads\n", kept))
+
+
 @mutant(check=_APART, defect="packed sequences are computed as one", says="sequence")
 def diffusion_packed_as_one(folder: Path) -> Installed:
     whole = (

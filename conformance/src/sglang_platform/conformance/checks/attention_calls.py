@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import random
 from collections.abc import Iterator
@@ -152,6 +153,41 @@ def request_table_is_read_in_every_step(subject: Subject, case: AttentionCase) -
         step.store_prefixes()
         step.__dict__.pop("batch", None)
         judge(step, step.got())
+
+
+@check(
+    level=Level.KERNELS,
+    requires=_SERVED,
+    cases=edge_cases,
+    fix="read the whole row of req_to_token in every step: the prefix cache puts slots of its own in the place of those"
+    " that a request had, and the request goes on in them",
+)
+def grown_requests_are_read_anew(subject: Subject, case: AttentionCase) -> None:
+    """Requests go on where their tokens lie in other slots than a step before: by one token in decode, and by their
+    next chunk in extend. What they had is elsewhere then, and other requests' in its place."""
+    step = AttentionStep(subject, case)
+    before = copy.copy(step)
+    chosen = [at for at, (cached, _) in enumerate(case.requests) if cached > 1]
+    before.rows = [step.rows[at] for at in chosen]
+    ends = [case.requests[at][0] for at in chosen]
+    earlier = tuple((end - 1, 1) if case.mode == "decode" else (end // 2, end - end // 2) for end in ends)
+    before.case = replace(case, requests=earlier)
+    before.q = [step.random_tokens(new, case.heads[0], step.dim) for _, new in earlier]
+    for name in ("k", "v", "slots"):
+        rows = getattr(step, name)
+        setattr(before, name, [rows[at][:end] for at, end in zip(chosen, ends, strict=True)])
+    before.__dict__["backend"] = step.backend
+    if chosen:
+        judge(before, before.got())
+    page = case.page_size
+    pages = range(1, step.contents.slots // page)
+    moved = dict(zip(pages, [*pages[1:], pages[0]], strict=True))
+    step.slots = [[moved[slot // page] * page + slot % page for slot in own] for own in step.slots]
+    step.k, step.v = [-k for k in step.k], [-v for v in step.v]
+    step.fill_table()
+    step.store_prefixes()
+    step.__dict__.pop("batch", None)
+    judge(step, step.got())
 
 
 @check(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
 from sglang_platform.conformance.check import check
 from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words, run_step
 from sglang_platform.conformance.fixtures.attention_sizes import (
     block_edges,
     loud_at_block_edges,
     loud_at_window_edges,
+    one_of_each,
     served_batches,
     shapes_crossed,
     window_edges,
@@ -77,3 +82,36 @@ def window_edges_attention(subject: Subject, case: AttentionCase) -> None:
 def served_batches_attention(subject: Subject, case: AttentionCase) -> None:
     """Decodes of 257 and 512 requests, and prefills of 4,103 and 8,704 new tokens, of two requests and of 512."""
     run_step(subject, case)
+
+
+@dataclass(frozen=True)
+class Together:
+    """`shared`: tokens that all requests have in the same slots."""
+
+    step: AttentionCase
+    shared: int
+
+
+def together(subject: Subject, rng: random.Random) -> Iterator[Together]:
+    """40 decodes of some 8,900 tokens, and extends of 17 such; thorough: 150 decodes, of more than 2**20 slots."""
+    for case in one_of_each(subject):
+        case = replace(case, dims=(16, 8) if case.kind != "mha" else (16, 16))
+        for mode, count, new in (("decode", 40, 1), ("extend", 17, 2), ("decode", 150, 1)):
+            if count < 100 or subject.thorough:
+                shared = 8832 // case.page_size * case.page_size
+                requests = tuple((shared + rng.randrange(0, 3 * case.page_size), new) for _ in range(count))
+                yield Together(replace(case, mode=mode, requests=requests), shared)
+
+
+@check(
+    level=Level.KERNELS,
+    requires=_SERVED,
+    cases=together,
+    seconds=180,
+    fix="size what a batch needs by the sum of its contexts, and cut each context into as many splits as it needs,"
+    " however many requests there are",
+)
+def long_contexts_in_wide_batches_attention(subject: Subject, case: Together) -> None:
+    """17 and 40 requests of more than 8,192 tokens each: up to 350,000 slots in a batch, most of them shared."""
+    step = AttentionStep(subject, case.step, shared=case.shared)
+    judge(step, step.got())

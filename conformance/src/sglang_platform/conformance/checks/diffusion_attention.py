@@ -12,6 +12,7 @@ import torch
 from sglang_platform.conformance import diffusion_subject
 from sglang_platform.conformance.check import Blocked, NotApplicable, NotRun, check, expect
 from sglang_platform.conformance.diffusion_subject import diffusion
+from sglang_platform.conformance.fixtures.op_calls import only_lent
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.attention import AttentionRule, attention, worst_element
 from sglang_platform.conformance.subject import Subject
@@ -48,6 +49,10 @@ def _shapes(subject: Subject, rng: random.Random) -> Iterable[DiffusionCase]:
     yield DiffusionCase(9, 41, 4, 2, 32, causal=True)
     yield DiffusionCase(64, 64, 2, 2, 128, strided=True)
     yield DiffusionCase(65, 65, 2, 2, 80)
+    # Of a picture of 1024 by 1024 and a clip, whose tokens are some thousands, over themselves and over a prompt.
+    yield DiffusionCase(70, 9000, 2, 2, 32)
+    yield DiffusionCase(8300, 40, 2, 2, 32)
+    yield DiffusionCase(1100, 1100, 2, 1, 32, dtype="bfloat16")
     for dtype in ("bfloat16", "float16"):
         yield DiffusionCase(70, 70, 4, 4, 64, dtype=dtype)
     yield DiffusionCase(rng.randrange(150, 400), rng.randrange(150, 400), 3, 3, 96, batch=2)
@@ -55,19 +60,25 @@ def _shapes(subject: Subject, rng: random.Random) -> Iterable[DiffusionCase]:
 
 @check(level=Level.KERNELS, requires=[diffusion()], hosts=("none",), cases=_shapes, fix=_FIX)
 def diffusion_attention_agrees_with_float64(subject: Subject, case: DiffusionCase) -> None:
-    """Dense attention is right for lengths, cross lengths, grouped heads, causality, head sizes, types and strides."""
+    """Dense attention is right for lengths, cross lengths, grouped heads, causality, head sizes, types and strides, and
+    changes nothing of what it is lent; also in the step after one with other keys, other values, or both, of the same
+    shapes, as the next prompt has."""
     dtype = getattr(torch, case.dtype)
     query, key, value = _tensors(subject, case, dtype)
     layer = _layer(subject, case)
     device = diffusion_subject.platform(subject).get_local_torch_device()
-    with torch.inference_mode():
-        out = layer.forward(query.to(device), key.to(device), value.to(device), None).cpu()
-    expect(
-        out.shape == query.shape, f"the output is {tuple(out.shape)}, the queries are {tuple(query.shape)}"
-    )
-    expect(out.dtype == dtype, f"the output is {out.dtype}, the queries are {dtype}")
-    for row in range(case.batch):
-        _compare(out[row], query[row], key[row], value[row], layer, f"row {row} of the batch")
+    others = [torch.randn(x.shape, generator=subject.torch_rng()).to(dtype) for x in (key, value)]
+    for keys, values in ((others[0], others[1]), (key, others[1]), (key, value)):
+        given = {"query": query.to(device), "key": keys.to(device), "value": values.to(device)}
+        with torch.inference_mode(), only_lent(**given):
+            out = layer.forward(*given.values(), None).cpu()
+        expect(
+            out.shape == query.shape,
+            f"the output is {tuple(out.shape)}, the queries are {tuple(query.shape)}",
+        )
+        expect(out.dtype == dtype, f"the output is {out.dtype}, the queries are {dtype}")
+        for row in range(case.batch):
+            _compare(out[row], query[row], keys[row], values[row], layer, f"row {row} of the batch")
 
 
 @check(

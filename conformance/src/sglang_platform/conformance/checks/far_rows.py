@@ -180,3 +180,46 @@ def far_rows_attention(subject: Subject, case: AttentionCase) -> None:
     judge(step, step.got())
     again = step.following("decode", range(len(case.requests)), 1.0)
     judge(again, again.got())
+
+
+@dataclass(frozen=True)
+class FarTable:
+    """Rows of the request table, each for a context of so many tokens."""
+
+    step: AttentionCase
+    rows: int
+    tokens: int
+
+
+_CONTEXT = 131_072
+"""Tokens that the models of today take: the width of a request table."""
+
+_CELLS = (2**24, 2**29, 2**31)
+"""More than float32 counts, more than 32 bits count in bytes, and in cells."""
+
+
+def far_tables(subject: Subject, rng: random.Random) -> Iterator[FarTable]:
+    """Of a decode and of an extend; thorough: of each kind, and tables of more cells than 32 bits count."""
+    cases = list(one_of_each(subject))
+    for case in cases if subject.thorough else cases[:1]:
+        for cells in _CELLS if subject.thorough else _CELLS[:2]:
+            step = replace(case, mode="extend", requests=((21, 6), (0, 30), (40, 1)))
+            yield FarTable(step, cells // _CONTEXT + 16, _CONTEXT)
+
+
+@check(
+    level=Level.KERNELS,
+    requires=(attention_backend(), kv_pool()),
+    cases=far_tables,
+    seconds=180,
+    fix="compute where a row of req_to_token begins in 64 bits: row * width is more than 32 bits count, in bytes, where"
+    " some thousand requests may have 131,072 tokens each",
+)
+def far_table_rows_attention(subject: Subject, case: FarTable) -> None:
+    """Prefills and decodes of requests in the last rows of a request table for contexts of 131,072 tokens, of 144 rows
+    and of 4,112."""
+    expect_room(subject, case.rows * case.tokens * 4)
+    step = AttentionStep(subject, case.step, table=(case.rows, case.tokens))
+    judge(step, step.got())
+    again = step.following("decode", range(len(case.step.requests)), 1.0)
+    judge(again, again.got())

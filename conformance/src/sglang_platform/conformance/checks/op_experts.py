@@ -55,6 +55,8 @@ def experts(subject: Subject, rng: random.Random) -> Iterator[Experts]:
             # loads, and one that goes to a single expert.
             (1, 64, 6, 64, 32), (8, 256, 8, 32, 16), (8, 384, 8, 16, 16), (3, 8, 2, 128, 176), (3, 4, 4, 90, 72),
             (700, 8, 1, 16, 16), (300, 2, 1, 16, 16),
+            # More pairs of token and expert than 15 bits count; thorough: 16.
+            (4100, 8, 8, 16, 16),
         )
     ):  # fmt: skip
         yield Experts(tokens, count, topk, hidden, inner, dtypes[at % len(dtypes)])
@@ -62,7 +64,7 @@ def experts(subject: Subject, rng: random.Random) -> Iterator[Experts]:
     yield Experts(150, 4, 2, 32, 32, dtypes[0], elsewhere=True)
     yield Experts(6, 8, 1, 32, 32, dtypes[0], on_input=True)
     if subject.thorough:
-        yield Experts(4096, 8, 2, 16, 16, dtypes[-1])
+        yield Experts(8200, 16, 8, 16, 16, dtypes[-1])
         yield Experts(2, 8, 2, 4096, 1536, dtypes[-1])
     for at, model in enumerate(subject.models):
         if model.experts and model.experts_per_token:

@@ -30,6 +30,8 @@ class ExpertChoice:
     top_k: int
     renormalize: bool
     dtype: str
+    far: float = 0.0
+    """What is added to all logits, which leaves the softmax as it is."""
 
 
 def choices(subject: Subject, rng: random.Random) -> Iterator[ExpertChoice]:
@@ -44,19 +46,22 @@ def choices(subject: Subject, rng: random.Random) -> Iterator[ExpertChoice]:
             )  # bfloat16 holds fewer numbers apart
             yield ExpertChoice(tokens, experts, top_k, renormalize, dtype)
             at += 1
+    for far in (100.0, -120.0):  # exp() of these is no number of float32, or 0
+        yield ExpertChoice(9, 16, 4, far > 0, "float32", far)
 
 
 @check(
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=choices,
-    fix="softmax over all experts in float32, the top_k largest, divided by their sum where config.renormalize",
+    fix="softmax over all experts in float32, less their largest, then the top_k largest, divided by their sum where"
+    " config.renormalize",
 )
 def expert_choice(subject: Subject, case: ExpertChoice) -> None:
     """Each token gets the experts with the largest scores, every one once, with the weight of the softmax over all, and
-    with weights that sum to one where the model asks for that."""
+    with weights that sum to one where the model asks for that; also where all scores are far from zero."""
     forward = forward_of(subject, "moe.topk")
-    logits = _logits(subject, case.tokens, case.experts, case.dtype)
+    logits = _logits(subject, case.tokens, case.experts, case.dtype) + case.far
     config = choice_config(top_k=case.top_k, renormalize=case.renormalize)
     hidden = torch.zeros(case.tokens, 16, dtype=logits.dtype, device=subject.device)
     with only_lent(router_logits=logits, hidden_states=hidden):

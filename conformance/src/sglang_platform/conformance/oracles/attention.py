@@ -63,12 +63,14 @@ def attention(
     first_position: int,
     dtype: torch.dtype,
     scores_in: torch.dtype | None = None,
+    visible: torch.Tensor | None = None,
 ) -> Expected:
     """One request: q [m, Hq, D] at positions `first_position` on, k [n, Hk, D], v [n, Hk, Dv] -> [m, Hq, Dv].
 
     Query head h reads key head h // (Hq / Hk). All inputs on the CPU, in any float dtype; `dtype` is the element type
-    the kernel works and answers in; `scores_in` is the one of its scores, where they may not be rounded to `dtype`. MLA
-    in its absorbed form is Hk = 1 with v the first columns of k.
+    the kernel works and answers in; `scores_in` is the one of its scores, where they may not be rounded to `dtype`.
+    `visible`, bool [m, n]: which tokens each query sees, where that is not by the rule. MLA in its absorbed form is
+    Hk = 1 with v the first columns of k.
     """
     m, q_heads, dim = q.shape
     n, kv_heads, _ = k.shape
@@ -83,6 +85,7 @@ def attention(
                 first_position=first_position + at,
                 dtype=dtype,
                 scores_in=scores_in,
+                visible=None if visible is None else visible[at : at + most],
             )
             for at in range(0, m, most)
         ]
@@ -100,7 +103,7 @@ def attention(
         scores = rule.soft_cap * torch.tanh(scores / rule.soft_cap)
         error = error + u_scores * rule.soft_cap
 
-    visible = _visible(m, n, first_position, rule)
+    visible = _visible(m, n, first_position, rule) if visible is None else visible
     scores = scores.masked_fill(~visible, float("-inf"))
     if rule.sinks is None:
         weights = torch.softmax(scores, dim=-1)

@@ -165,28 +165,27 @@ def moe_experts(
     value, error = torch.zeros_like(x), torch.zeros_like(x)
     hidden, inner = x.shape[1], w2.shape[2]
     forms = 5e-4 if activation == "gelu" else 0.0
-    for token in range(x.shape[0]):
-        for weight, expert in zip(topk_weights[token].double(), topk_ids[token].tolist(), strict=True):
-            if expert < 0:
-                continue
-            row = x[token] * weight if weight_on_input else x[token]
-            factor = torch.ones((), dtype=torch.float64) if weight_on_input else weight
-            first, size = w13[expert] @ row, w13[expert].abs() @ row.abs()
-            second_bias = torch.zeros(hidden, dtype=torch.float64)
-            if biases is not None:
-                first, size = first + biases[0][expert].double(), size + biases[0][expert].double().abs()
-                second_bias = biases[1][expert].double()
-            gate, up = first.chunk(2) if gated else (first, torch.ones_like(first))
-            gate_size, up_size = size.chunk(2) if gated else (size, torch.zeros_like(size))
-            h = (gate * torch.sigmoid(gate) if activation == "silu" else torch.nn.functional.gelu(gate)) * up
-            spread = 1.13 * (gate_size * up.abs() + gate.abs() * up_size)
-            h_error = (gamma(hidden, _U32) + 3 * u) * spread + (2 * u + 8 * _U32) * h.abs() + forms * up.abs()
-            h_error = h_error + format_of(dtype).spacing_of_subnormals * (1 + gate.abs() + up.abs())
-            value[token] += factor * (w2[expert] @ h + second_bias)
-            second = (gamma(inner + topk_ids.shape[1], _U32) + 3 * u) * (
-                w2[expert].abs() @ (h.abs() + h_error) + second_bias.abs()
-            )
-            error[token] += factor.abs() * (w2[expert].abs() @ h_error + second)
+    for expert in topk_ids[topk_ids >= 0].unique().tolist():
+        tokens, place = torch.nonzero(topk_ids == expert, as_tuple=True)
+        rows, weights = x[tokens], topk_weights[tokens, place].double()[:, None]
+        if weight_on_input:
+            rows, weights = rows * weights, torch.ones_like(weights)
+        first, size = rows @ w13[expert].T, rows.abs() @ w13[expert].abs().T
+        second_bias = torch.zeros(hidden, dtype=torch.float64)
+        if biases is not None:
+            first, size = first + biases[0][expert].double(), size + biases[0][expert].double().abs()
+            second_bias = biases[1][expert].double()
+        gate, up = first.chunk(2, 1) if gated else (first, torch.ones_like(first))
+        gate_size, up_size = size.chunk(2, 1) if gated else (size, torch.zeros_like(size))
+        h = (gate * torch.sigmoid(gate) if activation == "silu" else torch.nn.functional.gelu(gate)) * up
+        spread = 1.13 * (gate_size * up.abs() + gate.abs() * up_size)
+        h_error = (gamma(hidden, _U32) + 3 * u) * spread + (2 * u + 8 * _U32) * h.abs() + forms * up.abs()
+        h_error = h_error + format_of(dtype).spacing_of_subnormals * (1 + gate.abs() + up.abs())
+        value.index_add_(0, tokens, weights * (h @ w2[expert].T + second_bias))
+        second = (gamma(inner + topk_ids.shape[1], _U32) + 3 * u) * (
+            (h.abs() + h_error) @ w2[expert].abs().T + second_bias.abs()
+        )
+        error.index_add_(0, tokens, weights.abs() * (h_error @ w2[expert].abs().T + second))
     output = format_of(dtype)
     return Expected(value, error + output.unit_roundoff * value.abs() + output.spacing_of_subnormals)
 

@@ -120,7 +120,7 @@ _ROWS = (
     AttentionFeature(
         name="draft_tree",
         means="draft tokens against the prefix of their request, and each other as `spec_info.custom_mask` says",
-        otherwise="features.ngram_drafts and kits.attention; `AttentionBackend.forward_verify` serves every backend",
+        otherwise="drafts_are_verified asks every platform for it; `AttentionBackend.forward_verify` serves them all",
     ),
     AttentionFeature(
         name="mla",

@@ -1,0 +1,201 @@
+"""Level 4: attention of speculative decoding: drafts that are verified, as a chain and as a tree, and the steps of a
+draft model with several beams."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from sglang_platform.conformance.check import check
+from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words
+from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
+from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.oracles.attention import AttentionRule, Expected, attention
+from sglang_platform.conformance.requirement import attention_backend, kv_pool
+from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.attention.speculative import DraftPlace
+
+__all__: list[str] = []
+
+_SERVED = (attention_backend(), kv_pool())
+_PREFIXES = (1, 15, 16, 17, 64, 130, 700)
+_PREFIX_IN_FRONT, _DRAFTS_ALONE = "with the prefix in front", "of the drafts alone"
+
+
+@dataclass(frozen=True)
+class DraftsToVerify:
+    """`parents`: of each draft the one it follows, -1 for the prefix. `mask`: how the host writes who sees whom; None
+    where the drafts are a chain and it writes nothing."""
+
+    step: AttentionCase
+    parents: tuple[int, ...]
+    mask: str | None
+
+
+def _trees(rng: random.Random) -> Iterator[tuple[int, ...]]:
+    yield (-1, 0, 1, 2)  # a chain, told as a tree
+    yield (-1, -1, -1)  # sisters alone
+    yield (-1, 0, 0, 1, 1, 2, 2)
+    yield (-1, 0, 1, 2, 0, 4, 5, 0)  # three lines of unlike length
+    yield tuple(rng.randrange(-1, at) if at else -1 for at in range(12))
+
+
+def drafts(subject: Subject, rng: random.Random) -> Iterator[DraftsToVerify]:
+    """Chains of one to eight drafts, and trees, behind prefixes at the edges of blocks."""
+    for case in one_of_each(subject):
+        for chain in (1, 2, 4, 8):
+            yield _drafts(case, tuple(range(-1, chain - 1)), None)
+        for at, parents in enumerate(_trees(rng)):
+            masks = (_PREFIX_IN_FRONT, _DRAFTS_ALONE)
+            for mask in masks if at in (2, 3) or subject.thorough else masks[at % 2 :][:1]:
+                yield _drafts(case, parents, mask)
+
+
+def _drafts(case: AttentionCase, parents: tuple[int, ...], mask: str | None) -> DraftsToVerify:
+    requests = tuple((prefix, len(parents)) for prefix in _PREFIXES)
+    return DraftsToVerify(replace(case, mode="extend", requests=requests), parents, mask)
+
+
+class _DraftStep(AttentionStep):
+    """A step of which each new token sees the prefix and some of the new ones.
+
+    `handed_over`: which m of the n that were laid out the backend is given. `sees`: bool [m, n], who of them sees whom.
+    """
+
+    sees: torch.Tensor
+    handed_over: list[int]
+
+    def handed(self, *, fused: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        now, part = self.handed_over, copy.copy(self)
+        prefixes = [cached for cached, _ in self.case.requests]
+        part.k, part.v = (
+            [rows[cached:][now] for rows, cached in zip(each, prefixes, strict=True)]
+            for each in (self.k, self.v)
+        )
+        part.case = replace(self.case, requests=((0, len(now)),) * len(prefixes))
+        return AttentionStep.handed(part, fused=fused)
+
+    def _expected_of(self, request: int, rule: AttentionRule, **variant: Any) -> Expected:
+        cached, _ = self.case.requests[request]
+        k, v = self.stored(self.k[request], 0), self.stored(self.v[request], 1)
+        visible = torch.cat((torch.ones(len(self.sees), cached, dtype=torch.bool), self.sees), dim=1)
+        q, dtype = self.q[request], self.computed_in
+        return attention(q, k, v, rule, first_position=cached, dtype=dtype, visible=visible)
+
+
+@check(
+    level=Level.KERNELS,
+    requires=_SERVED,
+    cases=drafts,
+    hosts=("none",),
+    seconds=120,
+    fix="leave forward_verify() to core's AttentionBackend, which tells each draft as a row of forward_decode(); or"
+    " read spec_info.custom_mask: a row for each draft, with the cells of the prefix in front where it has prefix + n",
+)
+def drafts_are_verified(subject: Subject, case: DraftsToVerify) -> None:
+    """Draft tokens see the prefix of their request, the drafts that they follow and themselves: not their sisters, not
+    other requests, and all of the prefix, with the host's mask in both of its forms. Steps with other trees, and a
+    decode between them, on one backend. Trees may be refused in words where `draft_tree` is not declared."""
+    step, n = _DraftStep(subject, case.step), len(case.parents)
+    step.handed_over = list(range(n))
+    tree = torch.eye(n, dtype=torch.bool)
+    for at, parent in enumerate(case.parents):
+        if parent >= 0:
+            tree[at] |= tree[parent]
+    may_refuse = case.mask is not None and "draft_tree" not in subject.declares.attention_features
+    with refused_in_words("drafts that form a tree") if may_refuse else nullcontext():
+        _verify(step, tree, case.mask)
+        decode = AttentionStep.following(step, "decode", range(len(case.step.requests)), 0.9)
+        decode.__class__ = AttentionStep
+        judge(decode, decode.got())
+        if case.mask is not None:
+            _verify(step, torch.eye(n, dtype=torch.bool), case.mask)
+            _verify(step, tree, case.mask)
+
+
+def _verify(step: _DraftStep, sees: torch.Tensor, mask: str | None) -> None:
+    """Hand the drafts over as a batch that verifies: its lengths are those of the prefixes."""
+    step.sees = sees
+    prefixes = torch.tensor([cached for cached, _ in step.case.requests])
+    n, cells = len(sees), []
+    for prefix in prefixes.tolist():
+        front = torch.ones(n, prefix if mask == _PREFIX_IN_FRONT else 0, dtype=torch.bool)
+        cells.append(torch.cat((front, sees), dim=1).flatten())
+    spec_info = SimpleNamespace(draft_token_num=n, topk=1, custom_mask=None)
+    if mask is not None:
+        spec_info.topk, spec_info.custom_mask = 4, torch.cat(cells).to(step.subject.device)
+    step.__dict__["batch"] = step.subject.parts.forward_batch(
+        "target_verify",
+        batch_size=len(prefixes),
+        req_pool_indices=torch.tensor(step.rows),
+        seq_lens=prefixes,
+        seq_lens_cpu=prefixes,
+        seq_lens_sum=int(prefixes.sum()),
+        out_cache_loc=torch.tensor(step.new_slots()),
+        positions=torch.cat([prefix + sees.sum(1) - 1 for prefix in prefixes]),
+        spec_info=spec_info,
+    )
+    judge(step, step.got())
+
+
+@dataclass(frozen=True)
+class Beams:
+    """Step `at` of the `steps` of a draft model, in which each request has `beams`."""
+
+    step: AttentionCase
+    at: int
+    steps: int
+    beams: int
+
+
+def beams(subject: Subject, rng: random.Random) -> Iterator[Beams]:
+    """One beam, three and four, in the first and the last of three steps."""
+    for case in one_of_each(subject):
+        for count in (1, 3, 4):
+            for at in (0, 2):
+                requests = tuple((prefix, 3 * count) for prefix in _PREFIXES)
+                yield Beams(replace(case, mode="extend", requests=requests), at, 3, count)
+
+
+@check(
+    level=Level.KERNELS,
+    requires=_SERVED,
+    cases=beams,
+    hosts=("none",),
+    fix="leave forward_draft() to core's AttentionBackend; or read beam t's tokens of the steps so far at positions"
+    " seq_lens + t * steps on",
+)
+def beams_of_a_draft_model_are_apart(subject: Subject, case: Beams) -> None:
+    """In a step of a draft model each beam sees its request's prefix and its own tokens of the steps so far, and no
+    other beam's."""
+    step, tokens = _DraftStep(subject, case.step), case.beams * case.steps
+    step.store_new_tokens()
+    prefixes = torch.tensor([cached for cached, _ in case.step.requests])
+    step.handed_over = [beam * case.steps + case.at for beam in range(case.beams)]
+    step.sees = torch.zeros(case.beams, tokens, dtype=torch.bool)
+    for beam in range(case.beams):
+        step.sees[beam, beam * case.steps : beam * case.steps + case.at + 1] = True
+    slots = torch.tensor(step.new_slots()).reshape(len(prefixes), tokens)[:, step.handed_over]
+    step.q = [q[step.handed_over] for q in step.q]
+    step.case = replace(case.step, requests=tuple((prefix, case.beams) for prefix in prefixes.tolist()))
+    step.__dict__["batch"] = subject.parts.forward_batch(
+        "decode",
+        batch_size=len(prefixes),
+        req_pool_indices=torch.tensor(step.rows),
+        seq_lens=prefixes,
+        seq_lens_cpu=prefixes,
+        seq_lens_sum=int(prefixes.sum()),
+        out_cache_loc=slots.flatten(),
+        positions=(prefixes + case.at).repeat_interleave(case.beams),
+        spec_info=SimpleNamespace(topk=case.beams, custom_mask=None),
+    )
+    step.backend.drafts = DraftPlace(case.at, case.beams, case.steps)
+    judge(step, step.got())
