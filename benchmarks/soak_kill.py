@@ -16,8 +16,8 @@ from typing import Any
 
 from soak_asked import Model
 from soak_clients import Clients
-from soak_processes import LEFT_BY_SGLANG, MemoryWatch, ended, left_of, processes_of
-from soak_tracebacks import OF_A_KILLED_RANK, by_cause
+from soak_processes import LEFT_BY_SGLANG, TRACKER, MemoryWatch, ended, left_of, processes_of
+from soak_tracebacks import OF_A_KILLED_RANK, OF_A_KILLED_TRACKER, by_cause
 
 from sglang_platform.conformance.host.server import ServerProcess
 
@@ -92,7 +92,7 @@ def _killed(
     watch.stop()
     status = server.process.poll()
     said = server.output()[before:]
-    known, unknown = by_cause(said, OF_A_KILLED_RANK)
+    known, unknown = by_cause(said, OF_A_KILLED_TRACKER if name == TRACKER else OF_A_KILLED_RANK)
     clear = [line for line in said.splitlines() if re.search(rf"\b{names[name]}\b", line)]
     report = {
         "killed": name,

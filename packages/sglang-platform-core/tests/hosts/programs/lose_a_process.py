@@ -18,9 +18,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 
-def hold(to: Connection) -> None:
-    held = SharedMemory(create=True, size=64)
-    to.send(held.name)
+def hold(to: Connection, name: str | None) -> None:
+    held = SharedMemory(name, create=True, size=64)
+    lock = multiprocessing.get_context("spawn").Lock()
+    to.send((held.name, f"sem.{vars(lock)['_semlock'].name[1:]}"))
     time.sleep(600)
 
 
@@ -45,10 +46,14 @@ def main(noticed_by: str) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
-    processes = [spawn.Process(target=hold, args=(theirs,)) for _ in range(2)]
+    names = (None, f"sgl_shm_mm_{os.getpid()}_01234567")
+    processes = [spawn.Process(target=hold, args=(theirs, name)) for name in names]
     for process in processes:
         process.start()
-        print("holds", ours.recv(), flush=True)
+        for held in ours.recv():
+            print("holds", held, flush=True)
+    own = SharedMemory(create=True, size=64)
+    print("holds", own.name, flush=True)
     if noticed_by.startswith("tracker"):
         lose_the_tracker(again="another" in noticed_by)
         common.kill_process_tree(os.getpid())

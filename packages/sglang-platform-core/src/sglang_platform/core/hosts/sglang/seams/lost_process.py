@@ -3,6 +3,10 @@
 SGLang ends all processes when one is gone. But where a rank is killed another rank often notices first: then its error
 is all that is said. From 0.5.13 on SGLang waits a minute for core dumps of CUDA, on every device. And it kills
 Python's resource tracker with the others, which is there to remove the shared memory of killed processes.
+
+Of the tracker nothing may depend where it can be had otherwise, since it may be the one that is killed: the ranks'
+message queue is shared memory that SGLang's schedulers leave to the tracker at every end, at SIGTERM too, when they end
+before anybody else could look at what they hold.
 """
 
 from __future__ import annotations
@@ -25,10 +29,14 @@ __all__ = ["register_hooks"]
 _KILL = "sglang.srt.utils.common:kill_process_tree"
 _HANDLER = "sglang.srt.managers.tokenizer_manager:SignalHandler.running_phase_sigquit_handler"
 _WATCHDOG = "sglang.srt.utils.watchdog:SubprocessWatchdog._check_processes"
+_QUEUE_READY = "sglang.srt.distributed.device_communicators.shm_broadcast:MessageQueue.wait_until_ready"
 _CORE_DUMPS = "SGLANG_CUDA_COREDUMP_BEFORE_CRASH"
 
-_MAPPED = re.compile(r"/dev/shm/psm_\w+$", re.MULTILINE)
-"""Python's shared memory by name, in what a process of Linux has mapped."""
+_SHARED = Path("/dev/shm")
+_OF_A_TRACKER = re.compile(r"(psm|sgl_shm|multi_tokenizer_args)_\w+|sem\.mp-\w+")
+"""Shared memory as Python and SGLang name it, and Python's semaphores: what a tracker removes, and nothing else."""
+_MAPPED = re.compile(rf"^\S+ \S+ \S+ \S+ (\d+) +{_SHARED}/", re.MULTILINE)
+"""The inodes of what a process of Linux has mapped: of a semaphore it shows a name that is gone."""
 
 _logger = logging.getLogger(__name__)
 _told: set[int] = set()
@@ -38,9 +46,19 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     """For every device; whoever sets SGLang's variable for core dumps is heard."""
     if platform.device_type != "cuda":
         os.environ.setdefault(_CORE_DUMPS, "0")
+    HookRegistry.register(_QUEUE_READY, _forget_the_queues_name, HookType.AFTER)
     HookRegistry.register(_KILL, _spare_the_tracker, HookType.BEFORE)
     HookRegistry.register(_WATCHDOG, _note_the_told, HookType.BEFORE)
     HookRegistry.register(_HANDLER, _tell, HookType.BEFORE)
+
+
+def _forget_the_queues_name(_result: Any, queue: Any) -> None:
+    """Every reader of this node has the memory open by now, and nobody else opens it: it ends with who has it open."""
+    buffer = getattr(queue, "buffer", None)
+    if buffer is not None and buffer.is_creator:
+        buffer.is_creator = False  # else it removes it again when it is freed, and fails
+        with contextlib.suppress(FileNotFoundError):
+            buffer.shared_memory.unlink()
 
 
 def _spare_the_tracker(
@@ -61,17 +79,22 @@ def _spare_the_tracker(
 
 def _remove_what_a_lost_tracker_knew(tracker: int | None) -> None:
     """Where the tracker itself was killed, nobody else removes it. One that Python began in its place is younger than
-    the processes that hold memory, and knows nothing of theirs. They are about to be killed: none opens it any more."""
+    the processes that hold memory, and knows nothing of theirs. They are about to be killed, this one too: none opens
+    it any more."""
     living = dict(_living())
     born = living[tracker].began if tracker in living else None
     ours = {os.getpid()}
     while more := {pid for pid, one in living.items() if one.parent in ours} - ours:
         ours |= more
-    for pid in ours - {os.getpid(), tracker}:
+    held: set[int] = set()
+    for pid in ours - {tracker}:
         if born is None or living[pid].began < born:
             with contextlib.suppress(OSError):
-                for name in set(_MAPPED.findall(Path(f"/proc/{pid}/maps").read_text())):
-                    Path(name).unlink(missing_ok=True)
+                held.update(map(int, _MAPPED.findall(Path(f"/proc/{pid}/maps").read_text())))
+    for file in _SHARED.iterdir() if held else ():
+        with contextlib.suppress(OSError):
+            if _OF_A_TRACKER.fullmatch(file.name) and file.stat().st_ino in held:
+                file.unlink()
 
 
 class _Process(NamedTuple):
