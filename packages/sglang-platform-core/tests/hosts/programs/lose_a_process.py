@@ -1,15 +1,18 @@
 """A launcher as SGLang's, one of whose processes is killed while it holds shared memory; it ends as SGLang's does.
 
+`another rank, while it dies`: its connections are closed, and nobody can wait for it yet.
 `tracker`: Python's resource tracker is killed before all others end; `tracker, and another`: Python has begun another.
 """
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
@@ -23,6 +26,17 @@ def hold(to: Connection, name: str | None) -> None:
     lock = multiprocessing.get_context("spawn").Lock()
     to.send((held.name, f"sem.{vars(lock)['_semlock'].name[1:]}"))
     time.sleep(600)
+
+
+def lose_its_memory(process: multiprocessing.process.BaseProcess) -> None:
+    while Path(f"/proc/{process.pid}/statm").read_text().split()[0] != "0":
+        time.sleep(0.01)
+
+
+def hold_on(to: Connection, name: str | None) -> None:
+    """As a process whose end takes long: its first thread is gone, and for Linux it has no memory any more."""
+    threading.Thread(target=hold, args=(to, name)).start()
+    ctypes.CDLL(None).pthread_exit(None)
 
 
 def lose_the_tracker(*, again: bool) -> None:
@@ -47,7 +61,9 @@ def main(noticed_by: str) -> None:
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
     names = (None, f"sgl_shm_mm_{os.getpid()}_01234567")
-    processes = [spawn.Process(target=hold, args=(theirs, name)) for name in names]
+    dies_slowly = noticed_by.endswith("while it dies")
+    ends = (hold, hold_on if dies_slowly else hold)
+    processes = [spawn.Process(target=end, args=(theirs, n)) for end, n in zip(ends, names, strict=True)]
     for process in processes:
         process.start()
         for held in ours.recv():
@@ -61,8 +77,12 @@ def main(noticed_by: str) -> None:
     manager = SimpleNamespace(_subprocess_watchdog=watchdog, dump_requests_before_crash=lambda: None)
     handler = SignalHandler(manager)
     signal.signal(signal.SIGQUIT, handler.running_phase_sigquit_handler)
-    os.kill(processes[1].pid, signal.SIGKILL)
-    processes[1].join()
+    if dies_slowly:
+        lose_its_memory(processes[1])
+        threading.Timer(1, os.kill, (processes[1].pid, signal.SIGKILL)).start()
+    else:
+        os.kill(processes[1].pid, signal.SIGKILL)
+        processes[1].join()
     print("killed", processes[1].pid, flush=True)
     print("core dumps", os.environ.get("SGLANG_CUDA_COREDUMP_BEFORE_CRASH"), flush=True)
     if noticed_by == "watchdog":

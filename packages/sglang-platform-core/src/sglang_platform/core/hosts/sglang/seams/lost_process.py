@@ -38,6 +38,8 @@ _OF_A_TRACKER = re.compile(r"(psm|sgl_shm|multi_tokenizer_args)_\w+|sem\.mp-\w+"
 _MAPPED = re.compile(rf"^\S+ \S+ \S+ \S+ (\d+) +{_SHARED}/", re.MULTILINE)
 """The inodes of what a process of Linux has mapped: of a semaphore it shows a name that is gone."""
 
+_DYING_SECONDS = 5.0
+
 _logger = logging.getLogger(__name__)
 _told: set[int] = set()
 
@@ -121,6 +123,8 @@ def _note_the_told(watchdog: Any) -> None:
 def _tell(handler: Any, *args: Any, **kwargs: Any) -> None:
     """What the handler does not say: which process is gone, and how."""
     watchdog = handler.tokenizer_manager._subprocess_watchdog
+    if watchdog is not None:
+        _wait_for_the_dying(watchdog)
     for process, name in _dead(watchdog) if watchdog is not None else ():
         if process.pid in _told:
             continue
@@ -131,6 +135,15 @@ def _tell(handler: Any, *args: Any, **kwargs: Any) -> None:
             "fix: if nobody killed it, look for the system's out-of-memory killer (dmesg -T | grep -i oom)",
             name, process.pid, how,
         )  # fmt: skip
+
+
+def _wait_for_the_dying(watchdog: Any) -> None:
+    """Linux takes a process's memory, then closes its connections, by which others notice, and then tells how it ended.
+    On a busy machine that takes a moment."""
+    for process in watchdog._processes:
+        with contextlib.suppress(OSError):
+            if process.exitcode is None and Path(f"/proc/{process.pid}/statm").read_text().split()[0] == "0":
+                process.join(_DYING_SECONDS)
 
 
 def _dead(watchdog: Any) -> list[tuple[Any, str]]:
