@@ -105,7 +105,7 @@ def main(
     raise typer.Exit(0 if proved else 1)
 
 
-class _Ended(BaseException):
+class _Ended(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.signal = signal.Signals(number)
