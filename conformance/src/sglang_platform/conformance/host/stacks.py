@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sglang_platform.conformance.guard import descendants
 
-__all__ = ["HangingStart", "completed", "kill_tree", "stacks"]
+__all__ = ["HangingStart", "completed", "kill_group", "kill_tree", "stacks"]
 
 _DUMP_SECONDS = 20.0
 _TRACKER_SECONDS = 5.0
@@ -76,7 +76,20 @@ def _dump(program: str, pid: int) -> str:
 def kill_tree(pid: int) -> None:
     """SIGKILL to a process and to all that it started. Python's resource trackers come last: they remove the shared
     memory of the others, and end when these are gone."""
-    every = (pid, *descendants(pid))
+    _kill_all([pid, *descendants(pid)])
+
+
+def kill_group(leader: int) -> None:
+    """The same for a process group, whether or not its leader is gone."""
+    group = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # a process may end while it is read
+            if int((folder / "stat").read_text().rpartition(")")[2].split()[2]) == leader:
+                group.append(int(folder.name))
+    _kill_all(group)
+
+
+def _kill_all(every: Sequence[int]) -> None:
     trackers = [one for one in every if _is_tracker(one)]
     for one in every:
         if one not in trackers:
