@@ -45,6 +45,18 @@ def test_it_is_named_once_and_nothing_is_left(noticed_by: str) -> None:
     assert not left
 
 
+def test_a_launcher_that_kills_the_others_and_lives_on_leaves_nothing() -> None:
+    """As `Engine.shutdown()`: it keeps its resource tracker, which removes what the killed held when it ends."""
+    status, said, log = _run("nobody")
+    assert status == 0, log[-3000:]
+    held = re.findall(r"holds (\S+)", said)
+    assert len(held) == 5
+    until = time.monotonic() + 10
+    while (left := [name for name in held if Path("/dev/shm", name).exists()]) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not left
+
+
 @pytest.mark.parametrize("what", ["tracker", "tracker, and another"])
 def test_nothing_is_left_where_the_resource_tracker_was_killed(what: str) -> None:
     """The launcher removes what the killed one knew, and leaves the memory of others alone."""

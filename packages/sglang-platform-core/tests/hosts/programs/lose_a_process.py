@@ -1,6 +1,7 @@
 """A launcher as SGLang's, one of whose processes is killed while it holds shared memory; it ends as SGLang's does.
 
 `another rank, while it dies`: its connections are closed, and nobody can wait for it yet.
+`nobody`: it kills the others and lives on, as `Engine.shutdown` does.
 `tracker`: Python's resource tracker is killed before all others end; `tracker, and another`: Python has begun another.
 """
 
@@ -70,6 +71,11 @@ def main(noticed_by: str) -> None:
             print("holds", held, flush=True)
     own = SharedMemory(create=True, size=64)
     print("holds", own.name, flush=True)
+    if noticed_by == "nobody":
+        own.close()
+        own.unlink()
+        common.kill_process_tree(os.getpid(), include_parent=False)
+        return
     if noticed_by.startswith("tracker"):
         lose_the_tracker(again="another" in noticed_by)
         common.kill_process_tree(os.getpid())

@@ -70,26 +70,28 @@ def _spare_the_tracker(
     *others: Any,
     **named: Any,
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """Where this process ends itself with all others, the tracker removes what they leave, and ends then."""
-    if parent_pid != os.getpid() or not include_parent or skip_pid is not None:
+    """Where this process kills all others, and itself with them or not, the tracker removes what they leave when this
+    one ends, and ends then."""
+    if parent_pid not in (None, os.getpid()) or skip_pid is not None:
         return None
+    ends = include_parent and parent_pid is not None  # as SGLang takes it
     # Python has no public name for it. None where another process started the tracker.
     tracker: int | None = vars(resource_tracker._resource_tracker)["_pid"]
-    _remove_what_a_lost_tracker_knew(tracker)
+    _remove_what_a_lost_tracker_knew(tracker, ends)
     return (parent_pid, include_parent, tracker, *others), named
 
 
-def _remove_what_a_lost_tracker_knew(tracker: int | None) -> None:
+def _remove_what_a_lost_tracker_knew(tracker: int | None, ends: bool) -> None:
     """Where the tracker itself was killed, nobody else removes it. One that Python began in its place is younger than
-    the processes that hold memory, and knows nothing of theirs. They are about to be killed, this one too: none opens
-    it any more."""
+    the processes that hold memory, and knows nothing of theirs. They are about to be killed, this one too if it `ends`:
+    none opens it any more."""
     living = dict(_living())
     born = living[tracker].began if tracker in living else None
     ours = {os.getpid()}
     while more := {pid for pid, one in living.items() if one.parent in ours} - ours:
         ours |= more
     held: set[int] = set()
-    for pid in ours - {tracker}:
+    for pid in ours - {tracker, None if ends else os.getpid()}:
         if born is None or living[pid].began < born:
             with contextlib.suppress(OSError):
                 held.update(map(int, _MAPPED.findall(Path(f"/proc/{pid}/maps").read_text())))
