@@ -160,6 +160,16 @@ def test_entry_points_that_lead_nowhere_are_none(tmp_path: Path, monkeypatch: py
     refuse_unreadable_metadata()
 
 
+@pytest.mark.parametrize("content", [b"", b"\0\0\0", b"Name: sglang\nVersion: 0.5.23\nAuthor: \xff\n", None])
+def test_sglangs_own_metadata(content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "sglang-0.5.23.dist-info" / "METADATA"
+    file.parent.mkdir()
+    os.mkfifo(file) if content is None else file.write_bytes(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigurationError, match="install sglang again"):
+        refuse_unreadable_metadata()
+
+
 def generate(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "250", **more.pop("env", {})}
     command = [sys.executable, "-m", "sglang_platform.conformance.host.generate", *arguments]

@@ -46,6 +46,21 @@ def refuse_unreadable_metadata() -> None:
                     fix=f"install {info.name.partition('-')[0]} again, or remove its folder {info}",
                 ) from None
 
+    for entry in sys.path:
+        for info in sorted(Path(entry).glob("sglang-*.dist-info")):
+            _refuse_without_version(info / "METADATA")
+
+
+def _refuse_without_version(file: Path) -> None:
+    """SGLang's own: the adapter asks which release it is, and other libraries do."""
+    try:
+        stated = b"\nVersion: " in file_bytes(str(file)) and file_bytes(str(file)).decode("utf-8")
+        why = None if stated else "it states no Version"
+    except ValueError as error:
+        why = str(error)
+    if why is not None:
+        raise ConfigurationError(f"{file} cannot be read", why=why, fix="install sglang again")
+
 
 def refuse_odd_prompts(prompts: Sequence[str]) -> None:
     """Raises ConfigurationError for a prompt that no tokenizer takes."""
