@@ -23,6 +23,7 @@ from sglang_platform.conformance.host.before_start import (
     refuse_unreadable_metadata,
 )
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
+from sglang_platform.conformance.host.generate import _show_decision
 from sglang_platform.core.errors import ConfigurationError
 
 pytestmark = [pytest.mark.host, pytest.mark.timeout(180)]
@@ -168,6 +169,11 @@ def test_sglangs_own_metadata(content: bytes | None, tmp_path: Path, monkeypatch
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigurationError, match="install sglang again"):
         refuse_unreadable_metadata()
+
+
+def test_an_engine_without_our_hooks_is_told() -> None:
+    with pytest.raises(ConfigurationError, match="not in force"):
+        _show_decision([])
 
 
 def generate(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:

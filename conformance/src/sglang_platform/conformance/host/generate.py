@@ -182,6 +182,12 @@ def _refuse_early(platform: str) -> None:
 
 def _show_decision(reports: list[dict[str, Any]]) -> None:
     """The decision of the main process, and that every process came to the same."""
+    if not reports:
+        raise ConfigurationError(
+            "no process of SGLang reported its platform",
+            why="the hooks of sglang-platform-core were not in force: its entry points are not found",
+            fix="install sglang-platform-core again; sglang-platform doctor says more",
+        )
     for line in reports[0]["platform"]["explained"]:
         console.print(f"  {line}", markup=False)
     classes = {report["platform"]["class"] for report in reports}
