@@ -16,8 +16,8 @@ from typing import Any
 
 from soak_asked import Model
 from soak_clients import Clients
-from soak_processes import LEFT_BY_SGLANG, MemoryWatch, ended, left_of, processes_of
-from soak_tracebacks import OF_A_KILLED_RANK, by_cause
+from soak_processes import LEFT_BY_SGLANG, TRACKER, MemoryWatch, ended, left_of, processes_of
+from soak_tracebacks import OF_A_KILLED_RANK, OF_A_KILLED_TRACKER, by_cause
 
 from sglang_platform.conformance.host.server import ServerProcess
 
@@ -30,8 +30,8 @@ AT_RANDOM = 3
 """Further kills, of a process and at a moment drawn, once each process had its turn."""
 CLIENTS = 8
 
-_STDLIB = f"{sysconfig.get_path('stdlib')}/"
-"""Left out of what is written down: it is of one machine."""
+_FOLDERS = [f"{sysconfig.get_path(name)}/" for name in ("purelib", "stdlib")]
+"""Left out of what is written down: they are of one machine."""
 
 
 def kill_each(models: Path, seed: int, journal: Path) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _killed(
     watch.stop()
     status = server.process.poll()
     said = server.output()[before:]
-    known, unknown = by_cause(said, OF_A_KILLED_RANK)
+    known, unknown = by_cause(said, OF_A_KILLED_TRACKER if name == TRACKER else OF_A_KILLED_RANK)
     clear = [line for line in said.splitlines() if re.search(rf"\b{names[name]}\b", line)]
     report = {
         "killed": name,
@@ -106,9 +106,15 @@ def _killed(
         "lines_that_name_it": clear,
         "tracebacks_that_are_due": known,
         "tracebacks_not_known": unknown,
-        "last_lines": [line.replace(_STDLIB, "") for line in said.splitlines() if line.strip()][-12:],
+        "last_lines": [line for line in _told(said).splitlines() if line.strip()][-12:],
     }
     return {**report, "faults": _faults(name, report)}
+
+
+def _told(text: str) -> str:
+    for folder in _FOLDERS:
+        text = text.replace(folder, "")
+    return text
 
 
 def _answers(server: ServerProcess, model: Model) -> bool:

@@ -11,10 +11,14 @@ from pathlib import Path
 from sglang_platform.conformance.host.server import ServerProcess
 
 __all__ = [
-    "ENDING_SECONDS", "LEFT_BY_SGLANG", "MemoryWatch", "ended", "left_of", "processes_of", "shared_memory_of",
+    "ENDING_SECONDS", "LEFT_BY_SGLANG", "TRACKER", "MemoryWatch", "ended", "left_of", "processes_of",
+    "shared_memory_of",
 ]  # fmt: skip
 
 ENDING_SECONDS = 30.0
+
+TRACKER = "resource tracker"
+"""How Python's is named here."""
 
 _SHARED = "/dev/shm/"
 LEFT_BY_SGLANG = _SHARED + "sglang_loads_"
@@ -55,7 +59,7 @@ def _name(folder: Path, leader: int) -> str:
         return "server"
     command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     if "resource_tracker" in command:
-        return "resource tracker"
+        return TRACKER
     return command.split(" ")[0].replace("sglang::", "") if command.startswith("sglang::") else command[-40:]
 
 
@@ -66,13 +70,18 @@ def _resident(pid: int) -> float:
 
 
 def shared_memory_of(pids: list[int]) -> set[str]:
-    """The files under /dev/shm that these processes have mapped or open."""
-    found = set()
+    """The files under /dev/shm that these processes have mapped, told by inode: of a semaphore, Linux shows the name
+    under which it was made, and that is gone."""
+    inodes, found = set(), set()
     for pid in pids:
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
                 if _SHARED in line:
-                    found.add(line[line.index(_SHARED) :].removesuffix(" (deleted)"))
+                    inodes.add(int(line.split()[4]))
+    for file in Path(_SHARED).iterdir():
+        with contextlib.suppress(OSError):
+            if file.stat().st_ino in inodes:
+                found.add(str(file))
     return found
 
 

@@ -7,7 +7,7 @@ import collections
 import re
 from typing import NamedTuple
 
-__all__ = ["KNOWN", "OF_A_KILLED_RANK", "Known", "by_cause"]
+__all__ = ["KNOWN", "OF_A_KILLED_RANK", "OF_A_KILLED_TRACKER", "Known", "by_cause"]
 
 _ONE = r"Traceback \(most recent call last\):\n(?:[ \t|+].*\n|\n)*\S.*"
 _CHAINED = r"\n+(?:During handling of the above|The above exception was the direct)[^\n]*\n+"
@@ -41,6 +41,14 @@ OF_A_KILLED_RANK = (
         r"RuntimeError: \[.*gloo/transport.*\] .*(closed by peer|reset by peer|Broken pipe)",
         r'sglang/srt/managers/scheduler\.py", line [0-9]+, in run_scheduler_process',
         "a rank says that its peer is gone, as it should",
+    ),
+)
+
+OF_A_KILLED_TRACKER = (
+    Known(
+        r"KeyError: '/(mp-|psm_|sgl_shm_)\w+'",
+        r'multiprocessing/resource_tracker\.py", line [0-9]+, in main',
+        "the tracker that Python began anew is told to forget what only the killed one knew",
     ),
 )
 

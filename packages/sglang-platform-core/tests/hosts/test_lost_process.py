@@ -16,16 +16,17 @@ from sglang_platform.conformance.host.stacks import completed
 
 pytestmark = pytest.mark.host
 
-PROGRAM = Path(__file__).with_name("programs") / "lose_a_process.py"
+PROGRAMS = Path(__file__).with_name("programs")
 
 
-def _run(noticed_by: str, **variables: str) -> tuple[int, str, str]:
+def _run(word: str, program: str = "lose_a_process.py", **variables: str) -> tuple[int, str, str]:
     environment = {**os.environ, "SGLANG_PLATFORM": "example_oot", **variables}
-    run = completed([sys.executable, "-W", "ignore", PROGRAM, noticed_by], env=environment, seconds=200)
+    command = [sys.executable, "-W", "ignore", PROGRAMS / program, word]
+    run = completed(command, env=environment, seconds=200)
     return run.returncode, run.stdout, run.stderr
 
 
-@pytest.mark.parametrize("noticed_by", ["watchdog", "another rank"])
+@pytest.mark.parametrize("noticed_by", ["watchdog", "another rank", "another rank, while it dies"])
 def test_it_is_named_once_and_nothing_is_left(noticed_by: str) -> None:
     status, said, log = _run(noticed_by)
     assert status == -signal.SIGKILL, log[-3000:]
@@ -33,12 +34,24 @@ def test_it_is_named_once_and_nothing_is_left(noticed_by: str) -> None:
     naming = [line for line in log.splitlines() if re.search(rf"\b{pid}\b", line)]
     assert len(naming) == 1, log[-3000:]
     assert "scheduler_1" in naming[0]
-    if noticed_by == "another rank":
+    if noticed_by.startswith("another rank"):
         assert "was killed by SIGKILL" in naming[0]
         assert "fix:" in naming[0]
     held = re.findall(r"holds (\S+)", said)
-    assert len(held) == 2
+    assert len(held) == 5
     until = time.monotonic() + 10  # the resource tracker removes it once all others are gone
+    while (left := [name for name in held if Path("/dev/shm", name).exists()]) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not left
+
+
+def test_a_launcher_that_kills_the_others_and_lives_on_leaves_nothing() -> None:
+    """As `Engine.shutdown()`: it keeps its resource tracker, which removes what the killed held when it ends."""
+    status, said, log = _run("nobody")
+    assert status == 0, log[-3000:]
+    held = re.findall(r"holds (\S+)", said)
+    assert len(held) == 5
+    until = time.monotonic() + 10
     while (left := [name for name in held if Path("/dev/shm", name).exists()]) and time.monotonic() < until:
         time.sleep(0.1)
     assert not left
@@ -48,16 +61,32 @@ def test_it_is_named_once_and_nothing_is_left(noticed_by: str) -> None:
 def test_nothing_is_left_where_the_resource_tracker_was_killed(what: str) -> None:
     """The launcher removes what the killed one knew, and leaves the memory of others alone."""
     others = SharedMemory(create=True, size=64)
+    theirs = Path("/dev/shm", f"sgl_shm_mm_{os.getpid()}_of_another_server")
+    theirs.touch()
     try:
         status, said, log = _run(what)
         assert status == -signal.SIGKILL, log[-3000:]
         held = re.findall(r"holds (\S+)", said)
-        assert len(held) == 2
+        assert len(held) == 5
         assert not [name for name in held if Path("/dev/shm", name).exists()], log[-3000:]
         assert Path("/dev/shm", others.name.lstrip("/")).exists()
+        assert theirs.exists()
     finally:
         others.close()
         others.unlink()
+        theirs.unlink(missing_ok=True)
+
+
+def test_the_ranks_message_queue_needs_nobody_to_remove_it(tmp_path: Path) -> None:
+    """It has no name any more once both ranks have it: however a server ends, also with no resource tracker."""
+    status, said, log = _run(str(tmp_path / "store"), "share_a_message_queue.py")
+    assert status == 0, log[-3000:]
+    (name,) = re.findall(r"shares (\S+)", said)
+    left = Path("/dev/shm", name)
+    try:
+        assert not left.exists()
+    finally:
+        left.unlink(missing_ok=True)
 
 
 def test_core_dumps_of_cuda_are_waited_for_where_they_are_asked_for() -> None:

@@ -30,11 +30,22 @@ def death(function: str, why: str = "SEGV on unknown address 0x000000000000") ->
 SUMMARY: AddressSanitizer: SEGV (/site-packages/torch/lib/libtorch_cpu.so+0x1234567) in {function}"""
 
 
+def bad_free(function: str) -> str:
+    return f"""=================================================================
+==11==ERROR: AddressSanitizer: attempting free on address which was not malloc()-ed: 0x609000000b80 in thread T0
+    #0 0x7f0123456789 in __interceptor_free ../../../../src/libsanitizer/asan/asan_malloc_linux.cpp:52
+    #1 0x7f0123456799 in std::vector<at::Tensor>::~vector() (/site-packages/torch/lib/libtorch_cpu.so+0x234)
+    #2 0x7f01234567a9 in {function} (/site-packages/torch/lib/libtorch_cpu.so+0x1234567)
+
+0x609000000b80 is located 0 bytes inside of 200-byte region"""
+
+
 STACK = "at::native::(anonymous namespace)::stack_kernel(at::Tensor&, long)"
 
 
 def test_a_call_that_the_cpu_dies_of_alike_is_torchs_own(reports_in: Callable[[str], list[str]]) -> None:
-    assert reports_in("\n".join([death(STACK), death(STACK), ALONE, "done"])) == []
+    for one in (death(STACK), death(STACK, "FPE on unknown address 0x7f0123456789"), bad_free(STACK)):
+        assert reports_in("\n".join([one, one, ALONE, "done"])) == []
 
 
 @pytest.mark.parametrize(
@@ -45,6 +56,9 @@ def test_a_call_that_the_cpu_dies_of_alike_is_torchs_own(reports_in: Callable[[s
         [death(STACK), death(STACK)],
         [death(STACK), ALONE],
         [death("memcpy"), death(STACK), ALONE],
+        [bad_free("at::native::_stack"), bad_free(STACK), ALONE],
+        [bad_free(STACK), death(STACK), ALONE],
+        [bad_free(STACK), bad_free(STACK), TOLD],
         [death(STACK), death(STACK), death(STACK), ALONE],
         [death(STACK, "BUS on unknown address"), death(STACK, "BUS on unknown address"), ALONE],
         [NOT_FATAL, death(STACK), death(STACK), ALONE],
@@ -57,6 +71,9 @@ def test_a_call_that_the_cpu_dies_of_alike_is_torchs_own(reports_in: Callable[[s
         "nobody tells",
         "one died without a report",
         "elsewhere",
+        "freed elsewhere",
+        "in another way",
+        "the CPU frees what it may",
         "one more",
         "another signal",
         "and ours before",

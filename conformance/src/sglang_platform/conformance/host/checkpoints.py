@@ -6,6 +6,7 @@ tokens are a strong check of every layer below.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,9 @@ def make_checkpoint(folder: Path, architecture: str = "llama", *, seed: int = 0,
         "seed": seed,
         "settings": {**COMMON, **known[architecture], **overrides},
     }
-    if done.exists() and json.loads(done.read_text()) == wanted:
-        return folder
+    with contextlib.suppress(FileNotFoundError, ValueError):  # of an earlier one that found no room
+        if json.loads(done.read_text()) == wanted:
+            return folder
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar

@@ -125,7 +125,7 @@ class EngineProcess:
                 self._send({"call": "shutdown", "arguments": {}})
                 self._process.wait(30)
             except (OSError, subprocess.TimeoutExpired):
-                self._process.kill()
+                kill_tree(self.pid)
         self._reader.join(5)
         self._folder.cleanup()
 

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from safetensors import SafetensorError
 
 from sglang_platform.conformance.host import processes
 from sglang_platform.conformance.host.architectures import ARCHITECTURES
+from sglang_platform.conformance.host.before_start import (
+    refuse_damaged_checkpoint,
+    refuse_odd_prompts,
+    refuse_unreadable_metadata,
+)
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
 from sglang_platform.core.discovery.resolve import resolve
-from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.errors import ConfigurationError, PlatformError
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 console = Console(highlight=False, soft_wrap=True)
+errors = Console(highlight=False, soft_wrap=True, stderr=True)
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_DTYPES = ("float32", "bfloat16", "float16", "auto")
 
 _PROMPTS = [
     "The capital of France is",
@@ -60,7 +76,71 @@ def main(
     platform: Annotated[str, typer.Option(help="The platform plugin to serve on.")] = "example_oot",
     models: Annotated[Path, typer.Option(help="Where a checkpoint is made and kept.")] = Path("models"),
 ) -> None:
-    """Start SGLang on a platform plugin, answer prompts, and show which parts did the work."""
+    """Start SGLang on a platform plugin, answer prompts, and show which parts did the work.
+
+    Exit status 1: it cannot be done, or was not done by the platform's parts. 2: an option that cannot be. 128 and a
+    signal's number: ended by it.
+    """
+    if dtype not in _DTYPES:
+        raise typer.BadParameter(f"unknown dtype {dtype!r}; there are {', '.join(_DTYPES)}")
+    with _signals_end():
+        try:
+            proved = _generate(
+                prompt or _PROMPTS,
+                model_path,
+                architecture,
+                max_new_tokens,
+                page_size,
+                dtype,
+                graphs,
+                platform,
+                models,
+            )
+        except (EngineFailed, PlatformError) as error:
+            errors.print(str(error), style="red", markup=False)
+            raise typer.Exit(1) from None
+        except _Ended as ended:
+            errors.print(f"ended by {ended.signal.name}; nothing of SGLang runs on", style="red")
+            raise typer.Exit(128 + ended.signal) from None
+    raise typer.Exit(0 if proved else 1)
+
+
+class _Ended(KeyboardInterrupt):
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.signal = signal.Signals(number)
+
+
+@contextmanager
+def _signals_end() -> Iterator[None]:
+    """A signal that asks to end ends what was started, and a second one does not disturb that."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for one in _ENDING:
+            signal.signal(one, signal.SIG_IGN)
+        raise _Ended(number)
+
+    before = {one: signal.signal(one, end) for one in _ENDING}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _generate(
+    prompts: list[str],
+    model_path: Path | None,
+    architecture: str,
+    max_new_tokens: int,
+    page_size: int,
+    dtype: str,
+    graphs: bool,
+    platform: str,
+    models: Path,
+) -> bool:
+    refuse_odd_prompts(prompts)
+    refuse_unreadable_metadata()
     _refuse_early(platform)
     checkpoint = _checkpoint(model_path, architecture, models)
     arguments = {
@@ -74,43 +154,40 @@ def main(
         "[2/4] starting SGLang: 15 to 60 s, nearly all of it imports; the first time also builds kernels"
     )
     start = time.perf_counter()
-    try:
-        with console.status("[2/4] starting SGLang") as status:
+    with console.status("[2/4] starting SGLang") as status:
 
-            def show(line: str) -> None:
-                if (message := line.split("] ", 1)[-1].strip()) and not console.is_terminal:
-                    return
-                status.update(f"[2/4] starting SGLang ({time.perf_counter() - start:.0f} s): {message[:90]}")
+        def show(line: str) -> None:
+            if (message := line.split("] ", 1)[-1].strip()) and not console.is_terminal:
+                return
+            status.update(f"[2/4] starting SGLang ({time.perf_counter() - start:.0f} s): {message[:90]}")
 
-            engine = EngineProcess(platform, arguments, on_line=show)
-        with engine:
-            console.print(f"[2/4] SGLang is up after {time.perf_counter() - start:.0f} s")
-            console.print("[3/4] answering")
-            replies = engine.call("generate_text", prompts=prompt or _PROMPTS, max_new_tokens=max_new_tokens)
-            counts = engine.counters()
-            reports = processes.read(engine.report_dir)
-    except EngineFailed as error:
-        console.print(str(error), style="red", markup=False)
-        raise typer.Exit(1) from None
-    _show_answers(prompt or _PROMPTS, replies)
+        engine = EngineProcess(platform, arguments, on_line=show)
+    with engine:
+        console.print(f"[2/4] SGLang is up after {time.perf_counter() - start:.0f} s")
+        console.print("[3/4] answering")
+        replies = engine.call("generate_text", prompts=prompts, max_new_tokens=max_new_tokens)
+        counts = engine.counters()
+        reports = processes.read(engine.report_dir)
+    _show_answers(prompts, replies)
     console.print("[4/4] who did the work")
     _show_decision(reports)
-    proved = _show_proof(platform, counts, page_size=page_size, graphs=graphs)
-    raise typer.Exit(0 if proved else 1)
+    return _show_proof(platform, counts, page_size=page_size, graphs=graphs)
 
 
 def _refuse_early(platform: str) -> None:
     """Ask the plugin here, before minutes are spent: the same rules hold in SGLang's processes."""
     os.environ["SGLANG_PLATFORM"] = platform
-    try:
-        resolve()
-    except PlatformError as error:
-        console.print(str(error), style="red", markup=False)
-        raise typer.Exit(1) from None
+    resolve()
 
 
 def _show_decision(reports: list[dict[str, Any]]) -> None:
     """The decision of the main process, and that every process came to the same."""
+    if not reports:
+        raise ConfigurationError(
+            "no process of SGLang reported its platform",
+            why="the hooks of sglang-platform-core were not in force: its entry points are not found",
+            fix="install sglang-platform-core again; sglang-platform doctor says more",
+        )
     for line in reports[0]["platform"]["explained"]:
         console.print(f"  {line}", markup=False)
     classes = {report["platform"]["class"] for report in reports}
@@ -119,18 +196,24 @@ def _show_decision(reports: list[dict[str, Any]]) -> None:
 
 def _checkpoint(model_path: Path | None, architecture: str, models: Path) -> Path:
     if model_path is not None:
-        if not (model_path / "config.json").is_file():
-            raise typer.BadParameter(
-                f"{model_path} has no config.json: it is no Hugging Face checkpoint folder"
-            )
+        refuse_damaged_checkpoint(model_path, "give --model-path a folder with a whole checkpoint")
         console.print(f"[1/4] model: {model_path}")
         return model_path
     if architecture not in ARCHITECTURES:
         raise typer.BadParameter(
             f"unknown architecture {architecture!r}; there are {', '.join(ARCHITECTURES)}"
         )
-    with console.status(f"[1/4] making a small {architecture} checkpoint"):
-        checkpoint = make_checkpoint(models / architecture, architecture)
+    folder = models / architecture
+    try:
+        with console.status(f"[1/4] making a small {architecture} checkpoint"):
+            checkpoint = make_checkpoint(folder, architecture)
+    except (OSError, SafetensorError) as error:
+        raise ConfigurationError(
+            f"the checkpoint cannot be made in {folder}",
+            why=str(error),
+            fix="name a folder with 20 MB to write: --models",
+        ) from None
+    refuse_damaged_checkpoint(checkpoint, f"remove {checkpoint}: it is made anew")
     console.print(
         f"[1/4] model: {checkpoint}, a small {architecture} with random weights: fluent in nothing, but real"
     )
@@ -173,5 +256,16 @@ def _show_proof(platform: str, counts: dict[str, int], *, page_size: int, graphs
     return proved
 
 
+def _run() -> None:
+    """The command, where what it prints may have no reader or no room."""
+    try:
+        app()
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            errors.print(f"the output cannot be written: {error.strerror}", style="red")
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - what is left to write is not tried again
+        sys.exit(1)
+
+
 if __name__ == "__main__":
-    app()
+    _run()

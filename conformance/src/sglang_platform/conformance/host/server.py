@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from sglang_platform.conformance.host.engine import EngineFailed
-from sglang_platform.conformance.host.stacks import stacks
+from sglang_platform.conformance.host.stacks import kill_group, stacks
 from sglang_platform.core import counters
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 
@@ -175,8 +175,7 @@ class ServerProcess:
             self.process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(20)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)  # it leads its group, and its children stay in it
+        kill_group(self.process.pid)  # it leads its group, and its children stay in it
         self.process.wait(10)
         self._folder.cleanup()
 

@@ -8,14 +8,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sglang_platform.conformance.guard import descendants
 
-__all__ = ["HangingStart", "completed", "kill_tree", "stacks"]
+__all__ = ["HangingStart", "completed", "kill_group", "kill_tree", "stacks"]
 
 _DUMP_SECONDS = 20.0
+_TRACKER_SECONDS = 5.0
 
 
 class HangingStart(RuntimeError):
@@ -72,7 +74,41 @@ def _dump(program: str, pid: int) -> str:
 
 
 def kill_tree(pid: int) -> None:
-    """SIGKILL to a process and to all that it started."""
-    for one in (pid, *descendants(pid)):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(one, signal.SIGKILL)
+    """SIGKILL to a process and to all that it started. Python's resource trackers come last: they remove the shared
+    memory of the others, and end when these are gone."""
+    _kill_all([pid, *descendants(pid)])
+
+
+def kill_group(leader: int) -> None:
+    """The same for a process group, whether or not its leader is gone."""
+    group = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # a process may end while it is read
+            if int((folder / "stat").read_text().rpartition(")")[2].split()[2]) == leader:
+                group.append(int(folder.name))
+    _kill_all(group)
+
+
+def _kill_all(every: Sequence[int]) -> None:
+    trackers = [one for one in every if _is_tracker(one)]
+    for one in every:
+        if one not in trackers:
+            _kill(one)
+    until = time.monotonic() + _TRACKER_SECONDS
+    while any(map(_is_tracker, trackers)) and time.monotonic() < until:
+        time.sleep(0.01)
+    for one in trackers:
+        if _is_tracker(one):
+            _kill(one)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _is_tracker(pid: int) -> bool:
+    """Of a process that has ended there is no command line, whether or not it was waited for."""
+    with contextlib.suppress(OSError):
+        return b"multiprocessing.resource_tracker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False

@@ -39,6 +39,14 @@ def test_a_tensor_grows_as_on_the_host(device_type: str) -> None:
         whole.resize_(1 << 50)
     with pytest.raises(RuntimeError):
         whole.resize_(-1)
+    for sizes in (
+        (1 << 32, 1 << 32),
+        (1 << 62, 4),
+        ((1 << 63) - 1, 2),
+    ):  # products that no int64 holds; two wrap to 0
+        with pytest.raises(RuntimeError, match="overflow"):
+            whole.resize_(sizes)
+    assert whole.shape == (24,)
     assert whole.tolist() == [3] * 24
 
 

@@ -4,7 +4,7 @@
 
 Builds with gcc, makes sure that the sanitizer tells of defects made on purpose, then runs the checks of the device, the
 tests of the kernels and the fuzz. What is left out of the reports, and why, stands in `*.supp`; the fuzz makes a call
-that died again on the CPU alone, and where both died of a segmentation fault in one function, that is torch's own.
+that died again on the CPU alone, and where both died alike in one function, that is torch's own.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ PROGRAMS = HERE.parent
 KERNEL_TESTS = PROGRAMS.parent.parent / "kernels"
 FLAGS = "-O1 -g1 -fno-omit-frame-pointer"
 REPORT = re.compile(r"ERROR: AddressSanitizer|runtime error:|WARNING: ThreadSanitizer|DEADLYSIGNAL")
-DEATH = re.compile(r"(?=\w+Sanitizer:DEADLYSIGNAL)")
-SEGV = re.compile(r"ERROR: \w+Sanitizer: SEGV")
-FRAME = re.compile(r"#0 (?:0x[0-9a-f]+ in )?(\S[^\n]*?) \((?=\S+\+0x)")
+NOT_A_DEATH = re.compile(r"runtime error:|WARNING: ThreadSanitizer")
+DEATH = re.compile(r"(?=^==\d+==ERROR: \w+Sanitizer: )", re.MULTILINE)
+OF_TORCH = re.compile(r"ERROR: \w+Sanitizer: (SEGV|FPE|attempting free)")
+"""How torch's own kernels die: memory that is not there, a division by zero, memory that is not theirs to free."""
+FRAME = re.compile(r"#\d+ (?:0x[0-9a-f]+ in )?(at::\S[^\n]*?) \((?=\S+\+0x)")
 CALL = re.compile(r"^call \d+ of seed [^\n]*?(?P<alone>, and so does the CPU alone)?$", re.MULTILINE)
 """What the fuzz says of a call after all reports of it: those of the device and, in a new process, of the CPU."""
 
@@ -91,13 +93,12 @@ def reports_in(text: str) -> list[str]:
 
 
 def _died_alike(part: str) -> bool:
-    """Whether all there is are two segmentation faults, of the call and of the CPU alone, in one function of torch."""
-    deaths = [death for death in DEATH.split(part) if REPORT.search(death)]
-    frames = [FRAME.search(death) for death in deaths]
-    where = {frame[1] for frame in frames if frame}
-    return (
-        len(deaths) == 2 and all(frames) and len(where) == 1 and all(SEGV.search(death) for death in deaths)
-    )
+    """Whether all there is are two deaths of one kind, of the call and of the CPU alone, in one function of torch."""
+    _, *deaths = DEATH.split(part)
+    kinds = {kind[1] if (kind := OF_TORCH.search(death)) else None for death in deaths}
+    where = {frame[1] if (frame := FRAME.search(death)) else None for death in deaths}
+    others = NOT_A_DEATH.search(part)
+    return not others and len(deaths) == 2 and len(kinds) == len(where) == 1 and None not in kinds | where
 
 
 class Runs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.host import HostRuntime, PoolAsked
 from sglang_platform.core.hosts.sglang.checked import load
+from sglang_platform.core.hosts.sglang.versions import installed_version
 
 __all__ = ["RuntimeAdapter"]
 
@@ -33,7 +33,7 @@ class RuntimeAdapter:
 
     @property
     def version(self) -> str:
-        return importlib.metadata.version("sglang")
+        return installed_version()
 
     def platform_base(self) -> type:
         base: type = load(self._platform_base)

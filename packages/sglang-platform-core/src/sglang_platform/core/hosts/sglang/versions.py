@@ -20,7 +20,9 @@ from packaging.version import Version
 
 from sglang_platform.core.errors import HostError
 
-__all__ = ["NEWEST", "OLDEST", "History", "HostFacts", "facts", "facts_for", "known_releases", "since"]
+__all__ = [
+    "NEWEST", "OLDEST", "History", "HostFacts", "facts", "facts_for", "installed_version", "known_releases", "since",
+]  # fmt: skip
 
 _logger = logging.getLogger(__name__)
 
@@ -515,7 +517,7 @@ TABLE: dict[str, History] = {f.name: f.metadata["history"] for f in fields(HostF
 
 def facts() -> HostFacts:
     """The facts of the installed SGLang."""
-    return facts_for(importlib.metadata.version("sglang"))
+    return facts_for(installed_version())
 
 
 @functools.cache
@@ -553,3 +555,18 @@ def known_releases() -> tuple[str, ...]:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return Version(version).release
+
+
+def installed_version() -> str:
+    """The version that SGLang's metadata states. Raises HostError where it states none or cannot be read."""
+    try:
+        version: str | None = importlib.metadata.version("sglang")
+    except (LookupError, ImportError, OSError, ValueError) as error:
+        version, why = None, str(error)
+    else:
+        why = "its METADATA has no Version"
+    if version is None:
+        raise HostError(
+            "the version of the installed SGLang cannot be told", why=why, fix="install sglang again"
+        )
+    return version

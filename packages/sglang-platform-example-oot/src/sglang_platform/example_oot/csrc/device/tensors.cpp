@@ -8,6 +8,8 @@
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "alias.h"
 #include "fallback.h"
 #include "memory.h"
@@ -112,7 +114,8 @@ const at::Tensor& resize_(const at::Tensor& self, c10::SymIntArrayRef size, std:
   for (const int64_t n : sizes) TORCH_CHECK(n >= 0, "a tensor cannot have the sizes ", sizes);
   auto* tensor = self.unsafeGetTensorImpl();
   if (self.sizes() != sizes) {
-    if (c10::multiply_integers(sizes) != 0)
+    // Not their product, which may be past any number; computeStorageNbytesContiguous refuses what is.
+    if (std::find(sizes.begin(), sizes.end(), 0) == sizes.end())
       grow(self.storage(), at::detail::computeStorageNbytesContiguous(
                                sizes, self.dtype().itemsize(), self.storage_offset()));
     tensor->set_sizes_contiguous(sizes);
