@@ -56,7 +56,7 @@ with for_architecture(resolve_name(f"sglang_platform.{name}.kernels.tuning:ARCHI
     assert issubclass(cls, theirs.MHATokenToKVPool) and cls is not theirs.MHATokenToKVPool
     pool = cls(dtype=fp8, head_num=2, head_dim=16, **common)
     k, v = torch.randn(3, 2, 16).half(), torch.randn(3, 2, 16).half()
-    kept = k.clone()
+    kept, pool_of_8_bits = k.clone(), pool
     pool.set_kv_buffer(layer, KVWriteLoc(loc), k, v, torch.tensor([0.5]), 3.0)
     assert stores.value == 1, "our kernel must have served the host's call"
     assert torch.equal(k, kept)
@@ -156,6 +156,32 @@ with for_architecture(resolve_name(f"sglang_platform.{name}.kernels.tuning:ARCHI
     assert calls.value == 1
     turned(torch.arange(3), torch.randn(3, 32), torch.randn(3, 16))
     assert calls.value == 2
+    # Positions and store in one launch, in the very words of SGLang's models: on CUDA over a pool that needs no cast,
+    # on ROCm over our own too, with scales. That CPU tensors stand for the device is said to its gate.
+    import sglang.srt.models.utils as models
+
+    setattr(models, "_is_cuda" if name == "cuda" else "_is_hip", True)
+    kept_in, step = pool_of_8_bits, SimpleNamespace(out_cache_loc=loc)
+    models.get_token_to_kv_pool = lambda: kept_in
+    assert models.enable_fused_set_kv_buffer(step) is (name == "rocm")
+    if name == "cuda":
+        kept_in = theirs.MHATokenToKVPool(dtype=torch.bfloat16, head_num=2, head_dim=16, **common)
+        assert models.enable_fused_set_kv_buffer(step)
+        kept_in = theirs.MHATokenToKVPool(dtype=torch.float16, head_num=2, head_dim=16, **common)
+    scale = torch.tensor([0.5]) if name == "rocm" else None
+    attends = SimpleNamespace(
+        layer_id=4, tp_k_head_num=2, qk_head_dim=16, tp_v_head_num=2, v_head_dim=16, sliding_window_size=-1,
+        k_scale=scale, v_scale=scale,
+    )  # fmt: skip
+    query, key, value = torch.randn(3, 128).half().split((64, 32, 32), dim=1)
+    wanted = turned(torch.arange(3), query.clone(), key.clone())
+    asked = models.create_fused_set_kv_buffer_arg(value, attends, step)
+    turned(torch.arange(3), query, key, fused_set_kv_buffer_arg=asked)
+    assert calls.value == 4 and counter("triton.fused_ops.stores").value == 1
+    assert torch.equal(query, wanted[0]) and torch.equal(key, wanted[1])
+    for buffer, new in ((kept_in.get_key_buffer(4), key), (kept_in.get_value_buffer(4), value)):
+        stored = (new.float() / (1.0 if scale is None else 0.5)).to(buffer.dtype)
+        assert torch.equal(buffer[loc].float(), stored.float().view(3, 2, 16))
     from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
     from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 

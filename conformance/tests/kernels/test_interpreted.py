@@ -13,7 +13,13 @@ INTERPRETED = Path(__file__).parent / "interpreted"
 
 @pytest.mark.parametrize(
     "file",
-    ["test_number_formats.py", "test_inline_assembly.py", "test_split_work.py", "test_watched_accesses.py"],
+    [
+        "test_number_formats.py",
+        "test_inline_assembly.py",
+        "test_split_work.py",
+        "test_die_order.py",
+        "test_watched_accesses.py",
+    ],
 )
 def test_in_the_interpreter(file: str) -> None:
     run_tests(INTERPRETED / file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +77,22 @@ def test_the_platform_and_its_declarations_import_neither_torch_nor_triton(
 ) -> None:
     done = run_program("declare_rocm.py")
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("name", "processors", "dies"),
+    [
+        ("gfx942", 304, 8),  # MI300X
+        ("gfx942", 228, 6),  # MI300A
+        ("gfx942", 38, 1),  # one die given out as a device
+        ("gfx942", 80, 1),  # another number than this record knows
+        ("gfx950", 256, 8),
+        ("gfx90a", 104, 1),
+    ],
+)
+def test_dies_are_told_by_the_processors_of_a_device(name: str, processors: int, dies: int) -> None:
+    record = replace(ARCHITECTURES[name], processors=processors)
+    assert record.dies == dies
+    decoding = record.decode_shape(128, latent=False, eight_bit=False, float32=False)
+    extending = record.extend_shape(128, latent=False, widened=False, float32=False)
+    assert decoding.options()["DIES"] == extending.options()["DIES"] == dies

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sglang_platform.conformance.kernels.compile import dies
 from sglang_platform.conformance.kernels.compile import predict as method
 from sglang_platform.conformance.kernels.compile.fake_driver import pretend
 from sglang_platform.conformance.kernels.compile.loop import LoopCode, read_loop
@@ -158,7 +159,28 @@ token, 242 for a byte. The matrix units of an H200 do 4096 in a clock and proces
 clock above: 0.91 of the bandwidth is all that any bfloat16 kernel can reach. The kernel's turn of 32 tokens and 64
 heads needs 1088 clocks of them, and by the model 2069 to issue 776 instructions of 8 warps: what binds is issue, not
 the products. An MI300X does 2048, 319 for a byte, so its products do not bind: a turn of 16 tokens and 16 heads needs
-272 clocks of them, and 1701 to issue 319 instructions of 4 waves."""
+272 clocks of them, and 1707 to issue 320 instructions of 4 waves."""
+
+
+_DIES = """
+## Programs that share rows, on the dies of MI300X
+
+{method}
+
+`sglang_platform.rocm.kernels.die_order` lays such programs on one die where there are several: query heads of one KV
+head that are more than a program takes (decode of MLA with 128 heads, sparse decode), and the blocks of new tokens of
+one request (extend, where the KV heads are a multiple of the dies: then each die has as much of every request). "In
+turn" is the order of the grid, as on other devices. For a batch in parts the grid has room for twice as many parts as
+requests, less one; 127 is no multiple of eight, so in turn the programs of one part are on eight dies.
+
+By the shares above MLA with 128 heads takes 0.18 of the copy bandwidth where its rows are read once. Read eight times
+they would be 1.44 of it, so memory would bind the kernel, less what the cache behind the L2s holds. The blocks of many
+new tokens fill the dies with one head in either order, so less is won there.
+
+Left in turn: the indexer, whose programs share 16.5 KiB of keys and scales, and 512 KiB of queries in the other
+direction; and extend with fewer KV heads than dies, where requests of different lengths would leave dies idle.
+
+"""
 
 
 def page(rows: Sequence[DecodeCode]) -> str:
@@ -179,6 +201,8 @@ def page(rows: Sequence[DecodeCode]) -> str:
         words += f" {name}: {device.bandwidth / 1e12:.1f} TB/s, {device.clock / 1e9:.2f} GHz."
     words += _SHORT
     lines += [_PREDICTED.format(method=words).rstrip("\n"), "", *shares(rows)]
+    assert dies.__doc__ is not None
+    lines += [_DIES.format(method=dies.__doc__.strip()).rstrip("\n"), "", *dies.table()]
     return "\n".join(lines) + "\n"
 
 

@@ -82,3 +82,61 @@ def test_registered_under_a_key() -> None:
     assert {entry.op_cls for entry in FusedOp.registered("a_test")} == set(ops.FORWARDS)
     op = type("Mine", (RMSNorm,), {})()
     assert op.resolve("another") == op.forward_native
+
+
+def asked(**changes: Any) -> dict[str, Any]:
+    cache = torch.zeros(4, 2, 1, 16)
+    entries = {"v": torch.randn(3, 1, 16), "slot_mapping": torch.tensor([7, 0, 2]), "swa_slot_mapping": None}
+    return {
+        **entries,
+        "key_cache": cache,
+        "value_cache": cache.clone(),
+        "k_scale": None,
+        "v_scale": None,
+        **changes,
+    }
+
+
+def turned(given: Any, **handed_in: Any) -> Any:
+    op = SimpleNamespace(head_size=16, cos_sin_cache=torch.rand(20, 16), is_neox_style=True)
+    arguments = torch.arange(3), torch.randn(3, 32), torch.randn(3, 16)
+    return ops.rotary_embedding(op, *arguments, fused_set_kv_buffer_arg=given, **handed_in)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "an argument",
+        asked(key_cache=torch.zeros(4, 1, 2, 2, 8)),
+        asked(key_cache=torch.zeros(4, 1, 2, 16).transpose(1, 2)[:, :, :, ::2]),
+        asked(value_cache=torch.zeros(4, 3, 2, 16).permute(0, 2, 1, 3)),
+        asked(key_cache=torch.zeros(4, 2, 1, 16).byte()),
+        asked(k_scale=torch.ones(1)),
+        asked(slot_mapping=torch.tensor([7, 0])),
+        asked(v=torch.randn(3, 1, 16).half()),
+        asked(v=torch.randn(3, 1, 32)[..., ::2]),
+        asked(a_word_of_a_later_host=1),
+        {"v": torch.randn(3, 1, 16)},
+    ],
+)
+def test_stores_that_the_kernels_do_not_know_stay_with_the_host(given: Any) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError(f"launched for {given}")
+
+    assert turned(given, rotate_and_store=never) is NotImplemented
+
+
+def test_a_store_is_handed_on_in_rows_of_slots() -> None:
+    given, seen = asked(), []
+    turned(given, rotate_and_store=lambda *_, **words: seen.append(words))
+    assert seen[0]["k_out"].shape == seen[0]["v_out"].shape == (8, 16)
+    assert seen[0]["k_out"].data_ptr() == given["key_cache"].data_ptr()
+    by_attributes = SimpleNamespace(
+        value=torch.randn(3, 16),
+        k_buffer=torch.zeros(8, 16),
+        v_buffer=torch.zeros(8, 16),
+        cache_loc=torch.arange(3),
+    )
+    turned(by_attributes, rotate_and_store=lambda *_, **words: seen.append(words))
+    assert seen[1]["v_out"] is by_attributes.v_buffer
+    assert turned(given) is NotImplemented, "no package has handed a kernel in"

@@ -1,8 +1,10 @@
-"""The fused ops on AMD GPUs: core's portable kernels, launched as this package's records say."""
+"""The fused ops on AMD GPUs: core's portable kernels, launched as this package's records say, and this
+package's own for rotary positions with the store of keys and values."""
 
 from __future__ import annotations
 
 from sglang_platform.core.portable.triton import ops
+from sglang_platform.rocm.kernels.rotary_store import rotate_and_store
 from sglang_platform.rocm.kernels.tuning import ARCHITECTURES
 
 __all__ = ["register"]
@@ -10,4 +12,4 @@ __all__ = ["register"]
 
 def register(dispatch_key: str) -> None:
     """Serve core's fused ops on platforms with this key."""
-    ops.register(dispatch_key, ARCHITECTURES.shapes)
+    ops.register(dispatch_key, ARCHITECTURES.shapes, rotate_and_store)

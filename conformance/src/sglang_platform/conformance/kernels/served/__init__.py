@@ -33,6 +33,7 @@ FAMILIES: Mapping[str, Callable[..., Launches]] = {
 
 FAMILIES_WITH_FP8: Mapping[str, Callable[..., Launches]] = {
     "kv_store": memory.stored_rows,
+    "rotary_store": memory.rotated_keys,
     "dsa_packed_store": memory.packed_rows,
     "quantise_per_token": memory.quantisation,
     "decode": decode.decode_launches,

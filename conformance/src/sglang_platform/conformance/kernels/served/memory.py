@@ -15,7 +15,7 @@ import torch
 from sglang_platform.conformance.kernels.served.launches import Launches
 from sglang_platform.core.portable.triton.buffer_table import Rows
 
-__all__ = ["moved_rows", "packed_rows", "quantisation", "stored_rows"]
+__all__ = ["moved_rows", "packed_rows", "quantisation", "rotated_keys", "stored_rows"]
 
 _BF16 = torch.bfloat16
 
@@ -40,6 +40,24 @@ def stored_rows(store_pair: Callable[..., None], eight_bit: torch.dtype) -> Laun
         ),
         "latent 512 + 64, prefill": lambda: store(8192, 1, 512, 64, _BF16),
         "latent 512 + 64, prefill, fp8": lambda: store(8192, 1, 512, 64, eight_bit),
+    }
+
+
+def rotated_keys(rotate_and_store: Callable[..., None], eight_bit: torch.dtype) -> Launches:
+    def store(n: int, heads: int, dim: int, turned: int, dtype: torch.dtype, neox: bool = True) -> None:
+        qkv = torch.zeros((n, (heads + 16) * dim), dtype=_BF16)
+        query, key, value = qkv.split((heads * dim, 8 * dim, 8 * dim), dim=1)
+        k_out, v_out = (torch.zeros((4096, 8 * dim), dtype=dtype) for _ in range(2))
+        positions, loc = (torch.zeros(n, dtype=torch.int64) for _ in range(2))
+        scale = torch.ones(1) if dtype.itemsize == 1 else None
+        table = torch.zeros((4096, turned))
+        rotate_and_store(positions, query, key, value, dim, table, k_out, v_out, loc, scale, scale, neox=neox)
+
+    return {
+        "32 heads of 128, decode": lambda: store(64, 32, 128, 128, _BF16),
+        "64 heads of 64, prefill": lambda: store(8192, 64, 64, 64, _BF16),
+        "32 heads of 128, prefill, fp8 with scales": lambda: store(8192, 32, 128, 128, eight_bit),
+        "32 heads of 128, half turned in pairs, fp8": lambda: store(8192, 32, 128, 64, eight_bit, False),
     }
 
 

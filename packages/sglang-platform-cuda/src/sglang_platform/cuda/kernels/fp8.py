@@ -23,6 +23,7 @@ import torch
 import triton
 import triton.language as tl
 
+from sglang_platform.core.portable.triton.compiler import BY_FLOAT32
 from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
 from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
 
@@ -30,9 +31,6 @@ __all__ = ["HARDWARE", "from_fp8_codes", "from_fp8_pairs", "to_fp8_codes"]
 
 HARDWARE = Hardware(ARCHITECTURES, {torch.float8_e4m3fn: "e4m3fn", torch.float8_e5m2: "e5m2"})
 """The architectures, and the 8-bit formats of their caches."""
-
-BY_FLOAT32 = tl.constexpr(tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7))
-"""Triton 3.6 widens e4m3 to bfloat16 by an instruction that Ada does not have. By way of float32 it is exact too."""
 
 
 @triton.jit
@@ -72,7 +70,7 @@ def from_fp8_codes(codes, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, DTYPE
     if IN_HARDWARE:
         if FORMAT == "e4m3fn":
             values = codes.to(tl.float8e4nv, bitcast=True)
-            if BY_FLOAT32 and tl.bfloat16 == DTYPE:
+            if BY_FLOAT32 and tl.bfloat16 == DTYPE:  # Ada lacks Triton 3.6's instruction
                 values = values.to(tl.float32)
         else:
             values = codes.to(tl.float8e5, bitcast=True)

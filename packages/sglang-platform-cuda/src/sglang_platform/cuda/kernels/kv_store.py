@@ -19,7 +19,23 @@ import triton.language as tl
 from sglang_platform.core.portable.triton.wrappers import kv_store
 from sglang_platform.cuda.kernels.fp8 import HARDWARE, to_fp8_codes
 
-__all__ = ["store_pair", "store_pair_kernel"]
+__all__ = ["as_stored", "store_pair", "store_pair_kernel"]
+
+
+@triton.jit
+def as_stored(values, scale, out_ptr, SCALE: tl.constexpr, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr):
+    """A block as a cache at `out_ptr` holds it: divided by `scale` where there is one, and cast."""
+    if SCALE != "none":
+        if SCALE == "pointer":
+            divisor = tl.load(scale).to(tl.float32)
+        else:
+            divisor = scale
+        values = tl.div_rn(values.to(tl.float32), tl.zeros_like(values).to(tl.float32) + divisor)
+    if FORMAT == "":
+        stored = values.to(out_ptr.dtype.element_ty)
+    else:
+        stored = to_fp8_codes(values.to(tl.float32), FORMAT, IN_HARDWARE)
+    return stored
 
 
 @triton.jit
@@ -38,16 +54,7 @@ def _store_columns(
     values = tl.load(
         x_ptr + tokens[:, None] * stride_token + within[None, :], mask=mask, eviction_policy="evict_first"
     )
-    if SCALE != "none":
-        if SCALE == "pointer":
-            divisor = tl.load(scale).to(tl.float32)
-        else:
-            divisor = scale
-        values = tl.div_rn(values.to(tl.float32), tl.zeros_like(values).to(tl.float32) + divisor)
-    if FORMAT == "":
-        stored = values.to(out_ptr.dtype.element_ty)
-    else:
-        stored = to_fp8_codes(values.to(tl.float32), FORMAT, IN_HARDWARE)
+    stored = as_stored(values, scale, out_ptr, SCALE, FORMAT, IN_HARDWARE)
     tl.store(out_ptr + slots[:, None] * out_stride + column[None, :], stored, mask=mask)
 
 

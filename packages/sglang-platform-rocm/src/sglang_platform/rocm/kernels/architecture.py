@@ -12,8 +12,8 @@ was timed on a device yet. LDS per workgroup and 8-bit conversions: AMD's instru
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from sglang_platform.core.portable.triton.wrappers.record import (
     DecodeShape,
@@ -29,13 +29,14 @@ _ROWS_PER_MATRIX_INSTRUCTION = 16
 
 @dataclass(frozen=True, kw_only=True)
 class RocmDecodeShape(DecodeShape):
-    """waves_per_eu: how many waves a SIMD is to hold at once."""
+    """waves_per_eu: how many waves a SIMD is to hold at once. dies: see `die_order`."""
 
     waves_per_eu: int = 2
+    dies: int = 1
 
     def options(self) -> dict[str, Any]:
-        """For the compiler."""
-        return _options(super().options(), waves_per_eu=self.waves_per_eu)
+        """For the compiler, and what only this package's kernel knows."""
+        return _options(super().options(), waves_per_eu=self.waves_per_eu, DIES=self.dies)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +44,11 @@ class RocmExtendShape(ExtendShape):
     """As of `RocmDecodeShape`."""
 
     waves_per_eu: int
+    dies: int = 1
 
     def options(self) -> dict[str, Any]:
-        """For the compiler."""
-        return _options(super().options(), waves_per_eu=self.waves_per_eu)
+        """For the compiler, and what only this package's kernel knows."""
+        return _options(super().options(), waves_per_eu=self.waves_per_eu, DIES=self.dies)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +67,28 @@ def _options(shared: dict[str, Any], **own: int) -> dict[str, Any]:
 @dataclass(frozen=True, kw_only=True)
 class RocmArchitecture(KernelRecord):
     """A record of this package. Absorbed MLA over an 8-bit cache may have a decode shape of its own: widened rows and
-    the codes of the next ones do not both fit the registers."""
+    the codes of the next ones do not both fit the registers.
+
+    on_a_die: the processors that share an L2, where a device has several; 0: all do."""
 
     backend: str = "hip"
     warp: int = 64
+    on_a_die: int = 0
+
+    @property
+    def dies(self) -> int:
+        """How many the device has, or the part of it that is given out as a device. 1 where its processors are no
+        multiple of a die's."""
+        return 1 if not self.on_a_die or self.processors % self.on_a_die else self.processors // self.on_a_die
+
+    def decode_shape(
+        self, dim: int, *, latent: bool, eight_bit: bool, float32: bool, packed: bool = False
+    ) -> DecodeShape:
+        """As of every record, and the dies of this one."""
+        shape = super().decode_shape(dim, latent=latent, eight_bit=eight_bit, float32=float32, packed=packed)
+        return replace(cast(RocmDecodeShape, shape), dies=self.dies)
+
+    def extend_shape(self, dim: int, *, latent: bool, widened: bool, float32: bool) -> ExtendShape:
+        """As of every record, and the dies of this one."""
+        shape = super().extend_shape(dim, latent=latent, widened=widened, float32=float32)
+        return replace(cast(RocmExtendShape, shape), dies=self.dies)

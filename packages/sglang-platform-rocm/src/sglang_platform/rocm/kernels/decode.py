@@ -9,7 +9,7 @@ A program takes one request, up to BLOCK_H query heads that share a KV head (so 
 and the cache is read once for all of them), and one part of its tokens. What the parts are is worked out on the device
 from the lengths of the whole batch (`split_work`): a captured graph replays with other lengths. Each leaves its
 normalised output and log2 of its sum of exponentials; `merge.merge_kernel` joins them. Without SPLIT a program takes
-all tokens and writes the output.
+all tokens and writes the output. Where several programs share a KV head they are laid on one die (`die_order`).
 
 Keys are read as a main part of MAIN columns and a rest of REST columns (D = 192 is 128 + 64, 576 is 512 + 64), both
 powers of two. With LATENT the values are the main part of the keys (absorbed MLA, arXiv 2405.04434) and are not read
@@ -29,6 +29,7 @@ from sglang_platform.core.portable.triton.merge import merge_parts
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
 from sglang_platform.core.portable.triton.split_work import part_of, parts_within
 from sglang_platform.core.portable.triton.wrappers import decode
+from sglang_platform.rocm.kernels.die_order import shared_on_one_die
 from sglang_platform.rocm.kernels.fp8 import HARDWARE
 from sglang_platform.rocm.kernels.packed_rows import packed_latent, packed_rest
 from sglang_platform.rocm.kernels.stored_rows import in_two_parts, load_codes, load_rows
@@ -45,19 +46,28 @@ def decode_kernel(
     MAIN: tl.constexpr, REST: tl.constexpr, VALUES: tl.constexpr, LATENT: tl.constexpr, PACKED: tl.constexpr,
     FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, SCALED: tl.constexpr, CAPPED: tl.constexpr,
     SINKS: tl.constexpr, SPLIT: tl.constexpr,
-    BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr, LANES: tl.constexpr,
+    BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr, LANES: tl.constexpr, DIES: tl.constexpr,
 ):  # fmt: skip
     """Grid (parts, Hk * HEAD_BLOCKS); without SPLIT (B, ...). q [B, Hq, D]; k [S, Hk, D]; v [S, Hk, DV]; table
     [rows, C]; row, len [B]; out [B, Hq, DV]. SPLIT: partial float32 [parts, Hq, DV] and lse float32 [parts, Hq].
     """
     number = tl.program_id(0)
+    kv_head = tl.program_id(1) // HEAD_BLOCKS
+    head_block = tl.program_id(1) % HEAD_BLOCKS
+    if DIES > 1 and HEAD_BLOCKS > 1:
+        # The programs of one part and KV head read the same rows.
+        most = tl.num_programs(0)
+        group, head_block = shared_on_one_die(
+            number + most * tl.program_id(1), most * (tl.num_programs(1) // HEAD_BLOCKS), HEAD_BLOCKS, DIES
+        )
+        number = group % most
+        kv_head = group // most
     request, part, parts = number, 0, 1
     if SPLIT:
         request, part, parts = part_of(number, len_ptr, batch, wanted, least, window, BLOCK_N, LANES)
         if request >= batch:
             return
-    kv_head = tl.program_id(1) // HEAD_BLOCKS
-    in_group = (tl.program_id(1) % HEAD_BLOCKS) * BLOCK_H + tl.arange(0, BLOCK_H)
+    in_group = head_block * BLOCK_H + tl.arange(0, BLOCK_H)
     live_h = in_group < GROUP
     head = kv_head * GROUP + in_group
 

@@ -31,6 +31,7 @@ from sglang_platform.core.portable.triton.merge import merge_equal_parts
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
 from sglang_platform.core.portable.triton.split_work import parts_within
 from sglang_platform.core.portable.triton.wrappers import extend
+from sglang_platform.rocm.kernels.die_order import shared_on_one_die
 from sglang_platform.rocm.kernels.fp8 import HARDWARE
 from sglang_platform.rocm.kernels.stored_rows import load_rows
 
@@ -103,17 +104,29 @@ def extend_kernel(
     VALUES: tl.constexpr, LATENT: tl.constexpr, NEW: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
     FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, SCALED: tl.constexpr,
     CAPPED: tl.constexpr, SINKS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    DIES: tl.constexpr,
 ):  # fmt: skip
     """Grid (blocks of the longest request, Hk, B * splits). q [T, Hq, D], new k [T, Hk, D] and v [T, Hk, DV], caches
     [S, Hk, .], table [rows, C], start [B + 1] (first token of each request), prefix [B], out [T, Hq, DV]; with several
     splits partial float32 [T, splits, Hq, DV] and lse float32 [T, splits, Hq]."""
-    request = tl.program_id(2) // splits
-    part = tl.program_id(2) % splits
     kv_head = tl.program_id(1)
+    late = tl.program_id(0)
+    turn = tl.program_id(2)
+    if DIES > 1:
+        # The blocks of one request, part and KV head read the same keys. Only where every die gets as many heads of a
+        # request: requests differ in length, and a die with nothing left to do takes no work of another.
+        blocks, heads = tl.num_programs(0), tl.num_programs(1)
+        if heads % DIES == 0:
+            at = late + blocks * (kv_head + heads * turn)
+            group, late = shared_on_one_die(at, heads * tl.num_programs(2), blocks, DIES)
+            kv_head = group % heads
+            turn = group // heads
+    request = turn // splits
+    part = turn % splits
     begin = tl.load(start_ptr + request).to(tl.int64)
     count = (tl.load(start_ptr + request + 1) - begin).to(tl.int32)
     # The last rows see the most keys.
-    block = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M
+    block = (tl.num_programs(0) - 1 - late) * BLOCK_M
     if block >= count * GROUP:
         return
     prefix = tl.load(prefix_ptr + request).to(tl.int32)

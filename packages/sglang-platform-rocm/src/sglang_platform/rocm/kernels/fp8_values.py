@@ -16,11 +16,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["from_fp8_codes"]
+from sglang_platform.core.portable.triton.compiler import BY_FLOAT32
 
-BY_FLOAT32 = tl.constexpr(tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7))
-"""The compiler of Triton 3.6 ends in a failed assertion where it widens fnuz codes to bfloat16. By way of float32 it is
-exact too."""
+__all__ = ["from_fp8_codes"]
 
 
 @triton.jit
@@ -37,7 +35,7 @@ def from_fp8_codes(codes, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, DTYPE
             values = codes.to(tl.float8e5, bitcast=True)
         else:
             values = codes.to(tl.float8e5b16, bitcast=True)
-        if BY_FLOAT32:
+        if BY_FLOAT32:  # Triton 3.6 fails at fnuz codes
             values = values.to(tl.float32)
         values = values.to(DTYPE)
     else:

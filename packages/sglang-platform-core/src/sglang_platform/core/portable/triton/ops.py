@@ -15,24 +15,36 @@ import torch
 from sglang_platform.core.counters import counter
 from sglang_platform.core.ops.fused_op import FusedOp, RMSNorm, RotaryEmbedding, SiluAndMul
 from sglang_platform.core.portable.triton import activation, norm, rotary
+from sglang_platform.core.portable.triton.keys_to_store import keys_to_store
 from sglang_platform.core.portable.triton.launch import ShapesOf, launches, portable_shapes
 
 __all__ = ["FORWARDS", "register", "rms_norm", "rotary_embedding", "silu_and_mul"]
 
 _calls = counter("triton.fused_ops.calls")
+_stores = counter("triton.fused_ops.stores")
 
 
-def register(dispatch_key: str, shapes_of: ShapesOf = portable_shapes) -> None:
-    """Serve core's fused ops on platforms with this key, launched in the shapes of the device's record."""
+def register(
+    dispatch_key: str,
+    shapes_of: ShapesOf = portable_shapes,
+    rotate_and_store: Callable[..., None] | None = None,
+) -> None:
+    """Serve core's fused ops on platforms with this key, launched in the shapes of the device's record.
+
+    rotate_and_store: the package's `wrappers.rotary_store`. Without it calls that are to store keys stay with the host.
+    """
     for op_cls, forward in FORWARDS.items():
-        FusedOp.register_oot_forward(op_cls, _launched(forward, shapes_of), dispatch_key)
+        handed_in: dict[str, Any] = {"shapes_of": shapes_of}
+        if forward is rotary_embedding:
+            handed_in["rotate_and_store"] = rotate_and_store
+        FusedOp.register_oot_forward(op_cls, _launched(forward, handed_in), dispatch_key)
 
 
-def _launched(forward: Callable[..., Any], shapes_of: ShapesOf) -> Callable[..., Any]:
+def _launched(forward: Callable[..., Any], handed_in: dict[str, Any]) -> Callable[..., Any]:
     # A plain function: core and hosts bind it to the op as a method.
     @wraps(forward)
     def launched(op: Any, *args: Any, **kwargs: Any) -> Any:
-        return forward(op, *args, shapes_of=shapes_of, **kwargs)
+        return forward(op, *args, **handed_in, **kwargs)
 
     return launched
 
@@ -88,27 +100,31 @@ def rotary_embedding(
     fused_set_kv_buffer_arg: Any = None,
     *,
     shapes_of: ShapesOf = portable_shapes,
+    rotate_and_store: Callable[..., None] | None = None,
 ) -> Any:
-    """`RotaryEmbedding`, in place on query [T, Hq * D] and key [T, Hk * D]."""
+    """`RotaryEmbedding`, in place on query [T, Hq * D] and key [T, Hk * D]; the keys and values that the host wants
+    stored go to its cache in the same launch."""
     known = (
         launches(query)
-        and fused_set_kv_buffer_arg is None
         and query.dim() == key.dim() == 2
         and query.stride(-1) == key.stride(-1) == 1
+        and (fused_set_kv_buffer_arg is None or rotate_and_store is not None)
     )
     if not known:
         return NotImplemented
-    _calls.add()
     positions = positions.flatten() if offsets is None else (positions + offsets).flatten()
-    rotary.rotary_embedding(
-        positions,
-        query,
-        key,
-        op.head_size,
-        op.cos_sin_cache,
-        neox=op.is_neox_style,
-        launch=shapes_of(query.device).elementwise,
-    )
+    if fused_set_kv_buffer_arg is not None and rotate_and_store is not None:
+        stored = keys_to_store(fused_set_kv_buffer_arg, key)
+        if stored is None or positions.numel() != key.shape[0]:
+            return NotImplemented
+        words = {"head_dim": op.head_size, "cos_sin_cache": op.cos_sin_cache, "neox": op.is_neox_style}
+        rotate_and_store(positions, query, key, **words, **stored)
+        _stores.add()
+    else:
+        launch = shapes_of(query.device).elementwise
+        arguments = positions, query, key, op.head_size, op.cos_sin_cache
+        rotary.rotary_embedding(*arguments, neox=op.is_neox_style, launch=launch)
+    _calls.add()
     return query, key
 
 

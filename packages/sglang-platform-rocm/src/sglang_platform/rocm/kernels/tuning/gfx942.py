@@ -16,6 +16,7 @@ RECORD = RocmArchitecture(
     name="gfx942",
     arch="gfx942",
     processors=304,
+    on_a_die=38,
     shared=64 * 1024,
     stands_in_for=("gfx940", "gfx941"),
     converts_fp8=("e4m3fnuz", "e5m2fnuz"),

@@ -16,6 +16,7 @@ RECORD = RocmArchitecture(
     name="gfx950",
     arch="gfx950",
     processors=256,
+    on_a_die=32,
     shared=160 * 1024,
     converts_fp8=("e4m3fn", "e5m2"),
     shapes=LaunchShapes(

@@ -28,6 +28,7 @@ _SPLIT = {"decode_kernel": _DECODE, "merge_kernel": _MERGE}
 # name, entry in the package, the family in the suite, the limits of its jitted functions, whether it knows e4m3 only
 _KERNELS = (
     ("kv_store", "kv_store:store_pair", "kv_store", {"store_pair_kernel": STREAM}, False),
+    ("rotary_store", "rotary_store:rotate_and_store", "rotary_store", {"rotary_store_kernel": STREAM}, False),
     ("dsa_packed_store", "dsa_store:store_packed", "dsa_packed_store", {"store_packed_kernel": STREAM}, True),
     (
         "quantise_per_token",

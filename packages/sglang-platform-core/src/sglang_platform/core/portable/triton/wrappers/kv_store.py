@@ -11,7 +11,7 @@ from sglang_platform.core.memory.rows import Scale
 from sglang_platform.core.portable.triton.architecture import Launch
 from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
 
-__all__ = ["store_pair"]
+__all__ = ["scale_kind", "store_pair"]
 
 
 def store_pair(
@@ -56,8 +56,8 @@ def store_pair(
         a, b, a_out, b_out, loc,
         1.0 if a_scale is None else a_scale, 1.0 if b_scale is None else b_scale, n,
         a.stride(0), a.stride(1), a_out.stride(0), b.stride(0), b.stride(1), b_out.stride(0),
-        A_HEAD_DIM=a.shape[2], A_WIDTH=a_width, A_FLAT=_flat(a), A_SCALE=_kind(a_scale),
-        B_HEAD_DIM=max(b.shape[2], 1), B_WIDTH=b_width, B_FLAT=_flat(b), B_SCALE=_kind(b_scale),
+        A_HEAD_DIM=a.shape[2], A_WIDTH=a_width, A_FLAT=_flat(a), A_SCALE=scale_kind(a_scale),
+        B_HEAD_DIM=max(b.shape[2], 1), B_WIDTH=b_width, B_FLAT=_flat(b), B_SCALE=scale_kind(b_scale),
         FORMAT=fp8_format, IN_HARDWARE=in_hardware,
         BLOCK_N=block_n, BLOCK=block,
         num_warps=launch.num_warps,
@@ -79,7 +79,8 @@ def _flat(x: torch.Tensor) -> bool:
     return bool(x.shape[1] == 1 or x.stride(1) == x.shape[2])
 
 
-def _kind(scale: Scale) -> str:
+def scale_kind(scale: Scale) -> str:
+    """The kernels' word for what a scale is."""
     if scale is None:
         return "none"
     return "pointer" if isinstance(scale, torch.Tensor) else "value"
