@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -191,3 +194,36 @@ class HooksAddUp(ReferencePlatform):
     def post_load_model(self, model: Any) -> None:
         for module in model.modules():
             module.register_forward_hook(lambda *given: None)
+
+
+@mutant(
+    check="contract.init_backend_can_be_called_twice",
+    defect="a worker makes way for other programs, and what waits for it waits with it",
+    says="niceness",
+)
+class MakesWayForOthers(ReferencePlatform):
+    def init_backend(self) -> None:
+        super().init_backend()
+        os.nice(5)
+
+
+@mutant(
+    check="contract.workers_can_end",
+    defect="init_backend() starts a pool of threads whose tasks never end, and Python waits for them",
+    says="does not end",
+)
+class TasksThatNeverEnd(ReferencePlatform):
+    def init_backend(self) -> None:
+        super().init_backend()
+        ThreadPoolExecutor(1).submit(threading.Event().wait)
+
+
+@mutant(
+    check="contract.workers_can_end",
+    defect="the driver's library is closed at exit, and breaks since its device is gone",
+    says="status -6",
+)
+class BreaksAtItsEnd(ReferencePlatform):
+    def init_backend(self) -> None:
+        super().init_backend()
+        atexit.register(os.abort)

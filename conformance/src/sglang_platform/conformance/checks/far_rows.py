@@ -27,6 +27,9 @@ __all__: list[str] = []
 _ROWS = {"mha": (8, 128, 16), "mla": (512, 64)}
 """Of several KiB a token, and values far narrower than keys, so that one buffer takes most of the memory."""
 
+_LAYERS = 9
+"""Of a quarter of such a buffer each: the last begins behind 2**32 bytes."""
+
 _FEW = 16384
 """Slots of a small pool, of which those that are padded are few."""
 
@@ -116,6 +119,54 @@ def sizes_past_32_bits_are_stated(subject: Subject, case: Far) -> None:
             f"{name} is {small:.9g} in a pool of {sizes[0]} slots, and {large:.9g} in one of {sizes[1]}, where it must"
             f" be about {wanted:.9g}",
         )
+
+
+@dataclass(frozen=True)
+class FarLayers:
+    kind: str
+    page_size: int
+    slots: int
+    layers: int
+    size: int
+    """In bytes, of all buffers."""
+
+
+def far_layers(subject: Subject, rng: random.Random) -> Iterator[FarLayers]:
+    """Of each kind of `far_pools` a pool whose last layers begin more than 2**32 bytes behind the first."""
+    for far in far_pools(subject, rng):
+        slots = far.slots // 4 // far.page_size * far.page_size
+        yield FarLayers(far.kind, far.page_size, slots, _LAYERS, far.size // 4 * _LAYERS)
+
+
+@check(level=Level.MEMORY, requires=[kv_pool()], cases=far_layers, seconds=180, fix=_FIX)
+def far_layers_read_back(subject: Subject, case: FarLayers) -> None:
+    """In a pool whose layers have more than 2**32 bytes together, each of its layers holds what was stored in it, in
+    its first and its last slots."""
+    expect_room(subject, case.size)
+    fixture = subject.fixture(case.kind)
+    fields = {
+        **fixture.keywords(_ROWS[case.kind]),
+        "size": case.slots,
+        "page_size": case.page_size,
+        "layer_num": case.layers,
+    }
+    pool = subject.pool(case.kind, **fields)
+    given = subject.pool_keywords(case.kind, **fields)
+    contents = PoolContents(fixture, pool, given, subject.device, to_be_read=False)
+    last = case.slots + case.page_size - 1
+    slots = [*range(case.page_size, case.page_size + 4), *range(last - 3, last + 1)]
+    generator = subject.torch_rng()
+    stored = {
+        layer_id: [
+            torch.randn((len(slots), *shape), generator=generator).to(given["dtype"])
+            for shape in contents.row_shapes.values()
+        ]
+        for layer_id in contents.layers
+    }
+    for layer_id, rows in stored.items():
+        contents.store(layer_named(layer_id), slots, rows)
+    for layer_id, rows in stored.items():
+        _expect_held(contents, layer_id, slots, rows, f"storing in {case.layers} layers, in layer {layer_id}")
 
 
 def _told(subject: Subject, case: Far, size: int) -> dict[str, float]:
