@@ -251,6 +251,7 @@ def _release_and_resume(
 
 _LARGE = 256 << 20
 _ATTEMPTS = 6
+_OFTEN = 4
 
 
 @check(
@@ -259,9 +260,8 @@ _ATTEMPTS = 6
     fix="give the memory back to the device in release(): what trains beside the engine takes it meanwhile",
 )
 def released_memory_is_free(subject: Subject) -> None:
-    """Of 256 MiB that are released, tensors have that much less, or the device has that much more free, until they are
-    resumed (on a device whose memory others use too, one time in six half of it), content that is kept included where
-    it is kept on the device."""
+    """Of 256 MiB that are released, tensors have half less at least until they are resumed, or, four times in six, the
+    device has so much more free, also where the content is kept."""
     if not hasattr(subject.platform, "get_memory_saver_cls"):
         raise NotApplicable(
             "the platform is written on SGLang's classes, which leave released memory to SGLang"
@@ -270,25 +270,27 @@ def released_memory_is_free(subject: Subject) -> None:
     saver = cls()
     for keep in (False, True):
         tensor = torch.full((_LARGE,), 7, dtype=torch.uint8, device=subject.device)
-        gained = []
+        fewer, freed = [], []
         for _ in range(_ATTEMPTS):
             before = _memory(subject)
             saver.release("weights", [tensor], keep_content=keep)
             now = _memory(subject)
             saver.resume("weights")
-            gained.append(max(after - was for was, after in zip(before, now, strict=True)))
-            # A copy in host memory is memory of the same machine where the device is the CPU.
-            if gained[-1] >= _LARGE // 2:
+            fewer.append(before[0] - now[0])
+            freed.append(now[1] - before[1])
+            if fewer[-1] >= _LARGE // 2:
                 break
+        often = sum(bytes_ >= _LARGE // 2 for bytes_ in freed)  # others use the same memory meanwhile
         expect(
-            gained[-1] >= _LARGE // 2,
-            f"of {_LARGE} bytes that are released the device has {max(gained)} back, of {_ATTEMPTS} times the most",
+            fewer[-1] >= _LARGE // 2 or often >= _OFTEN,
+            f"of {_LARGE} bytes that are released tensors have {max(fewer)} less, and the device {max(freed)} more"
+            f" free, of {_ATTEMPTS} times the most",
             case={"keep_content": keep},
         )
 
 
 def _memory(subject: Subject) -> tuple[int, int]:
-    """(bytes that are not in tensors, counted from none; bytes free on the device)"""
+    """(bytes in tensors, bytes free on the device)"""
     subject.platform.empty_cache()
     subject.synchronize()
-    return -bytes_in_tensors(subject), int(subject.platform.get_available_memory(0)[0])
+    return bytes_in_tensors(subject), int(subject.platform.get_available_memory(0)[0])

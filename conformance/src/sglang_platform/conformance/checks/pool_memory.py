@@ -106,6 +106,7 @@ def buffers_do_not_overlap(subject: Subject, case: Pool) -> None:
     pool.fill()
     other = case.build(subject)
     other.fill()
+    other.fill()  # the first time with the same numbers
     pool.verify(
         "another pool of the same shape was made and filled",
         fix="allocate in each pool's constructor, and keep nothing by shape: a draft model's pool is like its target's",
@@ -299,6 +300,7 @@ def cpu_copy_comes_back(subject: Subject, case: Pool) -> None:
         pool.image.move(apart, together)
         pool.verify(f"copying slots {together} to the CPU and back into {apart}")
         # Ends as far apart as in a run, and what lies between in another order.
+        pool.fill()
         mixed = [together[0], *together[-2:0:-1], together[-1]]
         for here, there in ((mixed, apart), (apart, mixed)):
             copy = pool.pool.get_cpu_copy(pool.locations(here, dtype))
