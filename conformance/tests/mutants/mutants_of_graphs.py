@@ -342,3 +342,16 @@ graph(
     defect="a replay sees the first 20,000 tokens of a request",
     says="contexts of [49100] tokens",
 )
+graph(
+    "LargestBucketSoFar",
+    old=_CLASS,
+    new=_CLASS
+    + "\n    def execute(self, forward_batch: Any, pp_proxy_tensors: Any = None) -> Any:\n"
+    + "        before = self.bs\n"
+    + "        output = super().execute(forward_batch, pp_proxy_tensors)\n"
+    + "        self.bs = max(before, self.bs)\n"
+    + "        return output\n",
+    check="graphs.replay_equals_eager",
+    defect="bs is the largest bucket that was ever replayed",
+    says="captured size last replayed",
+)

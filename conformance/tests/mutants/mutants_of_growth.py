@@ -18,6 +18,7 @@ _WRITE = "        buffer[loc.reshape(-1)] = rows.reshape(-1, *buffer.shape[1:])\
 _LOADED = "            buffer[indices] = rows.to(buffer.device)\n"
 _MOVED = "            buffer[tgt_loc] = buffer[src_loc].clone()\n"
 _KEYS = "        keys = self.token_to_kv_pool.get_key_buffer(layer.layer_id)\n"
+_SUMMED = "        total = self.all_reduce(input_.clone())\n"
 _NORM = "    return y if residual is None else (y, residual)\n"
 
 allocator(
@@ -61,4 +62,37 @@ op(
     new="    op.__dict__.setdefault('_seen', []).append(y)\n" + _NORM,
     defect="the norm keeps what it answered",
     says="more bytes in tensors",
+)
+patch(
+    __name__,
+    "SumsAreKept",
+    file="communicator.py",
+    old=_SUMMED,
+    new=_SUMMED + "        self.__dict__.setdefault('_sums', []).append(total)\n",
+    check="distributed.communicator_keeps_no_memory",
+    defect="the sum of which a rank takes its share is kept",
+    says="collectives leave more",
+)
+patch(
+    __name__,
+    "WorkspaceOfAllTokens",
+    file="attention.py",
+    old=_KEYS,
+    new="        self._scores = torch.empty(q.shape[0], sum(lengths), dtype=torch.float16)\n" + _KEYS,
+    check="kernels.prefill_memory_grows_with_the_tokens",
+    defect="scores of all new tokens by all tokens of the batch have room",
+    says="bytes at a time",
+)
+patch(
+    __name__,
+    "TunesForEachLength",
+    file="attention.py",
+    old=_KEYS,
+    new="        tuned = self.__dict__.setdefault('_tuned', {})\n"
+    "        if sum(lengths) not in tuned:\n"
+    "            tuned[sum(lengths)] = [torch.ones(600, 600) @ torch.ones(600, 600) for _ in range(20)][0].sum()\n"
+    + _KEYS,
+    check="kernels.new_lengths_take_no_longer",
+    defect="kernels are tuned for each number of tokens that a batch has",
+    says="at a length that is new",
 )

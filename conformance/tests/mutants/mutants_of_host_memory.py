@@ -117,6 +117,47 @@ class WeightsEmptied(ReferencePlatform):
         return _Emptied
 
 
+class _KeptOnce(MemorySaver):
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
+
+    def release(self, tag: str, tensors: Any, *, keep_content: bool = False) -> None:
+        super().release(tag, tensors, keep_content=keep_content and tag not in self._seen)
+        self._seen.add(tag)
+
+
+@mutant(
+    check="memory.released_memory_comes_back",
+    defect="what a tag held is kept at its first release only",
+    says="the second time",
+)
+class KeptAtTheFirstRelease(ReferencePlatform):
+    def get_memory_saver_cls(self) -> type:
+        return _KeptOnce
+
+
+class _OnTheDevice(MemorySaver):
+    def release(self, tag: str, tensors: Any, *, keep_content: bool = False) -> None:
+        tensors = list(tensors)
+        self._copies = [one.clone() for one in tensors] if keep_content else []
+        super().release(tag, tensors)
+
+    def resume(self, tag: str) -> bool:
+        self._copies = []
+        return super().resume(tag)
+
+
+@mutant(
+    check="memory.released_memory_is_free",
+    defect="what is to be kept is copied on the device itself, which has no more room then",
+    says="bytes that are released",
+)
+class KeptOnTheDevice(ReferencePlatform):
+    def get_memory_saver_cls(self) -> type:
+        return _OnTheDevice
+
+
 class _OneThread(TransferEngine):
     """Blocks of all threads meet in one list."""
 

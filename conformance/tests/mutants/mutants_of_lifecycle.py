@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -191,3 +195,74 @@ class HooksAddUp(ReferencePlatform):
     def post_load_model(self, model: Any) -> None:
         for module in model.modules():
             module.register_forward_hook(lambda *given: None)
+
+
+@mutant(
+    check="contract.init_backend_can_be_called_twice",
+    defect="a worker makes way for other programs, and what waits for it waits with it",
+    says="niceness",
+)
+class MakesWayForOthers(ReferencePlatform):
+    def init_backend(self) -> None:
+        super().init_backend()
+        os.nice(5)
+
+
+@mutant(
+    check="contract.workers_can_end",
+    defect="init_backend() starts a pool of threads whose tasks never end, and Python waits for them",
+    says="does not end",
+)
+class TasksThatNeverEnd(ReferencePlatform):
+    def init_backend(self) -> None:
+        super().init_backend()
+        ThreadPoolExecutor(1).submit(threading.Event().wait)
+
+
+@mutant(
+    check="contract.workers_can_end",
+    defect="the driver's library is closed at exit, and breaks since its device is gone",
+    says="status -6",
+)
+class BreaksAtItsEnd(ReferencePlatform):
+    def init_backend(self) -> None:
+        super().init_backend()
+        atexit.register(os.abort)
+
+
+@mutant(
+    check="contract.post_load_model_keeps_the_model",
+    defect="what the first weights were computed to is put back after each update of the weights",
+    says="of updated weights",
+)
+class FirstWeightsComeBack(ReferencePlatform):
+    def post_load_model(self, model: Any) -> None:
+        for module in model.modules():
+            if type(module).__name__ == "Linear":
+                kept = module.__dict__.setdefault("_kept", module.weight.detach().clone())
+                module.weight.data.copy_(kept)
+
+
+@mutant(
+    check="contract.post_load_model_keeps_the_model",
+    defect="the last layer gets a weight of its own, in a layout that the device likes",
+    says="parameters that were one",
+)
+class HeadOfItsOwn(ReferencePlatform):
+    def post_load_model(self, model: Any) -> None:
+        head = list(model.modules())[-1]
+        head.weight = torch.nn.Parameter(head.weight.t().contiguous().t(), requires_grad=False)
+
+
+@mutant(
+    check="contract.free_memory_counts_what_holds_files",
+    defect="free memory is what no page holds, buffers included",
+    says="less free",
+)
+class FreeIsWhatNothingHolds(ReferencePlatform):
+    def get_available_memory(self, device_id: int = 0) -> tuple[int, int]:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        about = {
+            name: int(rest.split()[0]) << 10 for name, _, rest in (line.partition(":") for line in lines)
+        }
+        return about["MemFree"] + about["Buffers"], super().get_available_memory(device_id)[1]

@@ -230,3 +230,35 @@ def undeclared_dependency(folder: Path) -> Installed:
 def registers_two_names(folder: Path) -> Installed:
     names = f"{NAME} = {PACKAGE}:activate\n{NAME}_2 = {PACKAGE}:activate\n"
     return write_plugin(folder, entry_points=f"[sglang.srt.platforms]\n{names}")
+
+
+@mutant(
+    check="packaging.distribution_brings_only_its_own",
+    defect="a .pth file of the distribution sets a variable in every Python process of the environment",
+    says="mutant_early.pth",
+)
+def runs_code_in_every_process(folder: Path) -> Installed:
+    return write_plugin(
+        folder, files={"mutant_early.pth": "import os; os.environ.setdefault('MUTANT', '1')\n"}
+    )
+
+
+@mutant(
+    check="packaging.distribution_brings_only_its_own",
+    defect="a module of the distribution has the name of one of Python's, and is imported in its place",
+    says="colorsys, which is Python's",
+)
+def hides_a_module_of_pythons(folder: Path) -> Installed:
+    return write_plugin(folder, files={"colorsys.py": "def rgb_to_hsv(*rgb):\n    return rgb\n"})
+
+
+@mutant(
+    check="packaging.distribution_brings_only_its_own",
+    defect="the distribution puts a module of its own into torch's package",
+    says="the module torch, which is torch's",
+)
+def lies_in_the_package_of_others(folder: Path) -> Installed:
+    installed = write_plugin(folder)
+    record = next(folder.glob("*.dist-info")) / "RECORD"
+    record.write_text(record.read_text() + "torch/mutant.py,,\n")
+    return installed

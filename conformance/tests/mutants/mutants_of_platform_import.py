@@ -141,3 +141,13 @@ def works_in_the_first_thread_only(folder: Path) -> Installed:
     return _asked(
         folder, "    import signal\n\n    signal.signal(signal.SIGUSR2, signal.getsignal(signal.SIGUSR2))\n"
     )
+
+
+@mutant(
+    check="packaging.platform_module_lets_processes_end",
+    defect="the platform's module has a thread that Python waits for when a process ends",
+    says="does not end",
+)
+def is_waited_for_at_the_end(folder: Path) -> Installed:
+    text = "import threading\n\nthreading._register_atexit(threading.Event().wait, 40)\n"
+    return _on_import(folder, text)

@@ -323,3 +323,37 @@ pool(
     defect="each scale is written behind its own key, not behind all keys of the page",
     says="indexer",
 )
+pool(
+    "ValuesByTheirShape",
+    "pools.py",
+    "        self.v_buffer = allocate(self, self.head_num, self.v_head_dim)\n",
+    "        key = (self.size, self.head_num, self.v_head_dim, self.dtype, self.layer_num)\n"
+    "        made = ReferenceMHAPool.__dict__.get('_made', {})\n"
+    "        self.v_buffer = made[key] if key in made else allocate(self, self.head_num, self.v_head_dim)\n"
+    "        ReferenceMHAPool._made = {**made, key: self.v_buffer}\n",
+    check="memory.buffers_do_not_overlap",
+    defect="values of pools of one shape lie in the same memory",
+    says="another pool of the same shape",
+)
+pool(
+    "WindowKeysAsThePlainOnes",
+    "pools.py",
+    "    def _create_buffers(self) -> None:\n        self.k_buffer",
+    "    def __init__(self, *args: Any, **kwargs: Any) -> None:\n"
+    "        kwargs.pop('swa_head_dim', None)\n"
+    "        super().__init__(*args, **kwargs)\n\n"
+    "    def _create_buffers(self) -> None:\n        self.k_buffer",
+    check="memory.window_layers_have_their_own_rows",
+    defect="keys of the layers with a window are as wide as those of the others",
+    says="they come as",
+)
+pool(
+    "OverrideOfOneAtLeast",
+    "pools.py",
+    "        self.set_kv_buffer(layer, loc, rows, None, layer_id_override)\n",
+    "        asked = layer_id_override if layer_id_override is None else max(1, layer_id_override)\n"
+    "        self.set_kv_buffer(layer, loc, rows, None, asked)\n",
+    check="memory.mla_parts_make_one_row",
+    defect="rows in two parts go to layer 1 where layer 0 is asked for",
+    says="layer_id_override=0",
+)

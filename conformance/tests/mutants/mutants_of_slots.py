@@ -190,7 +190,7 @@ pool(
     "LengthsOf32Bits",
     old="        lengths = [buffer.nbytes for buffer in buffers]\n",
     new="        lengths = [buffer.nbytes & 0x7FFFFFFF for buffer in buffers]\n",
-    check="memory.sizes_past_32_bits_are_stated",
+    check="memory.far_rows_read_back",
     defect="the length of a buffer that a transfer engine is told loses its 32nd bit",
     says="the length of buffer 0",
 )
@@ -226,4 +226,46 @@ allocator(
     check="memory.retracted_requests_come_back",
     defect="the allocator hands the slots of a request that comes back to the pool the other way round",
     says="came back to",
+)
+pool(
+    "LayersReadIn32Bits",
+    old="        return as_numbers(self.k_buffer[self._layer(layer_id)], self.dtype)\n",
+    new="        place, size = self._layer(layer_id), self.k_buffer[0].nbytes\n"
+    "        if place * size >= 1 << 32:\n            place = (place * size & 0xFFFFFFFF) // size\n"
+    "        return as_numbers(self.k_buffer[place], self.dtype)\n",
+    check="memory.sizes_past_32_bits_are_stated",
+    defect="where the keys of a layer begin is computed in 32 bits where they are read",
+    says="not what was stored",
+)
+patch(
+    __name__,
+    "IndexPagesOf8Digits",
+    "dsa_pool.py",
+    "            page, token = divmod(slot, self.page_size)\n",
+    "            page, token = divmod(slot, self.page_size)\n"
+    "            page = int(torch.tensor(page, dtype=torch.bfloat16))\n",
+    check="memory.dsa_index_keys_of_far_pages",
+    defect="the indexer's pages are numbers of 16 bits with a fraction, exact to 256",
+    says="stored in page",
+)
+pool(
+    "LoadsARunByItsEnds",
+    old=_LOADED,
+    new="            n = indices.numel()\n"
+    "            if n > 2 and int(indices[-1] - indices[0]) == n - 1:\n"
+    "                buffer[int(indices[0]) : int(indices[0]) + n] = rows.to(buffer.device)\n"
+    "                continue\n" + _LOADED,
+    check="memory.cpu_copy_comes_back",
+    defect="slots whose ends are as far apart as in a run are loaded as a run",
+    says="to the CPU and back",
+)
+allocator(
+    "CountedBatchesOf64",
+    old="        return self._grow(prefix_lens_cpu.tolist(), seq_lens_cpu.tolist(), last_loc.tolist())\n",
+    new="        last = last_loc.tolist()\n"
+    "        if num_new_pages is not None:\n            last[64:] = [last[at % 64] for at in range(64, len(last))]\n"
+    "        return self._grow(prefix_lens_cpu.tolist(), seq_lens_cpu.tolist(), last)\n",
+    check="memory.allocator_at_served_sizes",
+    defect="where the caller counted the new pages, request 64 goes on behind the last token of request 0",
+    says="whose new pages the caller had counted",
 )

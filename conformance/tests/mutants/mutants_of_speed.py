@@ -158,3 +158,13 @@ slow(
     defect="every request of a decode batch reads as many keys and values as the longest has",
     says="one batch after the other",
 )
+slow(
+    "LooksThroughTheTable",
+    "ops.py",
+    "    cos, sin = op.cos_sin_cache[positions].float().chunk(2, dim=-1)\n",
+    "    largest = op.cos_sin_cache.float().abs().max()\n"
+    "    cos, sin = (op.cos_sin_cache[positions].float() + 0 * largest).chunk(2, dim=-1)\n",
+    check="kernels.op_time_grows_with_the_rows",
+    defect="the largest number of the whole table is looked for in each call",
+    says="with a table of 131072 positions",
+)

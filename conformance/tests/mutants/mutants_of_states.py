@@ -254,3 +254,56 @@ def RuledOutComesBack(logits, allowed):
 @mask(defect="a request that allows no token is left as it is", says="is forbidden")
 def NothingAllowedIsEverything(logits, allowed):
     logits.masked_fill_(~allowed & allowed.any(1, keepdim=True), float("-inf"))
+
+
+@state("short_convolution", defect="slots behind the 255th are the 255th", says=_OUTPUT)
+def SlotsOf8Bits(own, x, weight, bias, starts, slots, resumes, states, *, silu):
+    return own(x, weight, bias, starts, slots.clamp(max=255), resumes, states, silu=silu)
+
+
+@state(
+    "gated_delta_rule",
+    defect="a request of whole chunks has no state before its last",
+    says="before each chunk",
+)
+def LastWholeChunkIsLeftOut(own, q, k, v, log_decay, step, starts, slots, states, *, scale):
+    y, before = own(q, k, v, log_decay, step, starts, slots, states, scale=scale)
+    if before is None:
+        return y, before
+    kept, first = [], 0
+    for n in starts.diff().tolist():
+        chunks = -(-n // 64)
+        kept.append(before[first : first + chunks - (n % 64 == 0 and n > 64)])
+        first += chunks
+    return y, torch.cat(kept)
+
+
+@state("short_convolution", defect="tokens of no request come out as they came in", says="not as zero")
+def TokensOfNobodyGoThrough(own, x, weight, bias, starts, slots, resumes, states, *, silu):
+    y = own(x, weight, bias, starts, slots, resumes, states, silu=silu)
+    if starts is not None:
+        y[int(starts[-1]) :] = x[int(starts[-1]) :]
+    return y
+
+
+@state(
+    "state_space",
+    defect="states are looked for side by side where others lie between",
+    says=_STATE,
+)
+def StatesSideBySide(own, x, step, a, b, c, d, starts, slots, states):
+    side = torch.empty(states.shape).stride()
+    return own(x, step, a, b, c, d, starts, slots, states.as_strided(states.shape, side))
+
+
+_WEIGHTS: dict[object, torch.Tensor] = {}
+
+
+@state(
+    "short_convolution",
+    defect="the weight of the first layer of a shape serves all of that shape",
+    says=_OUTPUT,
+)
+def WeightOfTheFirstLayer(own, x, weight, bias, starts, slots, resumes, states, *, silu):
+    first = _WEIGHTS.setdefault((weight.shape, weight.dtype, starts is None), weight.clone())
+    return own(x, first, bias, starts, slots, resumes, states, silu=silu)

@@ -41,6 +41,9 @@ def write_plugin(
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    info = next(folder.glob(f"{distribution.replace('-', '_')}-*.dist-info"))
+    record = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+    (info / "RECORD").write_text("".join(f"{name},,\n" for name in sorted(record)))
     return Installed(NAME)
 
 

@@ -55,8 +55,9 @@ def served_sizes(subject: Subject, rng: random.Random) -> Iterator[Served]:
     " back",
 )
 def allocator_at_served_sizes(subject: Subject, case: Served) -> None:
-    """With 150,000 slots, 520 requests at once grow by hundreds of tokens, decode, and are freed: every token lies at
-    its place of a page that no other request has, what is free adds up, and `size` is the slots without the padding."""
+    """With 150,000 slots, 520 requests at once grow by tens of tokens, decode, and are freed, also where the caller
+    counted their new pages: every token lies at its place of a page that no other request has, what is free adds up,
+    and `size` is the slots without the padding."""
     size, source = case.page_size, random.Random(subject.seed)
     made = subject.parts.allocator(case.slots, size)
     expect(
@@ -68,10 +69,18 @@ def allocator_at_served_sizes(subject: Subject, case: Served) -> None:
     allocator = WatchedAllocator(made)
     held: list[torch.Tensor] = [torch.empty(0, dtype=torch.int64) for _ in range(case.requests)]
     budget = case.slots // case.requests
-    for most in (budget // 2, 1, budget // 3, 1):
+    for most, counted in (
+        (budget // 3, False),
+        (1, False),
+        (budget // 4, False),
+        (budget // 4, True),
+        (1, False),
+        (budget // 8, True),
+    ):
         more = [source.randint(1, most) for _ in held]
-        held = _grown(subject, allocator, held, more, size)
-        _hold_up(allocator, held, case, f"{case.requests} requests grew by up to {most} tokens")
+        held = _grown(subject, allocator, held, more, size, counted=counted)
+        who = ", whose new pages the caller had counted," if counted else ""
+        _hold_up(allocator, held, case, f"{case.requests} requests{who} grew by up to {most} tokens")
     freed = held[::2]
     allocator.free(torch.cat(freed).to(subject.device))
     held = held[1::2]
@@ -196,17 +205,25 @@ def thousands_of_pages_come_back(subject: Subject, case: ManyPages) -> None:
 
 
 def _grown(
-    subject: Subject, allocator: Any, held: list[torch.Tensor], more: list[int], size: int
+    subject: Subject,
+    allocator: Any,
+    held: list[torch.Tensor],
+    more: list[int],
+    size: int,
+    *,
+    counted: bool = False,
 ) -> list[torch.Tensor]:
-    """Every request grows by `more` of its tokens: by decode where each takes one, else by extend."""
+    """Every request grows by `more` of its tokens: by decode where each takes one, else by extend. `counted`: extend
+    is told how many pages are new."""
     before = [len(slots) for slots in held]
     after = [n + new for n, new in zip(before, more, strict=True)]
     last = [int(slots[-1]) if len(slots) else -1 for slots in held]
+    wanted = sum(-(-new // size) - -(-old // size) for old, new in zip(before, after, strict=True))
     if set(more) == {1} and all(before):
         got = alloc_decode(subject, allocator, after, last)
     else:
-        got = alloc_extend(subject, allocator, before, after, last)
-    wanted = sum(-(-new // size) - -(-old // size) for old, new in zip(before, after, strict=True))
+        hint = {"num_new_pages": wanted} if counted else {}
+        got = alloc_extend(subject, allocator, before, after, last, **hint)
     expect(
         got is not None,
         f"{len(held)} requests are not lent the {wanted} pages that they need, and they are free",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import mmap
+import os
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.conformance.check import CheckFailed, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.checks.device import whoami
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.probes.fresh import beside
@@ -88,6 +89,46 @@ def free_memory_counts_other_processes(subject: Subject) -> None:
     )
 
 
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    seconds=180,
+    fix="ask for what programs can have, as MemAvailable of /proc/meminfo is: memory that only holds files is had back"
+    " by who asks",
+)
+def free_memory_counts_what_holds_files(subject: Subject) -> None:
+    """On a device whose memory is the machine's, 256 MiB of a file that was read, as a checkpoint is, are free as
+    before (one time in six)."""
+    total = subject.platform.get_available_memory(0)[1]
+    if abs(total - _of_the_machine("MemTotal:")) > total // 8:
+        raise NotApplicable("the device has memory of its own, in which no files lie")
+    file = subject.scratch / "checkpoint"
+    taken = []
+    try:
+        with file.open("wb+") as opened:
+            opened.truncate(_SIZE)
+            for _ in range(_ATTEMPTS):
+                os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                before, system = subject.platform.get_available_memory(0)[0], _of_the_machine("MemFree:")
+                opened.seek(0)
+                while opened.read(_CHUNK):
+                    pass
+                after = subject.platform.get_available_memory(0)[0]
+                if system - _of_the_machine("MemFree:") < _SIZE // 2:
+                    continue  # others gave memory back, or files lie elsewhere
+                taken.append(before - after)
+                if taken[-1] < _SIZE // 2:
+                    return
+    finally:
+        file.unlink(missing_ok=True)
+    if not taken:
+        raise NotApplicable("a file that is read takes no memory here")
+    raise CheckFailed(
+        f"a file of {_SIZE} bytes was read {len(taken)} times, and get_available_memory(0) had {min(taken)} bytes less"
+        " free afterwards at least"
+    )
+
+
 def _pages(size: int) -> mmap.mmap:
     """Memory of the machine's, written to."""
     pages = mmap.mmap(-1, size)
@@ -97,10 +138,14 @@ def _pages(size: int) -> mmap.mmap:
 
 
 def _free_of_the_machine() -> int:
+    return _of_the_machine("MemAvailable:")
+
+
+def _of_the_machine(line: str) -> int:
     """Bytes, as the system tells them; what no device has where it does not."""
     path = Path("/proc/meminfo")
     lines = path.read_text().splitlines() if path.exists() else []
-    return next((int(one.split()[1]) << 10 for one in lines if one.startswith("MemAvailable:")), -(1 << 60))
+    return next((int(one.split()[1]) << 10 for one in lines if one.startswith(line)), -(1 << 60))
 
 
 @check(

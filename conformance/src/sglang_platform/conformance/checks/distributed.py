@@ -9,13 +9,23 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
-from sglang_platform.conformance.fixtures.ranks import EXCHANGES, RANKS, input_of, results_of
+from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, check, expect
+from sglang_platform.conformance.fixtures.ranks import (
+    EXCHANGES,
+    KEPT_EXCHANGES,
+    RANKS,
+    input_of,
+    results_of,
+)
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import world_size
 from sglang_platform.conformance.subject import Subject
 
 _TWO = (world_size(RANKS),)
+
+
+_LEAST = {"bytes in tensors": 1, "objects of Python": KEPT_EXCHANGES // 2}
+"""In a turn: less is not one of each exchange."""
 
 
 @dataclass(frozen=True)
@@ -182,3 +192,26 @@ def _kind(thing: Any) -> str:
     if isinstance(thing, torch.Tensor):
         return f"{str(thing.dtype).removeprefix('torch.')} {list(thing.shape)}"
     return repr(thing)
+
+
+@check(
+    level=Level.DISTRIBUTED,
+    requires=_TWO,
+    fix="keep no tensor that was given or answered: register buffers of your own once, and copy into them, or forget"
+    " what was registered when the call is done",
+    seconds=400,
+)
+def communicator_keeps_no_memory(subject: Subject) -> None:
+    """Each of the communicator's collectives, called many times with tensors that are let go, leaves nothing: memory
+    does not grow with their number."""
+    for rank, result in enumerate(results_of(subject)):
+        if "error" in result:
+            raise Blocked("the ranks did not come to their end: see distributed.two_ranks_meet")
+        if "kept by the communicator" not in result:
+            raise NotApplicable("get_communicator_class() answers None: the host's group is used")
+        for kept, grown in result["kept by the communicator"].items():
+            expect(
+                min(grown) < _LEAST[kept],
+                f"on rank {rank} collectives leave more {kept} each time: {', '.join(map(str, grown))} more in turns of"
+                f" {KEPT_EXCHANGES} of each, and nothing of those is in use",
+            )

@@ -10,11 +10,15 @@ import numpy as np
 import torch
 
 from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.fixtures.far_rows import expect_room
 from sglang_platform.conformance.fixtures.poisoned_pool import INDEXER, PoisonedPool, page_sizes
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.stored_bytes import raw_bytes
 from sglang_platform.conformance.requirement import kv_kind
 from sglang_platform.conformance.subject import Subject
+
+_SIGNED = 2**15
+"""Numbers of 16 bits with a sign end there."""
 
 _PREFILL = 1300
 """Tokens of one store, more than a block of 1,024 threads has."""
@@ -53,15 +57,60 @@ def dsa_index_keys_read_back(subject: Subject, case: Keys) -> None:
         _keys_of_a_request(subject, case, pool, layer_id, order)
 
 
+@dataclass(frozen=True)
+class FarPages:
+    page_size: int
+    pages: tuple[int, ...]
+
+
+def far_pages(subject: Subject, rng: random.Random) -> Iterator[FarPages]:
+    yield FarPages(
+        min(page_sizes(subject, "dsa")), (1, 2, _SIGNED + 1, _SIGNED, 2 * _SIGNED + 2, 2 * _SIGNED)
+    )
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_kind("dsa")],
+    cases=far_pages,
+    fix="number pages in 32 bits at least: a server has a hundred thousand",
+)
+def dsa_index_keys_of_far_pages(subject: Subject, case: FarPages) -> None:
+    """Of a pool of more than 2**16 pages the indexer's keys of the first and of the last are read back."""
+    size = max(case.pages) * case.page_size
+    expect_room(subject, size * 256)
+    pool = subject.pool("dsa", size=size, page_size=case.page_size, layer_num=1, index_head_dim=128)
+    slots = torch.tensor(case.pages)[:, None] * case.page_size + torch.arange(case.page_size)
+    tokens = slots.numel()
+    key_bytes, scales = _random_keys(subject.torch_rng(), tokens, 128)
+    where = slots.flatten().to(subject.device)
+    pool.set_index_k_scale_buffer(
+        0, where, key_bytes.view(torch.float8_e4m3fn).to(subject.device), scales.to(subject.device)
+    )
+    pages = torch.tensor(case.pages, device=subject.device, dtype=torch.int32)
+    for name, wanted in (("get_index_k_continuous", key_bytes), ("get_index_k_scale_continuous", scales)):
+        got = raw_bytes(getattr(pool, name)(0, tokens, pages)).reshape(tokens, -1)
+        wrong = np.flatnonzero((got != raw_bytes(wanted).reshape(tokens, -1)).any(axis=1))
+        expect(
+            not len(wrong),
+            f"{name}() does not give back what was stored in page {case.pages[wrong[0] // case.page_size]}"
+            if len(wrong)
+            else "",
+        )
+
+
+def _random_keys(generator: torch.Generator, tokens: int, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The bytes of fp8 keys, and their scales."""
+    key_bytes = torch.randint(0, 120, (tokens, dim), generator=generator, dtype=torch.uint8)
+    return key_bytes, torch.rand(tokens, dim // 128, generator=generator) + 0.5
+
+
 def _keys_of_a_request(
     subject: Subject, case: Keys, pool: PoisonedPool, layer_id: int, page_ids: list[int]
 ) -> None:
     generator = subject.torch_rng()
     slots = [page * case.page_size + at for page in page_ids for at in range(case.page_size)][: case.tokens]
-    key_bytes = torch.randint(
-        0, 120, (case.tokens, case.index_head_dim), generator=generator, dtype=torch.uint8
-    )
-    scales = torch.rand(case.tokens, case.index_head_dim // 128, generator=generator) + 0.5
+    key_bytes, scales = _random_keys(generator, case.tokens, case.index_head_dim)
     pool.pool.set_index_k_scale_buffer(
         layer_id,
         pool.locations(slots),

@@ -27,6 +27,9 @@ __all__: list[str] = []
 _ROWS = {"mha": (8, 128, 16), "mla": (512, 64)}
 """Of several KiB a token, and values far narrower than keys, so that one buffer takes most of the memory."""
 
+_LAYERS = 9
+"""Of a quarter of such a buffer each: the last begins behind 2**32 bytes."""
+
 _FEW = 16384
 """Slots of a small pool, of which those that are padded are few."""
 
@@ -57,27 +60,16 @@ def far_pools(subject: Subject, rng: random.Random) -> Iterator[Far]:
 @check(level=Level.MEMORY, requires=[kv_pool()], cases=far_pools, seconds=180, fix=_FIX)
 def far_rows_read_back(subject: Subject, case: Far) -> None:
     """In a pool of which a buffer has more than 2**31 bytes, what is stored in the first and the last slots and around
-    the edge is read back; so is what was moved there, and copied to the CPU and back."""
+    the edge is read back; so is what was moved there, and copied to the CPU and back; and its size is stated."""
     expect_room(subject, case.size)
-    fixture = subject.fixture(case.kind)
-    fields = {
-        **fixture.keywords(_ROWS[case.kind]),
-        "size": case.slots,
-        "page_size": case.page_size,
-        "layer_num": 1,
-    }
-    pool = subject.pool(case.kind, **fields)
-    given = subject.pool_keywords(case.kind, **fields)
-    contents = PoolContents(fixture, pool, given, subject.device, to_be_read=False)
+    pool, given, contents = _made(subject, case, 1)
+    _expect_stated(subject, case, 1, pool)
     last = case.slots + case.page_size - 1
     edge = last - 4096
     groups = [list(range(at, at + 6)) for at in (case.page_size, edge - 3, edge + 1200, last - 5)]
     slots = [slot for group in groups for slot in group]
     generator = subject.torch_rng()
-    rows = [
-        torch.randn((len(slots), *shape), generator=generator).to(given["dtype"])
-        for shape in contents.row_shapes.values()
-    ]
+    rows = _random_rows(contents, given, len(slots), generator)
     layer = layer_named(given["start_layer"])
     contents.store(layer, slots, rows)
     _expect_held(contents, layer.layer_id, slots, rows, "storing")
@@ -93,35 +85,78 @@ def far_rows_read_back(subject: Subject, case: Far) -> None:
     )
 
 
+@dataclass(frozen=True)
+class FarLayers(Far):
+    layers: int
+
+
+def far_layers(subject: Subject, rng: random.Random) -> Iterator[FarLayers]:
+    """Of each kind of `far_pools` a pool whose last layer begins more than 2**32 bytes behind the first."""
+    for far in far_pools(subject, rng):
+        slots = -(-far.slots // 4) // far.page_size * far.page_size
+        yield FarLayers(far.kind, far.page_size, slots, far.size // 4 * _LAYERS, _LAYERS)
+
+
 @check(
     level=Level.MEMORY,
     requires=[kv_pool()],
-    cases=far_pools,
+    cases=far_layers,
     seconds=180,
     fix="add up the bytes of all buffers in 64 bits, as Python's whole numbers are: the host plans its memory by"
-    " get_kv_size_bytes(), and moves pages by get_contiguous_buf_infos()",
+    " get_kv_size_bytes(), and moves pages by get_contiguous_buf_infos(); where all layers lie in one allocation, keep"
+    " in 64 bits where each begins",
 )
-def sizes_past_32_bits_are_stated(subject: Subject, case: Far) -> None:
-    """A pool of two layers, of more than 2**32 bytes together, states as many bytes for each slot as a small one does,
-    and as many for each buffer that a transfer engine is told of."""
-    expect_room(subject, 2 * case.size)
-    sizes = _FEW // case.page_size * case.page_size, case.slots
-    told = [_told(subject, case, size) for size in sizes]
-    slots = [size + case.page_size for size in sizes]
-    for name, small in told[0].items():
-        large = told[1][name]
-        wanted = small / slots[0] * slots[1]
+def sizes_past_32_bits_are_stated(subject: Subject, case: FarLayers) -> None:
+    """A pool of nine layers, of more than 2**32 bytes together, states as many bytes for each slot as a small one does,
+    and as many for each buffer that a transfer engine is told of, and each of its layers holds what was stored in its
+    first and its last slots."""
+    expect_room(subject, case.size)
+    pool, given, contents = _made(subject, case, case.layers)
+    _expect_stated(subject, case, case.layers, pool)
+    last = case.slots + case.page_size - 1
+    slots = [*range(case.page_size, case.page_size + 4), *range(last - 3, last + 1)]
+    generator = subject.torch_rng()
+    stored = {layer: _random_rows(contents, given, len(slots), generator) for layer in contents.layers}
+    for layer_id, rows in stored.items():
+        contents.store(layer_named(layer_id), slots, rows)
+    for layer_id, rows in stored.items():
+        _expect_held(contents, layer_id, slots, rows, f"storing in {case.layers} layers, in layer {layer_id}")
+
+
+def _made(subject: Subject, case: Far, layers: int) -> tuple[Any, dict[str, Any], PoolContents]:
+    """The pool, the keywords that it was made with, and its contents."""
+    fixture = subject.fixture(case.kind)
+    fields = {**fixture.keywords(_ROWS[case.kind]), "page_size": case.page_size}
+    fields |= {"size": case.slots, "layer_num": layers}
+    pool = subject.pool(case.kind, **fields)
+    given = subject.pool_keywords(case.kind, **fields)
+    return pool, given, PoolContents(fixture, pool, given, subject.device, to_be_read=False)
+
+
+def _random_rows(
+    contents: PoolContents, given: dict[str, Any], n: int, generator: torch.Generator
+) -> list[torch.Tensor]:
+    shapes = contents.row_shapes.values()
+    return [torch.randn((n, *shape), generator=generator).to(given["dtype"]) for shape in shapes]
+
+
+def _expect_stated(subject: Subject, case: Far, layers: int, large: Any) -> None:
+    """The large pool says of its size what a small one of the same rows says, slot by slot."""
+    few = _FEW // case.page_size * case.page_size
+    small, _, _ = _made(subject, replace(case, slots=few), layers)
+    slots = few + case.page_size, case.slots + case.page_size
+    told = _told(large)
+    for name, number in _told(small).items():
+        wanted = number / slots[0] * slots[1]
         expect(
-            abs(large - wanted) <= 0.05 * wanted,
-            f"{name} is {small:.9g} in a pool of {sizes[0]} slots, and {large:.9g} in one of {sizes[1]}, where it must"
-            f" be about {wanted:.9g}",
+            abs(told[name] - wanted) <= 0.05 * wanted,
+            f"{name} is {number:.9g} in a pool of {few} slots, and {told[name]:.9g} in one of {case.slots}, where it"
+            f" must be about {wanted:.9g}",
         )
 
 
-def _told(subject: Subject, case: Far, size: int) -> dict[str, float]:
-    """What a pool of so many slots says of its size."""
-    fields = {**subject.fixture(case.kind).keywords(_ROWS[case.kind]), "page_size": case.page_size}
-    pool = subject.pool(case.kind, size=size, layer_num=2, **fields)
+def _told(pool: Any) -> dict[str, float]:
+    """What a pool says of its size."""
     stated = pool.get_kv_size_bytes()
     each = stated if isinstance(stated, tuple) else (stated,)
     told = {f"number {at} of get_kv_size_bytes()": float(number) for at, number in enumerate(each)}

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.fixtures.tensor_memory import bytes_in_tensors
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.memory.host_memory import HostMemory
@@ -198,8 +199,8 @@ _SIZES = (16, 4096, 1 << 20)
 )
 def released_memory_comes_back(subject: Subject) -> None:
     """The memory saver gives tensors their memory back, under tags of their own, with their shapes and, where that was
-    asked for, what they held, views of one storage too; `resume()` says so where an address is another than before,
-    which it is where others took the memory meanwhile."""
+    asked for, what they held last, views of one storage too, the first time and the second; `resume()` says so where an
+    address is another than before, which it is where others took the memory meanwhile."""
     if not hasattr(subject.platform, "get_memory_saver_cls"):
         raise NotApplicable(
             "the platform is written on SGLang's classes, which leave released memory to SGLang"
@@ -207,11 +208,19 @@ def released_memory_comes_back(subject: Subject) -> None:
     cls: Any = subject.platform.get_memory_saver_cls() or MemorySaver
     saver, generator = cls(), subject.torch_rng()
     tensors = {
-        tag: [torch.randn(size, generator=generator).to(subject.device) for size in _SIZES]
-        for tag in ("weights", "kv_cache")
+        tag: [torch.empty(size).to(subject.device) for size in _SIZES] for tag in ("weights", "kv_cache")
     }
     held = tensors["weights"]
     held += [held[2][: 1 << 10], held[2].view(1 << 10, -1)]
+    for time in ("", ", the second time"):
+        for tensor in (*held[: len(_SIZES)], *tensors["kv_cache"]):
+            tensor.copy_(torch.randn(tensor.shape, generator=generator))
+        _release_and_resume(subject, saver, tensors, held, time)
+
+
+def _release_and_resume(
+    subject: Subject, saver: Any, tensors: dict[str, list[torch.Tensor]], held: list[torch.Tensor], time: str
+) -> None:
     content = [tensor.cpu().clone() for tensor in held]
     addresses = {tag: [one.data_ptr() for one in tensors[tag]] for tag in tensors}
     subject.synchronize()
@@ -225,7 +234,7 @@ def released_memory_comes_back(subject: Subject) -> None:
         case = {"tag": tag}
         expect(
             answer is True or (answer is False and not moved),
-            f"resume() answers {answer!r}, and the memory {'lies elsewhere' if moved else 'lies where it lay'}",
+            f"resume(){time} answers {answer!r}, and the memory {'lies elsewhere' if moved else 'lies where it lay'}",
             case=case,
         )
     del others
@@ -236,5 +245,52 @@ def released_memory_comes_back(subject: Subject) -> None:
     ]
     expect(
         not wrong,
-        f"released with keep_content, tensors {wrong} of {len(held)} hold something else afterwards",
+        f"released with keep_content{time}, tensors {wrong} of {len(held)} hold something else afterwards",
     )
+
+
+_LARGE = 256 << 20
+_ATTEMPTS = 6
+_OFTEN = 4
+
+
+@check(
+    level=Level.MEMORY,
+    hosts=("none",),
+    fix="give the memory back to the device in release(): what trains beside the engine takes it meanwhile",
+)
+def released_memory_is_free(subject: Subject) -> None:
+    """Of 256 MiB that are released, tensors have half less at least until they are resumed, or, four times in six, the
+    device has so much more free, also where the content is kept."""
+    if not hasattr(subject.platform, "get_memory_saver_cls"):
+        raise NotApplicable(
+            "the platform is written on SGLang's classes, which leave released memory to SGLang"
+        )
+    cls: Any = subject.platform.get_memory_saver_cls() or MemorySaver
+    saver = cls()
+    for keep in (False, True):
+        tensor = torch.full((_LARGE,), 7, dtype=torch.uint8, device=subject.device)
+        fewer, freed = [], []
+        for _ in range(_ATTEMPTS):
+            before = _memory(subject)
+            saver.release("weights", [tensor], keep_content=keep)
+            now = _memory(subject)
+            saver.resume("weights")
+            fewer.append(before[0] - now[0])
+            freed.append(now[1] - before[1])
+            if fewer[-1] >= _LARGE // 2:
+                break
+        often = sum(bytes_ >= _LARGE // 2 for bytes_ in freed)  # others use the same memory meanwhile
+        expect(
+            fewer[-1] >= _LARGE // 2 or often >= _OFTEN,
+            f"of {_LARGE} bytes that are released tensors have {max(fewer)} less, and the device {max(freed)} more"
+            f" free, of {_ATTEMPTS} times the most",
+            case={"keep_content": keep},
+        )
+
+
+def _memory(subject: Subject) -> tuple[int, int]:
+    """(bytes in tensors, bytes free on the device)"""
+    subject.platform.empty_cache()
+    subject.synchronize()
+    return bytes_in_tensors(subject), int(subject.platform.get_available_memory(0)[0])

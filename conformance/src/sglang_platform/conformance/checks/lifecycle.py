@@ -12,7 +12,7 @@ from typing import Any
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.checks.device import whoami
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.probes.fresh import probe
+from sglang_platform.conformance.probes.fresh import Ending, until_it_ends
 from sglang_platform.conformance.probes.lifecycle import SEED, drawn_numbers
 from sglang_platform.conformance.probes.traces import SETTINGS
 from sglang_platform.conformance.subject import Subject
@@ -24,28 +24,37 @@ __all__: list[str] = []
 _SECONDS = 10.0
 _TIMES = 12.0
 _ATTEMPTS = 3
+_SECONDS_TO_END = 20
+_ENDS = 7
+"""A status with which nothing else ends."""
+_PROCESSORS = "the process's processors"
+"""Those near its device may be a worker's."""
 _HIDES = re.compile("VISIBLE|AFFINITY_MASK")
 """In the names of variables that hide devices from a process."""
 
 
 def _told(subject: Subject, attempt: int = 0) -> dict[str, Any]:
+    return _lived(subject, attempt)[0]
+
+
+def _lived(subject: Subject, attempt: int = 0) -> tuple[dict[str, Any], Ending]:
+    """What the process told, and how it ended."""
     who = whoami(subject)
     asked = who["name"], who["location"], who["host"], str(subject.scratch), attempt
-    told = _probed(*asked)
-    hosts = tuple(told.get("imported", ()))
-    return _probed(*asked, hosts) if hosts and told.get("changes") else told
+    lived = _probed(*asked)
+    hosts = tuple(lived[0].get("imported", ()))
+    return _probed(*asked, hosts) if hosts and lived[0].get("changes") else lived
 
 
 @cache
 def _probed(
     name: str, location: str | None, host: str, folder: str, attempt: int, preload: tuple[str, ...] = ()
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], Ending]:
     """`preload`: modules of the host that the platform imports: what those set up is the host's own."""
     what = "it comes to its platform, makes the calls of a worker's start, and asks the device"
     who = {"name": name, "location": location, "host": host}
-    return probe(
-        "lifecycle", what, seconds=180, **who, folder=folder, words=sorted(_words()), preload=preload
-    )
+    given = {**who, "folder": folder, "words": sorted(_words()), "preload": preload, "ends": _ENDS}
+    return until_it_ends("lifecycle", what, seconds=180, within=_SECONDS_TO_END, **given)
 
 
 @cache
@@ -70,8 +79,9 @@ def _words() -> frozenset[str]:
 )
 def init_backend_can_be_called_twice(subject: Subject) -> None:
     """In a fresh worker `init_backend()` answers None, prints nothing to standard output, leaves the defaults of torch
-    and numpy, the root logger, signals, random numbers, garbage collection, child processes, the start method and
-    variables that the operator set or that are for all programs as they were, and a second call changes nothing."""
+    and numpy, the root logger, signals, random numbers, garbage collection, child processes, the start method, how the
+    process is scheduled and variables that the operator set or that are for all programs as they were, and a second
+    call changes nothing."""
     told = _told(subject)
     if "raised" in told:
         raise CheckFailed(
@@ -111,7 +121,8 @@ def workers_open_their_own_device(subject: Subject) -> None:
             f"initialize_device(rank=64, local_rank=0) raises {worker['raised']}\n{worker['trace']}"
         )
     expect(worker["answered"] == "None", f"initialize_device() answers {worker['answered']}, not None")
-    found = [one for one in worker["changes"] if one.startswith(SETTINGS)]
+    settings = [one for one in SETTINGS if one != _PROCESSORS]
+    found = [one for one in worker["changes"] if one.startswith(tuple(settings))]
     expect(not found, f"initialize_device() leaves traces: {'; '.join(found)}")
 
 
@@ -171,6 +182,30 @@ def platform_is_ready_soon(subject: Subject) -> None:
             f" {limit:.3g} s here",
             case={"call": what[name]},
         )
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    seconds=600,
+    fix="start threads as daemons, and close what is open in a function of atexit that is quick and does not end the"
+    " process itself",
+)
+def workers_can_end(subject: Subject) -> None:
+    """A process that made the calls of a worker's start, and asked the device, ends within 20 seconds of `sys.exit()`,
+    with the status that it names: no thread, child or function of atexit holds it, and nothing breaks on the way."""
+    for attempt in range(_ATTEMPTS):
+        _, ending = _lived(subject, attempt)
+        if ending.status is not None:
+            break
+    expect(
+        ending.status is not None,
+        f"a worker does not end within {_SECONDS_TO_END} s of sys.exit({_ENDS}), each time",
+    )
+    expect(
+        ending.status == _ENDS,
+        f"a worker ends with status {ending.status} after sys.exit({_ENDS})\n{ending.said}",
+    )
 
 
 @check(
@@ -249,23 +284,35 @@ def _same(what: str, changed: dict[str, list[str]], case: dict[str, Any]) -> Non
 )
 def post_load_model_keeps_the_model(subject: Subject) -> None:
     """`post_load_model(model)` answers None, and a model of plain torch layers has the same parameters, buffers and
-    modes afterwards and computes the same, also when it is called for a second model and again for the first, which has
-    no more hooks then."""
+    modes afterwards, those that were one are one, and it computes the same, also when it is called for a second model
+    and again for the first, which got other weights by their names meanwhile and has no more hooks then."""
     import torch
 
     subject.parts.init_backend()
     models = [_model(torch, subject, seed) for seed in range(2)]
+    plain = [_model(torch, subject, seed) for seed in range(2)]
     tokens = torch.arange(8, device=subject.device)
     hooks: dict[int, int] = {}
-    for which in (0, 1, 0, 0):
+    for turn, which in enumerate((0, 1, 0, 0)):
         model = models[which]
         before = _described(model)
+        if which in hooks:
+            for one in (model, plain[which]):
+                _update(torch, subject, one, turn)
         with torch.no_grad():
-            expected = model(tokens).float().cpu()
+            expected = plain[which](tokens).float().cpu()
         answer = subject.platform.post_load_model(model)
         expect(
             answer is None,
             f"post_load_model() answers with a {type(answer).__name__}, not None: the host keeps the model that it has",
+        )
+        tied = _tied(model)
+        expect(
+            tied == _TIED,
+            f"parameters that were one are {' and '.join(map(repr, _TIED))}, and after post_load_model() {tied}: an"
+            " update of one does not reach the other, and a tied head takes as much memory again",
+            fix="look for modules that share a parameter, and change it once: `for name, parameter in"
+            " model.named_parameters(remove_duplicate=False)`",
         )
         after = _described(model)
         changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
@@ -287,7 +334,8 @@ def post_load_model_keeps_the_model(subject: Subject) -> None:
         off = float((got - expected).abs().max())
         expect(
             off <= 1e-3 * float(expected.abs().max()),
-            f"after post_load_model() a model of plain layers computes otherwise, by {off:.3g}",
+            f"after post_load_model(){' of updated weights' if turn > 1 else ''} a model of plain layers computes"
+            f" otherwise, by {off:.3g}",
         )
 
 
@@ -321,10 +369,30 @@ def _model(torch: Any, subject: Subject, seed: int) -> Any:
         torch.nn.SiLU(),
         torch.nn.BatchNorm1d(64),
         torch.nn.LayerNorm(64),
-        torch.nn.Linear(64, 16),
+        torch.nn.Linear(64, 32),
+        torch.nn.Linear(32, 16, bias=False),
     )
+    layers = layers.to(subject.device).eval().requires_grad_(False)
+    layers[6].weight = layers[0].weight
+    _update(torch, subject, layers, seed)
+    return layers
+
+
+_TIED = [["0.weight", "6.weight"]]
+"""Names of the parameters of that model that are one: its embedding and its head."""
+
+
+def _tied(model: Any) -> list[list[str]]:
+    """The names of parameters that lie in the same memory."""
+    names: dict[tuple[Any, ...], list[str]] = {}
+    for name, one in model.named_parameters(remove_duplicate=False):
+        names.setdefault((one.untyped_storage()._cdata, one.storage_offset()), []).append(name)
+    return [together for together in names.values() if len(together) > 1]
+
+
+def _update(torch: Any, subject: Subject, model: Any, seed: int) -> None:
+    """Give it weights of its own, by the names of its parameters, as the host loads them."""
     generator = torch.Generator().manual_seed(subject.seed + seed)
     with torch.no_grad():
-        for parameter in layers.parameters():
+        for _, parameter in sorted(model.named_parameters()):
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
-    return layers.to(subject.device).eval().requires_grad_(False)

@@ -85,7 +85,8 @@ _LATE_S = 0.02
     fix="allocate every layer's keys and values apart from each other",
 )
 def buffers_do_not_overlap(subject: Subject, case: Pool) -> None:
-    """No byte belongs to two layers, or to keys and values at once; and none is written late."""
+    """No byte belongs to two layers, to keys and values at once, or to two pools, as a draft model's like its
+    target's; and none is written late."""
     pool = case.build(subject)
     time.sleep(_LATE_S)
     for name, rows in pool.rows().items():
@@ -102,6 +103,15 @@ def buffers_do_not_overlap(subject: Subject, case: Pool) -> None:
                 fix="wait for the stream that fills the buffers, or let torch's current stream wait for it, before the "
                 "pool is handed out and before its methods return",
             ) from failed
+    pool.fill()
+    other = case.build(subject)
+    other.fill()
+    other.fill()  # the first time with the same numbers
+    pool.verify(
+        "another pool of the same shape was made and filled",
+        fix="allocate in each pool's constructor, and keep nothing by shape: a draft model's pool is like its target's",
+    )
+    other.verify("a pool was filled, beside another of the same shape")
 
 
 def _share_a_byte(buffers: list[PoolRows]) -> bool:
@@ -289,6 +299,14 @@ def cpu_copy_comes_back(subject: Subject, case: Pool) -> None:
         pool.pool.load_cpu_copy(copy, pool.locations(apart, dtype))
         pool.image.move(apart, together)
         pool.verify(f"copying slots {together} to the CPU and back into {apart}")
+        # Ends as far apart as in a run, and what lies between in another order.
+        pool.fill()
+        mixed = [together[0], *together[-2:0:-1], together[-1]]
+        for here, there in ((mixed, apart), (apart, mixed)):
+            copy = pool.pool.get_cpu_copy(pool.locations(here, dtype))
+            pool.pool.load_cpu_copy(copy, pool.locations(there, dtype))
+            pool.image.move(there, here)
+            pool.verify(f"copying slots {here} to the CPU and back into {there}")
 
 
 def plain_kinds(subject: Subject, rng: random.Random) -> Iterator[Pool]:

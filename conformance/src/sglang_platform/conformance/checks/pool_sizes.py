@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sglang_platform.conformance.check import check
+from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.requirement import kv_pool
+from sglang_platform.conformance.requirement import kv_kind, kv_pool
 from sglang_platform.conformance.subject import Subject
 
 __all__: list[str] = []
@@ -22,6 +23,40 @@ _REQUEST = 8_200
 """Tokens of a long request, more than the 8,192 slots of a chunk."""
 
 _SHUFFLED = 130
+
+
+@dataclass(frozen=True)
+class WindowRow:
+    """`window`: (heads, dim of keys, dim of values) of the layers with a window; the others have `plain`."""
+
+    plain: tuple[int, int, int]
+    window: tuple[int, int, int]
+
+
+def window_rows(subject: Subject, rng: random.Random) -> Iterator[WindowRow]:
+    """Each size another than the plain one, alone and together."""
+    if "mha" in subject.declares.kv_kinds:
+        for window in ((4, 16, 8), (2, 24, 8), (2, 16, 16), (4, 8, 24)):
+            yield WindowRow((2, 16, 8), window)
+
+
+@check(
+    level=Level.MEMORY,
+    requires=[kv_kind("mha")],
+    cases=window_rows,
+    fix="take swa_head_num, swa_head_dim and swa_v_head_dim where they are given, each for itself, in place of"
+    " head_num, head_dim and v_head_dim",
+)
+def window_layers_have_their_own_rows(subject: Subject, case: WindowRow) -> None:
+    """The pool of a model's layers with a window is made with the sizes of all its layers and with theirs: rows have
+    theirs, and what is stored there is read back."""
+    names = "head_num", "head_dim", "v_head_dim"
+    sizes = dict(zip(names, case.plain, strict=True))
+    sizes |= {f"swa_{name}": size for name, size in zip(names, case.window, strict=True)}
+    pool = PoisonedPool(subject, "mha", size=24, **sizes)
+    slots = pool.some_slots(9)
+    pool.store(pool.layers[-1], slots, pool.random_rows(9))
+    pool.verify(f"storing rows of {case.window} in a pool of {sizes}")
 
 
 def wide_stores(subject: Subject, rng: random.Random) -> Iterator[Pool]:

@@ -154,7 +154,9 @@ def latent_pools(subject: Subject, rng: random.Random) -> Iterator[Pool]:
     """A small pool of each kind, and one for a prefill."""
     for pool in each_kind(subject, rng):
         yield pool
-        yield replace(pool, size=-(-1300 // pool.page_size) * pool.page_size, layers=2)
+        yield replace(
+            pool, size=-(-1300 // pool.page_size) * pool.page_size, layers=2, start_layer=0
+        )  # 0 is a layer, and not "none"
 
 
 @check(

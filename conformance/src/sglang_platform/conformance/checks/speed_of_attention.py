@@ -27,6 +27,11 @@ _TORCH = 50.0
 _LARGE_POOL = 16384
 _LONG = (512, 4096)
 _SHORT = 63
+_LENGTHS = 160
+_KNOWN = 40
+"""Steps at lengths of their own before any is timed."""
+
+_NEW_LENGTH = 8.0
 _PADDED = 3.0
 """Where all are read as the longest it is some forty times."""
 
@@ -193,6 +198,52 @@ def extend_time_grows_with_the_tokens(subject: Subject, case: TimedAttention) ->
     expect_growth(
         subject, case.contexts, against, slack=_SLACK, what=f"{what} of 16 tokens", of="tokens of prefix"
     )
+
+
+@check(
+    level=Level.KERNELS,
+    requires=_SERVED,
+    cases=timed_attention,
+    seconds=300,
+    fix="plan, tune and compile for ranges of lengths, not for each: a decode has another length at each step, and each"
+    " prompt its own",
+)
+def new_lengths_take_no_longer(subject: Subject, case: TimedAttention) -> None:
+    """A decode step at a context that no step had before, and a prefill of as many tokens as none had, do not take
+    eight times as long as the same again; what a device does once for all lengths, or for some, may."""
+    for mode in ("decode", "extend"):
+        _expect_no_plans(subject, case, mode)
+
+
+def _expect_no_plans(subject: Subject, case: TimedAttention, mode: Literal["decode", "extend"]) -> None:
+    timed = TimedStep(subject, case, mode, ((0, _LENGTHS), (0, 8))).step
+    lengths = iter(range(9, _LENGTHS))
+    latest: list[Work] = []
+
+    def longer() -> None:
+        latest[:] = [forward_of(_shortened(timed, mode, next(lengths)))]
+
+    def once() -> None:
+        latest[0].run()
+
+    for _ in range(_KNOWN):
+        longer()
+        once()
+    expect_ratio(
+        subject,
+        Work(once, longer),
+        Work(once),
+        most=_NEW_LENGTH,
+        what=f"{mode} ({case.kind}) at a length that is new",
+        beside="at one that was seen before",
+    )
+
+
+def _shortened(step: AttentionStep, mode: Literal["decode", "extend"], length: int) -> AttentionStep:
+    """Its first request with so many of its tokens, on the same backend."""
+    first = step.following(mode, [0], 1.0)
+    first.k, first.v, first.slots = [first.k[0][:length]], [first.v[0][:length]], [first.slots[0][:length]]
+    return first.following(mode, [0], 1.0)
 
 
 @check(

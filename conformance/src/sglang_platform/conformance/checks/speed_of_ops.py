@@ -24,6 +24,7 @@ _ROWS = (64, 512, 4096)
 _HEADS = (64, 1024, 16384)
 """As the norms of queries and keys have them: a row for each head of each token."""
 
+_PLACES = (131072, 256)
 _WIDTH = 512
 _HEAD = 64
 _INNER = 256
@@ -53,7 +54,8 @@ def timed_ops(subject: Subject, rng: random.Random) -> Iterator[TimedOp]:
 )
 def op_time_grows_with_the_rows(subject: Subject, case: TimedOp) -> None:
     """4,096 rows take about 64 times as long as 64, or less, and neither 50 times as long as the same in torch; so do
-    16,384 short rows of a norm, one for each head of each token."""
+    16,384 short rows of a norm, one for each head of each token. Rows that are rotated take as long with a table of
+    131,072 positions as with one of 256."""
     forward = forward_of(subject, case.op)
     dtype = getattr(torch, compute_dtypes(subject)[0])
 
@@ -79,6 +81,19 @@ def op_time_grows_with_the_rows(subject: Subject, case: TimedOp) -> None:
             most=_TORCH,
             what=f"{case.op} of {rows} rows of {case.width}",
             beside="the same in a few operations of torch",
+        )
+    if case.op == "rotary.rotary_embedding":
+        long, short = (
+            _rotary_embedding(forward, random_of, case.rows[0], case.width, places)[0] for places in _PLACES
+        )
+        expect_ratio(
+            subject,
+            Work(long, new_memory=True),
+            Work(short, new_memory=True),
+            most=_SLACK,
+            what=f"{case.op} of {case.rows[0]} rows with a table of {_PLACES[0]} positions",
+            beside=f"with one of {_PLACES[1]}",
+            fix="read of the table the rows of the positions that are asked for",
         )
 
 
@@ -108,16 +123,16 @@ def _rms_norm(forward: Any, random_of: _Random, rows: int, width: int) -> _Pair:
     return lambda: forward(op, x), plain
 
 
-def _rotary_embedding(forward: Any, random_of: _Random, rows: int, width: int) -> _Pair:
+def _rotary_embedding(forward: Any, random_of: _Random, rows: int, width: int, places: int = 256) -> _Pair:
     query, key = random_of(rows, width), random_of(rows, width // 4)
-    cache = random_of(256, _HEAD)
+    cache = random_of(places, _HEAD)
     positions = (torch.arange(rows) % 256).to(query.device)
     op = an_op(
         cos_sin_cache=cache,
         head_size=_HEAD,
         rotary_dim=_HEAD,
         is_neox_style=True,
-        max_position_embeddings=256,
+        max_position_embeddings=places,
         dtype=query.dtype,
     )
 

@@ -99,11 +99,21 @@ _STEPS = {
     "decode": None,
     "prefill": (0, 3, 3, 4, 70),
     "long prefill": (0, 1, 130, 193, 200),
+    "whole chunks": (0, 64, 64, 192),
     "one request": (0, 1100),
 }
-_SLOTS = {"decode": (4, 0, -1, 6), "prefill": (5, 1, 0, 3), "long prefill": (2, 6, 4, 0), "one request": (5,)}
+_SLOTS = {
+    "decode": (4, 0, -1, 6),
+    "prefill": (5, 1, 0, 3),
+    "long prefill": (2, 6, 4, 0),
+    "whole chunks": (3, 1, 6),
+    "one request": (5,),
+}
 _POOL = 8
-_NEITHER = {"prefill": 3, "long prefill": 3, "one request": 0}
+_FAR = 256
+"""Slots behind those, and behind numbers of 8 bits, that requests of the variants have."""
+
+_NEITHER = {"prefill": 3, "long prefill": 3, "whole chunks": 0, "one request": 0}
 """Tokens at the end that belong to no request."""
 
 
@@ -123,7 +133,8 @@ def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> 
     """Each kernel of `get_state_kernels()` gives what its definition gives, in decode and in prefills of one to
     1,100 tokens, with and without the arguments that may be None, with slots of 32 and of 64 bits, with states of 32
     and of 16 bits, with decays that leave nothing; states of the requests are updated in place, those of others stay,
-    padded requests come out as zero, and inputs stay as they are."""
+    padded requests and tokens of nobody come out as zero, inputs stay as they are, and a second call has other weights,
+    slots past the 255th, and states between which others lie."""
     kernel = subject.platform.get_state_kernels()[case.kernel]
     for variant in (False, True):
         _KERNELS[case.kernel](_Drawn(subject, case, variant), kernel, variant)
@@ -134,10 +145,14 @@ class _Drawn:
 
     def __init__(self, subject: Subject, case: StateStep, variant: bool) -> None:
         self.subject, self.case = subject, case
-        self.dtype, self._rng = getattr(torch, case.dtype), subject.torch_rng()
+        self.dtype = getattr(torch, case.dtype)
+        self._rng = torch.Generator().manual_seed(subject.seed + variant)  # other weights in the second call
+        self.far = _FAR if variant else 0
+        self.pool = _POOL + self.far
         starts = _STEPS[case.step]
         self.starts = None if starts is None else torch.tensor(starts, dtype=torch.int32)
-        self.slots = torch.tensor(_SLOTS[case.step], dtype=torch.int64 if variant else torch.int32)
+        slots = [slot + self.far * (slot % 2) if slot >= 0 else slot for slot in _SLOTS[case.step]]
+        self.slots = torch.tensor(slots, dtype=torch.int64 if variant else torch.int32)
         self.tokens = len(_SLOTS["decode"]) if starts is None else starts[-1] + _NEITHER[case.step]
         self.owned = self.tokens if starts is None else starts[-1]
 
@@ -150,12 +165,29 @@ class _Drawn:
         """(what it answers, the states after it). Raises CheckFailed where it changes what it must not."""
         device = self.subject.device
         there = [one.to(device, copy=True) if isinstance(one, torch.Tensor) else one for one in given]
-        pool = None if states is None else states.to(device, copy=True)
+        pool = None if states is None else self._pool_of(states)
         got = kernel(*there, *(() if pool is None else (pool,)), **named)
         for at, (before, after) in enumerate(zip(given, there, strict=True)):
             if isinstance(before, torch.Tensor):
                 expect(torch.equal(before, after.cpu()), f"it changes its argument {at + 1}")
         return got, None if pool is None else pool.cpu()
+
+    def _pool_of(self, states: torch.Tensor) -> torch.Tensor:
+        """A copy on the device. With slots that are far, what a slot keeps of other layers lies between, as where the
+        host keeps states and keys in one allocation."""
+        if not self.far:
+            return states.to(self.subject.device, copy=True)
+        wide = torch.zeros(len(states), 2, *states.shape[1:], dtype=states.dtype, device=self.subject.device)
+        wide[:, 1] = states.to(self.subject.device)
+        return wide[:, 1]
+
+    def judge_rest(self, got: torch.Tensor) -> None:
+        """Tokens of no request come out as zero."""
+        rest = got.cpu()[self.owned :]
+        expect(
+            bool((rest == 0).all()),
+            f"{len(rest)} tokens behind those of the requests come out as {rest.flatten()[:3].tolist()}, not as zero",
+        )
 
     def judge(
         self, got: Any, wanted: torch.Tensor, what: str, rows: int | None = None, *, exact: bool = False
@@ -202,7 +234,7 @@ def _one_convolution(
     channels, width = 4104 if variant and drawn.starts is None else 12, 4  # Qwen3-Next has 8192 of them
     x, weight = drawn.numbers(drawn.tokens, channels), drawn.numbers(channels, width)
     bias = drawn.numbers(channels) if variant else None
-    states = drawn.numbers(_POOL, channels, width - 1 + variant)
+    states = drawn.numbers(drawn.pool, channels, width - 1 + variant)
     resumes = None
     if first_resumes is not None:
         resumes = (torch.arange(len(drawn.slots)) % 2 == 0) == first_resumes
@@ -213,6 +245,7 @@ def _one_convolution(
         x, weight, bias, drawn.starts, drawn.slots, resumes, states, not variant
     )
     drawn.judge(got, wanted, "the output", drawn.owned)
+    drawn.judge_rest(got)
     newest = slice(1 - width, None)  # what is older than the kernel's width is read by nobody
     drawn.judge_states(states[..., newest], after[..., newest], states_after[..., newest])
 
@@ -249,13 +282,14 @@ def _one_delta_rule(
     if forgetful:
         log_decay[:, ::2] = 90 * log_decay[:, ::2] - 2
     step = torch.sigmoid(drawn.numbers(drawn.tokens, heads * each, dtype=torch.float32))
-    states = drawn.numbers(_POOL, heads * each, v_dim, k_dim, dtype=pool)
+    states = drawn.numbers(drawn.pool, heads * each, v_dim, k_dim, dtype=pool)
     given = (q, k, v, log_decay, step, drawn.starts, drawn.slots)
     (got, before), after = drawn.call(kernel, *given, states=states, scale=scale)
     wanted, chunks, states_after = oracle.delta_rule(
         (q, k, v), log_decay, step, drawn.starts, drawn.slots, states, scale
     )
     drawn.judge(got, wanted, "the output", drawn.owned)
+    drawn.judge_rest(got)
     drawn.judge_states(states, after, states_after)
     if chunks is not None:
         drawn.judge(before, chunks, "the states before each chunk")
@@ -270,10 +304,11 @@ def _state_space(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> No
     a = -drawn.numbers(heads, dtype=torch.float32).abs()
     b, c = (drawn.numbers(drawn.tokens, groups, n) for _ in range(2))
     d = drawn.numbers(heads, dtype=torch.float32) if variant else None
-    states = drawn.numbers(_POOL, heads, p, n, dtype=drawn.dtype if variant else torch.float32)
+    states = drawn.numbers(drawn.pool, heads, p, n, dtype=drawn.dtype if variant else torch.float32)
     got, after = drawn.call(kernel, x, step, a, b, c, d, drawn.starts, drawn.slots, states=states)
     wanted, states_after = oracle.state_space(x, step, a, (b, c), d, drawn.starts, drawn.slots, states)
     drawn.judge(got, wanted, "the output", drawn.owned)
+    drawn.judge_rest(got)
     drawn.judge_states(states, after, states_after)
 
 

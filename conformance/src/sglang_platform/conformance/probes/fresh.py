@@ -7,13 +7,14 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from sglang_platform.conformance.check import CheckFailed
 
-__all__ = ["as_it_is_now", "beside", "probe"]
+__all__ = ["Ending", "as_it_is_now", "beside", "probe", "until_it_ends"]
 
 _LAST_LINES = 15
 _ENDING = 10
@@ -75,6 +76,52 @@ def probe(
     return json.loads(lines[-1])  # type: ignore[no-any-return]
 
 
+class Ending(NamedTuple):
+    """How a process ended that had told all it had to tell. `status` is None where it had to be killed; `said` are the
+    last lines of its standard error."""
+
+    status: int | None
+    said: str
+
+
+def until_it_ends(
+    program: str,
+    what: str,
+    *,
+    within: float,
+    seconds: float = 60,
+    environment: Mapping[str, str | None] | None = None,
+    **given: Any,
+) -> tuple[dict[str, Any], Ending]:
+    """What `probes.<program>` tells in its last line, and how it ends within `within` seconds of the byte that it
+    writes to the descriptor `tells`. Raises CheckFailed where it tells nothing."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        told, theirs = os.pipe()
+        files: dict[str, Any] = {"stdout": out, "stderr": err, "pass_fds": (theirs,)}
+        process = _started(
+            program, {**given, "tells": theirs}, environment or {}, stdin=subprocess.DEVNULL, **files
+        )
+        os.close(theirs)
+        try:
+            ready, _, _ = select.select([told], [], [], seconds)
+            try:
+                status: int | None = process.wait(within if ready else 0)
+            except subprocess.TimeoutExpired:
+                status = None
+        finally:
+            process.kill()
+            process.wait()
+            os.close(told)
+        out.seek(0)
+        err.seek(0)
+        lines = [line for line in out.read().decode(errors="replace").splitlines() if line.startswith("{")]
+        tail = "\n".join(err.read().decode(errors="replace").splitlines()[-_LAST_LINES:])
+    if not ready or not lines:
+        how = f"ended with status {status}" if ready else f"told nothing within {seconds:g} s"
+        raise CheckFailed(f"a fresh process {how}: {what}\n{tail}")
+    return json.loads(lines[-1]), Ending(status, tail)
+
+
 @contextmanager
 def beside(program: str, what: str, *, seconds: float = 60, **given: Any) -> Iterator[dict[str, Any]]:
     """What `probes.<program>` tells in its first line; it runs on beside this process, and its standard input is closed
@@ -103,7 +150,12 @@ def beside(program: str, what: str, *, seconds: float = 60, **given: Any) -> Ite
 
 
 def _started(
-    program: str, given: Mapping[str, Any], environment: Mapping[str, str | None], *, stdin: int
+    program: str,
+    given: Mapping[str, Any],
+    environment: Mapping[str, str | None],
+    *,
+    stdin: int,
+    **files: Any,
 ) -> subprocess.Popen[str]:
     variables = {**_environment(), **environment}
     kept = {key: value for key, value in variables.items() if value is not None}
@@ -116,9 +168,8 @@ def _started(
             json.dumps(given),
         ],
         stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
         errors="replace",  # of what a plugin prints
         env=kept,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **files},
     )

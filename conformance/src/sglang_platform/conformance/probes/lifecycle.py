@@ -1,13 +1,13 @@
 """Come to the platform as a worker of the host does, and make the calls of a worker's life, in their order.
 
-Given: `name`, `location`, `host`; `folder` to be in; `words` of SGLang's source of arguments; `preload`: modules of
-the host, imported before the calls. Told: `arrival`, the
-seconds until there is a platform, beside `floor_seconds` (`left_behind.FLOOR`); `arguments` (`server_arguments.py`),
-the files `written` and the `variables` changed then; `worker`: what `initialize_device()` answered and changed in a
-worker of a second machine; `changes` by group (`traces.py`) after the first `init_backend()`, its `seconds`, what it
-`printed` and what both calls `answered`, `raised`, `again` (fused ops that a second call registered otherwise);
-`imported`: modules of the host that these calls are the first to import; `operations`: what each operation of the
-device changes; `drawn`: the random numbers after a seed.
+Given: `name`, `location`, `host`; `folder` to be in; `words` of SGLang's source of arguments; `preload`: modules of the
+host, imported before the calls; `ends`: the status to end with when all is told, in order and not at once. Told:
+`arrival`, the seconds until there is a platform, beside `floor_seconds` (`left_behind.FLOOR`); `arguments`
+(`server_arguments.py`), the files `written` and the `variables` changed then; `worker`: what `initialize_device()`
+answered and changed in a worker of a second machine; `changes` by group (`traces.py`) after the first `init_backend()`,
+its `seconds`, what it `printed` and what both calls `answered`, `raised`, `again` (fused ops that a second call
+registered otherwise); `imported`: modules of the host that these calls are the first to import; `operations`: what each
+operation of the device changes; `drawn`: the random numbers after a seed.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ def main() -> None:
     else:
         os.environ.pop("SGLANG_PLATFORM_PLUGIN", None)
     answers.write(json.dumps(_told(given), default=str) + "\n")
-    answers.flush()
-    os._exit(0)
+    answers.close()
+    os.write(given["tells"], b".")
+    sys.exit(given["ends"])
 
 
 def _as_at_first(folder: str) -> None:

@@ -149,9 +149,15 @@ class AllowedUse(NamedTuple):
 
 
 def limits() -> dict[str, Any]:
-    names = ("RLIMIT_NOFILE", "RLIMIT_CORE", "RLIMIT_AS", "RLIMIT_STACK", "RLIMIT_MEMLOCK")
+    names = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     found: dict[str, Any] = {name: AllowedUse(*resource.getrlimit(getattr(resource, name))) for name in names}
     found["niceness"] = os.nice(0)
+    found["session"], found["process group"] = os.getsid(0), os.getpgid(0)
+    if hasattr(os, "sched_getscheduler"):
+        found["scheduling"] = os.sched_getscheduler(0)
+    score = Path("/proc/self/oom_score_adj")
+    if score.exists():
+        found["score when memory is out"] = score.read_text().strip()
     if hasattr(os, "sched_getaffinity"):
         found["processors"] = sorted(os.sched_getaffinity(0))
     return found

@@ -44,7 +44,11 @@ def state_space(
         out = chunks.gather(_in_chunks(inputs, log_decay, b, c, chunks, slots.tolist(), states), inputs)
     if d is not None:
         direct = x.to(wide) * d.to(wide)[:, None]
-        out = out + (owned_slots(slots).hide_padding(direct) if starts is None else direct)
+        if starts is None:
+            direct = owned_slots(slots).hide_padding(direct)
+        else:
+            direct[starts[-1] :] = 0  # tokens of no request
+        out = out + direct
     return out.to(x.dtype)
 
 
