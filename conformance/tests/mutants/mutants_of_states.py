@@ -289,7 +289,7 @@ def TokensOfNobodyGoThrough(own, x, weight, bias, starts, slots, resumes, states
 @state(
     "state_space",
     defect="states are looked for side by side where others lie between",
-    says=_STATE,
+    says=_OUTPUT,
 )
 def StatesSideBySide(own, x, step, a, b, c, d, starts, slots, states):
     side = torch.empty(states.shape).stride()

@@ -39,6 +39,6 @@ REASONS: dict[str, str] = {
     "NeedsKeysToSave": "SGLang's own backends store what they are told to; models without keys say save_kv_cache=False",
     "BroadcastOfStridedIsLost": "SGLang broadcasts whole tensors only, and core's own communicator refuses others",
     "IndexKeysSideBySide": "SGLang hands over keys that it has quantised itself, which are a tensor of their own",
-    "IndexScalesOfAStrideSideBySide": "SGLang hands over scales that it has made itself, which are a tensor of their own",
+    "IndexScalesOfAStrideSideBySide": "SGLang hands over scales that it has made itself, a tensor of their own",
     "ConvolutionAddsUpIn16Bits": "it stays within what a kernel may err by that rounds before its activation and after",
 }

@@ -209,3 +209,12 @@ def test_a_pool_of_a_short_type_is_computed_in_float32(dtype: torch.dtype) -> No
     assert got.dtype == dtype
     assert torch.equal(got, exact.to(dtype))
     assert torch.equal(states, wide.to(dtype))
+
+
+def test_tokens_of_no_request_come_out_of_the_state_space_as_zero() -> None:
+    x, b, c = torch.randn(5, 2, 4), torch.randn(5, 1, 3), torch.randn(5, 1, 3)
+    step, a, d = torch.rand(5, 2), -torch.rand(2), torch.ones(2)
+    starts, slots = torch.tensor([0, 3], dtype=torch.int32), torch.tensor([1])
+    got = state_space(x, step, a, b, c, d, starts, slots, torch.zeros(2, 2, 4, 3))
+    assert got[:3].all()
+    assert not got[3:].any()

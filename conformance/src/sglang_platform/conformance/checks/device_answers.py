@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +97,7 @@ def free_memory_counts_other_processes(subject: Subject) -> None:
 )
 def free_memory_counts_what_holds_files(subject: Subject) -> None:
     """On a device whose memory is the machine's, 256 MiB of a file that was read, as a checkpoint is, are free as
-    before (one time in six)."""
+    before, more often than not."""
     total = subject.platform.get_available_memory(0)[1]
     if abs(total - _of_the_machine("MemTotal:")) > total // 8:
         raise NotApplicable("the device has memory of its own, in which no files lie")
@@ -106,26 +105,25 @@ def free_memory_counts_what_holds_files(subject: Subject) -> None:
     taken = []
     try:
         with file.open("wb+") as opened:
-            opened.truncate(_SIZE)
-            for _ in range(_ATTEMPTS):
-                os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-                before, system = subject.platform.get_available_memory(0)[0], _of_the_machine("MemFree:")
-                opened.seek(0)
-                while opened.read(_CHUNK):
-                    pass
+            opened.truncate(_ATTEMPTS * _SIZE)
+            for _ in range(
+                _ATTEMPTS
+            ):  # a part that was never read: what was dropped may be kept at hand, uncounted
+                before, files = subject.platform.get_available_memory(0)[0], _of_the_machine("Cached:")
+                for _ in range(_SIZE // _CHUNK):
+                    opened.read(_CHUNK)
                 after = subject.platform.get_available_memory(0)[0]
-                if system - _of_the_machine("MemFree:") < _SIZE // 2:
-                    continue  # others gave memory back, or files lie elsewhere
-                taken.append(before - after)
-                if taken[-1] < _SIZE // 2:
-                    return
+                if _of_the_machine("Cached:") - files >= _SIZE // 2:
+                    taken.append(before - after)
     finally:
         file.unlink(missing_ok=True)
     if not taken:
         raise NotApplicable("a file that is read takes no memory here")
-    raise CheckFailed(
-        f"a file of {_SIZE} bytes was read {len(taken)} times, and get_available_memory(0) had {min(taken)} bytes less"
-        " free afterwards at least"
+    often = sorted(taken)[len(taken) // 2]  # others take and give back memory meanwhile
+    expect(
+        often < _SIZE // 2,
+        f"a file of {_SIZE} bytes was read {len(taken)} times, and get_available_memory(0) had {often} bytes less free"
+        " afterwards, more often than not",
     )
 
 
