@@ -1,7 +1,9 @@
 """Platforms with which nothing is wrong: on none of them, with no seed, may a check fail.
 
-`python healthy.py [--seeds N] [--host sglang] [NAME ...]` runs the suite on them, and prints every false alarm. Those
-of `healthy_platforms.py` are made of parts: what judges parts is run on them, in this process.
+`python healthy.py [--seeds N] [--shares N] [--host sglang] [NAME ...]` runs the suite on them, and prints every false
+alarm. Those of `healthy_platforms.py` are made of parts: what judges parts is run on them, in this process. With
+`--shares N` each seed asks one check of N of them, another share at the next seed and of the next platform: all checks
+and platforms meet in N seeds.
 """
 
 from __future__ import annotations
@@ -67,15 +69,21 @@ ONCE = ("kernels.served_models_attention", "graphs.replays_keep_no_memory")
 
 
 def false_alarms_of_parts(
-    name: str, *, seed: int = 0, levels: tuple[Level, ...] = (), without: tuple[str, ...] = ()
+    name: str,
+    *,
+    seed: int = 0,
+    levels: tuple[Level, ...] = (),
+    without: tuple[str, ...] = (),
+    share: tuple[int, int] = (0, 1),
 ) -> tuple[int, list[Outcome]]:
-    """The same of one of `UNLIKE`."""
+    """The same of one of `UNLIKE`. `share`: (k, n) is every nth of the checks, from the kth on."""
     checks = [
         check.id
         for check in registered().values()
         if check.level in (levels or OF_PARTS) and check.level in OF_PARTS and "none" in check.hosts
     ]
-    found = [outcome(UNLIKE[name], check, seed) for check in checks if check not in without]
+    asked = checks[share[0] :: share[1]]
+    found = [outcome(UNLIKE[name], check, seed) for check in asked if check not in without]
     return sum(one.status == "passed" for one in found), [one for one in found if one.is_bad]
 
 
@@ -83,6 +91,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", default=[])
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--shares", type=int, default=1)
     parser.add_argument("--host", default="none")
     parser.add_argument("--level", action="append", default=[])
     given = parser.parse_args()
@@ -93,8 +102,13 @@ def main() -> int:
     for seed in range(given.seeds):
         for name in dict.fromkeys([*unlike, *names]):
             if name in UNLIKE:
+                share = (seed + unlike.index(name)) % given.shares
                 passed, alarms = false_alarms_of_parts(
-                    name, seed=seed, levels=levels, without=ONCE if seed else ()
+                    name,
+                    seed=seed,
+                    levels=levels,
+                    without=ONCE if seed and given.shares == 1 else (),
+                    share=(share, given.shares),
                 )
             else:
                 passed, alarms = false_alarms(name, host=given.host, seed=seed, levels=levels)

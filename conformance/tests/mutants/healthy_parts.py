@@ -147,7 +147,10 @@ class InNoOrder(ReferencePagedAllocator):
     def _give_back_pages(self, pages: list[int]) -> None:
         super()._give_back_pages(pages)
         if not self.need_sort:
-            random.Random(len(self._free)).shuffle(self._free)
+            free, anywhere = self._free, random.Random(len(self._free))
+            for at in range(len(pages)):  # those come first
+                other = anywhere.randrange(len(free))
+                free[at], free[other] = free[other], free[at]
 
 
 class ExactSizes(ReferenceGraphRunner):

@@ -56,7 +56,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
 def _forget_the_queues_name(_result: Any, queue: Any) -> None:
     """Every reader of this node has the memory open by now, and nobody else opens it: it ends with who has it open."""
-    buffer = getattr(queue, "buffer", None)
+    buffer = queue.buffer  # None where a node has no readers
     if buffer is not None and buffer.is_creator:
         buffer.is_creator = False  # else it removes it again when it is freed, and fails
         with contextlib.suppress(FileNotFoundError):
