@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from importlib import metadata
 from typing import Any
 
 from sglang_platform.conformance.check import Blocked, CheckFailed, NotApplicable, NotRun, check, expect
@@ -20,7 +21,7 @@ from sglang_platform.core.discovery.settings import LOCATION
 from sglang_platform.core.source.entry_points import target_problem
 from sglang_platform.core.spelling import nearest
 
-__all__ = ["activation", "installed", "third_party"]
+__all__ = ["activation", "installed", "metadata_of", "third_party"]
 
 
 def installed(subject: Subject) -> EntryPointRecord:
@@ -30,6 +31,16 @@ def installed(subject: Subject) -> EntryPointRecord:
     if subject.record is None:
         raise Blocked("the plugin is not installed: see packaging.entry_point_resolves")
     return subject.record
+
+
+def metadata_of(record: EntryPointRecord) -> metadata.Distribution:
+    """Its distribution's. Raises NotRun where there is none."""
+    try:
+        return metadata.distribution(record.origin.distribution or "")
+    except metadata.PackageNotFoundError:
+        raise NotRun(
+            f"the metadata of {record.origin.distribution} cannot be found", cause="package"
+        ) from None
 
 
 @cache

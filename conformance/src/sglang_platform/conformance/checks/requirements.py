@@ -8,8 +8,8 @@ from importlib import metadata
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
-from sglang_platform.conformance.check import NotRun, check, expect
-from sglang_platform.conformance.checks.packaging import installed
+from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.checks.packaging import installed, metadata_of
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.discovery.distribution import normalize
@@ -27,12 +27,7 @@ def requirements_are_met(subject: Subject) -> None:
     that it names; what its own extras require is in an allowed version where it is installed; Python is one that it
     allows."""
     record = installed(subject)
-    try:
-        about = metadata.distribution(record.origin.distribution or "")
-    except metadata.PackageNotFoundError:
-        raise NotRun(
-            f"the metadata of {record.origin.distribution} cannot be found", cause="package"
-        ) from None
+    about = metadata_of(record)
     problems = [problem for text in about.requires or [] for problem in _problems(text, about)]
     python = about.metadata.get("Requires-Python")
     if python and not SpecifierSet(python).contains(platform.python_version(), prereleases=True):

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import PurePath
 
-from sglang_platform.conformance.check import NotRun, check, expect
-from sglang_platform.conformance.checks.packaging import installed
+from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.checks.packaging import installed, metadata_of
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.discovery.distribution import normalize
@@ -30,12 +30,7 @@ def distribution_brings_only_its_own(subject: Subject) -> None:
     for a namespace that both share, and none of its files is run in every Python process: no sitecustomize, and no .pth
     file with code, but for that of an editable installation."""
     record = installed(subject)
-    try:
-        about = metadata.distribution(record.origin.distribution or "")
-    except metadata.PackageNotFoundError:
-        raise NotRun(
-            f"the metadata of {record.origin.distribution} cannot be found", cause="package"
-        ) from None
+    about = metadata_of(record)
     listed = about.read_text("RECORD") is not None
     files = [PurePath(one) for one in about.files or []] if listed else []
     tops = {name.partition(".")[0] for name, _ in subject.sources} | set(_tops(files))
