@@ -45,6 +45,7 @@ def record_of(check: Check, mistakes: Mapping[str, Sequence[str]]) -> CheckRecor
     """`mistakes` are those of all checks, by id: see `mistakes_in`."""
     module = check.function.__module__.rpartition(".")[2]
     about = _family(check) if check.level is Level.FEATURES else module
+    tolerances = _texts()["tolerance_of"]
     return CheckRecord(
         check.id,
         check.proves,
@@ -52,7 +53,7 @@ def record_of(check: Check, mistakes: Mapping[str, Sequence[str]]) -> CheckRecor
         [f"{one.name}: {one.means}" if one.means else one.name for one in check.requires],
         _runs(check),
         _cases(check),
-        _texts()["tolerance"][_texts()["tolerance_of"].get(module, "equal")],
+        _texts()["tolerance"][tolerances.get(check.id, tolerances.get(module, "equal"))],
         mistakes.get(check.id, ()),
         check.fix,
     )
