@@ -21,6 +21,9 @@ __all__ = ["SLOT_DTYPES", "STEPS", "AllocatorHistory", "Make", "Step"]
 SLOT_DTYPES = (torch.int64, torch.int32)
 """What `alloc_extend()` and `alloc_decode()` may answer: SGLang's own NPU allocator answers int32 there."""
 
+_FREE_SEGMENTS = ("free_segments", "free_full_segments")
+"""Newer hosts call them; without a second pool for layers with a window they do the same."""
+
 Make = Callable[[int, int, bool], Any]
 """(size in slots, page size, need_sort) -> the allocator under test."""
 
@@ -149,6 +152,21 @@ class AllocatorHistory:
         with self._call(f"a.free_segment({slots}, start_pos={start})"):
             self.allocator.free_segment(self._on_device(torch.tensor(slots).long()), start_pos=start)
 
+    def _free_segments(self, a: int, b: int) -> None:
+        """Of one request, the first of them ending inside a page, an empty one between them."""
+        known = [name for name, slots in sorted(self.model.requests.items()) if slots]
+        methods = [name for name in _FREE_SEGMENTS if hasattr(self.allocator, name)]
+        if not known or not methods:
+            return
+        method, size = methods[b % len(methods)], self.page_size
+        slots = self.model.shortened(known[a % len(known)], 0)
+        cut = size * (1 + b // 4 % max(1, len(slots) // size))
+        early = b % size  # the last page goes whole, of however many of its slots are named
+        segments = [(slots[: cut - early], 0), ([], cut), (slots[cut:], cut)]
+        given = [(self._on_device(torch.tensor(part).long()), start) for part, start in segments]
+        with self._call(f"a.{method}({segments})"):
+            getattr(self.allocator, method)(given)
+
     def _free_group(self, a: int, b: int) -> None:
         if self.model.held_by_group is None:
             with self._call("a.free_group_begin()"):
@@ -269,6 +287,7 @@ STEPS = (
     "alloc_decode",
     "free",
     "free_segment",
+    "free_segments",
     "free_group",
     "backup",
     "restore",

@@ -20,7 +20,7 @@ from sglang_platform.conformance.oracles.allocator_model import AllocatorFault
 __all__ = ["AllocatorFailure", "search_with_hypothesis", "search_with_walks"]
 
 # How often a walk takes each step of STEPS, so that pages are lent, run out and come back in turn.
-_WEIGHTS = (4, 8, 8, 6, 3, 3, 2, 2, 1)
+_WEIGHTS = (4, 8, 8, 6, 2, 2, 3, 2, 2, 1)
 
 
 class AllocatorFailure(NamedTuple):
