@@ -63,6 +63,33 @@ attention(
     defect="beams are looked for side by side, as if no more steps were to come: the second reads the first one's",
     says="wrong by",
 )
+_EXTENDED = (
+    "    def forward_draft_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True, **kwargs):\n"
+    "        import copy\n\n"
+    "        batch = copy.copy(forward_batch)\n"
+)
+_AS_BEFORE = "        return super().forward_draft_extend(q, k, v, layer, batch, save_kv_cache, **kwargs)\n\n"
+
+attention(
+    "AcceptedAllAlike",
+    old=_DECODE,
+    new=_EXTENDED + "        counts = batch.extend_seq_lens\n"
+    "        batch.extend_seq_lens = torch.full_like(counts, int(counts[0]))\n" + _AS_BEFORE + _DECODE,
+    check="kernels.accepted_drafts_are_read",
+    defect="as many drafts as the first request's are taken for accepted in all",
+    says="wrong by",
+)
+attention(
+    "AcceptedCountedTwice",
+    old=_DECODE,
+    new=_EXTENDED
+    + "        batch.seq_lens = batch.seq_lens + batch.extend_seq_lens\n"
+    + _AS_BEFORE
+    + _DECODE,
+    check="kernels.accepted_drafts_are_read",
+    defect="lengths with the accepted drafts are taken for lengths without them: what lies behind is read",
+    says="wrong by",
+)
 attention(
     "FirstPageOfTheRow",
     old=_SLOTS,

@@ -4,6 +4,7 @@ draft model with several beams."""
 from __future__ import annotations
 
 import copy
+import itertools
 import random
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import check
+from sglang_platform.conformance.fixtures.attention_features import asked_beside_others
 from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words
 from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
 from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
@@ -49,7 +51,8 @@ def _trees(rng: random.Random) -> Iterator[tuple[int, ...]]:
 
 
 def drafts(subject: Subject, rng: random.Random) -> Iterator[DraftsToVerify]:
-    """Chains of one to eight drafts, and trees, behind prefixes at the edges of blocks."""
+    """Chains of one to eight drafts, and trees, behind prefixes at the edges of blocks; with a window, a cap and sinks
+    where they are declared."""
     for case in one_of_each(subject):
         for chain in (1, 2, 4, 8):
             yield _drafts(case, tuple(range(-1, chain - 1)), None)
@@ -57,6 +60,9 @@ def drafts(subject: Subject, rng: random.Random) -> Iterator[DraftsToVerify]:
             masks = (_PREFIX_IN_FRONT, _DRAFTS_ALONE)
             for mask in masks if at in (2, 3) or subject.thorough else masks[at % 2 :][:1]:
                 yield _drafts(case, parents, mask)
+        for name, value in asked_beside_others(subject).items() if case.kind == "mha" else ():
+            yield _drafts(case.using(**{name: value}), (-1, 0, 1, 2), None)
+            yield _drafts(case.using(**{name: value}), (-1, 0, 0, 1, 1, 2, 2), _DRAFTS_ALONE)
 
 
 def _drafts(case: AttentionCase, parents: tuple[int, ...], mask: str | None) -> DraftsToVerify:
@@ -87,6 +93,9 @@ class _DraftStep(AttentionStep):
         cached, _ = self.case.requests[request]
         k, v = self.stored(self.k[request], 0), self.stored(self.v[request], 1)
         visible = torch.cat((torch.ones(len(self.sees), cached, dtype=torch.bool), self.sees), dim=1)
+        if rule.window is not None:
+            depth = cached + self.sees.sum(1) - 1
+            visible &= torch.cat((torch.arange(cached), depth)) >= depth[:, None] - rule.window
         q, dtype = self.q[request], self.computed_in
         return attention(q, k, v, rule, first_position=cached, dtype=dtype, visible=visible)
 
@@ -144,6 +153,39 @@ def _verify(step: _DraftStep, sees: torch.Tensor, mask: str | None) -> None:
         spec_info=spec_info,
     )
     judge(step, step.got())
+
+
+def accepted(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
+    """One, four and unlike numbers of new tokens behind prefixes at the edges of blocks; with a window, a cap and sinks
+    where they are declared."""
+    for case in one_of_each(subject):
+        for counts in ((1,), (4,), (1, 5, 2)):
+            new = itertools.cycle(counts)
+            requests = tuple(zip(_PREFIXES, new, strict=False))
+            yield replace(case, mode="extend", requests=requests)
+        for name, value in asked_beside_others(subject).items() if case.kind == "mha" else ():
+            yield replace(case, mode="extend", requests=requests).using(**{name: value})
+
+
+@check(
+    level=Level.KERNELS,
+    requires=_SERVED,
+    cases=accepted,
+    hosts=("none",),
+    fix="leave forward_draft_extend() to core's AttentionBackend, which tells it as a forward_extend(); or compute it"
+    " as one: seq_lens counts the new tokens, extend_seq_lens says how many they are",
+)
+def accepted_drafts_are_read(subject: Subject, case: AttentionCase) -> None:
+    """The step that brings a draft model's cache up to date is an extend by the accepted tokens, in both layers of a
+    draft model of two, and a decode afterwards reads them."""
+    second = AttentionStep(subject, case)
+    second.batch.forward_mode = type(second.batch.forward_mode).DRAFT_EXTEND_V2
+    first = second.beside(second.layer_id - 1)
+    first.__dict__["backend"] = second.backend
+    judge(first, first.got())
+    judge(second, second.forward(*second.handed(), prepare=False))
+    decode = second.following("decode", range(len(case.requests)), 0.9)
+    judge(decode, decode.got())
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from sglang_platform.conformance.fixtures.attention_cases import (
     feature_shapes,
     feature_steps,
 )
+from sglang_platform.conformance.fixtures.attention_features import asked_beside_others
 from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words, run_step
 from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
 from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
@@ -153,8 +154,7 @@ def large_scores_do_not_overflow(subject: Subject, case: AttentionCase) -> None:
 
 def feature_pairs(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
     """Every two of the declared features that one layer can ask for, in decode and extend, at unlike shapes."""
-    declared = subject.declares.attention_features
-    asked = {name: value for name, value in _VALUES.items() if name in declared}
+    declared, asked = subject.declares.attention_features, asked_beside_others(subject)
     steps = list(feature_steps(subject))
     fp8 = (
         [name for name in subject.declares.kv_dtypes if getattr(torch, name) in FP8]
@@ -199,7 +199,3 @@ def pairs_of_features(subject: Subject, case: AttentionCase) -> None:
     """Any two declared features in one layer give what both together mean, and each holds at every grouping of heads
     and every head size, with values as wide as keys and narrower."""
     run_step(subject, case)
-
-
-_VALUES: dict[str, object] = {"sliding_window": 12, "logit_cap": 2.0, "sinks": True}
-"""Features that a causal layer can ask for beside others, at values where leaving one out shows."""

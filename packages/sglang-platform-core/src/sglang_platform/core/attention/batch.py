@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 class ForwardMode(enum.Enum):
     """What the batch computes: new prompt tokens (EXTEND), one token per request (DECODE), both (MIXED), draft tokens
-    (TARGET_VERIFY), nothing."""
+    (TARGET_VERIFY), the drafts that were accepted, for the draft model's cache (DRAFT_EXTEND_V2), nothing."""
 
     EXTEND = enum.auto()
     DECODE = enum.auto()
     MIXED = enum.auto()
     IDLE = enum.auto()
     TARGET_VERIFY = enum.auto()
+    DRAFT_EXTEND_V2 = enum.auto()
 
     def is_decode(self) -> bool:
         return self is ForwardMode.DECODE
