@@ -224,7 +224,7 @@ graph(
     new="            for into, now in zip(_tensors(self.output)[:1], _tensors(self.run()), strict=False):\n",
     check="graphs.full_graph_backend_replays",
     defect="a replay writes the first tensor of its output, the others stay those of the capture",
-    says="an output of four tensors",
+    says="an output of five tensors",
 )
 graph(
     "OutputIsFlattened",

@@ -56,8 +56,8 @@ def served_sizes(subject: Subject, rng: random.Random) -> Iterator[Served]:
 )
 def allocator_at_served_sizes(subject: Subject, case: Served) -> None:
     """With 150,000 slots, 520 requests at once grow by tens of tokens, decode, and are freed, also where the caller
-    counted their new pages: every token lies at its place of a page that no other request has, what is free adds up,
-    and `size` is the slots without the padding."""
+    counted their new pages, and one grows by tens of thousands: every token lies at its place of a page that no other
+    request has, what is free adds up, and `size` is the slots without the padding."""
     size, source = case.page_size, random.Random(subject.seed)
     made = subject.parts.allocator(case.slots, size)
     expect(
@@ -85,9 +85,11 @@ def allocator_at_served_sizes(subject: Subject, case: Served) -> None:
     allocator.free(torch.cat(freed).to(subject.device))
     held = held[1::2]
     _hold_up(allocator, held, case, "every second request was freed in one call")
-    large = _grown(subject, allocator, [torch.empty(0, dtype=torch.int64)], [2000], size)
+    large = [torch.empty(0, dtype=torch.int64)]
+    for more in (2_000, 20_003, 9_000):
+        large = _grown(subject, allocator, large, [more], size)
+        _hold_up(allocator, [*held, *large], case, f"one request alone grew by {more} tokens")
     held = [*held, *large]
-    _hold_up(allocator, held, case, "a request of 2,000 tokens came")
     _too_much(subject, allocator, held, case)
 
 

@@ -67,7 +67,8 @@ def block_edges_attention(subject: Subject, case: AttentionCase) -> None:
     fix="compare positions, not blocks: a token at position i sees i - layer.sliding_window_size to i, however wide",
 )
 def window_edges_attention(subject: Subject, case: AttentionCase) -> None:
-    """Windows of 15 to 4,096 tokens, at the edges of blocks, in contexts that reach past them by one token and more."""
+    """Windows of 15 to 4,096 tokens, at the edges of blocks, in contexts that reach past them by one token and more, by
+    thousands where they are narrow."""
     step = AttentionStep(subject, case, drawn=loud_at_window_edges)
     judge(step, step.got())
 

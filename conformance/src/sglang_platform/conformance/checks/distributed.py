@@ -202,8 +202,8 @@ def _kind(thing: Any) -> str:
     seconds=400,
 )
 def communicator_keeps_no_memory(subject: Subject) -> None:
-    """Each of the communicator's collectives, called many times with tensors that are let go, leaves nothing: memory
-    does not grow with their number."""
+    """Each of the communicator's collectives, called many times with tensors that are let go, of fewer numbers each
+    time, leaves nothing: memory does not grow with their number."""
     for rank, result in enumerate(results_of(subject)):
         if "error" in result:
             raise Blocked("the ranks did not come to their end: see distributed.two_ranks_meet")
@@ -215,3 +215,21 @@ def communicator_keeps_no_memory(subject: Subject) -> None:
                 f"on rank {rank} collectives leave more {kept} each time: {', '.join(map(str, grown))} more in turns of"
                 f" {KEPT_EXCHANGES} of each, and nothing of those is in use",
             )
+
+
+@check(
+    level=Level.DISTRIBUTED,
+    requires=_TWO,
+    fix="where flags or buffers are used in turn, wait until every rank is done with the one that comes round; count"
+    " sizes anew in each call",
+    seconds=400,
+)
+def hundreds_of_collectives_are_right(subject: Subject) -> None:
+    """Of 280 calls of each of the communicator's collectives, of another size each time, every one is right."""
+    for rank, result in enumerate(results_of(subject)):
+        if "error" in result:
+            raise Blocked("the ranks did not come to their end: see distributed.two_ranks_meet")
+        if "wrong at call" not in result:
+            raise NotApplicable("get_communicator_class() answers None: the host's group is used")
+        for operation, call in result["wrong at call"].items():
+            raise CheckFailed(f"on rank {rank} call {call} of {operation}, and none before it, is wrong")

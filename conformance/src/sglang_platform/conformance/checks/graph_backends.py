@@ -99,7 +99,7 @@ def _nested(function: CapturedFunction) -> tuple[Any, ...]:
     """As a draft model answers: several tensors, some in a list, in a dict, or none."""
     return (
         function.run(8),
-        [function.run(3), function.run(1)],
+        [function.run(3), function.run(1), function.run(3) + _MORE],
         {"scores": function.run(2) + _MORE, "extra": None},
     )
 
@@ -109,8 +109,8 @@ def _judge_nested(function: CapturedFunction, output: Any, change: str) -> None:
         "answer with what forward_fn answered, in its nesting, and have each replay write every tensor of it"
     )
     try:
-        first, (second, third), more = output
-        tensors = ((first, 8), (second, 3), (third, 1), (more["scores"] - _MORE, 2))
+        first, (second, third, alike), more = output
+        tensors = ((first, 8), (second, 3), (third, 1), (alike - _MORE, 3), (more["scores"] - _MORE, 2))
         rest = more["extra"]
     except (TypeError, ValueError, KeyError) as error:
         raise CheckFailed(
@@ -122,7 +122,7 @@ def _judge_nested(function: CapturedFunction, output: Any, change: str) -> None:
         problem = function.off(tensor, rows)
         expect(
             problem is None,
-            f"with {change}, of an output of four tensors in a tuple, list and dict that of {rows} rows {problem}",
+            f"with {change}, of an output of five tensors in a tuple, list and dict that of {rows} rows {problem}",
             fix=fix,
             case={"rows": rows, "after": change},
         )

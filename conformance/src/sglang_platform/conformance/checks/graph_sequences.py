@@ -17,6 +17,8 @@ from sglang_platform.conformance.subject import Subject
 __all__: list[str] = []
 
 _NOT_SLOWER_THAN = 4.0
+_REPLAYS = 300
+"""Of one graph: more than a counter of eight bits counts."""
 
 
 @check(
@@ -131,6 +133,29 @@ def replay_is_not_slower_than_eager(subject: Subject) -> None:
             most=_NOT_SLOWER_THAN,
             what=f"a replay of {n} requests",
             beside="the same step without a graph",
+        )
+
+
+@check(
+    level=Level.GRAPHS,
+    requires=CAPTURES,
+    hosts=["none"],
+    fix="launch the graph at every execute(); where events, flags or buffers are used in turn, wait for the one that is"
+    " used again",
+)
+def hundreds_of_replays_are_followed(subject: Subject) -> None:
+    """Of 300 replays of one graph, each with other inputs than the one before, every one is computed."""
+    requests = decoding_requests(subject)
+    runner = requests.graph_runner(BUCKETS)
+    which = requests.taken(runner, 1)
+    batches = [requests.batch(which, step) for step in range(5)]
+    expected = [requests.eager(batch) for batch in batches]
+    for replay in range(_REPLAYS):
+        at = replay % len(batches)
+        off = float((requests.replayed(runner, batches[at]).float() - expected[at].float()).abs().max())
+        expect(
+            off <= requests.tolerance(expected[at]),
+            f"replay {replay + 1} of one graph differs from the eager model by {off:.3g}, and those before do not",
         )
 
 

@@ -33,12 +33,14 @@ _WIDTH = 64
     fix="keep page numbers only, each once, while it is free or lent; drop the tensors that free() is given",
 )
 def freed_slots_are_not_kept(subject: Subject) -> None:
-    """Requests come, grow, and are freed, each alone, in one call and in a free group: memory does not grow with their
-    number."""
+    """Requests come, grow, and are freed, each alone, in one call and in a free group, after the state was saved and
+    restored as for drafts: memory does not grow with their number."""
     page = paged_sizes(subject)[0]
     allocator = subject.parts.allocator(_PAGES * page, page)
 
     def a_request(number: int) -> None:
+        if hasattr(allocator, "backup_state"):
+            allocator.restore_state(allocator.backup_state())
         length = 2 * page + number % page
         slots = alloc_extend(subject, allocator, [0], [length], [-1])
         more = alloc_decode(subject, allocator, [length + 1], [int(slots[-1])])
