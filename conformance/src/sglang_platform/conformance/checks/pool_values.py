@@ -115,16 +115,19 @@ def scales_are_those_of_the_store(subject: Subject, case: Pool) -> None:
     fix="clamp to the largest value of the fp8 dtype before the cast, and write no NaN or infinity for a large number",
 )
 def fp8_store_saturates(subject: Subject, case: Pool) -> None:
-    """Numbers beyond the range of fp8 become its largest value of that sign, and small ones keep their subnormals."""
+    """Numbers beyond the range of fp8, infinite ones too, become its largest value of that sign, and small ones keep
+    their subnormals."""
     dtype = getattr(torch, case.dtype)
     if dtype not in FP8:
         return
     pool = case.build(subject)
     largest = format_of(dtype).largest
-    edges = torch.tensor([largest, 1.01 * largest, 3 * largest, -2 * largest, 0.0, largest / 2, 0.002, -0.01])
+    near = [largest, 1.01 * largest, 3 * largest, -2 * largest, 0.0, largest / 2, 0.002, -0.01]
+    edges = torch.tensor([*near, torch.inf, -torch.inf])
     slots = pool.some_slots(4)
     rows = [
-        edges.repeat(row.numel() // 8 + 1)[: row.numel()].reshape(row.shape) for row in pool.random_rows(4)
+        edges.repeat(row.numel() // len(edges) + 1)[: row.numel()].reshape(row.shape)
+        for row in pool.random_rows(4)
     ]
     pool.store(pool.layers[0], slots, [row.to(subject.device) for row in rows])
     pool.verify(f"storing numbers up to {3 * largest:g} as {case.dtype}")
