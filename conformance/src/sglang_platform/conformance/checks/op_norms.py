@@ -21,7 +21,7 @@ from sglang_platform.conformance.subject import Subject
 
 __all__: list[str] = []
 
-_SIZES = ((1, 8), (3, 128), (7, 130), (33, 896), (0, 64), (5, 3584), (300, 64))
+_SIZES = ((1, 8), (3, 128), (7, 130), (33, 896), (0, 64), (5, 3584), (300, 64), (6, 131), (6, 131))
 _EPSILONS = (1e-6, 0.1)
 
 

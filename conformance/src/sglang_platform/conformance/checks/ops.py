@@ -22,8 +22,10 @@ __all__: list[str] = []
 _SERVED_WIDTHS = (2880, 3584, 7168, 16384)
 """Of hidden states that are served, up to the widest; two are no multiple of 1,024."""
 
-_SERVED_INNER = (1408, 18944, 28672)
-"""Of the inner rows of served MLPs: narrow experts, and the widest."""
+_SERVED_INNER = (1408, 3420, 18944, 28672)
+"""Of the inner rows of served MLPs: narrow experts, one that is no multiple of eight, and the widest."""
+
+_STRIDES = "use the strides of each tensor, or copy it first"
 
 _MANY_ROWS = ((64, 256), (256, 96), (1100, 128), (4096, 64))
 """Of batches and of prefills: (rows, width)."""
@@ -44,8 +46,20 @@ class OpCase:
 
 
 def rows(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
-    """Widths that divide into vectors and widths that do not."""
-    sizes = [(1, 8), (1, 64), (3, 128), (2, 96), (7, 130), (16, 512), (5, 1000), (33, 2048), (0, 64)]
+    """Widths that divide into vectors, into a half or a quarter of one, and odd ones."""
+    sizes = [
+        (1, 8),
+        (1, 64),
+        (3, 128),
+        (2, 96),
+        (7, 130),
+        (6, 131),
+        (4, 100),
+        (16, 512),
+        (5, 1000),
+        (33, 2048),
+        (0, 64),
+    ]
     yield from _with_types(subject, sizes + [(3, width) for width in _widths(subject)])
     for at, (tokens, width) in enumerate([*_MANY_ROWS, (257, 896)]):
         yield OpCase(tokens, width, _types(subject)[at % len(_types(subject))])
@@ -103,15 +117,14 @@ def rms_norm(subject: Subject, case: OpCase) -> None:
         if got is not NotImplemented:
             expected = oracle.rms_norm(x.cpu(), weight.cpu(), epsilon)
             judge(got, expected, "rms_norm", dtype=x.dtype, dense=True)
-    wide = torch.cat((x, torch.ones_like(x)), dim=-1)
-    sliced = wide[..., : case.width]
+    sliced = _sliced(x)
     if case.heads:  # queries beside keys, as one projection gives them
         wide = torch.cat((x.flatten(1), torch.ones_like(x.flatten(1))), dim=-1)
         sliced = wide[:, : case.heads * case.width].unflatten(1, (case.heads, case.width))
     got = forward(op, sliced)
     if got is not NotImplemented:
         expected = oracle.rms_norm(x.cpu(), weight.cpu(), 0.1)
-        judge(got, expected, "rms_norm of a slice", fix="use the strides of x, or copy it first")
+        judge(got, expected, "rms_norm of a slice", fix=_STRIDES)
 
 
 @check(
@@ -121,7 +134,7 @@ def rms_norm(subject: Subject, case: OpCase) -> None:
     fix="answer (norm of x + residual, x + residual): the residual goes on unnormalised",
 )
 def fused_add_rms_norm(subject: Subject, case: OpCase) -> None:
-    """The residual is added before the normalisation, and handed on as the sum."""
+    """The residual is added before the normalisation, and handed on as the sum; both may be slices of wider rows."""
     forward = forward_of(subject, "layernorm.rms_norm")
     x, residual = _random(subject, case, case.width), _random(subject, case, case.width) * 3
     weight = _random(subject, case, case.width, rows=())
@@ -134,6 +147,19 @@ def fused_add_rms_norm(subject: Subject, case: OpCase) -> None:
     _expect_pair(got)
     judge(got[0], expected[0], "the normalised sum", dtype=x.dtype)
     judge(got[1], expected[1], "the new residual", dtype=x.dtype)
+    for which in ("x", "the residual"):
+        given = [
+            _sliced(one) if which == name else one.clone()
+            for name, one in (("x", x), ("the residual", residual))
+        ]
+        got = forward(op, *given)
+        if got is not NotImplemented:
+            for one, wanted, what in zip(got, expected, ("normalised sum", "new residual"), strict=True):
+                judge(one, wanted, f"the {what}, where {which} is a slice of wider rows,", fix=_STRIDES)
+
+
+def _sliced(x: torch.Tensor) -> torch.Tensor:
+    return torch.cat((x, torch.ones_like(x)), dim=-1)[..., : x.shape[-1]]
 
 
 @dataclass(frozen=True)
