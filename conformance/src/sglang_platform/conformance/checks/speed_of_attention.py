@@ -14,6 +14,7 @@ from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes,
 from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
 from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
 from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.oracles.fp8 import FP8
 from sglang_platform.conformance.requirement import attention_backend, kv_pool
 from sglang_platform.conformance.subject import Subject
 
@@ -25,6 +26,7 @@ _NEW = (64, 256, 512)
 _SLACK = 6.0
 _TORCH = 50.0
 _LARGE_POOL = 16384
+_LARGE_TABLE = (256, 131072)
 _LONG = (512, 4096)
 _SHORT = 63
 _LENGTHS = 160
@@ -68,11 +70,17 @@ class TimedStep:
         mode: Literal["decode", "extend"],
         requests: tuple[tuple[int, int], ...],
         dtype: str | None = None,
+        *,
+        kv_dtype: str | None = None,
+        table: tuple[int, int] | None = None,
     ) -> None:
+        """`table`: rows and columns of the request table, where it is larger than the requests need."""
         page = max(subject.declares.page_sizes)
         dtype = dtype or compute_dtypes(subject)[0]
-        wanted = AttentionCase(mode, requests, case.heads, case.dims, page, dtype, kind=case.kind)
-        self.step = AttentionStep(subject, wanted)
+        wanted = AttentionCase(
+            mode, requests, case.heads, case.dims, page, dtype, kind=case.kind, kv_dtype=kv_dtype
+        )
+        self.step = AttentionStep(subject, wanted, table=table)
 
     def work(self) -> Work:
         """Metadata and attention of the batch, as one layer of a step has them."""
@@ -118,12 +126,13 @@ def _torchs(step: AttentionStep) -> Callable[[], Any]:
     requires=_SERVED,
     cases=timed_attention,
     seconds=300,
-    fix="read each cached token of the batch once, and no other: not the whole pool, not the whole row of the table",
+    fix="read each cached token of the batch once, and no other: not the whole pool, and of the table neither the"
+    " whole row nor the other rows",
 )
 def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -> None:
     """A decode step over 32 times the tokens takes about 32 times as long, or less, and over 32 requests 16 times as
-    long as over 2; a short request takes as long in a large pool as in a small one, and short ones as long beside a
-    long one as without it."""
+    long as over 2; a short request takes as long in a large pool, of 8 bits too, and with a large request table as in
+    small ones, and short ones take as long beside a long one as without it."""
 
     def over(context: int) -> Work:
         return TimedStep(subject, case, "decode", ((context - 1, 1),) * 2).work()
@@ -142,18 +151,24 @@ def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -
     expect_growth(subject, _BATCHES, of, slack=_SLACK, what=f"{what} over 64 tokens", of="requests")
     _expect_no_padding(subject, case, what)
     dtypes = compute_dtypes(subject)
-    for dtype in dict.fromkeys(
-        (dtypes[0], dtypes[-1])
-    ):  # what widens all of the cache shows in the narrowest
-        alone = TimedStep(subject, case, "decode", ((63, 1),), dtype).step
-        among = TimedStep(subject, case, "decode", ((_LARGE_POOL - 1, 1), (63, 1)), dtype).step
+    types = [(dtype, None) for dtype in dict.fromkeys((dtypes[0], dtypes[-1]))]
+    if "fp8_kv" in subject.declares.attention_features:
+        eight_bit = [name for name in subject.declares.kv_dtypes if getattr(torch, name) in FP8]
+        types += [(dtypes[-1], name) for name in eight_bit[:1]]
+    for dtype, kv_dtype in types:  # what widens all of the cache shows in the narrowest
+        alone = TimedStep(subject, case, "decode", ((63, 1),), dtype, kv_dtype=kv_dtype).step
+        requests = ((_LARGE_POOL - 1, 1), (63, 1))
+        among = TimedStep(
+            subject, case, "decode", requests, dtype, kv_dtype=kv_dtype, table=_LARGE_TABLE
+        ).step
         expect_ratio(
             subject,
             forward_of(among.following("decode", [1], 1.0), new_memory=True),
             forward_of(alone, new_memory=True),
             most=_SLACK,
-            what=f"{what} over 64 tokens in {dtype}, in a pool of {_LARGE_POOL + 64} slots,",
-            beside="in a pool that is just large enough",
+            what=f"{what} over 64 tokens in {kv_dtype or dtype}, in a pool of {_LARGE_POOL + 64} slots and with a"
+            f" request table of {_LARGE_TABLE[0]} rows of {_LARGE_TABLE[1]},",
+            beside="in a pool and with a table that are just large enough",
         )
 
 
