@@ -29,13 +29,18 @@ _FEATURES: tuple[tuple[dict[str, object], dict[str, object]], ...] = (
 )
 """What two layers ask for; sinks are drawn for each."""
 
+_DEEP = 129
+"""As many layers as the deepest models that are served, and as tables of a fixed size forget."""
+
 
 @dataclass(frozen=True)
 class TwoLayers:
-    """`other`: the fields of the case in which the second layer differs; its scale is twice as large."""
+    """`other`: the fields of the case in which the second layer differs; its scale is twice as large. `layers`: of the
+    pool, of which these are the last and the first."""
 
     first: AttentionCase
     other: Mapping[str, Any] = field(default_factory=dict)
+    layers: int = 2
 
 
 def two_layers(subject: Subject, rng: random.Random) -> Iterator[TwoLayers]:
@@ -48,6 +53,7 @@ def two_layers(subject: Subject, rng: random.Random) -> Iterator[TwoLayers]:
             replace(case, mode="extend", requests=((21, 6), (0, 30))),
         ):
             yield TwoLayers(step)
+            yield TwoLayers(step, layers=_DEEP)
             if case.kind != "mha":
                 continue
             if {"gqa", "mha"} <= declared:  # layers of one model may have other numbers of query heads
@@ -61,6 +67,7 @@ def two_layers(subject: Subject, rng: random.Random) -> Iterator[TwoLayers]:
                 if getattr(torch, name) in FP8:
                     scaled = replace(step, kv_dtype=name, kv_scales=(0.25, 2.0))
                     yield TwoLayers(scaled, {"kv_scales": (0.5, 0.125)})
+                    yield TwoLayers(scaled, {"kv_scales": (0.5, 0.125)}, _DEEP)
                     yield TwoLayers(scaled, {"kv_scales": None})
 
 
@@ -73,9 +80,11 @@ def two_layers(subject: Subject, rng: random.Random) -> Iterator[TwoLayers]:
 )
 def layers_differ(subject: Subject, case: TwoLayers) -> None:
     """Two layers of one model with caches of their own, and scales, windows, caps, sinks or cache scales that differ,
-    are each right, one after the other for one batch and once more; the output of one stays while the other runs."""
-    first = AttentionStep(subject, case.first)
-    second = first.beside(first.layer_id - 1, scale=2.0, **case.other)
+    the first and last of 129 layers too, are each right, one after the other for one batch and once more; the output
+    of one stays while the other runs."""
+    last = AttentionStep(subject, case.first, layers=case.layers)
+    lowest = last.beside(last.layer_id - case.layers + 1, scale=2.0, **case.other)
+    first, second = (lowest, last) if case.layers == _DEEP else (last, lowest)
     windowed = next((one for one in (first, second) if "sliding_window" in one.case.features), first)
     backend = windowed.backend
     kept: list[tuple[torch.Tensor, torch.Tensor]] = []

@@ -161,7 +161,7 @@ def long_features(subject: Subject, rng: random.Random) -> Iterator[AttentionCas
             asked += [replace(case, kv_dtype=name, kv_scales=(0.25, 2.0)) for name in eight_bit[:1]]
         for one in asked:
             yield replace(one, mode="decode", requests=tuple((n - 1, 1) for n in _LONG))
-            yield replace(one, mode="extend", requests=((4094, 3), (8300, 2)))
+            yield replace(one, mode="extend", requests=((4094, 3), (0, 5), (8300, 2)))
 
 
 @check(

@@ -81,7 +81,8 @@ def window_edges_attention(subject: Subject, case: AttentionCase) -> None:
     fix="take sizes from the batch: launch over all its requests and all its new tokens",
 )
 def served_batches_attention(subject: Subject, case: AttentionCase) -> None:
-    """Decodes of 257 and 512 requests, and prefills of 4,103 and 8,704 new tokens, of two requests and of 512."""
+    """Decodes of 257 and 512 requests, and prefills of 4,103 and 8,704 new tokens, of two requests and of 512;
+    prefills and decodes of requests that have one length."""
     run_step(subject, case)
 
 

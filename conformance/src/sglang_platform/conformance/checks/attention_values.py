@@ -86,6 +86,9 @@ def flat_contexts_attention(subject: Subject, case: AttentionCase) -> None:
     judge(step, step.got())
 
 
+_SMALL_CAP = 0.5
+
+
 def large_caps(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
     for case in one_of_each(subject):
         if case.kind == "mha":
@@ -93,6 +96,9 @@ def large_caps(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
                 yield replace(case, mode="decode", requests=((40, 1), (3, 1))).using(logit_cap=cap)
                 yield replace(case, mode="extend", requests=((21, 6), (0, 30))).using(logit_cap=cap)
             yield replace(case, mode="decode", requests=_LONG).using(logit_cap=30.0)
+            for requests in (((40, 1), (3, 1)), ((21, 6), (0, 30))):
+                mode = "decode" if requests[0][1] == 1 else "extend"
+                yield replace(case, mode=mode, requests=requests).using(logit_cap=_SMALL_CAP)
 
 
 @check(
@@ -102,8 +108,10 @@ def large_caps(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
     fix="bend every score to cap * tanh(score / cap), whatever the cap",
 )
 def large_caps_attention(subject: Subject, case: AttentionCase) -> None:
-    """Caps of 30 to 100, as models have them, on scores of their size, in decodes of long contexts too."""
-    step = AttentionStep(subject, case, loud=float(case.features["logit_cap"]) / 2)
+    """Caps of 30 to 100, as models have them, on scores of their size, in decodes of long contexts too, and scores a
+    hundred times as large as their cap."""
+    cap = float(case.features["logit_cap"])
+    step = AttentionStep(subject, case, loud=100.0 if cap == _SMALL_CAP else cap / 2)
     judge(step, step.got())
 
 
