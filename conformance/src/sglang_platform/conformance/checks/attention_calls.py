@@ -14,6 +14,7 @@ import torch
 from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, edge_cases
 from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words, run_step
+from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
 from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.fp8 import FP8
@@ -127,10 +128,19 @@ def _no_requests(subject: Subject, mode: str, rows: int) -> object:
     return subject.parts.forward_batch(mode, **fields)
 
 
+def short_and_long(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
+    """Edges, and requests of hundreds of tokens, alone and together."""
+    yield from edge_cases(subject, rng)
+    for case in one_of_each(subject):
+        for requests in (((700, 1),), ((300, 1), (513, 1))):
+            yield replace(case, mode="decode", requests=requests)
+        yield replace(case, mode="extend", requests=((600, 9),))
+
+
 @check(
     level=Level.KERNELS,
     requires=_SERVED,
-    cases=edge_cases,
+    cases=short_and_long,
     fix="read req_to_token in every step: rows are given to other requests, and requests are moved to other slots",
 )
 def request_table_is_read_in_every_step(subject: Subject, case: AttentionCase) -> None:
