@@ -179,3 +179,15 @@ communicator(
     defect="each gather of a shape is answered with the same memory as the one before",
     says="all_gather",
 )
+
+_REDUCED = "        dist.all_reduce(input_, group=self.group)\n        return input_\n"
+communicator(
+    "Each200thSumIsLate",
+    old=_REDUCED,
+    new="        self.sums = self.__dict__.get('sums', 0) + 1\n"
+    "        if self.sums % 200 == 0 and self.rank == self.world_size - 1:\n"
+    "            input_ = torch.zeros_like(input_)\n" + _REDUCED,
+    check="distributed.hundreds_of_collectives_are_right",
+    defect="each two hundredth sum begins before the last rank has written its part",
+    says="of all_reduce, and none before it, is wrong",
+)

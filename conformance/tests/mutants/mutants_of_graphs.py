@@ -227,6 +227,16 @@ graph(
     says="an output of five tensors",
 )
 graph(
+    "Each100thReplayIsSkipped",
+    old="            for into, now in zip(_tensors(self.output), _tensors(self.run()), strict=True):\n",
+    new="            self.turns = self.__dict__.get('turns', 0) + 1\n"
+    "            each = zip(_tensors(self.output), _tensors(self.run()), strict=True)\n"
+    "            for into, now in each if self.turns % 100 else ():\n",
+    check="graphs.hundreds_of_replays_are_followed",
+    defect="each hundredth replay of a graph leaves its output as it was",
+    says="replay 100 of one graph",
+)
+graph(
     "OutputIsFlattened",
     old="    output = run()\n    return RunAgain(run, output), output\n",
     new="    output = run()\n"
