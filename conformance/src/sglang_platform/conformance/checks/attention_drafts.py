@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import check
-from sglang_platform.conformance.fixtures.attention_features import asked_beside_others
+from sglang_platform.conformance.fixtures.attention_features import each_beside_others
 from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words
 from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
 from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
@@ -60,9 +60,9 @@ def drafts(subject: Subject, rng: random.Random) -> Iterator[DraftsToVerify]:
             masks = (_PREFIX_IN_FRONT, _DRAFTS_ALONE)
             for mask in masks if at in (2, 3) or subject.thorough else masks[at % 2 :][:1]:
                 yield _drafts(case, parents, mask)
-        for name, value in asked_beside_others(subject).items() if case.kind == "mha" else ():
-            yield _drafts(case.using(**{name: value}), (-1, 0, 1, 2), None)
-            yield _drafts(case.using(**{name: value}), (-1, 0, 0, 1, 1, 2, 2), _DRAFTS_ALONE)
+        for one in each_beside_others(subject, case):
+            yield _drafts(one, (-1, 0, 1, 2), None)
+            yield _drafts(one, (-1, 0, 0, 1, 1, 2, 2), _DRAFTS_ALONE)
 
 
 def _drafts(case: AttentionCase, parents: tuple[int, ...], mask: str | None) -> DraftsToVerify:
@@ -161,10 +161,9 @@ def accepted(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
     for case in one_of_each(subject):
         for counts in ((1,), (4,), (1, 5, 2)):
             new = itertools.cycle(counts)
-            requests = tuple(zip(_PREFIXES, new, strict=False))
-            yield replace(case, mode="extend", requests=requests)
-        for name, value in asked_beside_others(subject).items() if case.kind == "mha" else ():
-            yield replace(case, mode="extend", requests=requests).using(**{name: value})
+            step = replace(case, mode="extend", requests=tuple(zip(_PREFIXES, new, strict=False)))
+            yield step
+        yield from each_beside_others(subject, step)
 
 
 @check(

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
+from sglang_platform.conformance.fixtures.attention_cases import eight_bit_dtypes
 from sglang_platform.conformance.fixtures.attention_judge import judge
 from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
 from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.oracles.fp8 import FP8
 from sglang_platform.conformance.requirement import attention_backend, kv_pool
 from sglang_platform.conformance.subject import Subject
 
@@ -63,12 +63,11 @@ def two_layers(subject: Subject, rng: random.Random) -> Iterator[TwoLayers]:
                 if {*pair[0], *pair[1]} <= declared:
                     for first, second in (pair, pair[::-1]):
                         yield TwoLayers(replace(step, features=first), {"features": second})
-            for name in subject.declares.kv_dtypes if "fp8_kv" in declared else ():
-                if getattr(torch, name) in FP8:
-                    scaled = replace(step, kv_dtype=name, kv_scales=(0.25, 2.0))
-                    yield TwoLayers(scaled, {"kv_scales": (0.5, 0.125)})
-                    yield TwoLayers(scaled, {"kv_scales": (0.5, 0.125)}, _DEEP)
-                    yield TwoLayers(scaled, {"kv_scales": None})
+            for name in eight_bit_dtypes(subject):
+                scaled = replace(step, kv_dtype=name, kv_scales=(0.25, 2.0))
+                yield TwoLayers(scaled, {"kv_scales": (0.5, 0.125)})
+                yield TwoLayers(scaled, {"kv_scales": (0.5, 0.125)}, _DEEP)
+                yield TwoLayers(scaled, {"kv_scales": None})
 
 
 @check(

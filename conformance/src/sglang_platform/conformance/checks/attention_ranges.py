@@ -10,13 +10,12 @@ from dataclasses import replace
 import torch
 
 from sglang_platform.conformance.check import CheckFailed, check
-from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
+from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, eight_bit_dtypes
 from sglang_platform.conformance.fixtures.attention_judge import judge
 from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
 from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.attention import attention, worst_element
-from sglang_platform.conformance.oracles.fp8 import FP8
 from sglang_platform.conformance.requirement import attention_backend, kv_kind, kv_pool
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.conformance.tolerance import CURRENT
@@ -156,9 +155,8 @@ def long_features(subject: Subject, rng: random.Random) -> Iterator[AttentionCas
             asked.append(case.using(sliding_window=2500))
         if {"sinks", "sliding_window"} <= set(declared):
             asked.append(case.using(sinks=8.0, sliding_window=2500))
-        if "fp8_kv" in declared:
-            eight_bit = [name for name in subject.declares.kv_dtypes if getattr(torch, name) in FP8]
-            asked += [replace(case, kv_dtype=name, kv_scales=(0.25, 2.0)) for name in eight_bit[:1]]
+        for name in eight_bit_dtypes(subject)[:1]:
+            asked.append(replace(case, kv_dtype=name, kv_scales=(0.25, 2.0)))
         for one in asked:
             yield replace(one, mode="decode", requests=tuple((n - 1, 1) for n in _LONG))
             yield replace(one, mode="extend", requests=((4094, 3), (0, 5), (8300, 2)))

@@ -8,12 +8,11 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-import torch
-
 from sglang_platform.conformance.check import CheckFailed, check
 from sglang_platform.conformance.fixtures.attention_cases import (
     compute_dtypes,
     edge_cases,
+    eight_bit_dtypes,
     feature_shapes,
     feature_steps,
 )
@@ -23,7 +22,6 @@ from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
 from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
 from sglang_platform.conformance.fixtures.served_models import served_steps
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.oracles.fp8 import FP8
 from sglang_platform.conformance.requirement import attention_backend, kv_kind, kv_pool
 from sglang_platform.conformance.subject import Subject
 
@@ -156,11 +154,7 @@ def feature_pairs(subject: Subject, rng: random.Random) -> Iterator[AttentionCas
     """Every two of the declared features that one layer can ask for, in decode and extend, at unlike shapes."""
     declared, asked = subject.declares.attention_features, asked_beside_others(subject)
     steps = list(feature_steps(subject))
-    fp8 = (
-        [name for name in subject.declares.kv_dtypes if getattr(torch, name) in FP8]
-        if "fp8_kv" in declared
-        else []
-    )
+    fp8 = eight_bit_dtypes(subject)
     pairs: list[dict[str, object]] = [dict(pair) for pair in itertools.combinations(asked.items(), 2)]
     if len(asked) > 2:
         pairs.append(dict(asked))

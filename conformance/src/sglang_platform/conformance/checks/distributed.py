@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -205,11 +205,7 @@ def communicator_keeps_no_memory(subject: Subject) -> None:
     """Each of the communicator's collectives, called many times with tensors that are let go, of fewer numbers each
     time, leaves nothing: memory does not grow with their number."""
     for rank, result in enumerate(results_of(subject)):
-        if "error" in result:
-            raise Blocked("the ranks did not come to their end: see distributed.two_ranks_meet")
-        if "kept by the communicator" not in result:
-            raise NotApplicable("get_communicator_class() answers None: the host's group is used")
-        for kept, grown in result["kept by the communicator"].items():
+        for kept, grown in _many_times(result, "kept by the communicator").items():
             expect(
                 min(grown) < _LEAST[kept],
                 f"on rank {rank} collectives leave more {kept} each time: {', '.join(map(str, grown))} more in turns of"
@@ -227,9 +223,14 @@ def communicator_keeps_no_memory(subject: Subject) -> None:
 def hundreds_of_collectives_are_right(subject: Subject) -> None:
     """Of 280 calls of each of the communicator's collectives, of another size each time, every one is right."""
     for rank, result in enumerate(results_of(subject)):
-        if "error" in result:
-            raise Blocked("the ranks did not come to their end: see distributed.two_ranks_meet")
-        if "wrong at call" not in result:
-            raise NotApplicable("get_communicator_class() answers None: the host's group is used")
-        for operation, call in result["wrong at call"].items():
+        for operation, call in _many_times(result, "wrong at call").items():
             raise CheckFailed(f"on rank {rank} call {call} of {operation}, and none before it, is wrong")
+
+
+def _many_times(result: dict[str, Any], what: str) -> dict[str, Any]:
+    """What a rank has to tell of collectives that were called many times."""
+    if "error" in result:
+        raise Blocked("the ranks did not come to their end: see distributed.two_ranks_meet")
+    if what not in result:
+        raise NotApplicable("get_communicator_class() answers None: the host's group is used")
+    return cast(dict[str, Any], result[what])

@@ -10,11 +10,15 @@ from typing import Any, Literal
 import torch
 
 from sglang_platform.conformance.check import check
-from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, decode_cases, edge_cases
+from sglang_platform.conformance.fixtures.attention_cases import (
+    compute_dtypes,
+    decode_cases,
+    edge_cases,
+    eight_bit_dtypes,
+)
 from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
 from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.oracles.fp8 import FP8
 from sglang_platform.conformance.requirement import attention_backend, kv_pool
 from sglang_platform.conformance.subject import Subject
 
@@ -152,9 +156,7 @@ def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -
     _expect_no_padding(subject, case, what)
     dtypes = compute_dtypes(subject)
     types = [(dtype, None) for dtype in dict.fromkeys((dtypes[0], dtypes[-1]))]
-    if "fp8_kv" in subject.declares.attention_features:
-        eight_bit = [name for name in subject.declares.kv_dtypes if getattr(torch, name) in FP8]
-        types += [(dtypes[-1], name) for name in eight_bit[:1]]
+    types += [(dtypes[-1], name) for name in eight_bit_dtypes(subject)[:1]]
     for dtype, kv_dtype in types:  # what widens all of the cache shows in the narrowest
         alone = TimedStep(subject, case, "decode", ((63, 1),), dtype, kv_dtype=kv_dtype).step
         requests = ((_LARGE_POOL - 1, 1), (63, 1))
