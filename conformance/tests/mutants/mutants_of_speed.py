@@ -66,7 +66,7 @@ slow(
     "        keys = self.token_to_kv_pool.get_key_buffer(layer.layer_id).clone()\n",
     check="kernels.decode_time_grows_with_the_context",
     defect="all keys of the pool are copied at each step",
-    says="in a pool that is just large enough",
+    says="just large enough",
 )
 slow(
     "PrefillTokenByToken",

@@ -35,6 +35,9 @@ class DiffusionCase:
     causal: bool = False
     dtype: str = "float32"
     strided: bool = False
+    common: float = 0.0
+    """What all numbers of queries and keys have in common, as models with biases have it: products of float16 are past
+    its range, and differ by as little as those without."""
 
 
 def _shapes(subject: Subject, rng: random.Random) -> Iterable[DiffusionCase]:
@@ -55,20 +58,25 @@ def _shapes(subject: Subject, rng: random.Random) -> Iterable[DiffusionCase]:
     yield DiffusionCase(1100, 1100, 2, 1, 32, dtype="bfloat16")
     for dtype in ("bfloat16", "float16"):
         yield DiffusionCase(70, 70, 4, 4, 64, dtype=dtype)
+    yield DiffusionCase(20, 30, 2, 2, 64, dtype="float16", common=40.0)
     yield DiffusionCase(rng.randrange(150, 400), rng.randrange(150, 400), 3, 3, 96, batch=2)
 
 
 @check(level=Level.KERNELS, requires=[diffusion()], hosts=("none",), cases=_shapes, fix=_FIX)
 def diffusion_attention_agrees_with_float64(subject: Subject, case: DiffusionCase) -> None:
-    """Dense attention is right for lengths, cross lengths, grouped heads, causality, head sizes, types and strides, and
-    changes nothing of what it is lent; also in the step after one with other keys, other values, or both, of the same
-    shapes, as the next prompt has."""
+    """Dense attention is right for lengths, cross lengths, grouped heads, causality, head sizes, types, strides and
+    products past the range of float16, and changes nothing of what it is lent; also in the steps after one with other
+    keys, other values, or both, of the same shapes, as the next prompt has, and with fewer or more keys."""
     dtype = getattr(torch, case.dtype)
     query, key, value = _tensors(subject, case, dtype)
     layer = _layer(subject, case)
     device = diffusion_subject.platform(subject).get_local_torch_device()
-    others = [torch.randn(x.shape, generator=subject.torch_rng()).to(dtype) for x in (key, value)]
-    for keys, values in ((others[0], others[1]), (key, others[1]), (key, value)):
+    rng = subject.torch_rng()
+    others = [torch.randn(x.shape, generator=rng).to(dtype) for x in (key, value)]
+    few, many = slice(0, (case.keys + 1) // 2), [*range(case.keys), *range(min(case.keys, 9))]
+    prompts = [(others[0], others[1]), (key, others[1]), (key, value), (others[0], value)]
+    prompts += [(key[:, rows], value[:, rows]) for rows in (few, many) if not case.causal or rows is many]
+    for keys, values in prompts:
         given = {"query": query.to(device), "key": keys.to(device), "value": values.to(device)}
         with torch.inference_mode(), only_lent(**given):
             out = layer.forward(*given.values(), None).cpu()
@@ -88,7 +96,8 @@ def diffusion_attention_agrees_with_float64(subject: Subject, case: DiffusionCas
     fix="attend within cu_seqlens[i] to cu_seqlens[i + 1] only; the base class does, by one forward per sequence",
 )
 def diffusion_packed_sequences_are_apart(subject: Subject) -> None:
-    """Sequences packed one behind the other attend to themselves only, whatever stands in the others' rows."""
+    """Sequences packed one behind the other attend to themselves only, whatever stands in the others' rows, also where
+    their bounds are on the device alone."""
     case = DiffusionCase(50, 50, 4, 4, 64)
     query, key, value = (x[0] for x in _tensors(subject, case, torch.float32))
     layer = _layer(subject, case)
@@ -97,7 +106,11 @@ def diffusion_packed_sequences_are_apart(subject: Subject) -> None:
     poisoned_key, poisoned_value = key.clone(), value.clone()
     poisoned_key[30:], poisoned_value[30:] = 1e4, float("nan")
     outputs = []
-    for keys, values in ((key, value), (poisoned_key, poisoned_value)):
+    for keys, values, told in (
+        (key, value, bounds),
+        (key, value, None),
+        (poisoned_key, poisoned_value, bounds),
+    ):
         with torch.inference_mode():
             out = layer.forward_varlen(
                 query.to(device),
@@ -105,16 +118,16 @@ def diffusion_packed_sequences_are_apart(subject: Subject) -> None:
                 values.to(device),
                 cu_seqlens=torch.tensor(bounds, dtype=torch.int32, device=device),
                 max_seqlen=23,
-                cu_seqlens_host=bounds,
+                cu_seqlens_host=told,
             )
         outputs.append(out.cpu())
     for start, stop in ((0, 7), (7, 30), (30, 50)):
         rows = slice(start, stop)
-        _compare(
-            outputs[0][rows], query[rows], key[rows], value[rows], layer, f"the sequence {start} to {stop}"
-        )
+        for output, told in zip(outputs, ("", ", without cu_seqlens_host"), strict=False):
+            where = f"the sequence {start} to {stop}{told}"
+            _compare(output[rows], query[rows], key[rows], value[rows], layer, where)
     expect(
-        torch.equal(outputs[0][:30], outputs[1][:30]),
+        torch.equal(outputs[0][:30], outputs[2][:30]),
         "NaN in the values of the last sequence reaches the output of the others",
     )
 
@@ -149,7 +162,8 @@ def _tensors(subject: Subject, case: DiffusionCase, dtype: torch.dtype) -> list[
     tensors = []
     for length, heads in ((case.queries, case.heads), (case.keys, case.kv_heads), (case.keys, case.kv_heads)):
         wide = 2 if case.strided else 1
-        full = torch.randn(case.batch, length, heads * wide, case.head_size, generator=rng).to(dtype)
+        full = torch.randn(case.batch, length, heads * wide, case.head_size, generator=rng)
+        full = (full + case.common * (len(tensors) < 2)).to(dtype)
         tensors.append(full[:, :, heads * (wide - 1) :])
     return tensors
 

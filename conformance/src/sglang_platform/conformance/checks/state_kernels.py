@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -101,6 +102,8 @@ _STEPS = {
     "long prefill": (0, 1, 130, 193, 200),
     "whole chunks": (0, 64, 64, 192),
     "one request": (0, 1100),
+    "many requests": tuple(accumulate((0, 3, 1, 4, 2, 3, 0, 2, 5, 1, 3, 2, 4, 1, 70, 0))),
+    "wide decode": None,
 }
 _SLOTS = {
     "decode": (4, 0, -1, 6),
@@ -108,13 +111,17 @@ _SLOTS = {
     "long prefill": (2, 6, 4, 0),
     "whole chunks": (3, 1, 6),
     "one request": (5,),
+    "many requests": tuple(range(15, 0, -1)),
+    "wide decode": tuple(range(200, 0, -1)),
 }
-_POOL = 8
 _FAR = 256
 """Slots behind those, and behind numbers of 8 bits, that requests of the variants have."""
 
-_NEITHER = {"prefill": 3, "long prefill": 3, "whole chunks": 0, "one request": 0}
+_NEITHER = {"prefill": 3, "long prefill": 3}
 """Tokens at the end that belong to no request."""
+
+_MANY = 4096
+"""Tokens more that gates are asked for, in the variants."""
 
 
 def steps(subject: Subject, rng: random.Random) -> Iterator[StateStep]:
@@ -130,8 +137,8 @@ def steps(subject: Subject, rng: random.Random) -> Iterator[StateStep]:
     fix="compute what contract.state_kernels says, in float32, and update in place the slots of the step's requests",
 )
 def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> None:
-    """Each kernel of `get_state_kernels()` gives what its definition gives, in decode and in prefills of one to
-    1,100 tokens, with and without the arguments that may be None, with slots of 32 and of 64 bits, with states of 32
+    """Each kernel of `get_state_kernels()` gives what its definition gives, in decodes of 4 and of 200 requests, in
+    prefills of one to 1,100 tokens and of 15 requests, gates of more than 4,096 tokens too, with and without the arguments that may be None, with slots of 32 and of 64 bits, with states of 32
     and of 16 bits, with decays that leave nothing; states of the requests are updated in place, those of others stay,
     padded requests and tokens of nobody come out as zero, inputs stay as they are, and a second call has other weights,
     slots past the 255th, and states between which others lie."""
@@ -148,12 +155,12 @@ class _Drawn:
         self.dtype = getattr(torch, case.dtype)
         self._rng = torch.Generator().manual_seed(subject.seed + variant)  # other weights in the second call
         self.far = _FAR if variant else 0
-        self.pool = _POOL + self.far
+        self.pool = max(_SLOTS[case.step]) + 2 + self.far
         starts = _STEPS[case.step]
         self.starts = None if starts is None else torch.tensor(starts, dtype=torch.int32)
         slots = [slot + self.far * (slot % 2) if slot >= 0 else slot for slot in _SLOTS[case.step]]
         self.slots = torch.tensor(slots, dtype=torch.int64 if variant else torch.int32)
-        self.tokens = len(_SLOTS["decode"]) if starts is None else starts[-1] + _NEITHER[case.step]
+        self.tokens = len(slots) if starts is None else starts[-1] + _NEITHER.get(case.step, 0)
         self.owned = self.tokens if starts is None else starts[-1]
 
     def numbers(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -253,7 +260,8 @@ def _one_convolution(
 def _gates(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
     heads = 6
     # 100: exp() of some is beyond float32, and their softplus is they themselves.
-    a, b = (drawn.numbers(drawn.tokens, heads) * (100 if variant else 1) for _ in range(2))
+    tokens = drawn.tokens + _MANY * variant
+    a, b = (drawn.numbers(tokens, heads) * (100 if variant else 1) for _ in range(2))
     decay_log, bias = drawn.numbers(heads), drawn.numbers(heads)
     got, _ = drawn.call(kernel, a, b, decay_log, bias)
     for one, wanted, what in zip(
@@ -275,7 +283,7 @@ def _one_delta_rule(
 ) -> None:
     """`each`: value heads of a key head. `pool`: the type of the states. `forgetful`: every second head forgets all in
     a few tokens, as Qwen3-Next's do whose decay is 16 and more: the product of its decays is no float32."""
-    heads, k_dim, v_dim, scale = 2, 16, 8, 0.25
+    heads, k_dim, v_dim, scale = 2, 16, 8 if each < 4 else 24, 0.25  # values narrower and wider than keys
     q, k = (drawn.numbers(drawn.tokens, heads, k_dim) for _ in range(2))
     v = drawn.numbers(drawn.tokens, heads * each, v_dim)
     log_decay = -drawn.numbers(drawn.tokens, heads * each, dtype=torch.float32).abs() * 0.2
