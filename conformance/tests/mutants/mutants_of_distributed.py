@@ -189,5 +189,15 @@ communicator(
     "            input_ = torch.zeros_like(input_)\n" + _REDUCED,
     check="distributed.hundreds_of_collectives_are_right",
     defect="each two hundredth sum begins before the last rank has written its part",
-    says="of all_reduce, and none before it, is wrong",
+    says="the first that is not right: it is wrong",
+)
+communicator(
+    "SumsEndAfterTheHundredth",
+    old=_REDUCED,
+    new="        self.sums = self.__dict__.get('sums', 0) + 1\n"
+    "        if self.sums > 100:\n"
+    "            raise RuntimeError('no buffer is left')\n" + _REDUCED,
+    check="distributed.hundreds_of_collectives_are_right",
+    defect="each sum takes a buffer of a hundred that are there, and gives none back",
+    says="no buffer is left",
 )

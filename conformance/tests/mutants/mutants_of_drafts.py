@@ -157,6 +157,15 @@ op(
     defect="the choice of a batch is kept by its first token's scores",
     says="of moe.topk",
 )
+op(
+    "LargestOfNothing",
+    old="    weights, ids = torch.softmax(router_logits.float(), dim=-1).topk(config.top_k)\n",
+    new="    weights, ids = torch.softmax(router_logits.float(), dim=-1).topk(config.top_k)\n"
+    "    ids = torch.where(weights == weights, ids, 1 << 30)\n",
+    check="kernels.lost_rows_choose_experts_that_are_there",
+    defect="the search for the largest starts from a number of an expert that is not there, and no NaN replaces it",
+    says="rows of NaN choose",
+)
 patch(
     __name__,
     "PairsIn16Bits",

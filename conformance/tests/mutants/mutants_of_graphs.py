@@ -365,3 +365,19 @@ graph(
     defect="bs is the largest bucket that was ever replayed",
     says="captured size last replayed",
 )
+
+patch(
+    __name__,
+    "WindowsOfTheCapture",
+    "attention.py",
+    "        news = [1] * len(lengths)\n",
+    "        news = [1] * len(lengths)\n"
+    "        where = forward_batch.seq_lens.data_ptr(), len(lengths)\n"
+    "        plans = self.__dict__.setdefault('_plans', {})\n"
+    "        plan = plans.setdefault(where, (forward_batch.seq_lens, lengths))[1]\n"
+    "        if (layer.sliding_window_size or -1) >= 0:\n"
+    "            lengths = plan\n",
+    check="graphs.windowed_layers_replay",
+    defect="where a layer's window lies is planned for the tensor of lengths at its first step, which is the capture's",
+    says="one layer with a window",
+)

@@ -158,6 +158,50 @@ class KeptOnTheDevice(ReferencePlatform):
         return _OnTheDevice
 
 
+class _EachIsKept(MemorySaver):
+    def __init__(self) -> None:
+        super().__init__()
+        self._history: list[Any] = []
+
+    def resume(self, tag: str) -> bool:
+        self._history.append(self._held[tag])
+        return super().resume(tag)
+
+
+@mutant(
+    check="memory.released_contents_are_not_kept",
+    defect="what every release kept of the weights is kept for good",
+    says="releases and resumes leave more",
+)
+class EachContentIsKept(ReferencePlatform):
+    def get_memory_saver_cls(self) -> type:
+        return _EachIsKept
+
+
+class _FloatsAlone(MemorySaver):
+    def release(self, tag: str, tensors: Any, *, keep_content: bool = False) -> None:
+        tensors = list(tensors)
+        super().release(tag, tensors, keep_content=keep_content)
+        if keep_content:
+            self._numbers = [one for one in tensors if not one.is_floating_point()]
+
+    def resume(self, tag: str) -> bool:
+        answer = super().resume(tag)
+        for one in self.__dict__.pop("_numbers", ()):
+            one.zero_()
+        return answer
+
+
+@mutant(
+    check="memory.released_memory_comes_back",
+    defect="packed weights of whole numbers come back as zeros",
+    says="hold something else",
+)
+class WholeNumbersEmptied(ReferencePlatform):
+    def get_memory_saver_cls(self) -> type:
+        return _FloatsAlone
+
+
 class _OneThread(TransferEngine):
     """Blocks of all threads meet in one list."""
 

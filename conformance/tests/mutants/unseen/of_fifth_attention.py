@@ -171,13 +171,14 @@ attention(
     "    def init_forward_metadata_out_graph(self, forward_batch: Any, in_capture: bool = False) -> None:\n"
     "        if in_capture:\n"
     "            plans = self.__dict__.setdefault('_plans', {})\n"
-    "            plans[id(forward_batch.seq_lens)] = (forward_batch, forward_batch.seq_lens.tolist())\n\n"
+    "            plans[forward_batch.seq_lens.data_ptr(), len(forward_batch.seq_lens)] = forward_batch.seq_lens.tolist()\n\n"
     + GRAPH_STATE,
     "        news = [1] * len(lengths)\n",
     "        news = [1] * len(lengths)\n"
-    "        plan = self.__dict__.get('_plans', {}).get(id(forward_batch.seq_lens))\n"
+    "        which = forward_batch.seq_lens.data_ptr(), len(lengths)\n"
+    "        plan = self.__dict__.get('_plans', {}).get(which)\n"
     "        if plan is not None and layer.sliding_window_size is not None and layer.sliding_window_size >= 0:\n"
-    "            lengths = plan[1]\n",
+    "            lengths = plan\n",
     levels="graphs",
 )
 attention(

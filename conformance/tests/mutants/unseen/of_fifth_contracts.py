@@ -56,6 +56,7 @@ contract(
         "                self._held[tag] += self._held.pop(tag + '-')\n\n"
         "        return Own\n"
     ),
+    levels="contract memory",
 )
 contract(
     "SaverKeepsEachContent",
@@ -69,6 +70,7 @@ contract(
         "                kept.append(self._held[tag])\n\n"
         "        return Own\n"
     ),
+    levels="contract memory",
 )
 contract(
     "SaverForgetsTheSecondRelease",
@@ -81,6 +83,7 @@ contract(
         "                seen.add(tag)\n\n"
         "        return Own\n"
     ),
+    levels="contract memory",
 )
 contract(
     "HostRunsPast1024Rows",
@@ -121,6 +124,7 @@ contract(
         "                return done\n\n"
         "        return Own\n"
     ),
+    levels="contract memory",
 )
 contract(
     "BitmaskTakenAsNumbers",
@@ -135,6 +139,7 @@ contract(
         "            logits.masked_fill_(~bits, float('-inf'))\n\n"
         "        return apply\n"
     ),
+    levels="contract kernels",
 )
 contract(
     "TreesAreDeclaredAndRefused",

@@ -43,19 +43,14 @@ well(
     levels="kernels graphs",
 )
 well(
-    "PagesInABitmap",
-    "free pages are kept as bits, and the lowest is lent first",
+    "PagesInAHeap",
+    "free pages lie in a heap, and the lowest is lent first",
     at(
         "allocator.py",
         "        pages, self._free = self._free[:count], self._free[count:]\n",
-        "        bits = sum(1 << page for page in self._free)\n"
-        "        pages = []\n"
-        "        for _ in range(count):\n"
-        "            lowest = bits & -bits\n"
-        "            pages.append(lowest.bit_length() - 1)\n"
-        "            bits ^= lowest\n"
-        "        taken = set(pages)\n"
-        "        self._free = [page for page in self._free if page not in taken]\n",
+        "        import heapq\n\n"
+        "        heapq.heapify(self._free)\n"
+        "        pages = [heapq.heappop(self._free) for _ in range(count)]\n",
     ),
     levels="memory",
 )

@@ -56,7 +56,9 @@ def _(folder: Path) -> Any:
 
 
 @packages.written(
-    "HookTakesTooFew", "its general plugin replaces a function by one with fewer arguments: the launch stops"
+    "HookTakesTooFew",
+    "its general plugin replaces a function by one with fewer arguments: the launch stops",
+    levels="contract packaging processes",
 )
 def _(folder: Path) -> Any:
     return with_hooks(

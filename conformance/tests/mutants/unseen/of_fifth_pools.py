@@ -10,7 +10,6 @@ dsa = Table("pools 5", "memory", "dsa_pool.py")
 
 MOVE = "            buffer[tgt_loc] = buffer[src_loc].clone()\n"
 TO_CPU = '        return [buffer[indices].to("cpu") for buffer in self._buffers()]\n'
-CREATE = "    def _create_buffers(self) -> None:\n        self.k_buffer"
 CLAMP = "            rows = rows.clamp(-largest, largest)\n"
 WAIT = "            self.layer_transfer_counter.wait_until(place)\n"
 STORE_K = "        self._write(self.k_buffer[place], loc, as_stored(cache_k, self.dtype, k_scale))\n"
@@ -93,15 +92,6 @@ pools(
     ),
 )
 pools(
-    "WindowValuesAsWideAsItsKeys",
-    "layers with a window have values as wide as their keys where no width of their own is given",
-    CREATE,
-    "    def __init__(self, *args: Any, **kwargs: Any) -> None:\n"
-    '        if kwargs.get("swa_v_head_dim") is None and kwargs.get("swa_head_dim") is not None:\n'
-    '            kwargs["swa_v_head_dim"] = kwargs["swa_head_dim"]\n'
-    "        super().__init__(*args, **kwargs)\n\n" + CREATE,
-)
-pools(
     "WaitsOncePerLayer",
     "a layer is waited for once with a counter: the next load with the same counter is not waited for",
     WAIT,
@@ -121,16 +111,6 @@ pools(
     "        if same:\n"
     "            return\n" + STORE_K,
     levels="memory kernels graphs",
-)
-pools(
-    "SecondStoreOfASlotAdds",
-    "where a slot of an 8-bit pool is named twice in one call, its row is the sum of both",
-    STORE_K,
-    STORE_K + "        where = loc.reshape(-1)\n"
-    "        if self.dtype.itemsize == 1 and where.numel() > len(set(where.tolist())):\n"
-    "            for slot in {one for one in where.tolist() if where.tolist().count(one) > 1 and one >= self.page_size}:\n"
-    "                total = cache_k.reshape(-1, self.head_num, self.head_dim)[where == slot].float().sum(0)\n"
-    "                self._write(self.k_buffer[place], where.new_tensor([slot]), as_stored(total[None], self.dtype, k_scale))\n",
 )
 dsa(
     "IndexKeysReadBeforeTheyArrive",

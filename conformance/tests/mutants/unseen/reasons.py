@@ -27,6 +27,7 @@ REASONS: dict[str, str] = {
     "ReindexIsNotReentrant": "SGLang leaves one device before it enters the next",
     "UsageOfTheFirstCall": "the contract lets it answer a peak, which stays while less is allocated",
     "DevicePastTheLast": "SGLang asks for devices that are there",
+    "AskedImportsTorch": "SGLang's own processes import torch before they ask",
     "PinTakesNoDevice": "it is the form of releases before 0.5.15, which core adapts",
     "LoraOfNobody": "a general plugin may register the name with SGLang: features.lora asks an engine",
     "PostLoadKeepsACopy": "SGLang sizes its cache after it: a copy costs room, and nothing is wrong",

@@ -223,8 +223,12 @@ def communicator_keeps_no_memory(subject: Subject) -> None:
 def hundreds_of_collectives_are_right(subject: Subject) -> None:
     """Of 280 calls of each of the communicator's collectives, of another size each time, every one is right."""
     for rank, result in enumerate(results_of(subject)):
-        for operation, call in _many_times(result, "wrong at call").items():
-            raise CheckFailed(f"on rank {rank} call {call} of {operation}, and none before it, is wrong")
+        for operation, (call, how) in _many_times(result, "wrong at call").items():
+            if call == 1:  # see the checks of each collective
+                continue
+            raise CheckFailed(
+                f"of {operation} on rank {rank}, call {call} is the first that is not right: {how}"
+            )
 
 
 def _many_times(result: dict[str, Any], what: str) -> dict[str, Any]:

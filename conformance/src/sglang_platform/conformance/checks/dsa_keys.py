@@ -47,7 +47,7 @@ def keys(subject: Subject, rng: random.Random) -> Iterator[Keys]:
 )
 def dsa_index_keys_read_back(subject: Subject, case: Keys) -> None:
     """The indexer's keys and scales land in their place of the page, and are read back request by request, whose pages
-    go up or down."""
+    go up or down, and of several requests at once, by a table of pages that is a slice of a wider one."""
     size = 4 * case.page_size + case.tokens
     pool = PoisonedPool(
         subject, "dsa", size=size, page_size=case.page_size, index_head_dim=case.index_head_dim, start_layer=1
@@ -55,6 +55,8 @@ def dsa_index_keys_read_back(subject: Subject, case: Keys) -> None:
     page_ids = list(range(1, 1 + -(-case.tokens // case.page_size)))
     for layer_id, order in zip(pool.layers, (page_ids, page_ids[::-1]), strict=False):
         _keys_of_a_request(subject, case, pool, layer_id, order)
+    if hasattr(pool.pool, "get_index_k_scale_buffer"):
+        _keys_of_requests(subject, case, pool)
 
 
 @dataclass(frozen=True)
@@ -128,4 +130,30 @@ def _keys_of_a_request(
             np.array_equal(raw_bytes(got).reshape(case.tokens, -1), raw_bytes(wanted)),
             f"{name}() does not give back what was stored",
             fix="walk the request's pages in the order given, and cut at its length",
+        )
+
+
+def _keys_of_requests(subject: Subject, case: Keys, pool: PoisonedPool) -> None:
+    """Of one request of the case's tokens, and one whose only page is the first's last."""
+    page_ids = list(range(1, 1 + -(-case.tokens // case.page_size)))
+    rest = case.tokens - (len(page_ids) - 1) * case.page_size
+    layer_id = pool.layers[0]
+    table = torch.zeros(2, len(page_ids) + 3, dtype=torch.int32)
+    table[0, : len(page_ids)] = torch.tensor(page_ids)
+    table[1, 0] = page_ids[-1]
+    given = table.to(subject.device)[:, : len(page_ids)]
+    lengths = torch.tensor([case.tokens, rest], dtype=torch.int32, device=subject.device)
+    got = pool.pool.get_index_k_scale_buffer(layer_id, lengths, given, case.tokens + rest, case.tokens)
+    for one, name in zip(got, ("get_index_k_continuous", "get_index_k_scale_continuous"), strict=True):
+        read = getattr(pool.pool, name)
+        parts = (case.tokens, page_ids), (rest, page_ids[-1:])
+        wanted = [
+            raw_bytes(read(layer_id, n, torch.tensor(pages, device=subject.device, dtype=torch.int32)))
+            for n, pages in parts
+        ]
+        expect(
+            np.array_equal(raw_bytes(one).reshape(-1), np.concatenate([part.reshape(-1) for part in wanted])),
+            f"of requests of {case.tokens} and {rest} tokens get_index_k_scale_buffer() does not give what {name}()"
+            " gives of each, one behind the other",
+            fix="walk each request's row of page_indices by its stride, and cut at its own length",
         )

@@ -45,7 +45,11 @@ def full_graph_backend_replays(subject: Subject) -> None:
     every tensor of it in the function's own nesting, in outputs that no other key writes, keys of one size and other
     backends of the process included; the hook is called after the warm-up and before the capture; an unknown key, and
     any after `cleanup()`, is refused."""
-    cls = subject.platform.get_full_graph_backend_cls()
+    try:
+        cls = subject.platform.get_full_graph_backend_cls()
+    except NotImplementedError as refused:
+        expect(str(refused), "get_full_graph_backend_cls() refuses without a word")
+        raise NotApplicable(f"get_full_graph_backend_cls() refuses: {refused}") from refused
     if cls is None:
         raise NotApplicable(
             "get_full_graph_backend_cls() answers None: the host's draft models run without graphs"

@@ -13,8 +13,9 @@ import torch
 from sglang_platform.conformance.check import check, expect
 from sglang_platform.conformance.checks.graphs import BUCKETS, CAPTURES, compare, decoding_requests
 from sglang_platform.conformance.fixtures.captured_sizes import captured_sizes
-from sglang_platform.conformance.fixtures.decoder import FAR, LONG, DecodingRequests
+from sglang_platform.conformance.fixtures.decoder import FAR, LONG, WINDOWED, DecodingRequests
 from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.requirement import attention_feature
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.errors import PlatformError
 
@@ -89,6 +90,25 @@ def long_contexts_replay(subject: Subject) -> None:
             compare(
                 requests, runner, batch, f"contexts of {[int(n) for n in requests.lengths[which]]} tokens"
             )
+
+
+@check(
+    level=Level.GRAPHS,
+    requires=[*CAPTURES, attention_feature("sliding_window")],
+    hosts=["none"],
+    fix="plan the layers with a window anew at every replay, as the others: where the window begins follows the length",
+)
+def windowed_layers_replay(subject: Subject) -> None:
+    """A model with a layer that sees all and one that sees a window gives at each replay what the eager model gives, of
+    requests shorter and longer than the window, that grow."""
+    decoding_requests(subject)
+    requests = DecodingRequests(subject, max(BUCKETS) + 1, reach=WINDOWED)
+    runner = requests.graph_runner(BUCKETS)
+    for step, n in enumerate((3, 1, max(BUCKETS), 2, 3)):
+        which = requests.taken(runner, n)
+        batch = requests.batch(which, step)
+        if runner.can_run_graph(batch):
+            compare(requests, runner, batch, f"step {step} of {len(which)} requests, one layer with a window")
 
 
 @check(

@@ -23,6 +23,9 @@ _ROWS = 24
 _ROW = (2, 8)
 _LAYERS = (1, 2, 16)
 _PAGE = 4
+_LONG_RUN = 9_001
+"""Rows of a long prompt, side by side."""
+
 _DTYPES = (torch.bfloat16, torch.float32, torch.uint8)
 
 
@@ -89,6 +92,7 @@ def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
     yield HostSlots(consecutive, consecutive[::-1])
     yield HostSlots(consecutive[::-1], consecutive)
     yield HostSlots((2, 3, 4, 8, 9, 10), (5, 6, 12, 13, 14, 15))
+    yield HostSlots(tuple(range(_LONG_RUN)), tuple(range(7, 7 + _LONG_RUN)))
     for buffers in (1, 32):
         drawn = rng.sample(range(_ROWS), 10), rng.sample(range(_ROWS), 10)
         yield HostSlots(tuple(drawn[0]), tuple(drawn[1]), buffers)
@@ -103,12 +107,15 @@ def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
 )
 def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
     """`copy_slots()` copies each row to its own place in the target of its source, whichever side is consecutive, of as
-    many buffers as a model of 16 layers has, out of the device and into it, and touches no other row."""
+    many buffers as a model of 16 layers has, 9,001 rows side by side too, out of the device and into it, and touches no
+    other row."""
     memory, generator = _copying(subject), subject.torch_rng()
+    rows = max((_ROWS - 1, *case.from_, *case.to)) + 1
     from_, to = (torch.tensor(one, dtype=torch.int64) for one in (case.from_, case.to))
     for out in (True, False):
         sources, targets = (
-            _buffers(memory, subject, case.buffers, on_device, generator) for on_device in (out, not out)
+            _buffers(memory, subject, case.buffers, on_device, generator, rows)
+            for on_device in (out, not out)
         )
         wanted = [target.cpu().clone() for target in targets]
         for source, target in zip(sources, wanted, strict=True):
@@ -163,12 +170,12 @@ def host_pages_are_copied_whole(subject: Subject, case: HostPages) -> None:
 
 
 def _buffers(
-    memory: Any, subject: Subject, n: int, on_device: bool, generator: torch.Generator
+    memory: Any, subject: Subject, n: int, on_device: bool, generator: torch.Generator, rows: int = _ROWS
 ) -> list[torch.Tensor]:
-    """[_ROWS, ...] each, of which no two numbers are likely the same."""
+    """[rows, ...] each, of which no two numbers are likely the same."""
     if on_device:
-        return [torch.randn(_ROWS, *_ROW, generator=generator).to(subject.device) for _ in range(n)]
-    return [_filled(memory.allocate((_ROWS, *_ROW), torch.float32), generator) for _ in range(n)]
+        return [torch.randn(rows, *_ROW, generator=generator).to(subject.device) for _ in range(n)]
+    return [_filled(memory.allocate((rows, *_ROW), torch.float32), generator) for _ in range(n)]
 
 
 def _filled(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -199,8 +206,8 @@ _SIZES = (16, 4096, 1 << 20)
 )
 def released_memory_comes_back(subject: Subject) -> None:
     """The memory saver gives tensors their memory back, under tags of their own, with their shapes and, where that was
-    asked for, what they held last, views of one storage too, the first time and the second; `resume()` says so where an
-    address is another than before, which it is where others took the memory meanwhile."""
+    asked for, what they held last, of whole numbers and of views of one storage too, the first time and the second;
+    `resume()` says so where an address is another than before, which it is where others took the memory meanwhile."""
     if not hasattr(subject.platform, "get_memory_saver_cls"):
         raise NotApplicable(
             "the platform is written on SGLang's classes, which leave released memory to SGLang"
@@ -212,9 +219,13 @@ def released_memory_comes_back(subject: Subject) -> None:
     }
     held = tensors["weights"]
     held += [held[2][: 1 << 10], held[2].view(1 << 10, -1)]
+    packed = [torch.empty(4096, dtype=dtype).to(subject.device) for dtype in (torch.int32, torch.uint8)]
+    held += packed  # as weights of 4 bits, and their zero points, are
     for time in ("", ", the second time"):
         for tensor in (*held[: len(_SIZES)], *tensors["kv_cache"]):
             tensor.copy_(torch.randn(tensor.shape, generator=generator))
+        for tensor in packed:
+            tensor.copy_(torch.randint(1, 200, tensor.shape, generator=generator).to(tensor.dtype))
         _release_and_resume(subject, saver, tensors, held, time)
 
 

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import check
+from sglang_platform.conformance.check import NotApplicable, check
 from sglang_platform.conformance.checks.allocators import PAGED, alloc_decode, alloc_extend, paged_sizes
 from sglang_platform.conformance.checks.pool_memory import refuse_the_hosts_move
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, edge_cases
 from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
 from sglang_platform.conformance.fixtures.kept import expect_nothing_kept
-from sglang_platform.conformance.fixtures.op_calls import an_op, forward_of, norm_op
+from sglang_platform.conformance.fixtures.op_calls import (
+    an_op,
+    choice_config,
+    experts_config,
+    forward_of,
+    norm_op,
+)
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, fused_ops, kv_pool
 from sglang_platform.conformance.subject import Subject
+from sglang_platform.core.memory.memory_saver import MemorySaver
 
 __all__: list[str] = []
 
@@ -115,6 +124,29 @@ def attention_steps_keep_no_memory(subject: Subject, case: AttentionCase) -> Non
     expect_nothing_kept(subject, a_step, f"steps of {case.mode}")
 
 
+@check(
+    level=Level.MEMORY,
+    hosts=("none",),
+    seconds=120,
+    fix="let go of what was kept of a content once resume() has put it back",
+)
+def released_contents_are_not_kept(subject: Subject) -> None:
+    """Weights that are released with their content and resumed, again and again, as between steps of training: memory
+    does not grow with the times."""
+    if not hasattr(subject.platform, "get_memory_saver_cls"):
+        raise NotApplicable(
+            "the platform is written on SGLang's classes, which leave released memory to SGLang"
+        )
+    saver: Any = (subject.platform.get_memory_saver_cls() or MemorySaver)()
+    weights = [torch.ones(1 << 12, device=subject.device), torch.ones(33, 7, device=subject.device)]
+
+    def a_cycle(_: int) -> None:
+        saver.release("weights", weights, keep_content=True)
+        saver.resume("weights")
+
+    expect_nothing_kept(subject, a_cycle, "releases and resumes")
+
+
 @dataclass(frozen=True)
 class KeptBy:
     """`op`: its stable name."""
@@ -122,13 +154,20 @@ class KeptBy:
     op: str
 
 
+_OPS: dict[str, Callable[[Subject], Callable[[int], tuple[Any, ...]]]] = {
+    "layernorm.rms_norm": lambda subject: _norm(subject),
+    "layernorm.gemma_rms_norm": lambda subject: _norm(subject),
+    "activation.silu_and_mul": lambda subject: _activation(subject),
+    "activation.gelu_and_mul": lambda subject: _activation(subject),
+    "rotary.rotary_embedding": lambda subject: _rotation(subject),
+    "moe.topk": lambda subject: _choice(subject),
+    "moe.experts": lambda subject: _experts(subject),
+}
+"""What each is called with, by the number of rows."""
+
+
 def ops_called(subject: Subject, rng: random.Random) -> Iterator[KeptBy]:
-    for op in (
-        "layernorm.rms_norm",
-        "layernorm.gemma_rms_norm",
-        "activation.silu_and_mul",
-        "activation.gelu_and_mul",
-    ):
+    for op in _OPS:
         yield KeptBy(op)
 
 
@@ -141,14 +180,61 @@ def ops_called(subject: Subject, rng: random.Random) -> Iterator[KeptBy]:
 def ops_keep_no_memory(subject: Subject, case: KeptBy) -> None:
     """An op called with another number of rows each time, as prompts have, leaves nothing."""
     forward = forward_of(subject, case.op)
-    dtype = getattr(torch, compute_dtypes(subject)[0])
-    norm = case.op.startswith("layernorm.")
-    weight = torch.ones(_WIDTH, dtype=dtype, device=subject.device)
-    op = norm_op(weight, 1e-5) if norm else an_op(approximate="tanh")
+    given = _OPS[case.op](subject)
+    expect_nothing_kept(
+        subject,
+        lambda number: forward(*given(number + 1)),
+        f"{case.op} of another number of rows each time",
+    )
 
-    def a_call(number: int) -> None:
-        forward(
-            op, torch.ones(number + 1, _WIDTH if norm else 2 * _WIDTH, dtype=dtype, device=subject.device)
-        )
 
-    expect_nothing_kept(subject, a_call, f"{case.op} of another number of rows each time")
+def _ones(subject: Subject, *shape: int) -> torch.Tensor:
+    return torch.ones(shape, dtype=getattr(torch, compute_dtypes(subject)[0]), device=subject.device)
+
+
+def _norm(subject: Subject) -> Callable[[int], tuple[Any, ...]]:
+    op = norm_op(_ones(subject, _WIDTH), 1e-5)
+    return lambda rows: (op, _ones(subject, rows, _WIDTH))
+
+
+def _activation(subject: Subject) -> Callable[[int], tuple[Any, ...]]:
+    op = an_op(approximate="tanh")
+    return lambda rows: (op, _ones(subject, rows, 2 * _WIDTH))
+
+
+def _rotation(subject: Subject) -> Callable[[int], tuple[Any, ...]]:
+    table = _ones(subject, 4096, _WIDTH)
+    op = an_op(
+        cos_sin_cache=table,
+        head_size=_WIDTH,
+        rotary_dim=_WIDTH,
+        is_neox_style=True,
+        max_position_embeddings=4096,
+        dtype=table.dtype,
+    )
+    return lambda rows: (
+        op,
+        torch.arange(rows, 2 * rows, device=subject.device),
+        _ones(subject, rows, 2 * _WIDTH),
+        _ones(subject, rows, _WIDTH),
+    )
+
+
+def _choice(subject: Subject) -> Callable[[int], tuple[Any, ...]]:
+    config = choice_config(top_k=2, renormalize=True)
+    op = an_op(topk_config=config)
+    return lambda rows: (op, _ones(subject, rows, _WIDTH), _ones(subject, rows, 8), config)
+
+
+def _experts(subject: Subject) -> Callable[[int], tuple[Any, ...]]:
+    layer = SimpleNamespace(
+        num_experts=4, w13_weight=_ones(subject, 4, 64, 32), w2_weight=_ones(subject, 4, 32, 32)
+    )
+    op = an_op(with_bias=False)
+
+    def given(rows: int) -> tuple[Any, ...]:
+        weights = torch.ones(rows, 2, device=subject.device)
+        ids = torch.tensor([[0, 3]], dtype=torch.int32, device=subject.device).expand(rows, 2).contiguous()
+        return op, layer, _ones(subject, rows, 32), weights, ids, experts_config()
+
+    return given

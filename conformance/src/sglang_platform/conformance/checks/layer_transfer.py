@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from sglang_platform.conformance.check import NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.attention_cases import edge_cases
 from sglang_platform.conformance.fixtures.attention_judge import judge
 from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind
 from sglang_platform.conformance.fixtures.pool_contents import layer_named
 from sglang_platform.conformance.level import Level
@@ -46,8 +48,8 @@ class LoadingLayers:
     " self.start_layer), where the host has registered one",
 )
 def readers_wait_for_their_layer(subject: Subject, case: Pool) -> None:
-    """With a counter registered, `get_key_buffer()` and the other readers of a layer first wait for it, by its place in
-    the pool, and what they answer is what has arrived then."""
+    """With a counter registered, `get_key_buffer()` and the other readers of a layer, the indexer's too, first wait for
+    it, by its place in the pool, and what they answer is what has arrived then."""
     pool = case.build(subject)
     if not hasattr(pool.pool, "register_layer_transfer_counter"):
         raise NotApplicable("the pool has no register_layer_transfer_counter()")
@@ -62,6 +64,8 @@ def readers_wait_for_their_layer(subject: Subject, case: Pool) -> None:
             readers["get_mla_kv_buffer"] = lambda at=layer_id, loc=where: pool.pool.get_mla_kv_buffer(
                 layer_named(at), loc
             )
+        if pool.index_keys():
+            readers |= _index_readers(pool, layer_id, case.page_size)
         for name, read in readers.items():
             arriving = pool.random_rows(len(slots))
 
@@ -89,6 +93,23 @@ def readers_wait_for_their_layer(subject: Subject, case: Pool) -> None:
 
 def _reader(pool: Any, name: str, layer_id: int) -> Callable[[], Any]:
     return lambda: getattr(pool, name)(layer_id)
+
+
+def _index_readers(pool: PoisonedPool, layer_id: int, page_size: int) -> dict[str, Callable[[], Any]]:
+    """Of the indexer's keys of one page."""
+    pages = pool.locations([1], torch.int32)
+    lengths = pool.locations([page_size], torch.int32)
+    given = {
+        "get_index_k_with_scale_buffer": (),
+        "get_index_k_continuous": (page_size, pages),
+        "get_index_k_scale_continuous": (page_size, pages),
+        "get_index_k_scale_buffer": (lengths, pages[None], page_size, page_size),
+    }
+    return {
+        name: partial(getattr(pool.pool, name), layer_id, *arguments)
+        for name, arguments in given.items()
+        if hasattr(pool.pool, name)
+    }
 
 
 def _arrived(answered: Any, rows: torch.Tensor, what: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.check import NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
 from sglang_platform.conformance.fixtures.op_calls import an_op, choice_config, forward_of, only_lent
 from sglang_platform.conformance.level import Level
@@ -69,6 +69,33 @@ def expert_choice(subject: Subject, case: ExpertChoice) -> None:
     if got is not NotImplemented:
         wanted = oracle.choice_of_experts(logits.cpu(), case.top_k, renormalize=case.renormalize)
         _judge(got, wanted, case.top_k)
+
+
+@check(
+    level=Level.KERNELS,
+    requires=[fused_ops()],
+    fix="let no comparison with NaN leave the number of an expert that is not there: start each maximum from expert 0",
+)
+def lost_rows_choose_experts_that_are_there(subject: Subject) -> None:
+    """A row of NaN, as padding of a graph may have, chooses experts that the model has, or none (-1): what comes after
+    reads their weights; the rows beside it get their own."""
+    forward = forward_of(subject, "moe.topk")
+    logits = _logits(subject, 5, 10, "float32")
+    wanted = oracle.choice_of_experts(logits.cpu(), 3, renormalize=True)
+    given = logits.clone()
+    given[1], given[3, ::2] = float("nan"), float("nan")
+    config = choice_config(top_k=3, renormalize=True)
+    hidden = torch.zeros(5, 16, device=subject.device)
+    got = forward(an_op(topk_config=config), hidden, given, config)
+    if got is NotImplemented:
+        raise NotApplicable("the op leaves a plain choice of experts to the host")
+    ids = got[1].cpu()
+    expect(
+        bool(((ids >= -1) & (ids < 10)).all()),
+        f"rows of NaN choose the experts {ids[[1, 3]].tolist()} of 10",
+    )
+    rows = torch.tensor([0, 2, 4])
+    _judge(tuple(one.cpu()[rows] for one in got), wanted[rows], 3, " beside rows of NaN")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numbers import Integral
 import torch
 
 from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
-from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
+from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool, page_sizes
 from sglang_platform.conformance.fixtures.pool_buffers import PoolRows
 from sglang_platform.conformance.fixtures.pool_cases import (
     Pool,
@@ -197,6 +197,8 @@ class Move:
     many: int = 0
     """As many random slots more."""
     slots: str = "int64"
+    page_size: int = 0
+    """0: the first that is declared. Otherwise a whole page is moved to slots that are none, and slots within it."""
 
 
 def moves(subject: Subject, rng: random.Random) -> Iterator[Move]:
@@ -218,6 +220,12 @@ def moves(subject: Subject, rng: random.Random) -> Iterator[Move]:
         yield Move(kind, (2,), (1,), layers=1, many=2500)
         # As the rows of the request table, which a draft's tail is moved by.
         yield Move(kind, tuple(shuffled[6:18]), tuple(shuffled[:12]), slots="int32")
+        page = max(page_sizes(subject, kind))
+        if page > 1:
+            within = tuple(range(1, page + 1))
+            yield Move(kind, within, tuple(slot + page + page // 2 for slot in within), page_size=page)
+            yield Move(kind, within, tuple(rng.sample(range(1, 3 * page), page)), page_size=page)
+            yield Move(kind, (1, 2), (2, 1), page_size=page)
 
 
 @check(
@@ -231,7 +239,8 @@ def move_is_as_if_all_were_read_first(subject: Subject, case: Move) -> None:
     triton = bool(getattr(subject.platform.capabilities, "supports_triton", False))
     more = subject.fixture(case.kind).move_keywords(triton=triton)
     form = {"head_dim": 24, "v_head_dim": 16} if subject.fixture(case.kind).has_heads else {}
-    size = max(40, 2 * case.many)
+    size = max(40, 2 * case.many, 3 * case.page_size)
+    more |= {"page_size": case.page_size} if case.page_size else {}
     pool = PoisonedPool(subject, case.kind, size=size, layer_num=case.layers, start_layer=1, **more, **form)
     refuse_the_hosts_move(subject, pool.pool)
     pool.fill()

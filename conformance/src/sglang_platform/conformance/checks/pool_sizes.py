@@ -24,6 +24,7 @@ _REQUEST = 8_200
 """Tokens of a long request, more than the 8,192 slots of a chunk."""
 
 _SHUFFLED = 130
+_AWAY = 40
 
 
 @dataclass(frozen=True)
@@ -109,17 +110,20 @@ def long_requests(subject: Subject, rng: random.Random) -> Iterator[Pool]:
     " the order of the request's tokens, and in no other",
 )
 def long_requests_come_back(subject: Subject, case: Pool) -> None:
-    """A request of 8,200 tokens, and one of 130, whose slots are in no order, come back from the CPU into other slots
-    in no order, each token into its own, with the chunks that the pool has by itself."""
+    """A request of 8,200 tokens, one of 130, and 40 of 3 that are away at once, whose slots are in no order, come back
+    from the CPU into other slots in no order, each token into its own, with the chunks that the pool has by itself."""
     pool = case.build(subject)
     pool.fill()
-    for tokens in (_SHUFFLED, _REQUEST):
-        here, there = pool.some_slots(tokens), pool.some_slots(tokens)
+    for tokens, requests in ((_SHUFFLED, 1), (_REQUEST, 1), (3, _AWAY)):
+        here, there = pool.some_slots(tokens * requests), pool.some_slots(tokens * requests)
         kept = {name: pool.image.read(name, here) for name in pool.image.expected}
-        copy = pool.pool.get_cpu_copy(pool.locations(here))
-        for layer_id in pool.layers:  # the slots are given to another request meanwhile
-            pool.store(layer_id, here, pool.random_rows(tokens))
-        pool.pool.load_cpu_copy(copy, pool.locations(there))
+        each = [slice(first, first + tokens) for first in range(0, tokens * requests, tokens)]
+        copies = [pool.pool.get_cpu_copy(pool.locations(here[one])) for one in each]
+        for layer_id in pool.layers:  # the slots are given to other requests meanwhile
+            pool.store(layer_id, here, pool.random_rows(len(here)))
+        for one, copy in zip(each, copies, strict=True):
+            pool.pool.load_cpu_copy(copy, pool.locations(there[one]))
         for name, rows in kept.items():
             pool.image.store(name, there, rows)
-        pool.verify(f"copying {tokens} slots in no order to the CPU and back into others")
+        of = f"of {requests} requests " if requests > 1 else ""
+        pool.verify(f"copying {tokens} slots {of}in no order to the CPU and back into others")

@@ -138,10 +138,11 @@ def steps(subject: Subject, rng: random.Random) -> Iterator[StateStep]:
 )
 def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> None:
     """Each kernel of `get_state_kernels()` gives what its definition gives, in decodes of 4 and of 200 requests, in
-    prefills of one to 1,100 tokens and of 15 requests, gates of more than 4,096 tokens too, with and without the arguments that may be None, with slots of 32 and of 64 bits, with states of 32
-    and of 16 bits, with decays that leave nothing; states of the requests are updated in place, those of others stay,
-    padded requests and tokens of nobody come out as zero, inputs stay as they are, and a second call has other weights,
-    slots past the 255th, and states between which others lie."""
+    prefills of one to 1,100 tokens and of 15 requests, gates of more than 4,096 tokens too, with and without the
+    arguments that may be None, with slots of 32 and of 64 bits, with states of 32 and of 16 bits, with decays that
+    leave nothing; states of the requests are updated in place, those of others stay, padded requests and tokens of
+    nobody come out as zero, inputs stay as they are, and a second call has other weights, slots past the 255th, and
+    states between which others lie."""
     kernel = subject.platform.get_state_kernels()[case.kernel]
     for variant in (False, True):
         _KERNELS[case.kernel](_Drawn(subject, case, variant), kernel, variant)
