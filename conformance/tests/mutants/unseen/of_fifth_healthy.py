@@ -43,18 +43,6 @@ well(
     levels="kernels graphs",
 )
 well(
-    "PagesInAHeap",
-    "free pages lie in a heap, and the lowest is lent first",
-    at(
-        "allocator.py",
-        "        pages, self._free = self._free[:count], self._free[count:]\n",
-        "        import heapq\n\n"
-        "        heapq.heapify(self._free)\n"
-        "        pages = [heapq.heappop(self._free) for _ in range(count)]\n",
-    ),
-    levels="memory",
-)
-well(
     "FreesWaitUntilTheyAreNeeded",
     "pages that come back are set aside, and taken in when the others are used up",
     at(
