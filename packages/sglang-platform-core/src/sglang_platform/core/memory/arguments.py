@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Collection
 from typing import Any
 
 import torch
 
 from sglang_platform.core.errors import PlatformError
 
-__all__ = ["device_of", "require_at_least"]
+__all__ = ["device_of", "require_at_least", "require_dtype"]
 
 
 def require_at_least(owner: object, minimum: int, **values: Any) -> None:
@@ -27,6 +28,16 @@ def require_at_least(owner: object, minimum: int, **values: Any) -> None:
                 f"{type(owner).__name__}: {name} is {number}",
                 why=f"{name} must be at least {minimum}",
             )
+
+
+def require_dtype(owner: object, dtype: Any, supported: Collection[torch.dtype]) -> None:
+    """A pool stores `dtype`; the error names the class and what it stores."""
+    if dtype not in supported:
+        raise PlatformError(
+            f"{type(owner).__name__}: dtype {dtype} is not supported",
+            why=f"this pool stores {', '.join(str(one) for one in supported)}",
+            fix="set --kv-cache-dtype to one of them, or extend supported_dtypes in the device's pool",
+        )
 
 
 def device_of(owner: object, device: Any) -> torch.device:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.memory.arguments import device_of, require_at_least
+from sglang_platform.core.memory.arguments import device_of, require_at_least, require_dtype
 from sglang_platform.core.memory.rows import FP8_DTYPES, move_rows, storage_dtype, store_rows
 
 __all__ = ["KVCache"]
@@ -56,12 +56,7 @@ class KVCache:
     ) -> None:
         require_at_least(self, 1, size=size, page_size=page_size)
         require_at_least(self, 0, layer_num=layer_num, start_layer=start_layer or 0)
-        if dtype not in self.supported_dtypes:
-            raise PlatformError(
-                f"{type(self).__name__}: dtype {dtype} is not supported",
-                why=f"this pool stores {', '.join(str(d) for d in self.supported_dtypes)}",
-                fix="set --kv-cache-dtype to one of them, or extend supported_dtypes in the device's pool",
-            )
+        require_dtype(self, dtype, self.supported_dtypes)
         self.size = size
         self.page_size = page_size
         self.dtype = dtype

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sglang_platform.core.hosts.sglang.versions import facts
+from sglang_platform.core.memory.arguments import require_dtype
 
 __all__ = ["PoolCompletion"]
 
@@ -13,9 +14,16 @@ _FP8_FLAG = "dsa_kv_cache_store_fp8"
 
 
 class PoolCompletion:
-    """Lets `_create_buffers` of a vendor set `k_buffer` and `v_buffer` (MLA: `kv_buffer`) and nothing else."""
+    """Lets `_create_buffers` of a vendor set `k_buffer` and `v_buffer` (MLA: `kv_buffer`) and nothing else.
+
+    Where the vendor's class says which types it stores (`supported_dtypes`), others are refused: the host's
+    constructor, which runs in the place of core's, takes any.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        stores = getattr(self, "supported_dtypes", None)
+        if stores is not None and "dtype" in kwargs:
+            require_dtype(self, kwargs["dtype"], stores)
         for name in facts().stray_pool_keywords:
             if name in kwargs and "kv_cache_dim" not in kwargs:  # a DSA pool takes them, an MLA pool does not
                 del kwargs[name]
