@@ -53,7 +53,7 @@ assert torch.equal(pool.get_key_buffer(1)[[3, 70]], rows)
 
 narrow = rebase_pool(OfOneType, "mla", origin)
 assert len(narrow(**{**given, "dtype": torch.bfloat16}).kv_buffer) == 2
-with pytest.raises(PlatformError, match="OfOneType: dtype torch.float32 is not supported"):
+with pytest.raises(PlatformError, match=r"OfOneType: dtype torch\.float32 is not supported"):
     narrow(**given)
 
 with pytest.raises(HostError) as refusal:
