@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
+from sglang_platform.core.discovery.failures import explain
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.errors import HostError, LaunchRefused, PlatformError, PluginOrigin
 from sglang_platform.core.hosts.sglang.versions import NEWEST, OLDEST
@@ -118,8 +119,15 @@ def core_origin() -> PluginOrigin:
 
 @contextmanager
 def refusing_the_launch() -> Iterator[None]:
-    """Turns a PlatformError into LaunchRefused: SGLang logs and drops any `Exception` of a plugin."""
+    """Turns an error into LaunchRefused: SGLang logs and drops any `Exception` of a plugin, and serves without it."""
     try:
         yield
     except PlatformError as error:
         raise LaunchRefused.because(error) from error
+    except Exception as error:
+        raise LaunchRefused(
+            "core's general plugin failed, and SGLang would serve without any hook",
+            plugin=core_origin(),
+            why=explain(error),
+            fix=f"use SGLang {OLDEST} to {NEWEST}, install {CORE} again, or report this with the traceback above",
+        ) from error
