@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from sglang_platform.conformance.host.stacks import completed
+from sglang_platform.core.source.opening import open_host
 
 pytestmark = pytest.mark.host
 
@@ -87,6 +89,41 @@ def test_the_ranks_message_queue_needs_nobody_to_remove_it(tmp_path: Path) -> No
         assert not left.exists()
     finally:
         left.unlink(missing_ok=True)
+
+
+def test_the_queue_has_no_name_where_nobody_asked_for_a_platform_before_plugins_were_loaded() -> None:
+    """As in SGLang 0.5.11; the support matrix runs it in every release."""
+    command = [sys.executable, "-W", "ignore", "-m", "sglang_platform.conformance.versions.message_queue"]
+    run = completed(command, env={**os.environ, "SGLANG_PLATFORM": "example_oot"}, seconds=200)
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert "has no name any more" in run.stdout
+
+
+WHEELS = os.environ.get("SGLANG_PLATFORM_HOST_WHEELS")
+"""A folder of SGLang's wheels: their queues are read as well."""
+RELEASES = ["installed", *(map(str, sorted(Path(WHEELS).glob("sglang-*.whl"))) if WHEELS else ())]
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: Path(release).name)
+def test_the_queue_keeps_its_memory_where_the_hook_looks(release: str) -> None:
+    """`buffer`, which is None where a node has no readers, with `shared_memory` that whoever `is_creator` removes."""
+    module = open_host(release, {"sglang"}).module(
+        "sglang.srt.distributed.device_communicators.shm_broadcast"
+    )
+    assert module is not None
+    classes = {one.name: one for one in ast.walk(module.tree) if isinstance(one, ast.ClassDef)}
+    methods = {one.name: one for one in classes["ShmRingBuffer"].body if isinstance(one, ast.FunctionDef)}
+    assert {"is_creator", "shared_memory"} <= _own_attributes(methods["__init__"], ast.Store)
+    assert {"is_creator", "shared_memory"} <= _own_attributes(methods["__del__"], ast.Load)
+    queue = {one.name: one for one in classes["MessageQueue"].body if isinstance(one, ast.FunctionDef)}
+    for made in ("__init__", "create_from_handle"):
+        assert "buffer" in _own_attributes(queue[made], ast.Store)
+    assert [one.arg for one in queue["wait_until_ready"].args.args] == ["self"]
+
+
+def _own_attributes(function: ast.FunctionDef, use: type[ast.expr_context]) -> set[str]:
+    found = (one for one in ast.walk(function) if isinstance(one, ast.Attribute) and isinstance(one.ctx, use))
+    return {one.attr for one in found if isinstance(one.value, ast.Name) and one.value.id == "self"}
 
 
 def test_core_dumps_of_cuda_are_waited_for_where_they_are_asked_for() -> None:

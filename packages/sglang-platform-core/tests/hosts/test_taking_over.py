@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
-from sglang_platform.core.errors import HostError
+from sglang_platform.core.errors import HostError, LaunchRefused
 from sglang_platform.core.hosts.sglang.diffusion import loader as diffusion
 from sglang_platform.core.hosts.sglang.srt import loader as srt
-from sglang_platform.core.hosts.sglang.taking_over import PluginLoop, leave_to_core
+from sglang_platform.core.hosts.sglang.taking_over import PluginLoop, leave_to_core, refusing_the_launch
 
 LOOP = PluginLoop("some_host.plugins", "collect", "load_them")
 
@@ -122,3 +122,20 @@ def test_the_loops_are_where_the_host_has_them() -> None:
     for loop in (srt.LOOP, diffusion.LOOP):
         function = getattr(import_module(loop.module), loop.function)
         assert "plugins" in function.__code__.co_varnames
+
+
+def test_any_error_of_cores_own_plugin_ends_the_launch() -> None:
+    """SGLang logs an `Exception` of a plugin and serves on, without one hook."""
+
+    def breaks() -> None:
+        with refusing_the_launch():
+            raise KeyError("sglang.srt.platforms")
+
+    with pytest.raises(LaunchRefused) as caught:
+        breaks()
+    assert not isinstance(caught.value, Exception)
+    assert "core's general plugin failed" in caught.value.what
+    assert str(caught.value.plugin).startswith("sglang_platform_core (sglang-platform-core ")
+    assert "KeyError: 'sglang.srt.platforms' (at " in (caught.value.why or "")
+    assert "test_taking_over.py" in (caught.value.why or "")
+    assert caught.value.fix

@@ -22,6 +22,7 @@ from sglang_platform.conformance.host import processes
 from sglang_platform.conformance.host.architectures import ARCHITECTURES
 from sglang_platform.conformance.host.before_start import (
     refuse_damaged_checkpoint,
+    refuse_damaged_packages,
     refuse_odd_prompts,
     refuse_unreadable_metadata,
 )
@@ -141,6 +142,7 @@ def _generate(
 ) -> bool:
     refuse_odd_prompts(prompts)
     refuse_unreadable_metadata()
+    refuse_damaged_packages()
     _refuse_early(platform)
     checkpoint = _checkpoint(model_path, architecture, models)
     arguments = {

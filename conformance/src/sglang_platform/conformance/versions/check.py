@@ -12,6 +12,7 @@ import importlib.metadata
 import inspect
 import json
 import os
+import sys
 import time
 import traceback
 import warnings
@@ -22,6 +23,7 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
+from sglang_platform.conformance.host.stacks import completed
 from sglang_platform.core import HookRegistry, SRTPlatform, current_platform
 from sglang_platform.core.counters import snapshot
 from sglang_platform.core.hosts.sglang.checked import load
@@ -238,6 +240,14 @@ def hooks(platform: Any) -> str:
     failed = [one for one in report if one["state"] == "failed"]
     assert not failed, failed
     return f"{len(report)} registered, none refused"
+
+
+@check("message queue without a name")
+def message_queue(platform: Any) -> str:
+    """The ranks' shared memory is gone with those who use it; in a process of its own, which asked for no platform."""
+    done = completed([sys.executable, "-m", f"{__package__}.message_queue"], seconds=300)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout.split(maxsplit=1)[1].strip()
 
 
 @check("pin memory")

@@ -8,6 +8,7 @@ nothing.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -133,9 +134,22 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    try:
+        value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    except Exception as error:
+        if "sglang" in sys.modules:  # a host, which would go on without whoever asks here
+            _refuse_damage(error)
+        raise
     globals()[name] = value
     return value
+
+
+def _refuse_damage(error: Exception) -> None:
+    """Raises LaunchRefused where files of core itself are missing or damaged."""
+    from sglang_platform.core.source.damaged import told_as_damage
+
+    with told_as_damage():
+        raise error
 
 
 def __dir__() -> list[str]:

@@ -18,14 +18,26 @@ __all__ = ["main", "own_faults_told"]
 def main() -> None:
     """Run the command with the arguments of this process."""
     # Commands of other packages import `cli.output`, which brings no other command with it.
-    from sglang_platform.core.cli.app import app
-    from sglang_platform.core.cli.extensions import add_installed
+    try:
+        from sglang_platform.core.cli.app import app
+        from sglang_platform.core.cli.extensions import add_installed
+    except Exception as error:
+        _refuse_damage(error)
+        raise
 
     if sys.stdout is None:  # closed by whoever called: nobody wants to read it
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - for the whole process
     with own_faults_told():
         add_installed(app)
         app()
+
+
+def _refuse_damage(error: Exception) -> None:
+    """Raises LaunchRefused, which ends the process with its message, where files of core are missing or damaged."""
+    from sglang_platform.core.source.damaged import told_as_damage
+
+    with told_as_damage():
+        raise error
 
 
 @contextlib.contextmanager

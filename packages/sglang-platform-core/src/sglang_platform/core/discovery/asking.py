@@ -21,6 +21,7 @@ from sglang_platform.core.errors import (
     PluginFailed,
     PluginOrigin,
 )
+from sglang_platform.core.source.damaged import damage_behind
 from sglang_platform.core.spelling import nearest, shown
 
 __all__ = ["Answer", "ask", "asked_plugin", "load_class", "load_entry_point", "resolve_obj"]
@@ -105,6 +106,8 @@ def load_entry_point(record: EntryPointRecord) -> Callable[[], Any]:
 
 def _load_failure(record: EntryPointRecord, entry_point: Any, error: BaseException) -> PlatformError:
     what = f"plugin {record.name!r} could not be imported"
+    if damage_behind(error, record.origin.distribution):
+        return plugin_failed(what, record.origin, error)
     correct = f"correct the entry point in {record.origin.distribution} and install it again"
     if isinstance(error, ValueError) and record.value in error.args:
         return PluginFailed(

@@ -13,6 +13,7 @@ from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.process import host_attribute
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.errors import LaunchRefused, PlatformError
+from sglang_platform.core.source.damaged import told_as_damage
 
 __all__ = ["mm_platform_plugin", "platform_plugin"]
 
@@ -28,7 +29,7 @@ def platform_plugin(activate: _Activate) -> _Activate:
     Asked by core, or called outside a host, it is the plain function. Called by the host, it answers by core's rules
     for the whole process: the re-based class if this plugin is the platform, or is the first asked where a variable
     names a class that no plugin brings; None if another one or none is, and LaunchRefused with the reason where the
-    rules refuse, since the host drops every `Exception`.
+    rules refuse or core's files are damaged, since the host drops every `Exception`.
     """
     return _for_kind(activate, SRT)
 
@@ -52,7 +53,8 @@ def _for_kind(activate: _Activate, kind: PlatformKind) -> _Activate:
 def _answer_host(answer: _Activate, activate: _Activate, kind: PlatformKind) -> str | None:
     _, process = lazy_platform(kind)
     try:
-        origin = process.decide().origin
+        with told_as_damage():
+            origin = process.decide().origin
     except PlatformError as error:
         raise LaunchRefused.because(error) from error
     if origin is None:

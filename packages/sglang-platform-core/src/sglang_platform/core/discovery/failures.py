@@ -7,8 +7,15 @@ import sys
 from collections.abc import Iterator
 
 from sglang_platform.core.discovery.versions import requirements
-from sglang_platform.core.errors import PlatformError, PluginFailed, PluginOrigin, ReentrantResolution
+from sglang_platform.core.errors import (
+    LaunchRefused,
+    PlatformError,
+    PluginFailed,
+    PluginOrigin,
+    ReentrantResolution,
+)
 from sglang_platform.core.source.contents import Unread
+from sglang_platform.core.source.damaged import damage_behind
 
 __all__ = ["amended", "cause_chain", "explain", "missing_module_fix", "plugin_failed"]
 
@@ -28,7 +35,9 @@ def plugin_failed(
     """The error to raise `from error`. A re-entrant touch keeps its class: it explains itself."""
     if isinstance(error, ReentrantResolution):
         return type(error)(error.what, plugin=error.plugin or origin, why=error.why, fix=error.fix)
-    told = error.fix if isinstance(error, PlatformError) else None
+    told = error.fix if isinstance(error, PlatformError | LaunchRefused) else None
+    if damage := None if told else damage_behind(error, origin.distribution):
+        return PluginFailed(what, plugin=origin, why=f"{damage.why}\n{explain(error)}", fix=damage.fix)
     return PluginFailed(what, plugin=origin, why=explain(error), fix=told or _fix(origin, error) or fix)
 
 
@@ -61,7 +70,7 @@ def explain(error: BaseException) -> str:
 
 
 def _one(error: BaseException) -> str:
-    if isinstance(error, PlatformError):
+    if isinstance(error, PlatformError | LaunchRefused):
         return f"{type(error).__name__}: {error.what}" + (f" ({error.why})" if error.why else "")
     message = " ".join(_words(error).split())
     place = _place(error)

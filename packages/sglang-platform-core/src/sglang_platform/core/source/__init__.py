@@ -9,7 +9,7 @@
     values        literals and constants                     lookup        following a name to its definition
     lazy          names that a `__getattr__` makes           imports       imports with their guards
     answers       exists, does not exist, or unsure          entry_points  where `pkg.mod:attribute` leads
-    signatures    parameters, decorators
+    signatures    parameters, decorators                 damaged       installed files that are not as installed
 
 What the source cannot tell is an answer of its own, `answers.Unsure`, with the reason.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import importlib
 from typing import Any
 
 from sglang_platform.core.discovery.kind import PlatformKind
@@ -17,7 +17,9 @@ def check_platform(kind: PlatformKind) -> None:
 
     Raises LaunchRefused with both decisions, PlatformError where our own rules refuse.
     """
-    host: Any = sys.modules[kind.host.platform_module]
+    host: Any = importlib.import_module(
+        kind.host.platform_module
+    )  # 0.5.11 loads plugins without having asked it
     ours, process = lazy_platform(kind)
     decision = process.decide()
     wanted = ours.device_name

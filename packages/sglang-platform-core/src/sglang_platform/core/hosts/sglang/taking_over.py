@@ -14,14 +14,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
+from sglang_platform.core.discovery.failures import explain
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.errors import HostError, LaunchRefused, PlatformError, PluginOrigin
 from sglang_platform.core.hosts.sglang.versions import NEWEST, OLDEST
+from sglang_platform.core.source.damaged import CORE, damage_behind
 
-__all__ = ["CORE", "Calls", "PluginLoop", "core_origin", "leave_to_core", "refusing_the_launch"]
-
-CORE = "sglang-platform-core"
-"""The distribution that carries core's own general plugin."""
+__all__ = ["Calls", "PluginLoop", "core_origin", "leave_to_core", "refusing_the_launch"]
 
 Calls = dict[str, tuple[Callable[[], Any], str | None]]
 """The host's table: by entry-point name, the plugin's function and its distribution."""
@@ -118,8 +117,18 @@ def core_origin() -> PluginOrigin:
 
 @contextmanager
 def refusing_the_launch() -> Iterator[None]:
-    """Turns a PlatformError into LaunchRefused: SGLang logs and drops any `Exception` of a plugin."""
+    """Turns an error into LaunchRefused: SGLang logs and drops any `Exception` of a plugin, and serves without it."""
     try:
         yield
     except PlatformError as error:
         raise LaunchRefused.because(error) from error
+    except Exception as error:
+        damage = damage_behind(error)
+        raise LaunchRefused(
+            "core's general plugin failed, and SGLang would serve without any hook",
+            plugin=core_origin(),
+            why=f"{damage.why}\n{explain(error)}" if damage else explain(error),
+            fix=damage.fix
+            if damage
+            else f"use SGLang {OLDEST} to {NEWEST}, or report this with the traceback",
+        ) from error

@@ -24,6 +24,7 @@ from sglang_platform.core.discovery.versions import conflicts
 from sglang_platform.core.errors import PlatformError, PluginOrigin
 from sglang_platform.core.inspect.doctor.finding import Finding, as_finding, worst_first
 from sglang_platform.core.source.contents import Unread
+from sglang_platform.core.source.damaged import CORE, damage_of
 from sglang_platform.core.source.entry_points import only_importable_from_here, target_problem
 from sglang_platform.core.source.installed import installed_version
 from sglang_platform.core.spelling import nearest
@@ -65,6 +66,21 @@ def _metadata() -> Iterator[Finding]:
             if beside
             else "uninstall one of the two",
         )
+
+
+def _damage() -> Iterator[Finding]:
+    """Of core and of every distribution with plugins."""
+    origins = {record.origin.distribution: record.origin for record in scan.scan().records}
+    for distribution in sorted({CORE, *filter(None, origins)}):
+        if damage := damage_of(distribution):
+            yield Finding(
+                "files-damaged",
+                "problem" if damage.unusable else "warning",
+                f"{distribution} {damage.version} is not as it was installed",
+                origins.get(distribution),
+                damage.why,
+                damage.fix,
+            )
 
 
 def _groups() -> Iterator[Finding]:
@@ -268,6 +284,7 @@ def _versions() -> Iterator[Finding]:
 
 _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _metadata,
+    _damage,
     _groups,
     _targets,
     _duplicates,

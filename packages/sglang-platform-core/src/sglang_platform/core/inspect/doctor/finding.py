@@ -24,6 +24,7 @@ FindingId = Literal[
     # metadata and entry points
     "metadata-unreadable",
     "distribution-hidden",
+    "files-damaged",
     "group-unread",
     "group-wrong",
     "entry-point-nowhere",

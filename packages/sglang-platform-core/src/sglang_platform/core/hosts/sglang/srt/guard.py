@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import importlib
 from typing import Any
 
 from sglang_platform.core.discovery import current
@@ -16,7 +16,7 @@ __all__ = ["check_platform"]
 
 def check_platform() -> None:
     """As `hosts.sglang.guard.check_platform`; no stub of ours stays where the host ended on another platform."""
-    host: Any = sys.modules[SRT.host.platform_module]
+    host: Any = importlib.import_module(SRT.host.platform_module)
     if current.decide().origin is not None and host._current_platform is None:
         # The host has not asked yet, and might not find a plugin that was named without being installed.
         host._current_platform = current.current_platform

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from sglang_platform.core.discovery.kind import SRT
-from sglang_platform.core.hosts.sglang.platform_class import rebased_class
-from sglang_platform.core.hosts.sglang.srt import loader, plugin
+from sglang_platform.core.source.damaged import told_as_damage
+
+with told_as_damage():
+    from sglang_platform.core.discovery.kind import SRT
+    from sglang_platform.core.hosts.sglang.platform_class import rebased_class
+    from sglang_platform.core.hosts.sglang.srt import loader, plugin
 
 __all__: list[str] = []
 
