@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 
 from gpu_rows import Built, Row, filled
-from gpu_rows.package import kernel, native_fp8
+from gpu_rows.package import architectures, kernel, native_fp8
 
 OURS = "sglang_platform"
+SLOTS = "sglang_platform, single slots"
 _PAGE = 64
 _SPLITS = 8
 """Of a request's tokens, in SGLang's decode: what it takes unless told otherwise (`triton_attention_num_kv_splits`)."""
@@ -20,6 +22,7 @@ _DECODES = (
     (32, 8192), (1, 1024), (1, 8192), (1, 32768), (1, 131072), (8, 8192), (8, 32768), (32, 1024), (32, 32768),
     (128, 1024), (128, 8192), (256, 1024), (256, 4096), (256, 8192),
 )  # fmt: skip
+_MANY_HEADS = ((32, 8192), (1, 8192), (128, 8192))
 _PREFILLS = ((1, 4096, 0), (1, 1024, 0), (1, 16384, 0), (8, 1024, 0), (4, 2048, 8192), (1, 512, 32768))
 
 
@@ -47,6 +50,15 @@ def rows() -> Iterator[Row]:
                 lambda device, b=batch, c=context, e=eight_bit: _mla_decode(device, b, c, e),  # type: ignore[misc]
                 ("decode",),
             )
+    for batch, context in _MANY_HEADS:
+        yield Row(
+            "decode mla bf16, 128 heads",
+            {"batch": batch, "context": context, "heads": 128, "dim": "576/512"},
+            "memory",
+            batch * context * 576 * 2,
+            lambda device, b=batch, c=context: _mla_decode(device, b, c, False, 128),  # type: ignore[misc]
+            ("decode",),
+        )
     for batch, new, prefix in _PREFILLS:
         yield Row(
             "prefill gqa bf16" + (" prefix" if prefix else ""),
@@ -83,20 +95,28 @@ def _gqa_decode(device: torch.device, batch: int, context: int, eight_bit: bool)
     out = torch.empty_like(q)
     scale = torch.ones(1, device=device) if eight_bit else None
 
-    def ours() -> None:
+    def ours(page_size: int) -> None:
         kernel("decode:paged_decode")(
             q, cache.k, v, cache.table, cache.rows, cache.lengths, out,
-            scale=dim**-0.5, k_scale=scale, v_scale=scale, max_len=context,
+            scale=dim**-0.5, k_scale=scale, v_scale=scale, page_size=page_size, max_len=context,
         )  # fmt: skip
 
     moved = 2 * batch * context * heads * dim * dtype.itemsize + 2 * q.nbytes
-    built = Built({OURS: ours}, moved, 4 * batch * q_heads * context * dim)
+    built = Built({OURS: partial(ours, _PAGE)}, moved, 4 * batch * q_heads * context * dim)
+    built.add(SLOTS, lambda: _single_slots(device, ours))
     built.add("flashinfer", lambda: _flashinfer_decode(q, cache, v, dtype, context))
     built.add("sglang triton", lambda: _sglang_decode(q, cache, v, context, dim**-0.5))
     if not eight_bit:
         built.add("flash_attn", lambda: _flash_attn_decode(q, cache, v, context))
         built.add("torch sdpa, contiguous", lambda: _sdpa_decode(q, batch, context, heads, dim))
     return built
+
+
+def _single_slots(device: torch.device, ours: Callable[[int], None]) -> Callable[[], None]:
+    """Our decode by single slots, where it reads whole pages by itself."""
+    if getattr(architectures().of(device), "pages", None) is None:
+        raise LookupError("this device reads no whole pages, so ours is by single slots")
+    return partial(ours, 1)
 
 
 def _flashinfer_decode(
@@ -163,22 +183,23 @@ def _sdpa_decode(q: torch.Tensor, batch: int, context: int, heads: int, dim: int
     return lambda: attend(query, k, v, enable_gqa=True)
 
 
-def _mla_decode(device: torch.device, batch: int, context: int, eight_bit: bool) -> Built:
-    q_heads, dim, values = 16, 576, 512
+def _mla_decode(device: torch.device, batch: int, context: int, eight_bit: bool, q_heads: int = 16) -> Built:
+    dim, values = 576, 512
     dtype = native_fp8() if eight_bit else _BF16
     cache = _Paged(device, batch, context, 1, dim, dtype)
     q = filled((batch, q_heads, dim), _BF16, device)
     out = torch.empty(batch, q_heads, values, dtype=_BF16, device=device)
     scale = torch.ones(1, device=device) if eight_bit else None
 
-    def ours() -> None:
+    def ours(page_size: int) -> None:
         kernel("decode:paged_decode")(
             q, cache.k, cache.k[..., :values], cache.table, cache.rows, cache.lengths, out,
-            scale=192**-0.5, k_scale=scale, v_scale=scale, max_len=context,
+            scale=192**-0.5, k_scale=scale, v_scale=scale, page_size=page_size, max_len=context,
         )  # fmt: skip
 
     moved = batch * context * dim * dtype.itemsize + q.nbytes + out.nbytes
-    built = Built({OURS: ours}, moved, 2 * batch * q_heads * context * (dim + values))
+    built = Built({OURS: partial(ours, _PAGE)}, moved, 2 * batch * q_heads * context * (dim + values))
+    built.add(SLOTS, lambda: _single_slots(device, ours))
     built.add("sglang triton", lambda: _sglang_decode(q, cache, cache.k[..., :values], context, 192**-0.5))
     if not eight_bit:
         built.add("flashinfer", lambda: _flashinfer_mla(q, cache, context))

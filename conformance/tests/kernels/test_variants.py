@@ -15,13 +15,15 @@ import pytest
 PROGRAM = Path(__file__).parent / "programs" / "variants_of_attention.py"
 
 
-@pytest.mark.parametrize(("package", "target"), [("cuda", "sm_90"), ("rocm", "gfx942")])
-def test_no_step_needs_a_code_of_its_own(package: str, target: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("package", "target", "page"), [("cuda", "sm_90", 1), ("cuda", "sm_90", 64), ("rocm", "gfx942", 1)]
+)
+def test_no_step_needs_a_code_of_its_own(package: str, target: str, page: int, tmp_path: Path) -> None:
     """In a process of its own: a process that compiles must not have met the interpreter."""
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
     environment.pop("TRITON_INTERPRET", None)
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), package, target],
+        [sys.executable, str(PROGRAM), package, target, str(page)],
         env=environment,
         capture_output=True,
         text=True,

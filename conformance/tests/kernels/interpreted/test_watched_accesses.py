@@ -6,6 +6,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from sglang_platform.conformance.kernels.interpreter.arena import conflicts_allowed, reachable
 from sglang_platform.conformance.kernels.interpreter.watch import AccessError
@@ -38,6 +39,11 @@ def _shift_in_place(buffer):
 def _through_table(table, BLOCK: tl.constexpr):
     row = tl.load(table + tl.program_id(0)).to(tl.pointer_type(tl.float32))
     tl.store(row + tl.arange(0, BLOCK), 1.0)
+
+
+@triton.jit
+def _copy_block(rows, dst, first, N: tl.constexpr):
+    tl.store(dst + tl.arange(0, N)[:, None] * 4 + tl.arange(0, 4)[None, :], rows.load([first, 4]))
 
 
 @triton.jit
@@ -105,6 +111,14 @@ def test_tensors_behind_a_table_of_addresses() -> None:
         assert all(layer.eq(1).all() for layer in layers)
         with pytest.raises(AccessError, match="a table of addresses"):
             _through_table[(2,)](table, BLOCK=32)
+
+
+def test_a_descriptor_made_on_the_host() -> None:
+    src, dst = torch.arange(64.0).view(8, 8), torch.zeros(4, 4)
+    _copy_block[(1,)](TensorDescriptor(src, [8, 8], [8, 1], [4, 4]), dst, 2, N=4)
+    assert torch.equal(dst, src[2:6, 4:])
+    with pytest.raises(AccessError, match=r"out of bounds.*in the memory of rows \(6, 8\)"):
+        _copy_block[(1,)](TensorDescriptor(src[:6], [8, 8], [8, 1], [4, 4]), dst, 4, N=4)
 
 
 def test_atomic_operations_may_meet() -> None:

@@ -14,6 +14,7 @@ print(
             row.case: {
                 "code": asdict(row.code),
                 "loop": asdict(row.loop),
+                "per_token": row.per_token,
                 "predicted": {device: found.share for device, found in row.predicted.items()},
             }
             for row in compiled(sys.argv[1:], list(CASES))

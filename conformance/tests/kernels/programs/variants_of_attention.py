@@ -1,7 +1,7 @@
 """How many machine codes the attention of a package needs for one model, whatever the steps are: prints them by kernel.
 
 A variant that only some steps need is compiled when the first of these comes, while a request waits.
-Argument: the package, and the architecture.
+Arguments: the package, the architecture, and the tokens of a page.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 from sglang_platform.conformance.kernels.compile.fake_driver import pretend
 
-PACKAGE, TARGET = sys.argv[1:]
+PACKAGE, TARGET, PAGE = sys.argv[1:]
 KERNELS = f"sglang_platform.{PACKAGE}.kernels"
 Q_HEADS, KV_HEADS, DIM, SLOTS, WIDTH = 16, 4, 64, 4096, 32768
 
@@ -42,7 +42,7 @@ def decode(batch: int, longest: int | None) -> None:
     """A step of one token per request."""
     importlib.import_module(f"{KERNELS}.decode").paged_decode(
         kept(batch, Q_HEADS, DIM), *CACHE, TABLE, torch.arange(batch), torch.full((batch,), longest or 1),
-        kept(batch, Q_HEADS, DIM), max_len=longest, scale=0.125,
+        kept(batch, Q_HEADS, DIM), max_len=longest, page_size=int(PAGE), scale=0.125,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Paged decode attention: `paged_decode` of a package, or a kernel of its signature.
 
 paged_decode(q, k_cache, v_cache, table, rows, seq_lens, out, *, scale, logit_cap, window, sinks, k_scale, v_scale,
-             splits) -> out
+             page_size, splits) -> out
 """
 
 from __future__ import annotations
@@ -83,6 +83,9 @@ _FIXED = (
     DecodeProblem((100, 1), 1, 40, 160, 128, 4, torch.bfloat16, torch.float8_e4m3fn, 3, latent=True),
     # A cache of 8 bits over several blocks of one program: what was summed before is weighed anew.
     DecodeProblem((420, 3), 1, 4, 64, 64, 16, torch.bfloat16, torch.float8_e4m3fn, 1, spread=3.0),
+    # Pages that a device may copy as they are, with less than a block in the last.
+    DecodeProblem((64, 130, 1), 2, 4, 64, 64, 64, torch.bfloat16, torch.bfloat16, 2),
+    DecodeProblem((190,), 2, 2, 128, 128, 64, torch.bfloat16, torch.float8_e4m3fn, 1),
     # Large scores: a soft cap that bites, weights that underflow.
     DecodeProblem((150, 20), 2, 2, 64, 64, 4, torch.float32, torch.float32, 2, logit_cap=5.0, spread=4.0),
     DecodeProblem((90,), 1, 4, 64, 64, 4, torch.float32, torch.float32, 1, spread=30.0),
@@ -176,6 +179,7 @@ def run(
             sinks=None if rule.sinks is None else rule.sinks.to(device),
             k_scale=torch.tensor([k_scale], device=device) if eight_bit else None,
             v_scale=torch.tensor([v_scale], device=device) if eight_bit else None,
+            page_size=shape.page,
             splits=shape.splits,
         )
 

@@ -1,7 +1,9 @@
 """The loop over the cache in the machine code of an attention kernel: what a turn costs, and what is under way then.
 
 NVIDIA: copies and waits stand in the PTX; instructions are those of the assembled code, by the disassembler that Triton
-brings. AMD: all of it stands in the assembly text.
+brings. Where whole pages are copied (TMA), the loop that does it is read, not the one over the tokens behind them; what
+is ahead of it are the copies asked for before the loop, less those of the turn itself where the loop asks for the next
+ones only behind its products. AMD: all of it stands in the assembly text.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ __all__ = ["LoopCode", "read_loop"]
 
 _NVIDIA = re.compile(r"\b(?:mma\.sync|wgmma\.mma_async|tcgen05\.mma)")
 _AMD = re.compile(r"\bv_s?mfma_")
+_BULK = re.compile(r"\bcp\.async\.bulk\.tensor|\bUTMALDG\b")
 
 
 @dataclass(frozen=True)
@@ -50,16 +53,20 @@ def read_loop(kernel: Any, inner: bool = False) -> LoopCode:
                 re.compile(r"^(?:ds_read|ds_load|buffer_load|global_load)_(?:u8|i8|ubyte|sbyte)"), code
             ),
         )
-    ptx = _chosen(inner, kernel.asm["ptx"], r"^(\$L\w+):", r"\bbra(?:\.uni)?\s+(\$L\w+);", _NVIDIA)
+    text = kernel.asm["ptx"]
+    ptx = _chosen(inner, text, r"^(\$L\w+):", r"\bbra(?:\.uni)?\s+(\$L\w+);", _NVIDIA)
     commits = _count(re.compile(r"cp\.async\.commit_group"), ptx)
     waits = [int(n) for line in ptx for n in re.findall(r"cp\.async\.wait_group\s+(\d+)", line)]
+    ahead = min(waits, default=0) // max(1, commits)
+    if _count(_BULK, ptx):
+        ahead = _turns_copied_before(text.splitlines(), ptx)
     jump = r"\bBRA\b[^`]*`\((\.L_x_\d+)\)"
     body = _chosen(inner, _disassembled(kernel), r"^(\.L_x_\d+):", jump, re.compile(r"\w*MMA\b"))
     code = [text.group(1) for line in body if (text := re.search(r"\*/\s+(?:@!?\w+\s+)?([A-Z]\S+)", line))]
     return LoopCode(
         instructions=len(code),
         matrix=_count(re.compile(r"MMA\b"), code),
-        ahead=min(waits, default=0) // max(1, commits),
+        ahead=ahead,
         conversions=_count(re.compile(r"^(?:F2F|I2F|F2I)"), code),
         byte_loads=_count(re.compile(r"^(?:LDS|LDG)\S*\.[US]8"), code),
     )
@@ -70,10 +77,14 @@ def _count(pattern: re.Pattern[str], lines: list[str]) -> int:
 
 
 def _chosen(inner: bool, text: str, label: str, jump: str, product: re.Pattern[str]) -> list[str]:
-    """The lines of the longest loop, or of the shortest: from a label to a jump back to it, with products between."""
+    """The lines of the longest loop, or of the shortest: from a label to a jump back to it, with products between. Of
+    loops that copy in bulk the shortest: waits stand behind the code that they belong to, and jump back into it."""
     loops = [body for body in _loops(text.splitlines(), label, jump) if _count(product, body)]
     if not loops:
         raise ValueError("no loop of this code multiplies matrices")
+    bulk = [body for body in loops if _count(_BULK, body)]
+    if bulk:
+        return min(bulk, key=len)
     return min(loops, key=len) if inner else max(loops, key=len)
 
 
@@ -83,6 +94,14 @@ def _loops(lines: list[str], label: str, jump: str) -> Iterator[list[str]]:
         found = re.search(jump, line)
         if found and places.get(found.group(1), at) < at:
             yield lines[places[found.group(1)] : at + 1]
+
+
+def _turns_copied_before(lines: list[str], loop: list[str]) -> int:
+    """Turns whose rows are on their way while `loop`, a part of `lines`, computes one."""
+    copies = [at for at, line in enumerate(loop) if _BULK.search(line)]
+    products = [at for at, line in enumerate(loop) if _NVIDIA.search(line)]
+    before = _count(_BULK, lines[: lines.index(loop[0])])
+    return before // len(copies) - (copies[0] > products[0])
 
 
 def _fetched_before_the_products(code: list[str]) -> int:

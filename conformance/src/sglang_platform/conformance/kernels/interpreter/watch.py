@@ -12,6 +12,7 @@ Atomic operations are checked for their addresses only.
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -178,10 +179,8 @@ def _active(mask: np.ndarray, ptrs: np.ndarray) -> np.ndarray:
 def _moved(arena: Arena, arg: Any, name: str) -> Any:
     if hasattr(arg, "untyped_storage"):
         return arena.move(arg, name)
-    if hasattr(arg, "base") and hasattr(arg, "strides"):
-        raise NotImplementedError(
-            "tensor descriptors made on the host are not watched: make them in the kernel"
-        )
+    if hasattr(arg, "base") and hasattr(arg, "block_shape"):  # a tensor descriptor made on the host
+        return replace(arg, base=arena.move(arg.base, name))
     return arg
 
 

@@ -37,6 +37,7 @@ def _decode(
     logit_cap: float = 0.0,
     window: int = -1,
     sinks: bool = False,
+    page_size: int = 1,
 ) -> None:
     values = dim if values is None else values
     stored = torch.uint8 if packed else eight_bit if fp8 else dtype
@@ -58,12 +59,14 @@ def _decode(
         k_scale=scale,
         v_scale=scale,
         packed=eight_bit if packed else None,
+        page_size=page_size,
     )
 
 
 def decode_launches(paged_decode: PagedDecode, eight_bit: torch.dtype) -> Launches:
     """By what is served; see `KernelDeclaration.launches`."""
     decode = partial(_decode, paged_decode, eight_bit)
+    pages = partial(decode, page_size=64)
     half = torch.float16
     return {
         "gqa 32/8 x 128": lambda: decode(32, 8, 128),
@@ -78,6 +81,16 @@ def decode_launches(paged_decode: PagedDecode, eight_bit: torch.dtype) -> Launch
         "mla 128 heads": lambda: decode(128, 1, 576, values=512, latent=True),
         "mla 16 heads": lambda: decode(16, 1, 576, values=512, latent=True),
         "mla 16 heads, fp8 cache": lambda: decode(16, 1, 576, values=512, latent=True, fp8=True),
+        "gqa 32/8 x 128, pages": lambda: pages(32, 8, 128),
+        "gqa 32/8 x 128, fp8 cache, pages": lambda: pages(32, 8, 128, fp8=True),
+        "mqa 71/1 x 64, pages": lambda: pages(71, 1, 64),
+        "mha 32 x 128, pages": lambda: pages(32, 32, 128),
+        "gqa 64/8 x 64, sinks, pages": lambda: pages(64, 8, 64, sinks=True),
+        "gqa 16/8 x 256, cap, pages": lambda: pages(16, 8, 256, logit_cap=50.0),
+        "gqa 48/8 x 192/128, pages": lambda: pages(48, 8, 192, values=128),
+        "mla 128 heads, pages": lambda: pages(128, 1, 576, values=512, latent=True),
+        "mla 16 heads, pages": lambda: pages(16, 1, 576, values=512, latent=True),
+        "mla 16 heads, fp8 cache, pages": lambda: pages(16, 1, 576, values=512, latent=True, fp8=True),
     }
 
 

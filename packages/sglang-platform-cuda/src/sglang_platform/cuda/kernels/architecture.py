@@ -19,14 +19,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sglang_platform.core.portable.triton.wrappers.record import KernelRecord
+from sglang_platform.core.portable.triton.architecture import ByHead
+from sglang_platform.core.portable.triton.wrappers.record import DecodeShape, KernelRecord
 
 __all__ = ["CudaArchitecture"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CudaArchitecture(KernelRecord):
-    """A record of this package."""
+    """A record of this package. pages: the shapes of decode over whole pages (`whole_pages`), where the device has a
+    copy unit for them."""
 
     backend: str = "cuda"
     warp: int = 32
+    pages: ByHead[DecodeShape] | None = None
+
+    def page_shape(self, dim: int, *, latent: bool, eight_bit: bool) -> DecodeShape | None:
+        """For heads of `dim` columns. None: whole pages are not read there."""
+        return None if self.pages is None else self.pages.choose(dim, latent, eight_bit)

@@ -35,6 +35,7 @@ from sglang_platform.cuda.kernels.fp8 import HARDWARE
 from sglang_platform.cuda.kernels.merge import merge_parts
 from sglang_platform.cuda.kernels.packed_rows import packed_latent, packed_rest
 from sglang_platform.cuda.kernels.stored_rows import load_pairs, load_rows
+from sglang_platform.cuda.kernels.whole_pages import attend_whole_blocks, whole_pages
 
 __all__ = ["decode_kernel", "paged_decode"]
 
@@ -49,6 +50,7 @@ def decode_kernel(
     FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, SCALED: tl.constexpr, CAPPED: tl.constexpr,
     SINKS: tl.constexpr, SPLIT: tl.constexpr,
     BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr, LANES: tl.constexpr,
+    TAIL: tl.constexpr = 0, k_pages=None, rest_pages=None, v_pages=None,
 ):  # fmt: skip
     """Grid (parts, Hk * HEAD_BLOCKS); without SPLIT (B, ...). q [B, Hq, D]; k [S, Hk, D]; v [S, Hk, DV]; table
     [rows, C]; row, len [B]; out [B, Hq, DV]. SPLIT: partial float32 [parts, Hq, DV] and lse float32 [parts, Hq].
@@ -111,15 +113,31 @@ def decode_kernel(
     m = tl.full((BLOCK_H,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_H,), tl.float32)
     acc = tl.zeros((BLOCK_H, VALUES), tl.float32)
+    BLOCK: tl.constexpr = TAIL if TAIL > 0 else BLOCK_N
+    if TAIL > 0:
+        if REST == 0:
+            q_rest = q
+        if PAIRS:
+            acc_even, acc_odd, m, total, start = attend_whole_blocks(
+                acc_even, acc_odd, m, total, q_even, q_odd, q_rest, k_pages, rest_pages, v_pages, table_row, start, end,
+                kv_head * k_stride_h // 2, kv_head * k_stride_h + MAIN, kv_head * v_stride_h // 2, row_scale, cap,
+                REST, LATENT, PAIRS, FORMAT, IN_HARDWARE, CAPPED, BLOCK_N,
+            )  # fmt: skip
+        else:
+            acc, _, m, total, start = attend_whole_blocks(
+                acc, acc, m, total, q, q, q_rest, k_pages, rest_pages, v_pages, table_row, start, end,
+                kv_head * k_stride_h, kv_head * k_stride_h + MAIN, kv_head * v_stride_h, row_scale, cap,
+                REST, LATENT, PAIRS, FORMAT, IN_HARDWARE, CAPPED, BLOCK_N,
+            )  # fmt: skip
     # Slots are fetched a block ahead: the rows then depend on no load of their own turn, and Triton gives all stages of
     # the loop to them.
-    token = start + tl.arange(0, BLOCK_N)
+    token = start + tl.arange(0, BLOCK)
     ahead = tl.load(table_row + token, mask=token < end, other=0)
-    for position in range(start, end, BLOCK_N):
-        token = position + tl.arange(0, BLOCK_N)
+    for position in range(start, end, BLOCK):
+        token = position + tl.arange(0, BLOCK)
         live = token < end
         slot = ahead.to(tl.int64)
-        later = token + BLOCK_N
+        later = token + BLOCK
         ahead = tl.load(table_row + later, mask=later < end, other=0)
         k_row = slot[:, None] * k_stride_s
         if PAIRS:
@@ -184,6 +202,10 @@ def decode_kernel(
 
 
 paged_decode = partial(
-    decode.paged_decode, hardware=HARDWARE, decode_kernel=decode_kernel, merge_parts=merge_parts
+    decode.paged_decode,
+    hardware=HARDWARE,
+    decode_kernel=decode_kernel,
+    merge_parts=merge_parts,
+    whole_pages=whole_pages,
 )
 """See `core.portable.triton.wrappers.decode`."""

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import torch
 
 from sglang_platform.core.attention.backend import AttentionBackend
+from sglang_platform.core.attention.speculative import TokenTable
 from sglang_platform.core.counters import counter
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.rows import FP8_DTYPES
@@ -92,6 +93,7 @@ class TritonAttentionBackend(AttentionBackend):
             forward_batch.seq_lens,
             out,
             packed=self._packed,
+            page_size=self._page_size(),
             max_len=self._step.longest,
             **self._options(layer, sinks),
         )
@@ -233,6 +235,10 @@ class TritonAttentionBackend(AttentionBackend):
         if k is None or (self._latent is not None and not self._beside(layer)):
             return False
         return not stored or self._beside(layer) or keys.dtype == k.dtype
+
+    def _page_size(self) -> int:
+        """Of the pages that the step's table tells of; a table of drafts holds single slots."""
+        return 1 if isinstance(self.req_to_token_pool, TokenTable) else int(self.token_to_kv_pool.page_size)
 
     def _buffers(self, layer: Any) -> tuple[torch.Tensor, torch.Tensor]:
         pool = self.token_to_kv_pool

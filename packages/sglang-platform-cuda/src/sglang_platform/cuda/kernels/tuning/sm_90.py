@@ -36,6 +36,13 @@ RECORD = CudaArchitecture(
         latent_fp8=DecodeShape(block_n=64, block_h=32, warps=8, stages=4, waves=1),
         latent_packed=DecodeShape(block_n=32, block_h=64, warps=8, stages=4, waves=1),
     ),
+    pages=ByHead(
+        narrow=DecodeShape(block_n=64, block_h=64, warps=4, stages=4),
+        middle=DecodeShape(block_n=64, block_h=64, warps=4, stages=4),
+        wide=DecodeShape(block_n=64, block_h=64, warps=4, stages=3),
+        latent=DecodeShape(block_n=32, block_h=64, warps=8, stages=4, waves=1),
+        latent_fp8=DecodeShape(block_n=64, block_h=32, warps=8, stages=4, waves=1),
+    ),
     extend=ByHead(
         narrow=ExtendShape(block_m=128, block_n=128, warps=8, stages=3),
         middle=ExtendShape(block_m=128, block_n=64, warps=8, stages=3),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -17,12 +17,20 @@ from sglang_platform.core.portable.triton.attention_shapes import (
 )
 from sglang_platform.core.portable.triton.split_work import SPLIT_LANES
 from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
+from sglang_platform.core.portable.triton.wrappers.record import DecodeShape
 from sglang_platform.core.portable.triton.wrappers.stored_kv import stored_kv
 
-__all__ = ["paged_decode"]
+__all__ = ["WholePages", "paged_decode"]
 
 _MOST_BYTES = 1 << 27
 """Of partial results, where the batch fills the device without: every new token of a long sparse prefill is a row."""
+
+
+class WholePages(NamedTuple):
+    """How a package's decode kernel reads whole pages: in which shape, and its arguments for that."""
+
+    shape: DecodeShape
+    arguments: Mapping[str, Any]
 
 
 def paged_decode(
@@ -37,6 +45,7 @@ def paged_decode(
     hardware: Hardware,
     decode_kernel: Any,
     merge_parts: Callable[..., None],
+    whole_pages: Callable[..., WholePages | None] | None = None,
     scale: float,
     logit_cap: float = 0.0,
     window: int = -1,
@@ -44,6 +53,7 @@ def paged_decode(
     k_scale: torch.Tensor | None = None,
     v_scale: torch.Tensor | None = None,
     packed: torch.dtype | None = None,
+    page_size: int = 1,
     max_len: int | None = None,
     splits: int | None = None,
 ) -> torch.Tensor:
@@ -58,11 +68,16 @@ def paged_decode(
     [Hq]: one more logit per head. k_scale, v_scale: float32 of one element, what stored fp8 values are multiplied by.
     packed: k_cache is uint8 [S, 1, bytes] of packed sparse-MLA rows (`memory.packed_fp8`) in this 8-bit format.
 
+    page_size: where it is more than 1, the tokens from each multiple of it on lie in slots that follow each other, the
+    first of them a multiple of page_size.
+
     splits: in how many parts sequences are read on the average, long ones in more and short ones in fewer; None chooses
     by the batch, the device and max_len (the most tokens of a request, the table's width when None). Fixed numbers of B
     and splits launch the same grid, whatever the lengths, as a captured graph needs.
 
-    Handed in: the kernel that reads a part, and `merge.merge_parts`, which joins them.
+    Handed in: the kernel that reads a part; `merge.merge_parts`, which joins them; where the device reads whole pages
+    faster than single slots, the function that says how, or None for a call where it does not. Packed rows and windows,
+    whose first token stands anywhere in a page, are read by single slots.
 
     Raises ValueError for shapes and dtypes that do not fit.
     """
@@ -81,13 +96,21 @@ def paged_decode(
     latent = packed is not None or shares_values(k_cache, v_cache, values)
     main, rest = head_parts(dim, values if latent else None)
     group = q_heads // kv_heads
-    shape = record.decode_shape(
-        dim,
-        latent=latent,
-        eight_bit=stored.name != "",
-        float32=q.dtype == torch.float32,
-        packed=packed is not None,
-    )
+    whole = None
+    if whole_pages is not None and window < 0 and packed is None:
+        whole = whole_pages(
+            record, stored, page_size=page_size, dtype=q.dtype, dim=dim, values=values, latent=latent
+        )
+    if whole is not None:
+        shape = whole.shape
+    else:
+        shape = record.decode_shape(
+            dim,
+            latent=latent,
+            eight_bit=stored.name != "",
+            float32=q.dtype == torch.float32,
+            packed=packed is not None,
+        )
     block_h = min(max(16, triton.next_power_of_2(group)), shape.block_h)
     head_blocks = triton.cdiv(group, block_h)
     visible = table.shape[1] if max_len is None else max_len
@@ -117,6 +140,7 @@ def paged_decode(
         FORMAT=stored.name, IN_HARDWARE=stored.in_hardware, SCALED=k_scale is not None or v_scale is not None,
         CAPPED=logit_cap > 0, SINKS=sinks is not None, SPLIT=split,
         BLOCK_H=block_h, BLOCK_N=shape.block_n, LANES=SPLIT_LANES, **shape.options(),
+        **({} if whole is None else whole.arguments),
     )  # fmt: skip
     if split:
         merge_parts(
