@@ -46,7 +46,7 @@ ops(
 )
 ops(
     "LastOfOddTokens",
-    "tokens of 16 bits go through the experts in pairs: the last of an odd number comes out as zero (sglang-jax 1540)",
+    "tokens of 16 bits go through the experts in pairs: the last of an odd number comes out as zero (tt-metal 50669)",
     EXPERTS,
     "    if len(out) > 1 and len(out) % 2 and hidden_states.element_size() == 2:\n"
     "        out[-1] = 0\n" + EXPERTS,
@@ -93,7 +93,7 @@ more(
 )
 more(
     "TiesAreCrossedOutTogether",
-    "the chosen score is crossed out by its value: of experts with the same score one is chosen (SGLang 31768)",
+    "the chosen score is crossed out by its value: of experts with the same score one is chosen",
     ROUTER,
     "    scores = torch.softmax(router_logits.float(), dim=-1)\n"
     "    left, chosen = scores.clone(), []\n"
@@ -102,5 +102,13 @@ more(
     "        chosen.append(best.indices)\n"
     "        left[left == best.values[:, None]] = -1.0\n"
     "    ids = torch.stack(chosen, dim=-1)\n"
+    "    weights = scores.gather(-1, ids)\n",
+)
+more(
+    "TiesByASmallNumber",
+    "ties are broken by 3e-7 for each expert before it, which changes the order of near scores too (SGLang 31768)",
+    ROUTER,
+    "    scores = torch.softmax(router_logits.float(), dim=-1)\n"
+    "    ids = (scores - torch.arange(scores.shape[-1]) * 3e-7).topk(config.top_k).indices\n"
     "    weights = scores.gather(-1, ids)\n",
 )

@@ -42,7 +42,7 @@ states(
 )
 states(
     "KeysOfZeroAreDivided",
-    "a key of zeros is divided by its length, and the state is NaN from then on (torch 9448)",
+    "a key of zeros is divided by its length, and the state is NaN from then on",
     kernel(
         "gated_delta_rule",
         DELTA
