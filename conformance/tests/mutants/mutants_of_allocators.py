@@ -295,3 +295,27 @@ allocator(
     defect="with need_sort, pages that come back by the hundreds are not sorted in",
     says="1024 pages at a time",
 )
+
+_NEW_TOKENS = """                else:
+                    slot = slot + 1
+                slots.append(slot)
+        return self._tensor(slots)
+"""
+allocator(
+    "AlikeRequestsAreOne",
+    "allocator.py",
+    _NEW_TOKENS,
+    _NEW_TOKENS.replace(
+        "        return",
+        "        told = list(zip(before, after, last, strict=True))\n"
+        "        at = [sum(end - start for start, end, _ in told[:i]) for i in range(len(told))]\n"
+        "        for i, one in enumerate(told):\n"
+        "            j = told.index(one)\n"
+        "            if one[0] and j < i:\n"
+        "                slots[at[i] : at[i] + one[1] - one[0]] = slots[at[j] : at[j] + one[1] - one[0]]\n"
+        "        return",
+    ),
+    check="memory.requests_with_one_prefix_are_apart",
+    defect="what a batch asks for is looked up by lengths and last slot, and requests that ask alike get one answer",
+    says="behind one prefix",
+)

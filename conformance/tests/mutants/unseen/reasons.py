@@ -27,6 +27,8 @@ REASONS: dict[str, str] = {
     "ReindexIsNotReentrant": "SGLang leaves one device before it enters the next",
     "UsageOfTheFirstCall": "the contract lets it answer a peak, which stays while less is allocated",
     "DevicePastTheLast": "SGLang asks for devices that are there",
+    "SegmentsAreLookedThroughFirst": "SGLang hands lists of segments over",
+    "OnePlaceForABackup": "no release of SGLang has two backups at once",
     "AskedImportsTorch": "SGLang's own processes import torch before they ask",
     "PinTakesNoDevice": "it is the form of releases before 0.5.15, which core adapts",
     "LoraOfNobody": "a general plugin may register the name with SGLang: features.lora asks an engine",

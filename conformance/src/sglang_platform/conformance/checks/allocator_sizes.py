@@ -86,7 +86,7 @@ def allocator_at_served_sizes(subject: Subject, case: Served) -> None:
     held = held[1::2]
     _hold_up(allocator, held, case, "every second request was freed in one call")
     large = [torch.empty(0, dtype=torch.int64)]
-    for more in (2_000, 20_003, 9_000):
+    for more in (2_000, 70_003, 9_000):
         large = _grown(subject, allocator, large, [more], size)
         _hold_up(allocator, [*held, *large], case, f"one request alone grew by {more} tokens")
     held = [*held, *large]

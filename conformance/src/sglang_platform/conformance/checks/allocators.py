@@ -147,6 +147,47 @@ def extend_fills_the_last_page_first(subject: Subject, case: Extend) -> None:
         expect_adds_up(allocator, model, what)
 
 
+@dataclass(frozen=True)
+class Alike:
+    page_size: int
+    new: int
+
+
+def alike(subject: Subject, rng: random.Random) -> Iterator[Alike]:
+    for size in paged_sizes(subject):
+        for new in (1, size, size + 1):
+            yield Alike(size, new)
+
+
+@check(
+    level=Level.MEMORY,
+    requires=PAGED,
+    cases=alike,
+    fix="take the pages of each request's new tokens anew, also where another of the batch begins at the same slot with"
+    " the same lengths",
+)
+def requests_with_one_prefix_are_apart(subject: Subject, case: Alike) -> None:
+    """Three requests of a batch that share a cached prefix of whole pages, and are of one length, as a prompt that is
+    sent several times, get slots of their own for their new tokens; so they do when each decodes a token."""
+    size, n = case.page_size, 3
+    allocator = WatchedAllocator(subject.parts.allocator(20 * size, size))
+    prefix = alloc_extend(subject, allocator, [0], [size], [-1])
+    expect(prefix is not None, "the first page cannot be had")
+    length, last = size + case.new, [int(prefix[-1])] * n
+    got = alloc_extend(subject, allocator, [size] * n, [length] * n, last)
+    expect(got is not None and got.numel() == n * case.new, f"alloc_extend() answers {shown(got)}")
+    each = got.cpu().long().split(case.new)
+    more = alloc_decode(subject, allocator, [length + 1] * n, [int(one[-1]) for one in each])
+    expect(more is not None and more.numel() == n, f"alloc_decode() answers {shown(more)}")
+    own = [set((torch.cat((one, more[[at]].cpu().long())) // size).tolist()) for at, one in enumerate(each)]
+    expect(
+        len(set().union(*own)) == sum(map(len, own)),
+        f"three requests behind one prefix of {size} tokens get the pages {[sorted(one) for one in own]}",
+    )
+    available, wanted = allocator.available_size(), (19 - sum(map(len, own))) * size
+    expect(available == wanted, f"available_size() is {available} then, and {wanted} slots are free")
+
+
 @check(
     level=Level.MEMORY,
     requires=PAGED,
