@@ -111,11 +111,18 @@ def long_requests(subject: Subject, rng: random.Random) -> Iterator[Pool]:
 )
 def long_requests_come_back(subject: Subject, case: Pool) -> None:
     """A request of 8,200 tokens, one of 130, and 40 of 3 that are away at once, whose slots are in no order, come back
-    from the CPU into other slots in no order, each token into its own, with the chunks that the pool has by itself."""
+    from the CPU into other slots in no order, or into the same, each token into its own, with the chunks that the pool
+    has by itself."""
     pool = case.build(subject)
     pool.fill()
-    for tokens, requests in ((_SHUFFLED, 1), (_REQUEST, 1), (3, _AWAY)):
-        here, there = pool.some_slots(tokens * requests), pool.some_slots(tokens * requests)
+    for tokens, requests, elsewhere in (
+        (_SHUFFLED, 1, True),
+        (_SHUFFLED, 1, False),
+        (_REQUEST, 1, True),
+        (3, _AWAY, True),
+    ):
+        here = pool.some_slots(tokens * requests)
+        there = pool.some_slots(tokens * requests) if elsewhere else here
         kept = {name: pool.image.read(name, here) for name in pool.image.expected}
         each = [slice(first, first + tokens) for first in range(0, tokens * requests, tokens)]
         copies = [pool.pool.get_cpu_copy(pool.locations(here[one])) for one in each]
@@ -126,4 +133,5 @@ def long_requests_come_back(subject: Subject, case: Pool) -> None:
         for name, rows in kept.items():
             pool.image.store(name, there, rows)
         of = f"of {requests} requests " if requests > 1 else ""
-        pool.verify(f"copying {tokens} slots {of}in no order to the CPU and back into others")
+        into = "others" if elsewhere else "the same"
+        pool.verify(f"copying {tokens} slots {of}in no order to the CPU and back into {into}")

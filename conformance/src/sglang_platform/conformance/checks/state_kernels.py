@@ -141,8 +141,8 @@ def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> 
     prefills of one to 1,100 tokens and of 15 requests, gates of more than 4,096 tokens too, with and without the
     arguments that may be None, with slots of 32 and of 64 bits, with states of 32 and of 16 bits, with decays that
     leave nothing; states of the requests are updated in place, those of others stay, padded requests and tokens of
-    nobody come out as zero, inputs stay as they are, and a second call has other weights, slots past the 255th, and
-    states between which others lie."""
+    nobody come out as zero, inputs stay as they are, and a second call has other weights, slices of a projection, slots
+    past the 255th, and states between which others lie."""
     kernel = subject.platform.get_state_kernels()[case.kernel]
     for variant in (False, True):
         _KERNELS[case.kernel](_Drawn(subject, case, variant), kernel, variant)
@@ -171,14 +171,20 @@ class _Drawn:
         self, kernel: Callable[..., Any], *given: Any, states: torch.Tensor | None = None, **named: Any
     ) -> Any:
         """(what it answers, the states after it). Raises CheckFailed where it changes what it must not."""
-        device = self.subject.device
-        there = [one.to(device, copy=True) if isinstance(one, torch.Tensor) else one for one in given]
+        there = [self._given(one) if isinstance(one, torch.Tensor) else one for one in given]
         pool = None if states is None else self._pool_of(states)
         got = kernel(*there, *(() if pool is None else (pool,)), **named)
         for at, (before, after) in enumerate(zip(given, there, strict=True)):
             if isinstance(before, torch.Tensor):
                 expect(torch.equal(before, after.cpu()), f"it changes its argument {at + 1}")
         return got, None if pool is None else pool.cpu()
+
+    def _given(self, one: torch.Tensor) -> torch.Tensor:
+        """On the device; with slots that are far, what tokens have is a slice of a projection, as models cut it up."""
+        if not self.far or one.dim() < 2 or len(one) < self.tokens:
+            return one.to(self.subject.device, copy=True)
+        wide = torch.cat((torch.ones_like(one), one, torch.ones_like(one)), dim=1).to(self.subject.device)
+        return wide[:, one.shape[1] : 2 * one.shape[1]]
 
     def _pool_of(self, states: torch.Tensor) -> torch.Tensor:
         """A copy on the device. With slots that are far, what a slot keeps of other layers lies between, as where the
