@@ -1,4 +1,5 @@
-"""KV store and move against torch and the copy bandwidth; page allocation and graph replay by the host's clock."""
+"""KV store, alone or with rotary positions, and move against torch and the copy bandwidth; page allocation and graph
+replay by the host's clock."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import torch
 from gpu_rows import Built, Row, filled
 from gpu_rows.package import architectures, kernel, native_fp8, part
 from sglang_platform.core.memory.paged import PagedTokenToKVPoolAllocator
-from sglang_platform.core.portable.triton import kv_move
+from sglang_platform.core.portable.triton import kv_move, rotary
 from sglang_platform.core.portable.triton.buffer_table import BufferTable, Rows
 
 __all__ = ["rows"]
@@ -31,6 +32,19 @@ def rows() -> Iterator[Row]:
             case = {"tokens": n, "heads": _HEADS, "dim": _DIM}
             yield Row(
                 name, case, "memory", 4 * _SLOTS * _HEADS * _DIM, partial(_store, n, eight_bit), ("kv_store",)
+            )
+    for n in (8192, 64):
+        for eight_bit in (False, True):
+            name = f"rotary and KV store {'fp8 with scales' if eight_bit else 'bf16'}"
+            case = {"tokens": n, "heads": f"32+{_HEADS}", "dim": _DIM}
+            checks = ("rotary_store", "rotary_embedding", "kv_store")
+            yield Row(
+                name,
+                case,
+                "memory",
+                4 * _SLOTS * _HEADS * _DIM,
+                partial(_rotate_and_store, n, eight_bit),
+                checks,
             )
     for n in (512, 128, 16):
         case = {"rows": n, "buffers": 64}
@@ -64,6 +78,35 @@ def _store(n: int, eight_bit: bool, device: torch.device) -> Built:
     if not eight_bit:
         built.add("sglang", lambda: _sglang_store(k, v, k_out, v_out, loc))
     return built
+
+
+def _rotate_and_store(n: int, eight_bit: bool, device: torch.device) -> Built:
+    """One launch, beside ours one after the other: the same bytes in the cache, keys read twice."""
+    dtype = native_fp8() if eight_bit else _BF16
+    kept = torch.uint8 if eight_bit else dtype
+    width = _HEADS * _DIM
+    k_out, v_out = (filled((_SLOTS, _HEADS, _DIM), kept, device) for _ in range(2))
+    k_rows, v_rows = (x.view(dtype).flatten(1) for x in (k_out, v_out))
+    query = filled((n, 4 * width), _BF16, device)
+    key, value = (filled((n, width), _BF16, device) for _ in range(2))
+    cache, positions = filled((8192, _DIM), torch.float32, device), torch.arange(n, device=device) % 8192
+    scale = torch.full((1,), 0.5, device=device) if eight_bit else None
+    loc = torch.randperm(_SLOTS, device=device)[:n]
+    launch = architectures().shapes(device).elementwise
+
+    def fused() -> None:
+        kernel("rotary_store:rotate_and_store")(
+            positions, query, key, value, _DIM, cache, k_rows, v_rows, loc, scale, scale, neox=True
+        )  # fmt: skip
+
+    def apart() -> None:
+        rotary.rotary_embedding(positions, query, key, _DIM, cache, neox=True, launch=launch)
+        kernel("kv_store:store_pair")(
+            key.view(n, _HEADS, _DIM), value.view(n, _HEADS, _DIM), k_out, v_out, loc, scale, scale, dtype=dtype
+        )  # fmt: skip
+
+    moved = 2 * (query.nbytes + key.nbytes) + value.nbytes + 2 * n * width * dtype.itemsize
+    return Built({OURS: fused, "sglang_platform, two launches": apart}, moved)
 
 
 def _sglang_store(*tensors: torch.Tensor) -> Callable[[], Any]:

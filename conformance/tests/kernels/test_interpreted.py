@@ -19,6 +19,7 @@ INTERPRETED = Path(__file__).parent / "interpreted"
         "test_split_work.py",
         "test_die_order.py",
         "test_watched_accesses.py",
+        "test_weights_in_two_parts.py",
         "test_whole_pages.py",
     ],
 )

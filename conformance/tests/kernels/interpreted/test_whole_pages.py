@@ -19,7 +19,7 @@ from sglang_platform.conformance.kernels.mutants import Mutant, load
 from sglang_platform.conformance.kernels.tested import drawing_from
 from sglang_platform.core import MHATokenToKVPool, ReqToTokenPool
 from sglang_platform.core.attention.batch import AttentionLayer, ForwardBatch, ForwardMode
-from sglang_platform.core.attention.speculative import TokenTable
+from sglang_platform.core.attention.speculative import DraftPlace, TokenTable
 from sglang_platform.core.portable.triton.wrappers.stored_kv import StoredKV
 from sglang_platform.cuda.attention.backend import CudaAttentionBackend
 from sglang_platform.cuda.kernels import decode, whole_pages
@@ -182,5 +182,7 @@ def test_the_backend_reads_pages_from_the_request_table_and_slots_from_one_of_dr
         for lines in (None, TokenTable(table.req_to_token.clone())):
             with backend._reading(lines):
                 answers.append(backend.forward(q, k, v, layer, batch))
-    assert seen == [True, False]
-    assert torch.allclose(*answers, atol=1e-2)
+        backend.drafts = DraftPlace(step=0, topk=1, steps=1)
+        answers.append(backend.forward_decode(q, k, v, layer, batch))
+    assert seen == [True, False, False]
+    assert all(torch.allclose(answers[0], other, atol=1e-2) for other in answers[1:])

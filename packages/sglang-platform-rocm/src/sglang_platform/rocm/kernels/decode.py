@@ -26,7 +26,7 @@ import triton
 import triton.language as tl
 
 from sglang_platform.core.portable.triton.merge import merge_parts
-from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
+from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step, softmax_step_by_block
 from sglang_platform.core.portable.triton.split_work import part_of, parts_within
 from sglang_platform.core.portable.triton.wrappers import decode
 from sglang_platform.rocm.kernels.die_order import shared_on_one_die
@@ -90,6 +90,9 @@ def decode_kernel(
     # Where the matrix cores multiply such codes, the scores need no conversion at all: a bfloat16 is the sum of two
     # 8-bit floats, with which the codes are multiplied one after the other.
     NATIVE: tl.constexpr = HALF and IN_HARDWARE and (FORMAT == "e4m3fnuz" or FORMAT == "e4m3fn")
+    # So are the values of absorbed MLA on CDNA4, with weights in two parts: its LDS hands the tokens of a column to the
+    # matrix cores side by side.
+    TWO_PARTS: tl.constexpr = NATIVE and LATENT and FORMAT == "e4m3fn"
     WIDE: tl.constexpr = tl.float16 if HALF else q_ptr.dtype.element_ty
     if HALF:
         largest = tl.max(tl.abs(q.to(tl.float32)), 1)
@@ -117,6 +120,7 @@ def decode_kernel(
         row_scale = scale * power[:, None]
 
     m = tl.full((BLOCK_H,), float("-inf"), tl.float32)
+    largest_weight = m
     total = tl.zeros((BLOCK_H,), tl.float32)
     acc = tl.zeros((BLOCK_H, VALUES), tl.float32)
     # Slots are fetched a block ahead: the rows of a block then wait for one load of the table less.
@@ -149,14 +153,22 @@ def decode_kernel(
                 k_rest = load_rows(k_head, k_row + MAIN + rest[None, :], live_k, FORMAT, IN_HARDWARE, WIDE)
             scores = tl.dot(q_rest, tl.trans(k_rest), scores, input_precision="ieee")
         scores = tl.where(live[None, :], capped_scores(scores, row_scale, cap, CAPPED), float("-inf"))
-        p, r, m, total = softmax_step(scores, m, total)
-        if LATENT:
-            v = k.to(WIDE)
+        if TWO_PARTS:
+            p, r, m, total, largest_weight = softmax_step_by_block(scores, m, total, largest_weight)
+            p, p_low = in_two_parts(p * 256.0, FORMAT)
+            acc = tl.dot(p_low, k, acc * r[:, None])
+            acc = tl.dot(p, k, acc)
         else:
-            v_at = slot[:, None] * v_stride_s + values[None, :]
-            v = load_rows(v_head, v_at, live[:, None] & live_v[None, :], FORMAT, IN_HARDWARE, WIDE)
-        acc = tl.dot(p.to(WIDE), v, acc * r[:, None], input_precision="ieee")
+            p, r, m, total = softmax_step(scores, m, total)
+            if LATENT:
+                v = k.to(WIDE)
+            else:
+                v_at = slot[:, None] * v_stride_s + values[None, :]
+                v = load_rows(v_head, v_at, live[:, None] & live_v[None, :], FORMAT, IN_HARDWARE, WIDE)
+            acc = tl.dot(p.to(WIDE), v, acc * r[:, None], input_precision="ieee")
 
+    if TWO_PARTS:
+        acc *= 1.0 / 256.0
     if SINKS and not SPLIT:
         # A sink is one more score whose value is zero; of parts the merge adds it.
         sink = tl.load(sink_ptr + head, mask=live_h, other=0.0).to(tl.float32) * 1.4426950408889634

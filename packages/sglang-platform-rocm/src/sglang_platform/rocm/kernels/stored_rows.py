@@ -30,9 +30,10 @@ def load_codes(ptr, offsets, mask, FORMAT: tl.constexpr):
 
 @triton.jit
 def in_two_parts(x, FORMAT: tl.constexpr):
-    """float32 block of bfloat16 values below 128 -> two blocks of 8-bit floats, whose sum they are.
+    """float32 block of bfloat16 values below 128 (256 for e4m3fn) -> two blocks of 8-bit floats, whose sum they are.
 
-    Each has four bits of the eight. What lies below 2^-9 (fnuz 2^-10) is lost: 2^-17 of the largest possible value.
+    Each has four bits of the eight. What lies below 2^-9 (fnuz 2^-10) is lost: 2^-17 of the largest possible value. Of
+    other float32 values the sum is as near as a bfloat16.
     """
     TYPE: tl.constexpr = tl.float8e4b8 if FORMAT == "e4m3fnuz" else tl.float8e4nv
     high = x.to(TYPE)

@@ -237,8 +237,9 @@ class TritonAttentionBackend(AttentionBackend):
         return not stored or self._beside(layer) or keys.dtype == k.dtype
 
     def _page_size(self) -> int:
-        """Of the pages that the step's table tells of; a table of drafts holds single slots."""
-        return 1 if isinstance(self.req_to_token_pool, TokenTable) else int(self.token_to_kv_pool.page_size)
+        """Of the pages that the step's table tells of. Slots of drafts may stand in any."""
+        drafts = self.drafts is not None or isinstance(self.req_to_token_pool, TokenTable)
+        return 1 if drafts else int(self.token_to_kv_pool.page_size)
 
     def _buffers(self, layer: Any) -> tuple[torch.Tensor, torch.Tensor]:
         pool = self.token_to_kv_pool

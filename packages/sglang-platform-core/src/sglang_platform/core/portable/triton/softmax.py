@@ -13,7 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["capped_scores", "softmax_step"]
+__all__ = ["capped_scores", "softmax_step", "softmax_step_by_block"]
 
 
 @triton.jit
@@ -39,3 +39,19 @@ def softmax_step(scores, m, total):
     p = tl.exp2(scores - m_finite[:, None])
     r = tl.exp2(m - m_finite)
     return p, r, m_new, total * r + tl.sum(p, 1)
+
+
+@triton.jit
+def softmax_step_by_block(scores, m, total, largest):
+    """As `softmax_step`, but the weights of a block are relative to the largest of this block, for products that hold
+    small weights badly: p is 1 somewhere in each row, unless the row's `largest` of all blocks is 2^32 times as much.
+
+    -> p [R, N], r [R], m', total', largest'. m' is what total' and the sum of values are relative to.
+    """
+    block = tl.max(scores, 1)
+    largest = tl.maximum(largest, block)
+    m_new = tl.maximum(block, largest - 32.0)
+    m_finite = tl.where(m_new == float("-inf"), 0.0, m_new)
+    p = tl.exp2(scores - m_finite[:, None])
+    r = tl.exp2(m - m_finite)
+    return p, r, m_new, total * r + tl.sum(p, 1), largest
