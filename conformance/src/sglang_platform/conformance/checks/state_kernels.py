@@ -140,9 +140,9 @@ def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> 
     """Each kernel of `get_state_kernels()` gives what its definition gives, in decodes of 4 and of 200 requests, in
     prefills of one to 1,100 tokens and of 15 requests, gates of more than 4,096 tokens too, with and without the
     arguments that may be None, with slots of 32 and of 64 bits, with states of 32 and of 16 bits, with decays that
-    leave nothing; states of the requests are updated in place, those of others stay, padded requests and tokens of
-    nobody come out as zero, inputs stay as they are, and a second call has other weights, slices of a projection, slots
-    past the 255th, and states between which others lie."""
+    leave nothing and keys of zeros; states of the requests are updated in place, those of others stay, padded
+    requests and tokens of nobody come out as zero, inputs stay as they are, and a second call has other weights,
+    slices of a projection, slots past the 255th, and states between which others lie."""
     kernel = subject.platform.get_state_kernels()[case.kernel]
     for variant in (False, True):
         _KERNELS[case.kernel](_Drawn(subject, case, variant), kernel, variant)
@@ -289,9 +289,12 @@ def _one_delta_rule(
     drawn: _Drawn, kernel: Callable[..., Any], each: int, pool: torch.dtype, *, forgetful: bool = False
 ) -> None:
     """`each`: value heads of a key head. `pool`: the type of the states. `forgetful`: every second head forgets all in
-    a few tokens, as Qwen3-Next's do whose decay is 16 and more: the product of its decays is no float32."""
+    a few tokens, as Qwen3-Next's do whose decay is 16 and more: the product of its decays is no float32; and some
+    queries and keys are zeros."""
     heads, k_dim, v_dim, scale = 2, 16, 8 if each < 4 else 24, 0.25  # values narrower and wider than keys
     q, k = (drawn.numbers(drawn.tokens, heads, k_dim) for _ in range(2))
+    if forgetful:
+        q[2::5], k[1::5] = 0, 0  # have no direction
     v = drawn.numbers(drawn.tokens, heads * each, v_dim)
     log_decay = -drawn.numbers(drawn.tokens, heads * each, dtype=torch.float32).abs() * 0.2
     if forgetful:

@@ -69,7 +69,7 @@ def delta_rule(
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """q, k: [T, H, K]. v: [T, HV, V]. states: [S, HV, V, K]. Output, the states before each chunk, the states after."""
     q, k, v = (one.double() for one in qkv)
-    q, k = (one / one.norm(dim=-1, keepdim=True) for one in (q, k))
+    q, k = (one / one.norm(dim=-1, keepdim=True).clamp(min=1e-30) for one in (q, k))
     each = v.shape[1] // k.shape[1]
     q, k = (one.repeat_interleave(each, dim=1) for one in (q, k))
     out, after, before = torch.zeros_like(v), states.double().clone(), []
