@@ -20,9 +20,7 @@ no request come out as zero (or, where nothing mixes tokens, as anything).
     S = exp(log_decay) S (I - step k k^T) + step v k^T and y = scale S q, with q and k brought to length one first,
     zeros but left as they are (Gated Delta Networks, Yang et al. 2024). q, k: [T, H, K]. v, y: [T, HV, V], value head
     h with key head h // (HV / H). log_decay, step: float32 [T, HV]. states: [S, HV, V, K]. before: the states before
-    each chunk of 64 tokens of each request, [chunks, HV, V, K]; None without
-
-`starts`.
+    each chunk of 64 tokens of each request, [chunks, HV, V, K]; None without `starts`.
 
 `state_space(x, step, a, b, c, d, starts, slots, states) -> y`
     h = exp(step a) h + step x b^T and y = h c + d x (Mamba-2, Dao and Gu 2024). x, y: [T, H, P]. step: float32 [T, H],
