@@ -180,9 +180,12 @@ class _Drawn:
         return got, None if pool is None else pool.cpu()
 
     def _given(self, one: torch.Tensor) -> torch.Tensor:
-        """On the device; with slots that are far, what tokens have is a slice of a projection, as models cut it up."""
+        """On the device; with slots that are far, what tokens have is a slice of a projection, as models cut it up, or,
+        in prefills of one request, a view of what is by channels first."""
         if not self.far or one.dim() < 2 or len(one) < self.tokens:
             return one.to(self.subject.device, copy=True)
+        if self.case.step == "one request":
+            return one.transpose(0, -1).contiguous().to(self.subject.device).transpose(0, -1)
         wide = torch.cat((torch.ones_like(one), one, torch.ones_like(one)), dim=1).to(self.subject.device)
         return wide[:, one.shape[1] : 2 * one.shape[1]]
 
