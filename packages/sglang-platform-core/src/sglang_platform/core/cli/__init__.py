@@ -25,8 +25,8 @@ _READER_GONE = 128 + signal.SIGPIPE
 def main() -> None:
     """Run the command with the arguments of this process."""
     with own_faults_told():
-        # Commands of other packages import `cli.output`, which brings no other command with it.
         try:
+            # Commands of other packages import `cli.output`, which brings no other command with it.
             from sglang_platform.core.cli.app import app
             from sglang_platform.core.cli.extensions import add_installed
         except Exception as error:
@@ -38,6 +38,7 @@ def main() -> None:
 
 def _refuse_damage(error: Exception) -> None:
     """Raises LaunchRefused, which ends the process with its message, where files of core are missing or damaged."""
+    # Only for this message.
     from sglang_platform.core.source.damaged import told_as_damage
 
     with told_as_damage():

@@ -36,9 +36,11 @@ def plugin_failed(
     if isinstance(error, ReentrantResolution):
         return type(error)(error.what, plugin=error.plugin or origin, why=error.why, fix=error.fix)
     told = error.fix if isinstance(error, PlatformError | LaunchRefused) else None
-    if damage := None if told else damage_behind(error, origin.distribution):
+    known = told or _fix(origin, error)
+    damage = None if told else damage_behind(error, origin.distribution)
+    if damage is not None and (damage.unusable or known is None):
         return PluginFailed(what, plugin=origin, why=f"{damage.why}\n{explain(error)}", fix=damage.fix)
-    return PluginFailed(what, plugin=origin, why=explain(error), fix=told or _fix(origin, error) or fix)
+    return PluginFailed(what, plugin=origin, why=explain(error), fix=known or fix)
 
 
 def amended(error: PlatformError, alternative: str) -> PlatformError:
