@@ -76,11 +76,14 @@ def ends_quietly() -> Iterator[None]:
         raise
 
 
-def _was_interrupted(error: BaseException | None) -> bool:
+def _was_interrupted(error: BaseException) -> bool:
     """Whether Ctrl-C is behind it: Python makes a RuntimeError of what a class raises while it is made."""
-    while isinstance(error, Exception):
-        error = error.__cause__ or error.__context__
-    return isinstance(error, KeyboardInterrupt)
+    # A command that ends well does without.
+    from sglang_platform.core.errors import cause_chain
+
+    if isinstance(error, SystemExit):
+        return False
+    return any(isinstance(link, KeyboardInterrupt) for link in cause_chain(error))
 
 
 class _Output(io.TextIOWrapper):
