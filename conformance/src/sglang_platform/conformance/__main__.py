@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from sglang_platform.conformance.cli import app
 from sglang_platform.core.cli import own_faults_told
 
 if __name__ == "__main__":
     with own_faults_told():
+        from sglang_platform.conformance.cli import app
+
         app(prog_name="sglang-platform conformance")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,28 @@ def test_output_that_is_closed(words: str, tmp_path: Path) -> None:
     assert "could not finish" not in closed.stderr
 
 
+@pytest.mark.parametrize(
+    "words", ["info", "list", "list --explain", "list --json", "doctor --source-only", "host ops", "--help"]
+)
+def test_output_whose_reader_goes_away(words: str, tmp_path: Path) -> None:
+    """As a shell counts a program that SIGPIPE ends."""
+    done = shell(f'("$@" {words}; echo $? >status) | true; cat status', tmp_path)
+    assert done.stdout.strip() == "141"
+    assert not done.stderr
+
+
+@pytest.mark.parametrize("words", ["doctor", "host assumptions", "hooks check --host installed"])
+def test_ctrl_c(words: str, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, *words.split()], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        time.sleep(1)  # by then Python has begun with the command; each takes several
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+
+
 def test_output_that_takes_no_more(tmp_path: Path) -> None:
     done = shell('"$@" list >/dev/full', tmp_path)
     assert done.returncode == 3
@@ -54,6 +78,26 @@ def test_a_terminal_of_ascii_and_no_home(tmp_path: Path) -> None:
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "HOME": "/proc", "COLUMNS": "abc"}
     for words in ("list --explain", "--help", "doctor --source-only"):
         assert shell(f'"$@" {words}', tmp_path, **plain).returncode == 0
+
+
+def test_a_terminal_that_lacks_characters(tmp_path: Path) -> None:
+    terminal = f"{sys.executable} -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)'"
+    done = shell(f'{terminal} "$@" list --explain', tmp_path, TERM="dumb", PYTHONIOENCODING="latin-1")
+    assert done.returncode == 0, done.stdout
+    assert "could not finish" not in done.stdout
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-", "2>/dev/full"])
+def test_streams_that_are_closed(closed: str, tmp_path: Path) -> None:
+    assert shell(f'"$@" list {closed}', tmp_path).returncode == 0
+    assert shell(f'"$@" no-such-command {closed}', tmp_path).returncode in (2, 3)
+
+
+def test_names_of_thousands_of_letters(tmp_path: Path) -> None:
+    name = "x" * 5000
+    for words in (name, f"check {name}", f"hooks check --host {name}", f"new {name}"):
+        assert shell(f'"$@" {words}', tmp_path).returncode in (1, 2), words
+    assert shell(f'SGLANG_PLATFORM={name} "$@" list', tmp_path).returncode in (0, 1)
 
 
 def test_a_copy_where_nobody_may_write(tmp_path: Path) -> None:

@@ -94,6 +94,17 @@ def test_a_model_config_first(folder: Path, run_program: Any) -> None:
     assert {one["state"] for one in own} == {"applied"}
 
 
+@pytest.mark.parametrize(
+    "module", ["sglang.srt.entrypoints.http_server", "sglang.srt.disaggregation.encoder.http_server"]
+)
+def test_tokenizer_workers_and_encoder_servers(module: str, folder: Path, run_program: Any) -> None:
+    run_program("begin_with_a_module.py", module, timeout=_LONG)
+    plugins = {
+        one["plugin"] for one in report(folder)["hooks"] if one["target"] == facts().finished_arguments
+    }
+    assert plugins == {"sglang_platform_core", "my_hooks"}
+
+
 def test_a_client_loads_no_plugins(folder: Path, run_program: Any) -> None:
     run_program("begin_as_a_client.py", timeout=_LONG)
 

@@ -83,6 +83,16 @@ def test_a_plugin_that_fails_by_it_is_told_so(site: Path) -> None:
     assert damage_behind(RuntimeError("no driver"), EXAMPLE) is None
 
 
+def test_a_module_that_is_missing_elsewhere_is_told_where_a_file_was_only_changed(site: Path) -> None:
+    (site / "sglang_platform/example_oot/platform.py").open("a").write("# tried out\n")
+    origin = PluginOrigin("example_oot", EXAMPLE, "0.1.0")
+    error = plugin_failed(
+        "it failed", origin, ModuleNotFoundError("No module named 'vendorlib'", name="vendorlib")
+    )
+    assert "pip install vendorlib" in (error.fix or "")
+    assert "not as they were installed" in (plugin_failed("it failed", origin, ImportError("x")).why or "")
+
+
 def test_an_error_that_is_no_damage_is_left(site: Path) -> None:
     with pytest.raises(ImportError, match="of another kind"), told_as_damage():
         raise ImportError("of another kind")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import runpy
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
@@ -83,3 +85,21 @@ def test_a_call_that_the_cpu_dies_of_alike_is_torchs_own(reports_in: Callable[[s
 )
 def test_all_others_are_told(lines: list[str], reports_in: Callable[[str], list[str]]) -> None:
     assert reports_in("\n".join(lines))
+
+
+@pytest.mark.parametrize(("start", "programs"), [(0, 5), (2000, 2)])
+def test_a_long_fuzz_is_cut_in_parts(start: int, programs: int, tmp_path: Path) -> None:
+    class Runs:
+        sanitizer = SimpleNamespace(name="address")
+        commands: ClassVar[list[tuple[str, ...]]] = []
+
+        def run(self, what: str, *command: str, **environment: str) -> bool:
+            self.commands.append(command)
+            return True
+
+    assert runpy.run_path(str(FILE))["_programs"](Runs(), 1000, start, tmp_path)
+    assert len(Runs.commands) == programs
+    fuzz = Runs.commands[-1]
+    assert fuzz[fuzz.index("--start") + 1] == str(start)
+    assert fuzz[fuzz.index("--calls") + 1] == "1000"
+    assert "--only" not in fuzz

@@ -28,6 +28,7 @@ from sglang_platform.conformance.host.before_start import (
 )
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
+from sglang_platform.core.cli import ends_quietly
 from sglang_platform.core.discovery.resolve import resolve
 from sglang_platform.core.errors import ConfigurationError, PlatformError
 
@@ -261,7 +262,8 @@ def _show_proof(platform: str, counts: dict[str, int], *, page_size: int, graphs
 def _run() -> None:
     """The command, where what it prints may have no reader or no room."""
     try:
-        app()
+        with ends_quietly():
+            app()
     except OSError as error:
         with contextlib.suppress(OSError):
             errors.print(f"the output cannot be written: {error.strerror}", style="red")

@@ -146,6 +146,7 @@ def __getattr__(name: str) -> Any:
 
 def _refuse_damage(error: Exception) -> None:
     """Raises LaunchRefused where files of core itself are missing or damaged."""
+    # Only for this message.
     from sglang_platform.core.source.damaged import told_as_damage
 
     with told_as_damage():

@@ -12,6 +12,7 @@ Lines that have nothing to say are left out. Each field is also an attribute, fo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "PluginOrigin",
     "ReentrantResolution",
     "SeveralPlatforms",
+    "cause_chain",
     "visible",
 ]
 
@@ -44,6 +46,17 @@ def visible(text: str) -> str:
     Names of files and distributions may hold either.
     """
     return text.translate(_CONTROLS).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def cause_chain(error: BaseException) -> Iterator[BaseException]:
+    """`error`, what caused it, what caused that, ... to the first cause."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        hidden = None if current.__suppress_context__ else current.__context__
+        current = current.__cause__ or hidden
 
 
 class PluginOrigin(NamedTuple):

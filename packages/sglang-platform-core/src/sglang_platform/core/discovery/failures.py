@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
 
 from sglang_platform.core.discovery.versions import requirements
 from sglang_platform.core.errors import (
@@ -13,11 +12,12 @@ from sglang_platform.core.errors import (
     PluginFailed,
     PluginOrigin,
     ReentrantResolution,
+    cause_chain,
 )
 from sglang_platform.core.source.contents import Unread
 from sglang_platform.core.source.damaged import damage_behind
 
-__all__ = ["amended", "cause_chain", "explain", "missing_module_fix", "plugin_failed"]
+__all__ = ["amended", "explain", "missing_module_fix", "plugin_failed"]
 
 # Import names whose distribution has another name, as far as accelerator packages use them.
 _DISTRIBUTION_OF = {
@@ -36,9 +36,11 @@ def plugin_failed(
     if isinstance(error, ReentrantResolution):
         return type(error)(error.what, plugin=error.plugin or origin, why=error.why, fix=error.fix)
     told = error.fix if isinstance(error, PlatformError | LaunchRefused) else None
-    if damage := None if told else damage_behind(error, origin.distribution):
+    known = told or _fix(origin, error)
+    damage = None if told else damage_behind(error, origin.distribution)
+    if damage is not None and (damage.unusable or known is None):
         return PluginFailed(what, plugin=origin, why=f"{damage.why}\n{explain(error)}", fix=damage.fix)
-    return PluginFailed(what, plugin=origin, why=explain(error), fix=told or _fix(origin, error) or fix)
+    return PluginFailed(what, plugin=origin, why=explain(error), fix=known or fix)
 
 
 def amended(error: PlatformError, alternative: str) -> PlatformError:
@@ -47,17 +49,6 @@ def amended(error: PlatformError, alternative: str) -> PlatformError:
     copy = type(error)(error.what, plugin=error.plugin, why=error.why, fix=fix)
     copy.__cause__ = error.__cause__
     return copy
-
-
-def cause_chain(error: BaseException) -> Iterator[BaseException]:
-    """`error`, what caused it, what caused that, ... to the first cause."""
-    seen: set[int] = set()
-    current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        yield current
-        hidden = None if current.__suppress_context__ else current.__context__
-        current = current.__cause__ or hidden
 
 
 def explain(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginOrigin
+from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginOrigin, cause_chain
 from sglang_platform.core.source.contents import LARGEST, Unread, file_bytes, metadata_text
 
 __all__ = ["CORE", "Damage", "damage_behind", "damage_of", "told_as_damage"]
@@ -73,10 +73,7 @@ def damage_of(distribution: str) -> Damage | None:
 
 def damage_behind(error: BaseException, distribution: str | None = None) -> Damage | None:
     """The damage of `distribution`, or of core, that may be behind an error of an import; None for other errors."""
-    link: BaseException | None = error
-    while link is not None and not isinstance(link, _MAY_COME_OF_IT):
-        link = link.__cause__ or link.__context__
-    if link is None:
+    if not any(isinstance(link, _MAY_COME_OF_IT) for link in cause_chain(error)):
         return None
     return (damage_of(distribution) if distribution else None) or damage_of(CORE)
 

@@ -1,10 +1,11 @@
 """The device's C++ part under AddressSanitizer with UBSan, and under ThreadSanitizer; any report is a failure.
 
-    sanitizers.py [--only address|thread] [--calls 3000] [--work DIR]
+    sanitizers.py [--only address|thread] [--calls 3000] [--start 0] [--work DIR]
 
 Builds with gcc, makes sure that the sanitizer tells of defects made on purpose, then runs the checks of the device, the
 tests of the kernels and the fuzz. What is left out of the reports, and why, stands in `*.supp`; the fuzz makes a call
-that died again on the CPU alone, and where both died alike in one function, that is torch's own.
+that died again on the CPU alone, and where both died alike in one function, that is torch's own. A long fuzz is cut in
+parts by `--start`, the number of its first call; a part that does not begin at 0 is the fuzz alone.
 """
 
 from __future__ import annotations
@@ -168,9 +169,12 @@ class Runs:
         return True
 
 
-def _programs(runs: Runs, calls: int, work: Path) -> bool:
-    fuzz = (str(PROGRAMS / "many_calls" / "fuzz.py"), "--calls", str(calls), "--patience", "300")
+def _programs(runs: Runs, calls: int, start: int, work: Path) -> bool:
+    part = ("--calls", str(calls), "--start", str(start))
+    fuzz = (str(PROGRAMS / "many_calls" / "fuzz.py"), *part, "--patience", "300")
     good = runs.run("build", str(HERE / "build.py"))
+    if start:
+        return good and runs.run(f"fuzz from call {start}", *fuzz)
     good = good and runs.run(
         "checks of the device", str(PROGRAMS / "run_checks.py"), str(work / "outcomes.jsonl")
     )
@@ -192,6 +196,7 @@ def main() -> int:
     )
     parser.add_argument("--only", choices=["address", "thread"])
     parser.add_argument("--calls", type=int, default=3000)
+    parser.add_argument("--start", type=int, default=0, help="the number of the fuzz's first call")
     parser.add_argument("--work", type=Path, default=Path(".nox/sanitizers"), help="where it builds")
     options = parser.parse_args()
     work = options.work.resolve()
@@ -202,7 +207,7 @@ def main() -> int:
             runs = Runs(sanitizer, work)
             good = (
                 runs.tells(work / f"control_{sanitizer.name}.so")
-                and _programs(runs, options.calls, work)
+                and _programs(runs, options.calls, options.start, work)
                 and good
             )
     print("no reports" if good else "there are reports, or a program did not end well")

@@ -6,9 +6,10 @@ import ast
 import contextlib
 import csv
 import functools
+import json
 import re
 from email.parser import HeaderParser
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 from sglang_platform.core.errors import ConfigurationError
@@ -109,7 +110,8 @@ def _installed(name: str) -> PluginSource | None:
     try:
         headers = HeaderParser().parsestr(metadata_text(found, "METADATA"))
         entry_points = metadata_text(found, "entry_points.txt")
-        listed = _listed(metadata_text(found, "RECORD"))
+        # Of an editable installation it lists what leads to the sources: a .pth file, or the module of a finder.
+        listed = [] if _is_editable(found) else _listed(metadata_text(found, "RECORD"))
     except Unread as error:
         raise ConfigurationError(
             f"The metadata of {name} cannot be read", why=str(error), fix="install it again"
@@ -132,6 +134,17 @@ def _installed(name: str) -> PluginSource | None:
     root = _project_of(next(iter(pairs.values())))
     tree = SourceTree(label, {str(path): module for module, path in pairs.items()}, file_bytes)
     return PluginSource(label, tree, root, {"entry_points.txt": entry_points})
+
+
+def _is_editable(found: Distribution) -> bool:
+    """By the `direct_url.json` that installers leave."""
+    try:
+        told = json.loads(metadata_text(found, "direct_url.json") or "{}")
+        return bool(told["dir_info"]["editable"])
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        if isinstance(error, Unread):
+            raise
+        return False
 
 
 def _listed(record: str) -> list[str]:
