@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sglang_platform.conformance import blame
-from sglang_platform.conformance.check import Check, expect
+from sglang_platform.conformance.check import Check, expect, registered
 from sglang_platform.conformance.host.engine import EngineFailed, RequestRefused
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.reference.platform import ReferencePlatform
@@ -72,6 +72,22 @@ def test_whose_error_it_is(line: str, status: str, monkeypatch: pytest.MonkeyPat
         assert found["why"].startswith("the suite failed here, not the platform: ")
         assert "tried.py:3" in found["why"]
         assert found["trace"]
+
+
+def rotary_embedding(op: Any, positions: Any) -> None:
+    """Of a platform, named as a check of the suite is."""
+
+
+def test_a_function_of_the_platform_with_a_name_of_the_suites(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = (
+        "def check(subject):\n    subject.platform.answers = ROTATE\n    subject.platform.answers(1, 2, 3)\n"
+    )
+    check = _in_suite(source, monkeypatch)
+    check.__globals__["ROTATE"] = rotary_embedding
+    assert any(one.id == "kernels.rotary_embedding" for one in registered().values())
+    found = _outcome(check, monkeypatch)
+    assert found["status"] == "failed", found
+    assert "takes 2 positional arguments but 3 were given" in found["what"]
 
 
 def test_an_error_of_a_device_in_native_code_is_the_platforms() -> None:

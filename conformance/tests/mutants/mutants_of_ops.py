@@ -133,3 +133,13 @@ op(
     defect="experts keep a packed copy of their weights from the first call: an update of the weights is not seen",
     says="of moe.experts",
 )
+op(
+    "ResultsByAProduct",
+    old="            out[token] += weight * (layer.w2_weight[expert].float() @ (gate * torch.sigmoid(gate) * up))\n",
+    new="            whole = torch.zeros_like(out)\n"
+    "            whole[token] = weight * (layer.w2_weight[expert].float() @ (gate * torch.sigmoid(gate) * up))\n"
+    "            out += torch.eye(len(out)) @ whole\n",
+    check="kernels.lost_tokens_leave_the_others_alone",
+    defect="results are put in their places by a product with zeros and ones: one token of NaN makes NaN of all",
+    says="beside a token of NaN",
+)

@@ -50,7 +50,12 @@ def test_output_whose_reader_goes_away(words: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", ["doctor", "host assumptions", "hooks check --host installed"])
 def test_ctrl_c(words: str, tmp_path: Path) -> None:
     with subprocess.Popen(
-        [*COMMAND, *words.split()], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*COMMAND, *words.split()],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a job ignores it
     ) as process:
         time.sleep(1)  # by then Python has begun with the command; each takes several
         process.send_signal(signal.SIGINT)

@@ -54,6 +54,7 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
         "_kv_buffer_descs": "MHA pools since 0.5.16",
         "data_ptrs": "MHA pools before 0.5.16",
         "k_buffer": "latent pools have none",
+        "supported_dtypes": "says what a device's pool stores; one that derives from the host's class has none",
     },
     "core/hosts/sglang/srt/pools.py": {"loc": "a tensor of slots, or the host's object around it"},
     "core/hosts/sglang/srt/request_check.py": dict.fromkeys(

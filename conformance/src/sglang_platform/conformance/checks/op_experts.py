@@ -21,7 +21,7 @@ from sglang_platform.conformance.fixtures.op_calls import (
 )
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles import ops as oracle
-from sglang_platform.conformance.oracles.attention import worst_element
+from sglang_platform.conformance.oracles.attention import Expected, worst_element
 from sglang_platform.conformance.requirement import fused_ops
 from sglang_platform.conformance.subject import Subject
 
@@ -33,7 +33,8 @@ _MOST_WEIGHTS = 1 << 24
 @dataclass(frozen=True)
 class Experts:
     """`elsewhere`: some of the experts chosen are another rank's, which the host writes as -1. `on_input`: the router's
-    weights belong on the rows that come."""
+    weights belong on the rows that come. `sliced`: the choice is the first columns of a wider one, behind which the
+    host has a shared expert."""
 
     tokens: int
     experts: int
@@ -43,6 +44,7 @@ class Experts:
     dtype: str
     elsewhere: bool = False
     on_input: bool = False
+    sliced: bool = False
 
 
 def experts(subject: Subject, rng: random.Random) -> Iterator[Experts]:
@@ -63,6 +65,7 @@ def experts(subject: Subject, rng: random.Random) -> Iterator[Experts]:
     yield Experts(6, 8, 2, 32, 32, dtypes[0], elsewhere=True)
     yield Experts(150, 4, 2, 32, 32, dtypes[0], elsewhere=True)
     yield Experts(6, 8, 1, 32, 32, dtypes[0], on_input=True)
+    yield Experts(6, 8, 3, 32, 32, dtypes[0], sliced=True)
     if subject.thorough:
         yield Experts(8200, 16, 8, 16, 16, dtypes[-1])
         yield Experts(2, 8, 2, 4096, 1536, dtypes[-1])
@@ -97,6 +100,25 @@ def moe_experts(subject: Subject, case: Experts) -> None:
         dtype=mixture.x.dtype,
         dense=True,
     )
+
+
+@check(
+    level=Level.KERNELS,
+    requires=[fused_ops()],
+    fix="gather each expert's rows by their numbers: a product with zeros and ones makes NaN of 0 times NaN",
+)
+def lost_tokens_leave_the_others_alone(subject: Subject) -> None:
+    """A token of NaN, as padding of a graph may have, goes through its experts, and the tokens beside it come out as
+    without it, of the same experts too."""
+    mixture = _Mixture(subject, Experts(5, 4, 2, 32, 32, compute_dtypes(subject)[0]))
+    expected = mixture.expected()
+    mixture.x[1] = float("nan")
+    got = mixture.answer()
+    if got is NotImplemented:
+        raise NotApplicable("the op leaves plain SwiGLU experts to the host")
+    rows = torch.tensor([0, 2, 3, 4])
+    others = Expected(expected.value[rows], expected.bound[rows])
+    judge(got.cpu()[rows], others, "the sum of the experts beside a token of NaN", dtype=mixture.x.dtype)
 
 
 @dataclass(frozen=True)
@@ -186,8 +208,11 @@ class _Mixture:
         if case.elsewhere:
             ids[torch.rand(ids.shape, generator=generator) < 0.4] = -1
             ids[0], ids[1] = -1, ids[1].clamp(min=0)
-        self.ids = ids.to(device)
-        self.weights = torch.rand(case.tokens, case.topk, generator=generator).to(device) + 0.1
+        weights = torch.rand(case.tokens, case.topk, generator=generator) + 0.1
+        if case.sliced:
+            ids = torch.cat((ids, ids[:, :1]), dim=1)
+            weights = torch.cat((weights, weights[:, :1]), dim=1)
+        self.ids, self.weights = ids.to(device)[:, : case.topk], weights.to(device)[:, : case.topk]
 
     def answer(self, **config: Any) -> Any:
         forward = forward_of(self.subject, "moe.experts")

@@ -69,6 +69,8 @@ def rotations(subject: Subject, rng: random.Random) -> Iterator[Rotation]:
     for style in ("neox", "gptj"):
         yield Rotation(5, (4, 2), 64, 32, style, dtypes[0], 4096, offset=2048)
         yield Rotation(5, (4, 2), 64, 32, style, dtypes[-1], by_heads=True)
+        for pairs in (3, 10, 37):
+            yield Rotation(5, (4, 2), 80, 2 * pairs, style, dtypes[0], sliced=True)
     yield Rotation(5, (4, 2), 64, 64, "neox", dtypes[-1], 4096, table="float32")
     if subject.thorough:
         for tokens in (4096, 16384):

@@ -12,6 +12,7 @@ import torch
 
 from sglang_platform.conformance.check import NotApplicable, check, expect
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
+from sglang_platform.conformance.fixtures.device_reads import ReadsOfTheDevice
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles import states as oracle
 from sglang_platform.conformance.subject import Subject
@@ -145,14 +146,16 @@ def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> 
     slices of a projection, slots past the 255th, and states between which others lie."""
     kernel = subject.platform.get_state_kernels()[case.kernel]
     for variant in (False, True):
-        _KERNELS[case.kernel](_Drawn(subject, case, variant), kernel, variant)
+        drawn = _Drawn(subject, case, variant)
+        _KERNELS[case.kernel](drawn, kernel, variant)
+        drawn.judge_reads()
 
 
 class _Drawn:
     """Random inputs of one step, on the CPU and on the device, and the judge of what comes out."""
 
     def __init__(self, subject: Subject, case: StateStep, variant: bool) -> None:
-        self.subject, self.case = subject, case
+        self.subject, self.case, self._reads = subject, case, ReadsOfTheDevice()
         self.dtype = getattr(torch, case.dtype)
         self._rng = torch.Generator().manual_seed(subject.seed + variant)  # other weights in the second call
         self.far = _FAR if variant else 0
@@ -173,11 +176,22 @@ class _Drawn:
         """(what it answers, the states after it). Raises CheckFailed where it changes what it must not."""
         there = [self._given(one) if isinstance(one, torch.Tensor) else one for one in given]
         pool = None if states is None else self._pool_of(states)
-        got = kernel(*there, *(() if pool is None else (pool,)), **named)
+        with self._reads:
+            got = kernel(*there, *(() if pool is None else (pool,)), **named)
         for at, (before, after) in enumerate(zip(given, there, strict=True)):
             if isinstance(before, torch.Tensor):
                 expect(torch.equal(before, after.cpu()), f"it changes its argument {at + 1}")
         return got, None if pool is None else pool.cpu()
+
+    def judge_reads(self) -> None:
+        """A decode runs in graphs, where nothing may depend on what stands on the device."""
+        if self.starts is None and self.subject.platform.capabilities.graph_capture:
+            ops = ", ".join(sorted(self._reads.ops))
+            expect(
+                not ops,
+                f"a decode calls {ops}, which waits for numbers of the device: no graph can hold it",
+                fix="mask rows, and multiply or select by the mask: shapes of a decode follow from shapes alone",
+            )
 
     def _given(self, one: torch.Tensor) -> torch.Tensor:
         """On the device; with slots that are far, what tokens have is a slice of a projection, as models cut it up, or,

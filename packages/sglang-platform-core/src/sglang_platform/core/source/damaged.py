@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginOrigin, cause_chain
 from sglang_platform.core.source.contents import LARGEST, Unread, file_bytes, metadata_text
+from sglang_platform.core.source.installed import installed_version
 
 __all__ = ["CORE", "Damage", "damage_behind", "damage_of", "told_as_damage"]
 
@@ -55,11 +56,10 @@ def damage_of(distribution: str) -> Damage | None:
 
     try:
         found = importlib_metadata.distribution(distribution)
-        version = found.version
         record = metadata_text(found, "RECORD")
-    except (importlib_metadata.PackageNotFoundError, ValueError, KeyError, OSError):
+    except (importlib_metadata.PackageNotFoundError, ValueError, OSError):
         return None
-    root = Path(str(found.locate_file("")))
+    root, version = Path(str(found.locate_file(""))), installed_version(distribution)
     wrong, unusable = [], False
     for line in record.splitlines():
         with contextlib.suppress(csv.Error, StopIteration, ValueError):

@@ -58,10 +58,12 @@ class Children:
             finally:
                 os._exit(code)
         how = self._wait(child)
-        if how == _ending(OF_THE_PROGRAM << 8):
-            raise SystemExit(f"the program failed at piece {PLACE.unpack_from(self._place)[0]}")
         number, mark = PLACE.unpack_from(self._place)
-        return None if how is None else Ended(number, mark, how)
+        if how == _ending(OF_THE_PROGRAM << 8):
+            raise SystemExit(f"the program failed at piece {number}")
+        if how == _ending(0) and number == last:
+            return None
+        return Ended(number, mark, how)
 
     def run_all(self, first: int, last: int, ended: Callable[[Ended], None]) -> list[Any]:
         """What all pieces returned, in as many children as it takes; `ended` hears of each child that died."""
@@ -91,13 +93,14 @@ class Children:
                     PLACE.pack_into(self._place, 0, number, mark)
 
                 file.write(json.dumps(self.piece(number, note)) + "\n")
+        PLACE.pack_into(self._place, 0, last, 0)  # a status of 0 alone may be somebody's exit(0) on the way
 
-    def _wait(self, child: int) -> str | None:
+    def _wait(self, child: int) -> str:
         seen, since = None, time.monotonic()
         while True:
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
-                return None if status == 0 else _ending(status)
+                return _ending(status)
             now = PLACE.unpack_from(self._place)
             if now != seen:
                 seen, since = now, time.monotonic()

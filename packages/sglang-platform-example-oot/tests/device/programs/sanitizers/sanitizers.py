@@ -23,7 +23,9 @@ HERE = Path(__file__).parent
 PROGRAMS = HERE.parent
 KERNEL_TESTS = PROGRAMS.parent.parent / "kernels"
 FLAGS = "-O1 -g1 -fno-omit-frame-pointer"
-REPORT = re.compile(r"ERROR: AddressSanitizer|runtime error:|WARNING: ThreadSanitizer|DEADLYSIGNAL")
+REPORT = re.compile(
+    r"ERROR: (?:Address|Thread)Sanitizer|runtime error:|WARNING: ThreadSanitizer|DEADLYSIGNAL"
+)
 NOT_A_DEATH = re.compile(r"runtime error:|WARNING: ThreadSanitizer")
 DEATH = re.compile(r"(?=^==\d+==ERROR: \w+Sanitizer: )", re.MULTILINE)
 OF_TORCH = re.compile(r"ERROR: \w+Sanitizer: (SEGV|FPE|attempting free)")
@@ -64,7 +66,7 @@ SANITIZERS = [
         {
             # Torch and Python are not instrumented: what they do to memory of their own is theirs.
             "TSAN_OPTIONS": "ignore_noninstrumented_modules=1:die_after_fork=0:exitcode=0"
-            f":suppressions={HERE}/thread.supp",
+            f":allocator_may_return_null=1:max_allocation_size_mb=8192:suppressions={HERE}/thread.supp",
             "OMP_NUM_THREADS": "1",  # libgomp is not instrumented: nobody sees its threads wait for each other
         },
     ),
