@@ -154,18 +154,6 @@ class KeptBy:
     op: str
 
 
-_OPS: dict[str, Callable[[Subject], Callable[[int], tuple[Any, ...]]]] = {
-    "layernorm.rms_norm": lambda subject: _norm(subject),
-    "layernorm.gemma_rms_norm": lambda subject: _norm(subject),
-    "activation.silu_and_mul": lambda subject: _activation(subject),
-    "activation.gelu_and_mul": lambda subject: _activation(subject),
-    "rotary.rotary_embedding": lambda subject: _rotation(subject),
-    "moe.topk": lambda subject: _choice(subject),
-    "moe.experts": lambda subject: _experts(subject),
-}
-"""What each is called with, by the number of rows."""
-
-
 def ops_called(subject: Subject, rng: random.Random) -> Iterator[KeptBy]:
     for op in _OPS:
         yield KeptBy(op)
@@ -238,3 +226,15 @@ def _experts(subject: Subject) -> Callable[[int], tuple[Any, ...]]:
         return op, layer, _ones(subject, rows, 32), weights, ids, experts_config()
 
     return given
+
+
+_OPS: dict[str, Callable[[Subject], Callable[[int], tuple[Any, ...]]]] = {
+    "layernorm.rms_norm": _norm,
+    "layernorm.gemma_rms_norm": _norm,
+    "activation.silu_and_mul": _activation,
+    "activation.gelu_and_mul": _activation,
+    "rotary.rotary_embedding": _rotation,
+    "moe.topk": _choice,
+    "moe.experts": _experts,
+}
+"""What each is called with, by the number of rows."""
