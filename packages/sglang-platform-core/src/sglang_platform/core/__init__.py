@@ -138,19 +138,13 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
     except Exception as error:
         if "sglang" in sys.modules:  # a host, which would go on without whoever asks here
-            _refuse_damage(error)
+            # Only for this message.
+            from sglang_platform.core.source.damaged import refuse_damage
+
+            refuse_damage(error)
         raise
     globals()[name] = value
     return value
-
-
-def _refuse_damage(error: Exception) -> None:
-    """Raises LaunchRefused where files of core itself are missing or damaged."""
-    # Only for this message.
-    from sglang_platform.core.source.damaged import told_as_damage
-
-    with told_as_damage():
-        raise error
 
 
 def __dir__() -> list[str]:

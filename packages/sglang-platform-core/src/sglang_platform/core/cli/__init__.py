@@ -30,19 +30,13 @@ def main() -> None:
             from sglang_platform.core.cli.app import app
             from sglang_platform.core.cli.extensions import add_installed
         except Exception as error:
-            _refuse_damage(error)
+            # Only for this message.
+            from sglang_platform.core.source.damaged import refuse_damage
+
+            refuse_damage(error)
             raise
         add_installed(app)
         app()
-
-
-def _refuse_damage(error: Exception) -> None:
-    """Raises LaunchRefused, which ends the process with its message, where files of core are missing or damaged."""
-    # Only for this message.
-    from sglang_platform.core.source.damaged import told_as_damage
-
-    with told_as_damage():
-        raise error
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginOrig
 from sglang_platform.core.source.contents import LARGEST, Unread, file_bytes, metadata_text
 from sglang_platform.core.source.installed import installed_version
 
-__all__ = ["CORE", "Damage", "damage_behind", "damage_of", "told_as_damage"]
+__all__ = ["CORE", "Damage", "damage_behind", "damage_of", "refuse_damage", "told_as_damage"]
 
 CORE = "sglang-platform-core"
 
@@ -80,24 +80,27 @@ def damage_behind(error: BaseException, distribution: str | None = None) -> Dama
 
 @contextlib.contextmanager
 def told_as_damage() -> Iterator[None]:
-    """Around imports of core's own modules that a host or a command begins.
-
-    Raises LaunchRefused where core's files are damaged: SGLang drops every `Exception` of a plugin, and serves on.
-    """
+    """Around imports of core's own modules that a host or a command begins; see `refuse_damage`."""
     try:
         yield
     except Exception as error:
-        damage = damage_behind(error)
-        if damage is None:
-            raise
-        if isinstance(error, PlatformError):  # it tells of the damage itself
-            raise LaunchRefused.because(error) from error
-        raise LaunchRefused(
-            f"{CORE} cannot be loaded",
-            plugin=PluginOrigin("sglang_platform_core", CORE, damage.version),
-            why=f"{damage.why}\n{type(error).__name__}: {error}",
-            fix=damage.fix,
-        ) from error
+        refuse_damage(error)
+        raise
+
+
+def refuse_damage(error: Exception) -> None:
+    """Raises LaunchRefused where core's files are damaged: SGLang drops an `Exception` of a plugin, and serves on."""
+    damage = damage_behind(error)
+    if damage is None:
+        return
+    if isinstance(error, PlatformError):  # it tells of the damage itself
+        raise LaunchRefused.because(error) from error
+    raise LaunchRefused(
+        f"{CORE} cannot be loaded",
+        plugin=PluginOrigin("sglang_platform_core", CORE, damage.version),
+        why=f"{damage.why}\n{type(error).__name__}: {error}",
+        fix=damage.fix,
+    ) from error
 
 
 def _is_usable(path: Path) -> bool:
