@@ -22,11 +22,15 @@ _KEPT = 40
 _EVERY = {"busy flush": 7.0, "weights": 31.0, "quiet flush": 41.0, "abort all": 53.0}
 """Seconds. SGLang flushes only while nothing runs; so it is asked at any time, and once no client asks."""
 
+_NOT_FLUSHED = "Weights were updated, but the cache was not flushed"
+"""What SGLang answers to an update while its scheduler still has a request whose client left: from then on the new
+weights serve under the old version's name, over what the old ones cached."""
+
 
 @dataclass
 class Seen:
-    """Counts by what was asked and how it ended: `right`, `aborted`, `left`, `refused`, `wrong`, `no answer`; and the
-    faults."""
+    """Counts by what was asked and how it ended: `right`, `aborted`, `left`, `refused`, `wrong`, `no answer`,
+    `of mixed weights` (wrong, between an update that SGLang called half done and its repetition); and the faults."""
 
     ended: collections.Counter[tuple[str, str]] = field(default_factory=collections.Counter)
     adapted: int = 0
@@ -57,6 +61,7 @@ class Clients:
         self._stopped, self._lock = threading.Event(), threading.Lock()
         self._open = threading.Event()
         self._open.set()
+        self._updating, self._mixed = threading.Lock(), list[tuple[float, float]]()
         self._threads = [
             threading.Thread(
                 target=self._ask, args=(number, random.Random(seed * 1000 + number)), daemon=True
@@ -106,10 +111,18 @@ class Clients:
                 if asked.adapter and fault is None:
                     with self._lock:
                         self.seen.adapted += 1
+            elif status == 200 and self._of_mixed_weights(start):
+                self._note(asked.kind, "of mixed weights", seconds=seconds)
             else:
                 self._note(asked.kind, "no answer" if status == 0 else "wrong", fault, seconds)
                 if status == 0:
                     self._stopped.wait(1)
+
+    def _of_mixed_weights(self, start: float) -> bool:
+        """Of an answer that came now to what was asked at `start`."""
+        end = time.monotonic()
+        with self._updating:  # an update tells only at its end that it was a half one
+            return any(first <= end and start <= last for first, last in self._mixed)
 
     def _sent(self, asked: Asked) -> tuple[int | None, str]:
         """Status and body; None where the client left first, 0 where there is no answer."""
@@ -157,11 +170,20 @@ class Clients:
             "model_path": str(self._model.checkpoints[version]),
             "weight_version": version,
         }
-        start = time.monotonic()
-        answer = self._server.post("/update_weights_from_disk", asked, timeout=_PATIENCE)
+        with self._updating:
+            start = time.monotonic()
+            answer = self._server.post("/update_weights_from_disk", asked, timeout=_PATIENCE)
+            seconds = time.monotonic() - start
+            if answer.status == 400 and _NOT_FLUSHED in answer.body:
+                self._note("weights", "not flushed")
+                self._open.clear()
+                self._command("flush after weights", f"/flush_cache?timeout={_PATIENCE:.0f}", {})
+                answer = self._server.post("/update_weights_from_disk", asked, timeout=_PATIENCE)
+                self._mixed.append((start, time.monotonic()))
+                self._open.set()
         ok = answer.status == 200
         self._note(
             "weights", "right" if ok else "wrong", None if ok else f"{answer.status} {answer.body[:200]}"
         )
         with self._lock:
-            self.seen.slowest = max(self.seen.slowest, time.monotonic() - start)
+            self.seen.slowest = max(self.seen.slowest, seconds)

@@ -52,6 +52,7 @@ def test_every_command_is_understood(line: str) -> None:
     command.make_context(first or "conformance", words[1:] if first in known else words)
 
 
+@pytest.mark.long
 def test_the_examples_do_what_they_say(tmp_path: Path) -> None:
     shutil.copy(Path(__file__).parent / "models" / "acme-odd.json", tmp_path / "config.json")
     devices = {"my_device": "example_oot", "my_broken_device": BAD}

@@ -96,6 +96,7 @@ def test_a_signal_ends_the_run_with_a_report_that_says_so(cut: Cut, tmp_path: Pa
     assert problems_of(document) == [one for one in problems_of(document) if "which files" in one]
 
 
+@pytest.mark.long
 def test_a_run_that_was_killed_goes_on_where_it_was(cut: Cut, tmp_path: Path) -> None:
     status, _ = cut(signal.SIGKILL)
     assert status == -signal.SIGKILL

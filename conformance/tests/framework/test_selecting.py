@@ -132,6 +132,7 @@ def test_what_cannot_be_chosen_ends_with_2_in_a_line(
     assert "Traceback" not in run.stderr
 
 
+@pytest.mark.long
 def test_all_that_a_profile_requires_and_passes_ends_with_0(tmp_path: Path) -> None:
     words = [word for name in profile("offline").checks for word in ("--check", name)]
     run = conformance(

@@ -226,7 +226,7 @@ def shared_by(pids: Iterable[int]) -> set[int]:
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_signal_while_sglang_starts_leaves_nothing(number: signal.Signals, models: Path) -> None:
     command = [sys.executable, "-m", "sglang_platform.conformance.host.generate", "--models", str(models)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

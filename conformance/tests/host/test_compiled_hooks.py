@@ -78,6 +78,7 @@ def test_hooks_in_a_model_that_its_platform_compiles(
     assert MLP in {one["target"] for r in reports for one in r["hooks"] if one["state"] == "applied"}
 
 
+@pytest.mark.long
 def test_a_fused_op_in_a_model_that_its_platform_compiles(models: Path, tmp_path: Path) -> None:
     """What is compiled calls the op first: it finds the registered forward by itself, and the graph is whole."""
     checkpoint = make_checkpoint(models / "llama", "llama")

@@ -13,8 +13,8 @@ from sglang_platform.conformance.host.equality import (
     run,
 )
 
-_IN_CI = (0, 2, 3, 5)
-"""Each architecture and each page size, graphs and none; the others are `long`."""
+_IN_CI = (3, 5)
+"""Experts and latent attention, graphs and none; the others are `long`."""
 
 
 def test_pairwise_subset_covers_every_pair_of_the_matrix() -> None:

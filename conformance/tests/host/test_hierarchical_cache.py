@@ -69,6 +69,7 @@ def test_what_was_evicted_comes_back(models: Path, architecture: str, more: dict
     assert counts["host.kv_pool.stores"] == 0
 
 
+@pytest.mark.long
 def test_a_storage_behind_the_host_memory(models: Path, tmp_path: Path) -> None:
     """Both caches are emptied; what the files hold is still hit."""
     checkpoint = make_checkpoint(models / "llama", "llama")

@@ -83,6 +83,7 @@ def test_a_required_hook_without_a_target_stops_the_launch(
         assert part in str(failure.value)
 
 
+@pytest.mark.long
 def test_a_required_hook_that_does_not_fit_a_models_module_stops_the_launch(
     tmp_path: Path, models: Path, installed_hooks: Any
 ) -> None:

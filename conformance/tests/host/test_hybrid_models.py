@@ -51,6 +51,7 @@ def test_layers_of_a_sliding_window_and_of_full_attention(
     assert counts["example_oot.paged_allocator.extends"] > 0
 
 
+@pytest.mark.long
 def test_windows_beside_a_device_that_lags_behind_the_scheduler(models: Path, tmp_path: Path) -> None:
     """Pages of one token, asked for again: the scheduler gives back the slot of a prompt's last token, which is cached,
     while the first step that reads it is still to run."""
@@ -74,6 +75,7 @@ def test_layers_of_short_convolutions_and_of_attention(models: Path, served_by_t
     assert counts["example_oot.short_conv.calls"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("architecture", ["qwen3_next", "granitemoehybrid"])
 def test_layers_of_states_by_kernels_in_plain_torch(
     architecture: str, models: Path, served_by_the_platform: Proof

@@ -37,6 +37,7 @@ def _answers(engine: EngineProcess) -> list[list[int]]:
     return [reply["output_ids"] for reply in replies]
 
 
+@pytest.mark.long
 def test_decoding_and_prefill_in_one_batch(models: Path, served_by_the_platform: Proof) -> None:
     checkpoint = make_checkpoint(models / "llama", "llama")
     with _engine(checkpoint, enable_mixed_chunk=True, chunked_prefill_size=64) as engine:
@@ -81,6 +82,7 @@ def test_new_weights_in_a_running_engine(models: Path, served_by_the_platform: P
         served_by_the_platform(counts)
 
 
+@pytest.mark.long
 def test_linear_layers_with_8_bit_weights(models: Path, served_by_the_platform: Proof) -> None:
     checkpoint = make_checkpoint(models / "llama", "llama")
     quantised, same_in_float = _int8(checkpoint, models / "llama-int8")

@@ -33,7 +33,7 @@ HOST = facts_for(version("sglang"))
     HOST.compile_phase.endswith("in_pcg_torch_compile"),
     reason=f"the modules of SGLang {HOST.version}'s compiler have other names than those that the test drives",
 )
-@pytest.mark.parametrize("hooks", ["plain", "hooked"])
+@pytest.mark.parametrize("hooks", [pytest.param("plain", marks=pytest.mark.long), "hooked"])
 def test_the_hosts_compiler_builds_and_calls_the_platforms_class(tmp_path: Path, hooks: str) -> None:
     """Also where the layers in the pieces are hooked: BEFORE, AFTER and AROUND on `torch.nn.Linear.forward`."""
     done = completed(

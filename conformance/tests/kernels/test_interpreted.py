@@ -31,7 +31,6 @@ def test_in_the_interpreter(file: str) -> None:
 @pytest.mark.parametrize(
     "file",
     [
-        "test_attention_kernels.py",
         "test_attention_backend.py",
         "test_memory_and_op_kernels.py",
         "test_pools_on_kernels.py",
@@ -40,4 +39,15 @@ def test_in_the_interpreter(file: str) -> None:
 def test_a_package_in_the_interpreter(file: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The package whose kernels, pools and attention are tested is named in the environment."""
     monkeypatch.setenv("KERNELS_OF", package)
-    run_tests(INTERPRETED / file, timeout=900)
+    run_tests(INTERPRETED / file)
+
+
+@pytest.mark.parametrize("package", ["cuda", "rocm"])
+@pytest.mark.parametrize(
+    "which",
+    ["keeps_its_bound", pytest.param("not keeps_its_bound", marks=pytest.mark.long, id="defects")],
+)
+def test_attention_kernels(which: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tells that the checks see a defect takes minutes for each package."""
+    monkeypatch.setenv("KERNELS_OF", package)
+    run_tests(INTERPRETED / "test_attention_kernels.py", "-k", which, timeout=900)

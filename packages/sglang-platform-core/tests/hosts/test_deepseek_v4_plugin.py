@@ -67,6 +67,7 @@ def served(folder: Path, checkpoint: Path, switches: dict[str, str]) -> tuple[Se
     }
 
 
+@pytest.mark.long
 def test_sglang_still_refuses_the_pool_of_its_own_v4_out_of_tree() -> None:
     """The place that the package's README names. Where a release has it no more, V4 itself is to be tried."""
     package = find_spec("sglang")
@@ -95,6 +96,7 @@ def test_the_exact_parts_serve_the_tokens_of_a_plain_run(tmp_path: Path, checkpo
     assert [one["id"] for one in found.registries["quant_wrappers"]] == ["v4_expert_split"]
 
 
+@pytest.mark.long
 def test_all_registries_with_experts_in_mxfp4(tmp_path: Path, checkpoint: Path) -> None:
     """The tokens are those of a checkpoint whose experts have MXFP4's values, each within a quarter of its block's
     largest: the error of the type, and no other."""

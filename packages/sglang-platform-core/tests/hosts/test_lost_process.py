@@ -28,7 +28,10 @@ def _run(word: str, program: str = "lose_a_process.py", **variables: str) -> tup
     return run.returncode, run.stdout, run.stderr
 
 
-@pytest.mark.parametrize("noticed_by", ["watchdog", "another rank", "another rank, while it dies"])
+@pytest.mark.parametrize(
+    "noticed_by",
+    ["watchdog", pytest.param("another rank", marks=pytest.mark.long), "another rank, while it dies"],
+)
 def test_it_is_named_once_and_nothing_is_left(noticed_by: str) -> None:
     status, said, log = _run(noticed_by)
     assert status == -signal.SIGKILL, log[-3000:]
@@ -59,7 +62,7 @@ def test_a_launcher_that_kills_the_others_and_lives_on_leaves_nothing() -> None:
     assert not left
 
 
-@pytest.mark.parametrize("what", ["tracker", "tracker, and another"])
+@pytest.mark.parametrize("what", [pytest.param("tracker", marks=pytest.mark.long), "tracker, and another"])
 def test_nothing_is_left_where_the_resource_tracker_was_killed(what: str) -> None:
     """The launcher removes what the killed one knew, and leaves the memory of others alone."""
     others = SharedMemory(create=True, size=64)
@@ -126,6 +129,7 @@ def _own_attributes(function: ast.FunctionDef, use: type[ast.expr_context]) -> s
     return {one.attr for one in found if isinstance(one.value, ast.Name) and one.value.id == "self"}
 
 
+@pytest.mark.long
 def test_core_dumps_of_cuda_are_waited_for_where_they_are_asked_for() -> None:
     assert "core dumps 0" in _run("watchdog")[1]
     assert "core dumps 1" in _run("watchdog", SGLANG_CUDA_COREDUMP_BEFORE_CRASH="1")[1]

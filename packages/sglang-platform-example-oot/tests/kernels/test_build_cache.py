@@ -81,7 +81,14 @@ def until(there: Path) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("damage", ["cut short", "empty", "other bytes", "no digest"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "cut short",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("empty", "other bytes")),
+        "no digest",
+    ],
+)
 def test_a_damaged_library_is_built_again_and_said(damage: str, sources: Path, cache: Path) -> None:
     library, errors = build(sources, cache)
     assert "built in" in errors, errors
