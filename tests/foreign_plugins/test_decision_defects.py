@@ -28,7 +28,13 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Healthy:
     return status
 
 
-@pytest.mark.parametrize("defect", DEFECTS, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "defect",
+    [
+        pytest.param(one, id=one.name, marks=pytest.mark.long if at % 2 else ())
+        for at, one in enumerate(DEFECTS)
+    ],
+)
 def test_a_plugin_that_is_not_taken(tmp_path: Path, healthy: Healthy, defect: DecisionDefect) -> None:
     plugin = InstalledPlugin(defect.plugin, tmp_path)
     plugin.edit(*defect.edits)

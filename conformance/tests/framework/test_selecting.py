@@ -83,6 +83,7 @@ def test_what_is_no_part_is_refused(text: str) -> None:
         Shard.parse(text)
 
 
+@pytest.mark.long
 def test_a_glob_over_cases_runs_these_alone(tmp_path: Path) -> None:
     def cases(*names: str) -> int:
         words = [word for name in names for word in ("--check", name)]

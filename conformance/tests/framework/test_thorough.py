@@ -86,6 +86,7 @@ def test_thorough_keeps_the_cases_of_the_default_tier_and_adds_to_them() -> None
     assert more > 20
 
 
+@pytest.mark.long
 def test_the_command_runs_them_and_the_report_says_so(tmp_path: Path) -> None:
     counts = []
     for words in ((), ("--thorough",)):

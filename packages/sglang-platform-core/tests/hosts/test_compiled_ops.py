@@ -9,6 +9,7 @@ import pytest
 pytestmark = pytest.mark.host
 
 
+@pytest.mark.long
 def test_every_op_of_the_example_is_traced_without_a_break(monkeypatch, run_program) -> None:
     monkeypatch.setenv("SGLANG_PLATFORM", "example_oot")
     done = run_program("compile_fused_ops.py", timeout=600)

@@ -116,6 +116,7 @@ def expected(models: Path) -> tuple[Path, list[list[int]]]:
     return checkpoint, reference.greedy(checkpoint, PROMPTS, NEW_TOKENS)
 
 
+@pytest.mark.long
 def test_a_plugin_on_sglangs_classes_serves(tmp_path: Path, expected: tuple[Path, list[list[int]]]) -> None:
     """`docs/examples/migrating/before`. On device type "cpu" SGLang takes its own attention unless one is named."""
     settings = {
