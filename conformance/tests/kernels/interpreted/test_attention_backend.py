@@ -95,8 +95,10 @@ def test_chunks_then_decode_with_a_window_sinks_and_a_cap() -> None:
     assert outcome.good, outcome
 
 
-def test_a_prompt_gives_the_same_however_it_is_cut_on_an_8_bit_cache() -> None:
-    at = layer(2, 1, 64, 64, k_scale=torch.tensor([0.5]), v_scale=torch.tensor([0.25]))
+@pytest.mark.parametrize("scales", [(torch.tensor([0.5]), torch.tensor([0.25])), (0.5, 0.25)])
+def test_a_prompt_gives_the_same_however_it_is_cut_on_an_8_bit_cache(scales: tuple[Any, Any]) -> None:
+    """With scales of a checkpoint, and of a file, which SGLang hands over as numbers."""
+    at = layer(2, 1, 64, 64, k_scale=scales[0], v_scale=scales[1])
     q, k, v = randn(16, 2, 64, seed=1), randn(16, 1, 64, seed=2), randn(16, 1, 64, seed=3)
     answers = []
     for cuts in ([0, 16], [0, 6, 16]):

@@ -44,4 +44,11 @@ REASONS: dict[str, str] = {
     "IndexKeysSideBySide": "SGLang hands over keys that it has quantised itself, which are a tensor of their own",
     "IndexScalesOfAStrideSideBySide": "SGLang hands over scales that it has made itself, a tensor of their own",
     "ConvolutionAddsUpIn16Bits": "it stays within what a kernel may err by that rounds before its activation and after",
+    "WindowOfNothing": "SGLang's layers mean no window by 0 (sliding_window_size of a layer without one), so that no"
+    " model can ask for a window of the token itself alone",
+    "RegisteredAgainAndLonger": "SGLang registers each buffer once; Mooncake, whose protocol it is, refuses memory that"
+    " overlaps a registration",
+    "RowsOfAWiderMask": "SGLang allocates the mask by the vocabulary and hands over whole rows, side by side",
+    "DraftsAreAsManyAsRequests": "only SGLang captures drafts that are verified: the profile speculative asks there"
+    " whether tokens are equal (not run on this one)",
 }

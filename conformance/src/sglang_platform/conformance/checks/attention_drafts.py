@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import check
+from sglang_platform.conformance.fixtures.attention_cases import eight_bit_dtypes
 from sglang_platform.conformance.fixtures.attention_features import each_beside_others
 from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words
 from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
@@ -51,8 +52,8 @@ def _trees(rng: random.Random) -> Iterator[tuple[int, ...]]:
 
 
 def drafts(subject: Subject, rng: random.Random) -> Iterator[DraftsToVerify]:
-    """Chains of one to eight drafts, and trees, behind prefixes at the edges of blocks; with a window, a cap and sinks
-    where they are declared."""
+    """Chains of one to eight drafts, and trees, behind prefixes at the edges of blocks; with a window, a cap, sinks and
+    8-bit caches where they are declared."""
     for case in one_of_each(subject):
         for chain in (1, 2, 4, 8):
             yield _drafts(case, tuple(range(-1, chain - 1)), None)
@@ -63,6 +64,8 @@ def drafts(subject: Subject, rng: random.Random) -> Iterator[DraftsToVerify]:
         for one in each_beside_others(subject, case):
             yield _drafts(one, (-1, 0, 1, 2), None)
             yield _drafts(one, (-1, 0, 0, 1, 1, 2, 2), _DRAFTS_ALONE)
+        for kv_dtype in eight_bit_dtypes(subject) if case.kind == "mha" else ():
+            yield _drafts(replace(case, kv_dtype=kv_dtype, kv_scales=(0.25, 2.0)), (-1, 0, 1, 2), None)
 
 
 def _drafts(case: AttentionCase, parents: tuple[int, ...], mask: str | None) -> DraftsToVerify:

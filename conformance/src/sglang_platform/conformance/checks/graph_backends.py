@@ -42,9 +42,9 @@ _NESTED = _Key(8, "nested")
 )
 def full_graph_backend_replays(subject: Subject) -> None:
     """`get_full_graph_backend_cls()`: each key replays what its function computes from the inputs and weights of now,
-    every tensor of it in the function's own nesting, in outputs that no other key writes, keys of one size and other
-    backends of the process included; the hook is called after the warm-up and before the capture; an unknown key, and
-    any after `cleanup()`, is refused."""
+    every tensor of it in the function's own nesting, whole numbers too, in outputs that no other key writes, keys of
+    one size and other backends of the process included; a key that is captured again is the newer graph; the hook is
+    called after the warm-up and before the capture; an unknown key, and any after `cleanup()`, is refused."""
     try:
         cls = subject.platform.get_full_graph_backend_cls()
     except NotImplementedError as refused:
@@ -92,6 +92,14 @@ def full_graph_backend_replays(subject: Subject) -> None:
             not backend.can_run(SimpleNamespace(batch_size=unknown.size), unknown),
             f"can_run() says yes to {unknown}, which nobody captured",
         )
+    with torch.no_grad(), _session(backend, "capture", stream_of(subject)):
+        _capture(backend, _Key(3), lambda: function.run(3) - _MORE)
+    with torch.no_grad(), _session(backend, "replay"):
+        problem = function.off(backend.replay(_Key(3), SimpleNamespace(batch_size=3)) + _MORE, 3)
+    expect(
+        problem is None,
+        f"captured again under its key, as the host does for other hidden states, the replay of 3 rows {problem}",
+    )
     another.cleanup()
     batch = SimpleNamespace(batch_size=3)
     expect(backend.can_run(batch, _Key(3)), "another backend's cleanup() took the graphs of this one")
@@ -104,8 +112,13 @@ def _nested(function: CapturedFunction) -> tuple[Any, ...]:
     return (
         function.run(8),
         [function.run(3), function.run(1), function.run(3) + _MORE],
-        {"scores": function.run(2) + _MORE, "extra": None},
+        {"scores": function.run(2) + _MORE, "extra": None, "places": _places(function)},
     )
+
+
+def _places(function: CapturedFunction) -> torch.Tensor:
+    """Whole numbers, as the tokens that a draft model chose: int64 [4]."""
+    return (function.inputs[:4, 0] * 1000).round().to(torch.int64)
 
 
 def _judge_nested(function: CapturedFunction, output: Any, change: str) -> None:
@@ -115,13 +128,20 @@ def _judge_nested(function: CapturedFunction, output: Any, change: str) -> None:
     try:
         first, (second, third, alike), more = output
         tensors = ((first, 8), (second, 3), (third, 1), (alike - _MORE, 3), (more["scores"] - _MORE, 2))
-        rest = more["extra"]
+        rest, places = more["extra"], more["places"]
     except (TypeError, ValueError, KeyError) as error:
         raise CheckFailed(
             f"forward_fn answers a tuple of a tensor, a list and a dict; its replay {type(output).__name__}",
             fix=fix,
         ) from error
     expect(rest is None, "a None in what forward_fn answers is something else in the replay", fix=fix)
+    function.subject.synchronize()
+    expect(
+        isinstance(places, torch.Tensor) and torch.equal(places.cpu(), _places(function).cpu()),
+        f"with {change}, the whole numbers of an output are {places!r}, and must be {_places(function)!r}",
+        fix=fix,
+        case={"after": change},
+    )
     for tensor, rows in tensors:
         problem = function.off(tensor, rows)
         expect(
@@ -153,7 +173,8 @@ def _capture(backend: Any, key: _Key, run: Callable[[], torch.Tensor]) -> None:
     backend.capture_one(key, forward, post_warmup_hook=lambda: calls.append("hook"))
     expect(
         calls.count("hook") == 1 and calls[0] == "forward" and calls[-1] == "forward",
-        f"capture_one() calls {', '.join(calls)}: post_warmup_hook comes once, between the warm-up and the capture",
+        f"capture_one() calls {', '.join(calls) or 'nothing'}: post_warmup_hook comes once, between the warm-up and"
+        " the capture",
     )
 
 

@@ -4,7 +4,8 @@ given back for a while and comes again."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,9 @@ _LAYERS = (1, 2, 16)
 _PAGE = 4
 _LONG_RUN = 9_001
 """Rows of a long prompt, side by side."""
+
+_REGISTERED = 40_000
+"""Rows that are 2.4 MiB, more than one registration of some drivers."""
 
 _DTYPES = (torch.bfloat16, torch.float32, torch.uint8)
 
@@ -74,11 +78,12 @@ def host_memory_is_lent_once(subject: Subject) -> None:
 
 @dataclass(frozen=True)
 class HostSlots:
-    """Rows `from_` of each source to rows `to`."""
+    """Rows `from_` of each source to rows `to`. `registered`: host memory is somebody else's, registered for a time."""
 
-    from_: tuple[int, ...]
-    to: tuple[int, ...]
+    from_: Sequence[int]
+    to: Sequence[int]
     buffers: int = 2
+    registered: bool = False
 
 
 def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
@@ -92,7 +97,9 @@ def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
     yield HostSlots(consecutive, consecutive[::-1])
     yield HostSlots(consecutive[::-1], consecutive)
     yield HostSlots((2, 3, 4, 8, 9, 10), (5, 6, 12, 13, 14, 15))
-    yield HostSlots(tuple(range(_LONG_RUN)), tuple(range(7, 7 + _LONG_RUN)))
+    yield HostSlots(range(_LONG_RUN), range(7, 7 + _LONG_RUN))
+    yield HostSlots(range(_REGISTERED), range(7, 7 + _REGISTERED), 1, registered=True)
+    yield HostSlots(scattered, consecutive, registered=True)
     for buffers in (1, 32):
         drawn = rng.sample(range(_ROWS), 10), rng.sample(range(_ROWS), 10)
         yield HostSlots(tuple(drawn[0]), tuple(drawn[1]), buffers)
@@ -108,7 +115,7 @@ def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
 def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
     """`copy_slots()` copies each row to its own place in the target of its source, whichever side is consecutive, of as
     many buffers as a model of 16 layers has, 9,001 rows side by side too, out of the device and into it, and touches no
-    other row."""
+    other row; between memory that somebody else allocated as well, while it is registered."""
     memory, generator = _copying(subject), subject.torch_rng()
     rows = max((_ROWS - 1, *case.from_, *case.to)) + 1
     from_, to = (torch.tensor(one, dtype=torch.int64) for one in (case.from_, case.to))
@@ -120,8 +127,16 @@ def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
         wanted = [target.cpu().clone() for target in targets]
         for source, target in zip(sources, wanted, strict=True):
             target[to] = source.cpu()[from_]
-        memory.copy_slots(sources, targets, from_, to)
-        _compare(subject, targets, wanted, f"copy_slots() {'out of the device' if out else 'to the device'}")
+        what = f"copy_slots() {'out of the device' if out else 'to the device'}"
+        with ExitStack() as stack:
+            if case.registered:
+                what += ", of registered memory"
+                for at, tensor in enumerate(targets if out else sources):
+                    (targets if out else sources)[at] = ordinary = tensor.clone()
+                    if memory.register(ordinary):
+                        stack.callback(memory.unregister, ordinary)
+            memory.copy_slots(sources, targets, from_, to)
+            _compare(subject, targets, wanted, what)
 
 
 @dataclass(frozen=True)
@@ -196,6 +211,8 @@ def _compare(subject: Subject, got: list[torch.Tensor], wanted: list[torch.Tenso
 
 
 _SIZES = (16, 4096, 1 << 20)
+_OF_NOTHING = "cuda_graph"
+"""The host's tag of graphs, of which a device may have no tensors."""
 
 
 @check(
@@ -207,7 +224,8 @@ _SIZES = (16, 4096, 1 << 20)
 def released_memory_comes_back(subject: Subject) -> None:
     """The memory saver gives tensors their memory back, under tags of their own, with their shapes and, where that was
     asked for, what they held last, of whole numbers and of views of one storage too, the first time and the second;
-    `resume()` says so where an address is another than before, which it is where others took the memory meanwhile."""
+    each tag by itself, also one without tensors; `resume()` says so where an address is another than before, which it
+    is where others took the memory meanwhile."""
     if not hasattr(subject.platform, "get_memory_saver_cls"):
         raise NotApplicable(
             "the platform is written on SGLang's classes, which leave released memory to SGLang"
@@ -234,7 +252,9 @@ def _release_and_resume(
 ) -> None:
     content = [tensor.cpu().clone() for tensor in held]
     addresses = {tag: [one.data_ptr() for one in tensors[tag]] for tag in tensors}
+    sizes = {tag: [one.untyped_storage().nbytes() for one in tensors[tag]] for tag in tensors}
     subject.synchronize()
+    saver.release(_OF_NOTHING, [])
     for tag, ones in tensors.items():
         saver.release(tag, ones, keep_content=tag == "weights")
     others = [torch.ones(size, device=subject.device) for size in _SIZES for _ in range(3)]
@@ -248,6 +268,17 @@ def _release_and_resume(
             f"resume(){time} answers {answer!r}, and the memory {'lies elsewhere' if moved else 'lies where it lay'}",
             case=case,
         )
+        absent = [
+            at
+            for at, (one, size) in enumerate(zip(ones, sizes[tag], strict=True))
+            if one.untyped_storage().nbytes() != size
+        ]
+        expect(
+            not absent,
+            f"after resume({tag!r}){time} tensors {absent} of {len(ones)} have no memory yet",
+            case=case,
+        )
+    saver.resume(_OF_NOTHING)
     del others
     wrong = [
         at

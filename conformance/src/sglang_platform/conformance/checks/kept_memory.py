@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,6 +32,9 @@ from sglang_platform.core.memory.memory_saver import MemorySaver
 __all__: list[str] = []
 
 _PAGES = 64
+_LONGEST = 120
+"""Tokens of a request of which extends of every length are taken."""
+
 _WIDTH = 64
 
 
@@ -114,7 +117,7 @@ def a_step_of_each(subject: Subject, rng: random.Random) -> Iterator[AttentionCa
 )
 def attention_steps_keep_no_memory(subject: Subject, case: AttentionCase) -> None:
     """Steps of one backend, each with a batch and with queries of its own, leave nothing: memory does not grow with
-    their number."""
+    their number, and tensors do not grow with the number of lengths that were seen."""
     step = AttentionStep(subject, case)
 
     def a_step(_: int) -> None:
@@ -122,6 +125,26 @@ def attention_steps_keep_no_memory(subject: Subject, case: AttentionCase) -> Non
         step.got()
 
     expect_nothing_kept(subject, a_step, f"steps of {case.mode}")
+    if case.mode == "extend" and not case.features:
+        whole = AttentionStep(subject, replace(case, requests=((0, _LONGEST),)))
+        whole.got()
+        expect_nothing_kept(
+            subject,
+            lambda number: _of_another_length(whole, number).got(),
+            "extends that are each of another length",
+            kinds=("bytes in tensors",),
+        )
+
+
+def _of_another_length(whole: AttentionStep, number: int) -> AttentionStep:
+    """An extend of the first tokens of a step's request, which are stored: as many, or of as many, as no other number
+    has."""
+    tokens, new = 20 + number % 100, 1 + number // 100
+    step = whole.following("extend", [0], 1.0)
+    step.case = replace(step.case, requests=((tokens - new, new),))
+    step.k, step.v, step.slots = ([rows[:tokens] for rows in each] for each in (step.k, step.v, step.slots))
+    step.q = [step.random_tokens(new, step.case.heads[0], step.dim)]
+    return step
 
 
 @check(

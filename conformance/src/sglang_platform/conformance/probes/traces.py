@@ -157,6 +157,7 @@ SETTINGS = (
     "torch's deterministic",
     "torch's float32 products",
     "torch's function modes",
+    "torch's sharing strategy",
     "torch's denormals",
     "numpy's",
     "the operator's variable",

@@ -54,8 +54,8 @@ class AttentionLayer:
     scaling: float
     sliding_window_size: int = -1
     logit_cap: float = 0.0
-    k_scale: torch.Tensor | None = None
-    v_scale: torch.Tensor | None = None
+    k_scale: torch.Tensor | float | None = None
+    v_scale: torch.Tensor | float | None = None
     k_scale_float: float | None = None
     v_scale_float: float | None = None
     is_cross_attention: bool = False

@@ -261,7 +261,7 @@ class TritonAttentionBackend(AttentionBackend):
         return keys, pool.get_value_buffer(layer.layer_id)
 
     def _options(self, layer: Any, sinks: torch.Tensor | None) -> dict[str, Any]:
-        window = layer.sliding_window_size
+        window, device = layer.sliding_window_size, self.token_to_kv_pool.device
         scaled = (
             self.token_to_kv_pool.dtype in FP8_DTYPES and self._packed is None and not self._beside(layer)
         )
@@ -270,9 +270,11 @@ class TritonAttentionBackend(AttentionBackend):
             "logit_cap": layer.logit_cap or 0.0,
             "window": -1 if window is None else int(window),
             "sinks": sinks,
-            "k_scale": kv_scale(layer.k_scale) if scaled else None,
+            "k_scale": kv_scale(layer.k_scale, device) if scaled else None,
             # The latent part of a key is its value, and has its scale.
-            "v_scale": kv_scale(layer.v_scale if self._latent is None else layer.k_scale) if scaled else None,
+            "v_scale": (
+                kv_scale(layer.v_scale if self._latent is None else layer.k_scale, device) if scaled else None
+            ),
         }
 
     def _store(

@@ -20,10 +20,13 @@ def joined(x: torch.Tensor, rope: torch.Tensor | None, heads: int, dim: int) -> 
     return torch.cat((x.reshape(x.shape[0], heads, dim - rotated.shape[-1]), rotated), dim=-1)
 
 
-def kv_scale(scale: Any) -> torch.Tensor | None:
-    """A layer's scale as the kernels take it, None for none. A number needs a tensor, which capture could not make."""
+def kv_scale(scale: Any, device: torch.device | str) -> torch.Tensor | None:
+    """A layer's scale as the kernels take it, None for none: float32 of one element. A number, as SGLang writes scales
+    that it reads from a file, is filled in by a kernel, which a capture records like any other."""
     if scale is None or (isinstance(scale, torch.Tensor) and scale.dtype == torch.float32):
         return scale
+    if isinstance(scale, (int, float)):
+        return torch.full((1,), float(scale), dtype=torch.float32, device=device)
     raise PlatformError(
         f"a KV scale of type {type(scale).__name__} cannot be used",
         why="kernels read scales on the device, as float32 tensors of one element",
