@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
-from sglang_platform.conformance.check import check
+from sglang_platform.conformance.check import CheckFailed, check
 from sglang_platform.conformance.fixtures.attention_cases import eight_bit_dtypes
 from sglang_platform.conformance.fixtures.attention_features import each_beside_others
 from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words
@@ -77,10 +77,12 @@ class _DraftStep(AttentionStep):
     """A step of which each new token sees the prefix and some of the new ones.
 
     `handed_over`: which m of the n that were laid out the backend is given. `sees`: bool [m, n], who of them sees whom.
+    `as_they_came`: which drafts a draft may take as they are handed over, where the cache rounds: none, itself, or all.
     """
 
     sees: torch.Tensor
     handed_over: list[int]
+    as_they_came: Literal["none", "itself", "all"] = "none"
 
     def handed(self, *, fused: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         now, part = self.handed_over, copy.copy(self)
@@ -100,7 +102,20 @@ class _DraftStep(AttentionStep):
             depth = cached + self.sees.sum(1) - 1
             visible &= torch.cat((torch.arange(cached), depth)) >= depth[:, None] - rule.window
         q, dtype = self.q[request], self.computed_in
-        return attention(q, k, v, rule, first_position=cached, dtype=dtype, visible=visible)
+        if self.as_they_came == "none":
+            return attention(q, k, v, rule, first_position=cached, dtype=dtype, visible=visible)
+        rows = []
+        for at, draft in enumerate(self.handed_over):
+            came = cached + draft if self.as_they_came == "itself" else slice(cached, None)
+            own_k, own_v = k.clone(), v.clone()
+            own_k[came], own_v[came] = self.k[request][came].double(), self.v[request][came].double()
+            one = slice(at, at + 1)
+            rows.append(
+                attention(
+                    q[one], own_k, own_v, rule, first_position=cached, dtype=dtype, visible=visible[one]
+                )
+            )
+        return Expected(torch.cat([row.value for row in rows]), torch.cat([row.bound for row in rows]))
 
 
 @check(
@@ -155,7 +170,18 @@ def _verify(step: _DraftStep, sees: torch.Tensor, mask: str | None) -> None:
         positions=torch.cat([prefix + sees.sum(1) - 1 for prefix in prefixes]),
         spec_info=spec_info,
     )
-    judge(step, step.got())
+    out = step.got()
+    ways: tuple[Literal["none", "itself", "all"], ...] = ("none", "itself", "all")
+    told: CheckFailed | None = None
+    for way in ways if step.case.kv_scales else ways[:1]:
+        step.as_they_came = way
+        try:
+            judge(step, out)
+        except CheckFailed as failed:
+            told = told or failed
+        else:
+            return
+    raise told or AssertionError
 
 
 def accepted(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
