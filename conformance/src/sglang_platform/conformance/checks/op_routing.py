@@ -59,16 +59,22 @@ def choices(subject: Subject, rng: random.Random) -> Iterator[ExpertChoice]:
 )
 def expert_choice(subject: Subject, case: ExpertChoice) -> None:
     """Each token gets the experts with the largest scores, every one once, with the weight of the softmax over all, and
-    with weights that sum to one where the model asks for that; also where all scores are far from zero."""
+    with weights that sum to one where the model asks for that; also where all scores are far from zero, and where the
+    two largest are the same."""
     forward = forward_of(subject, "moe.topk")
-    logits = _logits(subject, case.tokens, case.experts, case.dtype) + case.far
+    apart = _logits(subject, case.tokens, case.experts, case.dtype) + case.far
+    alike = apart.cpu().clone()
+    if case.top_k > 1:
+        best = alike.topk(2).indices
+        alike.scatter_(1, best[:, 1:], alike.gather(1, best[:, :1]))
     config = choice_config(top_k=case.top_k, renormalize=case.renormalize)
-    hidden = torch.zeros(case.tokens, 16, dtype=logits.dtype, device=subject.device)
-    with only_lent(router_logits=logits, hidden_states=hidden):
-        got = forward(an_op(topk_config=config), hidden, logits, config)
-    if got is not NotImplemented:
-        wanted = oracle.choice_of_experts(logits.cpu(), case.top_k, renormalize=case.renormalize)
-        _judge(got, wanted, case.top_k)
+    for logits, how in ((apart, ""), (alike.to(subject.device), ", whose two largest scores are the same,")):
+        hidden = torch.zeros(case.tokens, 16, dtype=logits.dtype, device=subject.device)
+        with only_lent(router_logits=logits, hidden_states=hidden):
+            got = forward(an_op(topk_config=config), hidden, logits, config)
+        if got is not NotImplemented:
+            wanted = oracle.choice_of_experts(logits.cpu(), case.top_k, renormalize=case.renormalize)
+            _judge(got, wanted, case.top_k, how)
 
 
 @check(
