@@ -23,6 +23,10 @@ _CLOSE = 1e-5
 """Of a weight, which is at most 1: softmax in float32 over some hundred experts."""
 
 
+_NEAR = 1e-4
+"""Between two logits: a softmax in float32 holds them apart, also over some hundred experts."""
+
+
 @dataclass(frozen=True)
 class ExpertChoice:
     tokens: int
@@ -59,16 +63,22 @@ def choices(subject: Subject, rng: random.Random) -> Iterator[ExpertChoice]:
 )
 def expert_choice(subject: Subject, case: ExpertChoice) -> None:
     """Each token gets the experts with the largest scores, every one once, with the weight of the softmax over all, and
-    with weights that sum to one where the model asks for that; also where all scores are far from zero, and where the
-    two largest are the same."""
+    with weights that sum to one where the model asks for that; also where all scores are far from zero, where the two
+    largest are the same, and where the last that is chosen is above the next by a ten-thousandth of a logit."""
     forward = forward_of(subject, "moe.topk")
     apart = _logits(subject, case.tokens, case.experts, case.dtype) + case.far
     alike = apart.cpu().clone()
     if case.top_k > 1:
         best = alike.topk(2).indices
         alike.scatter_(1, best[:, 1:], alike.gather(1, best[:, :1]))
+    asked = [(apart, ""), (alike.to(subject.device), ", whose two largest scores are the same,")]
+    if case.dtype == "float32" and case.experts > case.top_k:
+        near = apart.cpu().clone()
+        best = near.topk(case.top_k + 1).indices
+        near.scatter_(1, best[:, -1:], near.gather(1, best[:, -2:-1]) - _NEAR)
+        asked.append((near.to(subject.device), ", whose last expert is just above the next,"))
     config = choice_config(top_k=case.top_k, renormalize=case.renormalize)
-    for logits, how in ((apart, ""), (alike.to(subject.device), ", whose two largest scores are the same,")):
+    for logits, how in asked:
         hidden = torch.zeros(case.tokens, 16, dtype=logits.dtype, device=subject.device)
         with only_lent(router_logits=logits, hidden_states=hidden):
             got = forward(an_op(topk_config=config), hidden, logits, config)
