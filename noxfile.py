@@ -38,7 +38,7 @@ PACKAGES = [
 ]
 TESTS = ["tests", *(f"{package}/tests" for package in PACKAGES)]
 TWO_FILES = ["-n", "2", "--dist", "loadfile", "--durations", "60", "--durations-min", "5"]
-"""Two test files at a time: SGLang's start and most checks keep one core busy."""
+"""Two test files at a time, since SGLang's start and most checks keep one core busy; the slowest tests are shown."""
 
 
 def host(session: nox.Session) -> str:

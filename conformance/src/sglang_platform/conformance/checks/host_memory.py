@@ -131,10 +131,11 @@ def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
         with ExitStack() as stack:
             if case.registered:
                 what += ", of registered memory"
-                for at, tensor in enumerate(targets if out else sources):
-                    (targets if out else sources)[at] = ordinary = tensor.clone()
-                    if memory.register(ordinary):
-                        stack.callback(memory.unregister, ordinary)
+                in_host_memory = targets if out else sources
+                in_host_memory[:] = [tensor.clone() for tensor in in_host_memory]
+                for tensor in in_host_memory:
+                    if memory.register(tensor):
+                        stack.callback(memory.unregister, tensor)
             memory.copy_slots(sources, targets, from_, to)
             _compare(subject, targets, wanted, what)
 

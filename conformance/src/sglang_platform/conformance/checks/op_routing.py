@@ -67,11 +67,12 @@ def expert_choice(subject: Subject, case: ExpertChoice) -> None:
     largest are the same, and where the last that is chosen is above the next by a ten-thousandth of a logit."""
     forward = forward_of(subject, "moe.topk")
     apart = _logits(subject, case.tokens, case.experts, case.dtype) + case.far
-    alike = apart.cpu().clone()
+    asked = [(apart, "")]
     if case.top_k > 1:
+        alike = apart.cpu().clone()
         best = alike.topk(2).indices
         alike.scatter_(1, best[:, 1:], alike.gather(1, best[:, :1]))
-    asked = [(apart, ""), (alike.to(subject.device), ", whose two largest scores are the same,")]
+        asked.append((alike.to(subject.device), ", whose two largest scores are the same,"))
     if case.dtype == "float32" and case.experts > case.top_k:
         near = apart.cpu().clone()
         best = near.topk(case.top_k + 1).indices
