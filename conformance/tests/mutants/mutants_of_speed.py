@@ -112,7 +112,7 @@ slow(
     "ClearWaits",
     "allocator.py",
     "    def clear(self) -> None:\n",
-    "    def clear(self) -> None:\n        import time\n\n        time.sleep(0.2)\n",
+    "    def clear(self) -> None:\n        import time\n\n        time.sleep(0.5)\n",
     check="memory.allocator_is_not_slower_than_torch",
     defect="clear() waits",
     says="clear()",
