@@ -66,6 +66,31 @@ def hook_lost_in_the_child(folder: Path) -> Installed:
     return write_plugin(folder, entry_points=_POINTS, files={f"{PACKAGE}/hooks.py": hooks})
 
 
+def _general(folder: Path, body: str) -> Installed:
+    """The healthy plugin with a general plugin of this body."""
+    return write_plugin(
+        folder, entry_points=_POINTS, files={f"{PACKAGE}/hooks.py": f"def load():\n    {body}\n"}
+    )
+
+
+@mutant(
+    check="packaging.general_plugins_leave_the_process_alone",
+    defect="the general plugin takes one thread for torch, in the process that tokenizes as well",
+    says="torch's threads",
+)
+def general_plugin_sets_threads(folder: Path) -> Installed:
+    return _general(folder, "__import__('torch').set_num_threads(1)")
+
+
+@mutant(
+    check="packaging.general_plugins_leave_the_process_alone",
+    defect="the general plugin seeds the random numbers of every process, so that requests sample alike",
+    says="the state of the random numbers of random",
+)
+def general_plugin_seeds(folder: Path) -> Installed:
+    return _general(folder, "__import__('random').seed(0)")
+
+
 @mutant(
     check="processes.unselected_plugin_stays_out",
     defect="a .pth file imports the package in every Python process, chosen or not",

@@ -58,10 +58,30 @@ def lost_parameter(folder: Path) -> Installed:
     says="get_next_batch",
 )
 def hook_on_a_renamed_method(folder: Path) -> Installed:
-    hooks = (
-        "from sglang_platform.core import HookRegistry\n\n\ndef load():\n    HookRegistry.register(\n"
-        "        'sglang.srt.managers.scheduler:Scheduler.get_next_batch_to_rum', lambda result, *a, **k: None\n    )\n"
+    return _hooked(
+        folder,
+        "HookRegistry.register(\n"
+        "        'sglang.srt.managers.scheduler:Scheduler.get_next_batch_to_rum', lambda result, *a, **k: None\n"
+        "    )\n",
     )
+
+
+@mutant(
+    check="contract.hook_targets_exist",
+    defect="a hook that times the next batch forgets to hand it on",
+    says="it gives nothing",
+)
+def hook_that_loses_the_batch(folder: Path) -> Installed:
+    return _hooked(
+        folder,
+        "def timed(original, self, *args, **kwargs):\n        original(self, *args, **kwargs)\n\n"
+        "    HookRegistry.register(\n"
+        "        'sglang.srt.managers.scheduler:Scheduler.get_next_batch_to_run', timed, HookType.AROUND\n    )\n",
+    )
+
+
+def _hooked(folder: Path, body: str) -> Installed:
+    hooks = f"from sglang_platform.core import HookRegistry, HookType\n\n\ndef load():\n    {body}"
     points = f"[sglang.srt.platforms]\n{NAME} = {PACKAGE}:activate\n"
     points += f"[sglang.srt.plugins]\nhooks = {PACKAGE}.hooks:load\n"
     return write_plugin(folder, entry_points=points, files={f"{PACKAGE}/hooks.py": hooks})

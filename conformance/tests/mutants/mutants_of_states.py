@@ -15,16 +15,16 @@ from sglang_platform.core.portable.torch.state_kernels import PORTABLE_STATE_KER
 Function = Callable[..., Any]
 
 
-def state(kernel: str, *, defect: str, says: str) -> Callable[[Function], type]:
+def state(
+    kernel: str, *, defect: str, says: str, check: str = "state_kernels_follow_their_definition"
+) -> Callable[[Function], type]:
     """Decorates `wrong(own, ...)`, which stands in for a state kernel and is handed core's own."""
 
     def register(wrong: Function) -> type:
         def get_state_kernels(self: Any) -> dict[str, Function]:
             return {kernel: partial(wrong, PORTABLE_STATE_KERNELS[kernel])}
 
-        return _platform(
-            wrong, "state_kernels_follow_their_definition", defect, says, get_state_kernels=get_state_kernels
-        )
+        return _platform(wrong, check, defect, says, get_state_kernels=get_state_kernels)
 
     return register
 
@@ -307,3 +307,35 @@ _WEIGHTS: dict[object, torch.Tensor] = {}
 def WeightOfTheFirstLayer(own, x, weight, bias, starts, slots, resumes, states, *, silu):
     first = _WEIGHTS.setdefault((weight.shape, weight.dtype, starts is None), weight.clone())
     return own(x, first, bias, starts, slots, resumes, states, silu=silu)
+
+
+_ALONE = "state_decodes_read_their_own_states"
+
+
+@state(
+    "state_space",
+    defect="each decode widens the whole pool to float64 and back",
+    says="beside 2048 states",
+    check=_ALONE,
+)
+def PoolIsWidened(own: Function, *given: Any) -> Any:
+    *others, states = given
+    wide = states.double()
+    answer = own(*others, wide)
+    states.copy_(wide)
+    return answer
+
+
+@state(
+    "short_convolution",
+    defect="the slots of the step are found by a look through all slots",
+    says="beside 2048 states",
+    check=_ALONE,
+)
+def LooksThroughTheSlots(own: Function, *given: Any, silu: bool) -> Any:
+    *others, states = given
+    kept = states * 1
+    answer = own(*others, kept, silu=silu)
+    for slot in range(len(states)):
+        states[slot] = kept[slot]
+    return answer

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.conformance.check import CheckFailed, NotApplicable, NotRun, check, expect
+from sglang_platform.conformance.check import CheckFailed, NotRun, check, expect
 from sglang_platform.conformance.checks.device import whoami
+from sglang_platform.conformance.checks.general_plugins import general_plugins
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.probes.fresh import probe
 from sglang_platform.conformance.subject import Subject
-from sglang_platform.core.discovery import scan
-from sglang_platform.core.discovery.groups import GENERAL_GROUP
 
 __all__: list[str] = []
 
@@ -95,7 +94,7 @@ def forked_processes_work(subject: Subject) -> None:
 )
 def hooks_are_in_every_process(subject: Subject) -> None:
     """The hooks that the distribution's general plugins register are there in spawned processes as well."""
-    general = _general_plugins(subject)
+    general = {one.name for one in general_plugins(subject)}
     here = seen(subject, "a process loads its plugins")
     failed = [one for one in here["plugins"] if one["name"] in general and one["state"] == "failed"]
     expect(not failed, f"the general plugin failed: {failed}")
@@ -113,18 +112,6 @@ def hooks_are_in_every_process(subject: Subject) -> None:
         expect(not lost, f"{who} lacks the hook on {', '.join(lost)}", case=case)
         added = sorted(set(theirs) - set(ours))
         expect(not added, f"{who} has a hook on {', '.join(added)} that the first process has not", case=case)
-
-
-def _general_plugins(subject: Subject) -> set[str]:
-    distribution = subject.distribution
-    names = {
-        one.name
-        for one in scan.records(GENERAL_GROUP)
-        if distribution and one.origin.distribution == distribution
-    }
-    if not names:
-        raise NotApplicable("its distribution registers no general plugin")
-    return names
 
 
 def _hooks(told: dict[str, Any], plugins: set[str]) -> list[str]:

@@ -13,11 +13,11 @@ from sglang_platform.conformance.probes.fresh import probe
 from sglang_platform.conformance.probes.traces import SETTINGS
 from sglang_platform.conformance.subject import Subject
 
-__all__ = ["of_platform"]
+__all__ = ["THREADS", "of_platform"]
 
 _SLOW = 15.0
 _ATTEMPTS = 4
-_THREADS = {"OMP_NUM_THREADS": "13", "MKL_NUM_THREADS": "13"}
+THREADS = {"OMP_NUM_THREADS": "13", "MKL_NUM_THREADS": "13"}
 """Threads that no plugin asks for: where the operator's number is that of the plugin, as 1 often is, its change of it
 would not be seen."""
 
@@ -39,7 +39,7 @@ def _probed(module: str, attribute: str, name: str, preload: tuple[str, ...], at
     return probe(
         "left_behind",
         f"it imports {module} and calls {attribute}()",
-        environment={"SGLANG_PLATFORM": name, "SGLANG_PLATFORM_PLUGIN": None, **_THREADS},
+        environment={"SGLANG_PLATFORM": name, "SGLANG_PLATFORM_PLUGIN": None, **THREADS},
         module=module,
         attribute=attribute,
         preload=["sglang_platform.core", *preload],

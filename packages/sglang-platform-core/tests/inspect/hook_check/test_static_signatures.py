@@ -177,6 +177,40 @@ def test_a_hook_that_does_not_fit_is_a_change(verdict, target, hook, type_, why)
     assert why in row.why
 
 
+_FORGETS, _WRAPS = "def hook(x): x + 1", "def hook(original, x): original(x)"
+NOTHING = {
+    "around": ("def f(x): return x", _WRAPS, HookType.AROUND, True),
+    "around, in a coroutine": (
+        "async def f(x): return x",
+        "async def hook(original, x): await original(x)",
+        HookType.AROUND,
+        True,
+    ),
+    "replace": ("def f(x):\n    if x: return 'cpu'", _FORGETS, HookType.REPLACE, True),
+    "an object": ("def f(x): return plans.Plan(x)", _WRAPS, HookType.AROUND, True),
+    "in a function inside": (
+        "def f(x): return [x]",
+        "def hook(original, x):\n    def inner(): return 1\n    inner()",
+        HookType.AROUND,
+        True,
+    ),
+    "before": ("def f(x): return x", _FORGETS, HookType.BEFORE, False),
+    "after": ("def f(x): return x", "def hook(result, x): pass", HookType.AFTER, False),
+    "nothing was given": ("def f(x): g()", _WRAPS, HookType.AROUND, False),
+    "None was given": ("def f(x): return None", _WRAPS, HookType.AROUND, False),
+    "what another gives": ("def f(x): return g(x)", _WRAPS, HookType.AROUND, False),
+    "None, and it says so": ("def f(x): return x", "def hook(x): return None", HookType.REPLACE, False),
+    "an error": ("def f(x): return x", "def hook(x): raise ValueError(x)", HookType.REPLACE, False),
+}
+
+
+@pytest.mark.parametrize(("target", "hook", "type_", "told"), NOTHING.values(), ids=NOTHING)
+def test_a_hook_that_loses_what_its_target_gives_is_told(verdict, target, hook, type_, told) -> None:
+    row = verdict(WantedHook("host.mod:f", written(hook, type_)), {"host.mod": target + "\ndef g(): f()"})
+    assert ("it gives nothing, and in host" in row.why) is told
+    assert row.verdict == ("changed" if told else "exists")
+
+
 @pytest.mark.parametrize("wrapper", ["", "@classmethod\n    ", "@staticmethod\n    ", "@property\n    "])
 def test_a_hook_on_a_method_takes_what_the_method_is_written_with(verdict, wrapper) -> None:
     text = {"host.mod": f"class A:\n    {wrapper}def m(self): pass\ndef g(a: A): a.m"}

@@ -1,4 +1,4 @@
-"""How many values a function gives, and how many the code that is handed its result takes it apart into."""
+"""How many values a function gives, if any, and how many the code that is handed its result takes it apart into."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from sglang_platform.core.hooks.registration import HookType
 from sglang_platform.core.inspect.registrations import WrittenHook
 from sglang_platform.core.source.signatures import FunctionNode
+from sglang_platform.core.source.values import dotted
 
 __all__ = ["other_shape", "values_given"]
 
@@ -16,16 +17,18 @@ def values_given(node: ast.AST | None) -> int | None:
     """How many, where every `return` with a value is written as a tuple of as many; else None."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
-    counts = {
-        _length(one.value) for one in _own(node) if isinstance(one, ast.Return) and one.value is not None
-    }
+    counts = {_length(one) for one in _returns(node)}
     return counts.pop() if len(counts) == 1 else None
 
 
 def other_shape(target: ast.AST | None, hook: WrittenHook, host: str) -> str | None:
     """Why a hook does not go with the number of values that its target gives in this host; None where it may."""
     count, node = values_given(target), hook.node
-    if count is None or not isinstance(node, FunctionNode) or isinstance(node, ast.Lambda):
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    if hook.type in (HookType.AROUND, HookType.REPLACE) and _gives_nothing(node) and _gives_a_value(target):
+        return f"it gives nothing, and in {host} {_name(target)} gives a value: return one, or what the original gave"
+    if count is None:
         return None
     first = next((one.arg for one in (*node.args.posonlyargs, *node.args.args)), None)
     takes_first = hook.type in (HookType.AFTER, HookType.AROUND)
@@ -36,6 +39,30 @@ def other_shape(target: ast.AST | None, hook: WrittenHook, host: str) -> str | N
     if given is not None and given != count:
         return f"it gives {given} values, and in {host} {_name(target)} gives {count}, which its callers take apart"
     return None
+
+
+def _returns(node: ast.AST) -> list[ast.expr]:
+    """What its `return` statements give."""
+    return [one.value for one in _own(node) if isinstance(one, ast.Return) and one.value is not None]
+
+
+def _gives_nothing(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """It comes to its end without a value. One that writes `return None`, raises or yields means to."""
+    yields = any(isinstance(one, ast.Yield | ast.YieldFrom) for one in _own(node))
+    return not (_returns(node) or yields or isinstance(node.body[-1], ast.Raise))
+
+
+def _gives_a_value(node: ast.AST | None) -> bool:
+    """For certain: what the call of a function gives may be None, that of a class is an object."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    return any(_is_a_value(one) for one in _returns(node))
+
+
+def _is_a_value(given: ast.expr) -> bool:
+    if isinstance(given, ast.Call):
+        return (dotted(given.func) or ("",))[-1].lstrip("_")[:1].isupper()  # a class, as its name is written
+    return not isinstance(given, ast.Await) and not (isinstance(given, ast.Constant) and given.value is None)
 
 
 def _taken_apart(node: ast.AST, first: str, type_: HookType) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,48 @@
+"""Call a distribution's general plugins in a process that has torch, and tell what each left behind.
+
+Given: `plugins`, the entry points as [name, value]; `preload`: modules of others that they import, whose own traces are
+not theirs. Told of each by name: `changes` by group (`traces.py`), the modules `imported`, and `raised` where it did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import pkgutil
+import sys
+from typing import Any
+
+from sglang_platform.conformance.probes.left_behind import captured
+from sglang_platform.conformance.probes.traces import TRACES, changes, read_all
+
+__all__: list[str] = []
+
+
+def main() -> None:
+    given = json.loads(sys.argv[1])
+    for name in ("torch", "numpy", "sglang_platform.core", *given["preload"]):
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    told = {name: _called(value) for name, value in given["plugins"]}
+    print(json.dumps(told, default=str), flush=True)
+    os._exit(0)  # threads that a plugin left running must not keep the probe
+
+
+def _called(value: str) -> dict[str, Any]:
+    groups = {trace.group for trace in TRACES}
+    told: dict[str, Any] = {}
+    before, known = read_all(groups), set(sys.modules)
+    with captured(told, 1):
+        try:
+            pkgutil.resolve_name(value.partition("[")[0].replace(" ", ""))()
+        except BaseException as error:  # noqa: BLE001 - processes.hooks_are_in_every_process tells
+            told["raised"] = f"{type(error).__name__}: {error}"
+    told["changes"] = changes(before, read_all(groups))
+    told["imported"] = sorted(set(sys.modules) - known)
+    return told
+
+
+if __name__ == "__main__":
+    main()
