@@ -26,6 +26,7 @@ __all__: list[str] = []
 
 _SERVED = (attention_backend(), kv_pool())
 _BATCHES = (2, 8, 32)
+_LONG_BATCHES = (1, 16)
 _NEW = (64, 256, 512)
 _SLACK = 6.0
 _TORCH = 100.0
@@ -135,8 +136,8 @@ def _torchs(step: AttentionStep) -> Callable[[], Any]:
 )
 def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -> None:
     """A decode step over 32 times the tokens takes about 32 times as long, or less, and over 32 requests 16 times as
-    long as over 2; a short request takes as long in a large pool, of 8 bits too, and with a large request table as in
-    small ones, and short ones take as long beside a long one as without it."""
+    long as over 2, long ones too; a short request takes as long in a large pool, of 8 bits too, and with a large
+    request table as in small ones, and short ones take as long beside a long one as without it."""
 
     def over(context: int) -> Work:
         return TimedStep(subject, case, "decode", ((context - 1, 1),) * 2).work()
@@ -153,6 +154,18 @@ def decode_time_grows_with_the_context(subject: Subject, case: TimedAttention) -
             subject, _LONG, over, slack=_SLACK / 1.5, what=f"{what} of 2 requests", of="tokens of context"
         )
     expect_growth(subject, _BATCHES, of, slack=_SLACK, what=f"{what} over 64 tokens", of="requests")
+    longest = case.contexts[-1]
+    expect_growth(
+        subject,
+        _LONG_BATCHES,
+        lambda batch: forward_of(
+            TimedStep(subject, case, "decode", ((longest - 1, 1),) * batch).step, new_memory=True
+        ),
+        slack=_SLACK / 2,  # there is enough work to tell
+        what=f"{what} over {longest} tokens",
+        of="requests",
+        fix="read for each request its own tokens, and not those of the batch",
+    )
     _expect_no_padding(subject, case, what)
     dtypes = compute_dtypes(subject)
     types = [(dtype, None) for dtype in dict.fromkeys((dtypes[0], dtypes[-1]))]
