@@ -58,13 +58,14 @@ def _table(every: Iterable[Broken], last: dict[str, Any]) -> str:
 
 def _survivors(every: Iterable[Broken], last: dict[str, Any]) -> str:
     lines = ["## Survivors", "", "| dimension | platform | defect | why nothing fails |", "|---|---|---|---|"]
-    alarms = ["", "## False alarms", ""]
+    alarms = ["", "## Healthy ones on which a check fails", ""]
     for one in sorted(every, key=lambda one: (one.dimension, one.name)):
         failed = last.get(one.name, {}).get("failed")
         if one.healthy and failed:
             first = failed[0]
             said = str(first["what"]).strip().splitlines()[0]
-            alarms.append(f"- {one.name} ({one.defect}): {first['check']}: {said}")
+            why = f" No false alarm: {REASONS[one.name]}." if one.name in REASONS else ""
+            alarms.append(f"- {one.name} ({one.defect}): {first['check']}: {said}.{why}")
         if not one.healthy and failed == []:
             lines.append(
                 f"| {one.dimension} | {one.name} | {_cell(one.defect)} | {_cell(REASONS.get(one.name, ''))} |"

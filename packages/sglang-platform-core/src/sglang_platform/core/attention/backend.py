@@ -178,7 +178,8 @@ class AttentionBackend:
         """Draft tokens against their request's prefix and each other, as `spec_info.custom_mask` says.
 
         The target model of speculative decoding calls it. `seq_lens` [B] is the prefix; T = B * draft_token_num.
-        Default: `forward_extend` for a chain, `forward_decode` with a row for every node for a tree.
+        Default: `forward_extend` for a chain, `forward_decode` with a row for every node for a tree. The table of such
+        rows names single tokens, also where pages are larger: a backend that reads whole pages overrides this.
         """
         step = self._prepared(layer, forward_batch)
         return self._run(step, q, k, v, layer, save_kv_cache=save_kv_cache, **kwargs)
