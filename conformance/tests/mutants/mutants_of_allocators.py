@@ -245,7 +245,7 @@ allocator(
     "self._give_back_pages([])",
     check="memory.page_ids_are_given_back",
     defect="pages that are freed by their numbers stay lent",
-    says="after free_page_ids() of torch.int64 available_size()",
+    says="free_page_ids() of 1 pages",
 )
 
 allocator(

@@ -75,7 +75,7 @@ allocator(
     new="            self.free_group.append(free_index[:1000].clone())\n",
     check="memory.thousands_of_pages_come_back",
     defect="a free group has room for the first thousand slots of a call",
-    says="in a group",
+    says="a group of 1 frees",
 )
 allocator(
     "AvailableByCounting",

@@ -94,8 +94,8 @@ _COMMON = ("device", "accelerator", "uuid", "gpu", "npu", "cpu", "tpu", "xpu", "
 @check(
     level=Level.CONTRACT,
     needs="device",
-    fix="build it from what the hardware reports, its serial number or UUID: not from id(), a counter, random numbers "
-    "or the process",
+    fix="build it from what the hardware reports, its serial number or UUID: not from id(), hash(), a counter, random "
+    "numbers or the process",
 )
 def uuid_is_stable(subject: Subject) -> None:
     """The device's uuid is the same when it is asked again, and in another process."""

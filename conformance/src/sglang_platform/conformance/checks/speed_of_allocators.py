@@ -220,5 +220,9 @@ def _all_pages(subject: Subject, pages: int, page: int) -> Any:
 
 def _lent(allocator: Any, pages: int, page: int) -> torch.Tensor:
     slots = allocator.alloc(pages * page)
-    expect(slots is not None, f"{pages} pages of {page} cannot be had, though all are free")
+    expect(
+        slots is not None,
+        f"{pages} pages of {page} cannot be had, though all are free",
+        fix="give back the page of every slot that free() is given, and lend all of them",
+    )
     return slots  # type: ignore[no-any-return]
