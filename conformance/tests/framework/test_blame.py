@@ -103,6 +103,30 @@ def test_an_error_of_a_device_in_native_code_is_the_platforms() -> None:
     assert not blame.is_the_suites(caught.value, "mychip")
 
 
+@pytest.mark.parametrize(
+    ("said", "device_type", "late"),
+    [
+        ("loc holds 65, outside [0, 65)", "mychip", True),
+        ("loc holds 65, outside [0, 65)", "cpu", False),
+        ("list index out of range", "mychip", False),
+    ],
+)
+def test_an_index_that_a_device_refuses_may_come_late(said: str, device_type: str, late: bool) -> None:
+    source = f"def check():\n    raise IndexError({said!r})\n"
+    names: dict[str, Any] = {}
+    exec(compile(source, f"{blame._OWN}/checks/tried.py", "exec"), names)
+    with pytest.raises(IndexError) as caught:
+        names["check"]()
+    assert blame.may_come_late(caught.value, device_type) is late
+    assert blame.is_the_suites(caught.value, device_type) is not late
+
+
+def test_an_error_that_python_code_raises_is_not_late() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        raise RuntimeError("refused")
+    assert not blame.may_come_late(caught.value, "mychip")
+
+
 @pytest.mark.parametrize("raised", [EngineFailed, RequestRefused])
 def test_what_happens_in_the_hosts_processes_is_the_platforms(raised: type[EngineFailed]) -> None:
     names: dict[str, Any] = {"raised": raised}

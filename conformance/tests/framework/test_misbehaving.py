@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +114,22 @@ def test_a_process_that_holds_the_interpreters_lock_is_ended(misbehaving: Make) 
     found = _by_id(misbehaving("holds_the_lock", FACTORIES, NAMED, patience=0.2).run())
     assert (found[FACTORIES].failure, found[NAMED].status) == ("timeout", "passed")
     assert "holds_the_lock.py" in (found[FACTORIES].trace or "")
+    assert "waited for a processor" not in str(found[FACTORIES].what)
+
+
+def test_a_time_limit_on_a_busy_machine_says_so(misbehaving: Make) -> None:
+    every = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(every)})  # what is started here shares one processor
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    try:
+        (found,) = misbehaving("holds_the_lock", FACTORIES, patience=0.2, variables={"WORKS": "1"}).run()
+    finally:
+        for one in others:
+            one.kill()
+            one.wait()
+        os.sched_setaffinity(0, every)
+    assert found.failure == "timeout"
+    assert "s of them it waited for a processor that others had" in str(found.what)
 
 
 @pytest.mark.parametrize(

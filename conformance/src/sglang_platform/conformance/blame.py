@@ -15,7 +15,7 @@ import traceback
 import types
 from pathlib import Path
 
-__all__ = ["is_the_suites", "what_to_report"]
+__all__ = ["is_the_suites", "may_come_late", "what_to_report"]
 
 _OWN = str(Path(__file__).parent)
 _REFERENCE = str(Path(__file__).parent / "reference")
@@ -25,7 +25,9 @@ _NEUTRAL = ("torch", "numpy", "packaging", "importlib", "hypothesis")
 """Packages whose code the suite calls itself."""
 
 _NOT_TAKEN = re.compile(r"^([\w.<>]+)\(\) (got an unexpected|got multiple values|missing \d|takes )")
-_OF_A_DEVICE = (RuntimeError, NotImplementedError, MemoryError, OSError)
+_OF_A_DEVICE = (RuntimeError, NotImplementedError, MemoryError, OSError, IndexError)
+_OF_PYTHON = re.compile(r"^(list|tuple|string|range|deque|array|bytearray|pop)\b.* (index|from)\b")
+"""What Python says of an index; a device has words of its own."""
 
 
 def is_the_suites(error: BaseException, device_type: str | None) -> bool:
@@ -36,7 +38,7 @@ def is_the_suites(error: BaseException, device_type: str | None) -> bool:
     last = max((at for at, (frame, _) in enumerate(frames) if _is_the_suites(frame)), default=-1)
     if last < 0 or any(not _is_neutral(frame) for frame, _ in frames[last + 1 :]):
         return False
-    if isinstance(error, _OF_A_DEVICE) and device_type not in ("cpu", None):
+    if may_come_late(error, device_type):
         return False
     if isinstance(error, NotImplementedError) or getattr(error, "is_the_platforms", False):
         return False
@@ -44,6 +46,18 @@ def is_the_suites(error: BaseException, device_type: str | None) -> bool:
         return _is_of_the_suite_or_python(error.obj)
     taken = _NOT_TAKEN.match(str(error)) if isinstance(error, TypeError) else None
     return taken is None or _is_a_function_of_the_suite(taken[1])
+
+
+def may_come_late(error: BaseException, device_type: str | None) -> bool:
+    """Whether a device raised it in native code: one that runs behind the host does so at a later call."""
+    frames = traceback.extract_tb(error.__traceback__)
+    raised_in_python = bool(frames) and (frames[-1].line or "").startswith("raise")
+    return (
+        device_type not in ("cpu", None)
+        and isinstance(error, _OF_A_DEVICE)
+        and not raised_in_python
+        and not _OF_PYTHON.match(str(error))
+    )
 
 
 def what_to_report(error: BaseException) -> str:

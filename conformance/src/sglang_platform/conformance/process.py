@@ -33,6 +33,8 @@ _BUILD_SECONDS = 3600
 _PARTS_SECONDS = 60
 _LOOK_EVERY = 0.5
 _KIND_SECONDS = 20
+_BUSY = 0.3
+"""Share of its time that a process waits for a processor on a machine which is too busy for it."""
 _LAST_LINES = 30
 
 _COMPILERS = (
@@ -88,6 +90,7 @@ class Worker:
         self._patience, self._on_building = selection.patience, on_building
         self._tier = TIMES if selection.thorough else 1.0
         self._ready = False
+        self._since, self._waited = time.monotonic(), 0.0
         self.plugins: list[dict[str, Any]] = []
         """The general plugins installed where it runs: name, distribution, whether it is the platform's own."""
 
@@ -141,6 +144,7 @@ class Worker:
         self._next(start, f"{start:g} s while the platform was made", starting=True)
         limit = check.seconds * self._patience * self._tier
         until = time.monotonic() + limit
+        self._since, self._waited = time.monotonic(), self._longest_wait()
         while True:
             left = until - time.monotonic()
             event = self._next(left, f"{limit:g} s")
@@ -208,11 +212,24 @@ class Worker:
         return next((name for name in names if name.startswith(_COMPILERS)), None)
 
     def _stopped(self, limit: str, starting: bool) -> WorkerEnded:
+        waited, passed = self._longest_wait() - self._waited, time.monotonic() - self._since
+        busy = f"; for {waited:.0f} s of them it waited for a processor that others had (--patience 3 gives it more)"
+        if waited < _BUSY * passed:
+            busy = ""
         self._process.send_signal(signal.SIGUSR1)  # it writes where it is
         time.sleep(0.5)
         self._kill()
-        what = f"it did not come back within {limit}{self._where(', in the case ')}"
+        what = f"it did not come back within {limit}{self._where(', in the case ')}{busy}"
         return WorkerEnded("timeout", what, self._seen, self.tail(), starting=starting, alive=self._ready)
+
+    def _longest_wait(self) -> float:
+        """Seconds for which one of its threads was ready and had no processor, as Linux counts them; else 0."""
+        longest = 0.0
+        for pid in (self._process.pid, *guard.descendants(self._process.pid)):
+            for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+                with contextlib.suppress(OSError, ValueError, IndexError):
+                    longest = max(longest, int(thread.read_text().split()[1]) / 1e9)
+        return longest
 
     def _died(self, starting: bool) -> WorkerEnded:
         code = self._process.wait(30)

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sglang_platform.conformance.blame import is_the_suites, what_to_report
+from sglang_platform.conformance.blame import is_the_suites, may_come_late, what_to_report
 from sglang_platform.conformance.case_ids import case_id, full_id, matches
 from sglang_platform.conformance.check import (
     CREATED,
@@ -93,7 +93,7 @@ def run_check(
         told = _ended(ended)
         if told is None:
             if not run.blames_the_suite(ended, None):  # while cases were made
-                run.add(_failure(ended, check, "", None))
+                run.fail(ended, "", None)
         elif not run.failing:
             return told
     return run.outcome()
@@ -129,10 +129,16 @@ class _Cases:
             for one in failed:
                 name = f"{one['of']}::{one['name']}"
                 test = {"of": one["of"], "name": one["name"]}
-                self.add({**_failure(error, self.check, name, None), "case": test, "what": one["why"] or ""})
+                self.add({**self._failure(error, name, None), "case": test, "what": one["why"] or ""})
             for one in () if failed else (error, *getattr(error, "also", ())):
-                self.add(_failure(one, self.check, name, case))
+                self.fail(one, name, case)
             return parts
+
+    def fail(self, error: BaseException, name: str, case: Any) -> None:
+        self.add(self._failure(error, name, case))
+
+    def _failure(self, error: BaseException, name: str, case: Any) -> dict[str, Any]:
+        return _failure(error, self.check, name, case, late=may_come_late(error, _device_type(self._subject)))
 
     def blames_the_suite(self, error: BaseException, case: Any) -> bool:
         """Whether the error is the suite's own; then the first is kept, to be told."""
@@ -178,8 +184,8 @@ def _ended(error: BaseException) -> dict[str, Any] | None:
     return None
 
 
-def _failure(error: BaseException, check: Check, name: str, case: Any) -> dict[str, Any]:
-    """One failing case: the fields of `Outcome.failing`."""
+def _failure(error: BaseException, check: Check, name: str, case: Any, *, late: bool) -> dict[str, Any]:
+    """One failing case: the fields of `Outcome.failing`. `late`: see `blame.may_come_late`."""
     if isinstance(error, CheckFailed):
         own = case if error.case is None else error.case
         found = {"failure": "check", "what": error.what, "fix": error.fix or check.fix, "trace": None}
@@ -188,10 +194,13 @@ def _failure(error: BaseException, check: Check, name: str, case: Any) -> dict[s
         found = {
             "failure": "error",
             "what": _what(error),
-            "fix": _fix_of(error, check),
+            "fix": _fix_of(error, check) + (_LATE if late else ""),
             "trace": trimmed(error),
         }
     return {"id": full_id(check.id, name or case_id(own)), "case": case_fields(own), **found}
+
+
+_LATE = "; where the device runs behind the host, an error comes at the next wait: look at the calls before it as well"
 
 
 def _unmet(check: Check, subject: Subject) -> dict[str, Any] | None:
