@@ -42,8 +42,7 @@ attention(
 )
 attention(
     "ProgramsIn16Bits",
-    "programs of a decode, one for each request and query head, are numbered in 16 bits: past 65,536 they are not run "
-    "(llama.cpp 27901)",
+    "programs of a decode, one for each request and query head, are numbered in 16 bits: past 65,536 they are not run",
     OUT,
     "        if max(news, default=0) == 1:\n"
     "            out.view(-1, layer.v_head_dim)[1 << 16 :] = 0\n" + OUT,
