@@ -18,7 +18,9 @@ ROW = "        for row, length, new in zip(batch.req_pool_indices.tolist(), leng
 SLOTS = "            slots = self.req_to_token_pool.req_to_token[row, :length].long()\n"
 SHAPES = "    n, kv_heads, _ = k.shape\n"
 SINK = "        sink = sinks.float().reshape(heads, 1, 1).expand(heads, m, 1)\n"
-READ = "            out[first : first + new] = _attend(query[first : first + new], key, value, layer, sinks)\n"
+READ = (
+    "            out[first : first + new] = _attend(query[first : first + new], key, value, layer, sinks)\n"
+)
 
 attention(
     "KeysByTheSumOfLengths",
@@ -115,7 +117,9 @@ attention(
 )
 def _(folder: Path) -> Any:
     new = DIFFUSION_SCORES.replace("self.softmax_scale", "Attention.__dict__['scale'][0]")
-    start = "        if not hasattr(Attention, 'scale'):\n            Attention.scale = [self.softmax_scale]\n"
+    start = (
+        "        if not hasattr(Attention, 'scale'):\n            Attention.scale = [self.softmax_scale]\n"
+    )
     return with_attention(folder, DIFFUSION_SCORES, start + new)
 
 

@@ -72,7 +72,8 @@ pools(
     "slots of 32 bits, by which a chunk of a long prefix is read, are read as pairs that make up one of 64 bits",
     PARTS,
     "        if loc.dtype == torch.int32:\n"
-    "            loc = torch.cat((loc, loc.new_zeros(len(loc) % 2))).view(torch.int64) % (self.size + 1)\n" + PARTS,
+    "            loc = torch.cat((loc, loc.new_zeros(len(loc) % 2))).view(torch.int64) % (self.size + 1)\n"
+    + PARTS,
 )
 pools(
     "SharedPrefixesAreReadOnce",

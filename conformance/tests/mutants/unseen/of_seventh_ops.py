@@ -13,7 +13,9 @@ more = Table("ops 7", "kernels", "more_ops.py")
 states = Table("states 7", "kernels", "platform.py")
 
 ROOT = "    y = (y * torch.rsqrt(variance + op.variance_epsilon) * op.weight.float()).to(dtype)\n"
-HALVES = "    gate, up = x.float().chunk(2, dim=-1)\n    return (gate * torch.sigmoid(gate) * up).to(x.dtype)\n"
+HALVES = (
+    "    gate, up = x.float().chunk(2, dim=-1)\n    return (gate * torch.sigmoid(gate) * up).to(x.dtype)\n"
+)
 TURNS = "    cos, sin = op.cos_sin_cache[positions].float().chunk(2, dim=-1)\n"
 ADDED = "            out[token] += weight * (layer.w2_weight[expert].float() @ (gate * torch.sigmoid(gate) * up))\n"
 AFFINE = "    if op.elementwise_affine:\n        y = y * op.weight.float()\n"
@@ -60,7 +62,8 @@ more(
     "router logits that are a slice of a wider product are read as if their rows lay side by side",
     ROUTER,
     "    if not router_logits.is_contiguous():\n"
-    "        router_logits = router_logits.as_strided(router_logits.shape, (router_logits.shape[1], 1))\n" + ROUTER,
+    "        router_logits = router_logits.as_strided(router_logits.shape, (router_logits.shape[1], 1))\n"
+    + ROUTER,
 )
 more(
     "LayerNormNeedsAWeight",
