@@ -4,7 +4,7 @@ suffixes, padding in a prefill. Names in brackets are bugs of other projects tha
 from __future__ import annotations
 
 from broken import Table
-from of_sixth_ops import ROUTER, SUMS
+from of_sixth_ops import ROUTER
 from of_sixth_states import CONVOLUTION, CONVOLVED, SPACE, SPACED
 from of_third_states import kernel
 
