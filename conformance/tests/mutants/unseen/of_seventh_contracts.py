@@ -202,8 +202,8 @@ growth(
 
 @packages.written(
     "PackageAsksTheHostFirst",
-    "the package asks the host for its platform while it is imported: imported before the host, it is not chosen "
-    "(vllm-rbln 876)",
+    "the package asks the host for its platform while it is imported: it is looked at half imported, without its "
+    "function (vllm-rbln 876)",
 )
 def _(folder: Path) -> Any:
     text = "from sglang.srt.platforms import current_platform\n\nTYPE = current_platform.device_type\n\n"
