@@ -130,6 +130,7 @@ def test_a_time_limit_on_a_busy_machine_says_so(misbehaving: Make) -> None:
         os.sched_setaffinity(0, every)
     assert found.failure == "timeout"
     assert "s of them it waited for a processor that others had" in str(found.what)
+    assert "--patience 3" in str(found.fix)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import torch
 from mutant import mutant
 
 from sglang_platform.conformance.reference.platform import ReferencePlatform
+from sglang_platform.example_oot.platform import ExampleOOTPlatform
 
 
 @mutant(
@@ -262,3 +263,49 @@ class BackendNotBuiltIn(ReferencePlatform):
 class RefusesByAnswering(ReferencePlatform):
     def verify_quantization(self, quant: str) -> Any:
         return quant in ("fp8",)
+
+
+class _OtherStreams(ExampleOOTPlatform):
+    """The example's device, whose module the platform changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._change(torch.get_device_module(self.device_type))
+
+    def _change(self, module: Any) -> None:
+        raise NotImplementedError
+
+
+@mutant(
+    check="contract.streams_wait_for_each_other",
+    defect="a stream that waits for another waits for itself",
+    says="after second.wait_stream(first)",
+    device="example_oot",
+)
+class StreamWaitsForItself(_OtherStreams):
+    def _change(self, module: Any) -> None:
+        module.Stream.wait_stream = lambda own, other: own.wait_event(own.record_event())
+
+
+class _RecordedOnTheCurrent:
+    """An event that is recorded on the current stream, whichever is named."""
+
+    def __init__(self) -> None:
+        self._event = torch.Event(torch.accelerator.current_accelerator())
+
+    def record(self, stream: Any = None) -> None:
+        self._event.record()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._event, name)
+
+
+@mutant(
+    check="contract.streams_wait_for_each_other",
+    defect="events are recorded on the current stream, whichever is named",
+    says="after event.record(first)",
+    device="example_oot",
+)
+class EventsOfTheCurrentStream(_OtherStreams):
+    def _change(self, module: Any) -> None:
+        module.Event = _RecordedOnTheCurrent

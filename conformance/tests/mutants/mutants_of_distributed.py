@@ -80,6 +80,21 @@ communicator(
 )
 patch(
     __name__,
+    "ReducesBySumsAlone",
+    "platform.py",
+    "    def get_dispatch_key_name(self) -> str:",
+    "    def get_torch_distributed_backend_str(self) -> str:\n"
+    "        import torch.distributed as dist\n\n"
+    "        plain = dist.all_reduce\n"
+    "        dist.all_reduce = lambda x, op=None, **named: plain(x, **named)\n"
+    '        return "gloo"\n\n'
+    "    def get_dispatch_key_name(self) -> str:",
+    check="distributed.collectives_in_groups",
+    defect="a reduction is a sum, whatever is asked for",
+    says="all_reduce of the largest",
+)
+patch(
+    __name__,
     "BackendThatNeverComes",
     "platform.py",
     "    def get_dispatch_key_name(self) -> str:",

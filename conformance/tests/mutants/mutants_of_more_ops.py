@@ -78,6 +78,17 @@ op(
     says="layer_norm with",
 )
 op(
+    "VarianceCancelsInFloat32",
+    old="    y = _normalised(centred, op.variance_epsilon)\n    if op.elementwise_affine:",
+    new="    square = x.float().square().mean(dim=-1, keepdim=True)\n"
+    "    square = square - x.float().mean(dim=-1, keepdim=True).square()\n"
+    "    y = centred * torch.rsqrt(square.clamp(min=0) + op.variance_epsilon)\n"
+    "    if op.elementwise_affine:",
+    check="kernels.layer_norm",
+    defect="the variance is the mean square less the squared mean",
+    says="layer_norm with",
+)
+op(
     "BiasForgotten",
     old="    if op.use_bias:\n",
     new="    if op.use_bias and not op.elementwise_affine:\n",

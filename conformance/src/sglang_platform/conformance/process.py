@@ -58,16 +58,25 @@ class WorkerEnded(Exception):
     """It died or had to be stopped. `starting`: before the check's own clock began, so no check is to blame."""
 
     def __init__(
-        self, failure: str, what: str, seen: _Seen, trace: str, *, starting: bool, alive: bool
+        self,
+        failure: str,
+        what: str,
+        seen: _Seen,
+        trace: str,
+        *,
+        starting: bool,
+        alive: bool,
+        fix: str | None = None,
     ) -> None:
         super().__init__(what)
+        self._fix = fix
         self.failure, self.what, self.seen, self.trace = failure, what, seen, trace
         self.starting, self.imported = starting, alive
 
     def outcome(self, check: Check) -> dict[str, Any]:
         """Of the check in progress: the cases that had failed, and the one in which the process ended."""
         last = {"id": full_id(check.id, self.seen.name), "case": self.seen.case, "failure": self.failure}
-        last |= {"what": self.what, "fix": check.fix, "trace": self.trace}
+        last |= {"what": self.what, "fix": self._fix or check.fix, "trace": self.trace}
         return {**failed_with([*self.seen.failing, last]), "cases": max(1, len(self.seen.names))}
 
 
@@ -213,14 +222,17 @@ class Worker:
 
     def _stopped(self, limit: str, starting: bool) -> WorkerEnded:
         waited, passed = self._longest_wait() - self._waited, time.monotonic() - self._since
-        busy = f"; for {waited:.0f} s of them it waited for a processor that others had (--patience 3 gives it more)"
-        if waited < _BUSY * passed:
-            busy = ""
+        busy = waited > _BUSY * passed
         self._process.send_signal(signal.SIGUSR1)  # it writes where it is
         time.sleep(0.5)
         self._kill()
-        what = f"it did not come back within {limit}{self._where(', in the case ')}{busy}"
-        return WorkerEnded("timeout", what, self._seen, self.tail(), starting=starting, alive=self._ready)
+        what = f"it did not come back within {limit}{self._where(', in the case ')}"
+        if busy:
+            what += f"; for {waited:.0f} s of them it waited for a processor that others had"
+        fix = "run it again with --patience 3, or when the machine has less to do" if busy else None
+        return WorkerEnded(
+            "timeout", what, self._seen, self.tail(), starting=starting, alive=self._ready, fix=fix
+        )
 
     def _longest_wait(self) -> float:
         """Seconds for which one of its threads was ready and had no processor, as Linux counts them; else 0."""

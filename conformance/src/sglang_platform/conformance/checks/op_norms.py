@@ -137,7 +137,7 @@ def layer_norm(subject: Subject, case: Norm) -> None:
     """Layer normalisation takes the mean off, also where it is large beside the spread, and adds the bias that the op
     has; rows may be a slice of wider ones."""
     forward, drawn = forward_of(subject, case.op), _Drawn(subject, case)
-    x = drawn.rows(case).add_(20)
+    x = drawn.rows(case).add_(100)
     weight, bias = drawn.of(case.width).float(), drawn.of(case.width).float() * 3
     affine, biased = case.how != "nothing", case.how == "weight and bias"
     for epsilon in _EPSILONS:
