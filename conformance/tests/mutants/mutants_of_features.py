@@ -202,3 +202,40 @@ class OneAxisOfThree(Hooked):
     def _wrong(original: Any, rotary: Any, positions: torch.Tensor, *rest: Any, **named: Any) -> Any:
         line = positions[0] if positions.ndim == 2 else positions
         return original(rotary, line.expand(3, -1) if positions.ndim == 2 else line, *rest, **named)
+
+
+class _LooksUpInOneModeOnly(ExampleOOTAttentionBackend):
+    _at_its_slot: str
+    """The mode in which a slot is taken for the place of its rows."""
+
+    def _forward(self, mode: str, *args: Any, **kwargs: Any) -> Any:
+        self._maps = mode != self._at_its_slot
+        return getattr(super(), f"forward_{mode}")(*args, **kwargs)
+
+    def forward_decode(self, *args: Any, **kwargs: Any) -> Any:
+        return self._forward("decode", *args, **kwargs)
+
+    def forward_extend(self, *args: Any, **kwargs: Any) -> Any:
+        return self._forward("extend", *args, **kwargs)
+
+    def slot_map(self, layer: Any, forward_batch: Any) -> torch.Tensor | None:
+        return super().slot_map(layer, forward_batch) if self._maps else None
+
+
+for _name, _mode in {"DecodeTakesSlotsForPlaces": "decode", "ExtendTakesSlotsForPlaces": "extend"}.items():
+    _backend = type(_name, (_LooksUpInOneModeOnly,), {"_at_its_slot": _mode})
+    globals()[_name] = mutant(
+        check="kernels.rows_elsewhere_are_looked_up",
+        defect=f"{_mode} reads the rows of a window's pool at their slots, which are those of the whole pool",
+        says="wrong by",
+        device="example_oot",
+    )(
+        type(
+            _name,
+            (ExampleOOTPlatform,),
+            {
+                "__module__": __name__,
+                "get_attention_backends": lambda self, b=_backend: {ATTENTION_BACKEND: b},
+            },
+        )
+    )
