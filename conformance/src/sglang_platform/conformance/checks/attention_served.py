@@ -65,7 +65,8 @@ def long_context_attention(subject: Subject, case: AttentionCase) -> None:
 
 
 def wide_batches(subject: Subject, rng: random.Random) -> Iterator[AttentionCase]:
-    """64 and 256 requests of unlike lengths, and prefills of many tokens."""
+    """64 and 256 requests of unlike lengths, prefills of many tokens, and with 128 heads more rows of queries than 16
+    bits count."""
     lengths = [(rng.randrange(0, 70), 1) for _ in range(256)]
     for case in one_of_each(subject):
         yield replace(case, mode="decode", requests=tuple(lengths[:64]))
@@ -74,6 +75,11 @@ def wide_batches(subject: Subject, rng: random.Random) -> Iterator[AttentionCase
             case, mode="extend", requests=tuple((rng.randrange(0, 40), 1 + i % 5) for i in range(33))
         )
         yield replace(case, mode="extend", requests=((40, 1100),))
+        if case.kind == "mla":
+            requests, page = tuple((i % 3, 1) for i in range(552)), min(subject.declares.page_sizes)
+            yield replace(
+                case, mode="decode", requests=requests, heads=(128, 1), dims=(16, 8), page_size=page
+            )
 
 
 @check(
@@ -84,7 +90,7 @@ def wide_batches(subject: Subject, rng: random.Random) -> Iterator[AttentionCase
     fix="take sizes from the batch, not from a fixed number of requests, rows or blocks",
 )
 def wide_batch_attention(subject: Subject, case: AttentionCase) -> None:
-    """Batches of 64 and 256 requests of unlike lengths, and a prefill of 1,100 tokens."""
+    """Batches of 64 and 256 requests of unlike lengths, of 552 with 128 latent heads, and a prefill of 1,100 tokens."""
     run_step(subject, case)
 
 

@@ -84,6 +84,7 @@ class HostSlots:
     to: Sequence[int]
     buffers: int = 2
     registered: bool = False
+    dtype: str = "float32"
 
 
 def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
@@ -100,6 +101,8 @@ def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
     yield HostSlots(range(_LONG_RUN), range(7, 7 + _LONG_RUN))
     yield HostSlots(range(_REGISTERED), range(7, 7 + _REGISTERED), 1, registered=True)
     yield HostSlots(scattered, consecutive, registered=True)
+    yield HostSlots(scattered, consecutive, 1, dtype="bfloat16")
+    yield HostSlots(consecutive, scattered, 1, dtype="uint8")
     for buffers in (1, 32):
         drawn = rng.sample(range(_ROWS), 10), rng.sample(range(_ROWS), 10)
         yield HostSlots(tuple(drawn[0]), tuple(drawn[1]), buffers)
@@ -114,14 +117,14 @@ def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
 )
 def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
     """`copy_slots()` copies each row to its own place in the target of its source, whichever side is consecutive, of as
-    many buffers as a model of 16 layers has, 9,001 rows side by side too, out of the device and into it, and touches no
-    other row; between memory that somebody else allocated as well, while it is registered."""
+    many buffers as a model of 16 layers has, of 8, 16 and 32 bits, 9,001 rows side by side too, out of the device and
+    into it, and touches no other row; between memory that somebody else allocated as well, while it is registered."""
     memory, generator = _copying(subject), subject.torch_rng()
     rows = max((_ROWS - 1, *case.from_, *case.to)) + 1
     from_, to = (torch.tensor(one, dtype=torch.int64) for one in (case.from_, case.to))
     for out in (True, False):
         sources, targets = (
-            _buffers(memory, subject, case.buffers, on_device, generator, rows)
+            _buffers(memory, subject, case.buffers, on_device, generator, rows, getattr(torch, case.dtype))
             for on_device in (out, not out)
         )
         wanted = [target.cpu().clone() for target in targets]
@@ -186,16 +189,24 @@ def host_pages_are_copied_whole(subject: Subject, case: HostPages) -> None:
 
 
 def _buffers(
-    memory: Any, subject: Subject, n: int, on_device: bool, generator: torch.Generator, rows: int = _ROWS
+    memory: Any,
+    subject: Subject,
+    n: int,
+    on_device: bool,
+    generator: torch.Generator,
+    rows: int = _ROWS,
+    dtype: torch.dtype = torch.float32,
 ) -> list[torch.Tensor]:
-    """[rows, ...] each, of which no two numbers are likely the same."""
+    """[rows, ...] each, of which few numbers are the same."""
+    shape = (rows, *_ROW)
     if on_device:
-        return [torch.randn(rows, *_ROW, generator=generator).to(subject.device) for _ in range(n)]
-    return [_filled(memory.allocate((rows, *_ROW), torch.float32), generator) for _ in range(n)]
+        return [_filled(torch.empty(shape, dtype=dtype), generator).to(subject.device) for _ in range(n)]
+    return [_filled(memory.allocate(shape, dtype), generator) for _ in range(n)]
 
 
 def _filled(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return tensor.copy_(torch.randn(tensor.shape, generator=generator))
+    numbers = torch.randn(tensor.shape, generator=generator)
+    return tensor.copy_(numbers if tensor.is_floating_point() else (numbers.abs() * 60).clamp(max=255))
 
 
 def _slots_of(numbers: list[int]) -> torch.Tensor:
