@@ -8,16 +8,19 @@ from dataclasses import asdict
 
 from sglang_platform.conformance.kernels.decode_code import CASES, compiled
 
-print(
-    json.dumps(
-        {
-            row.case: {
-                "code": asdict(row.code),
-                "loop": asdict(row.loop),
-                "per_token": row.per_token,
-                "predicted": {device: found.share for device, found in row.predicted.items()},
-            }
-            for row in compiled(sys.argv[1:], list(CASES))
+
+def main() -> None:
+    told = {
+        row.case: {
+            "code": asdict(row.code),
+            "loop": asdict(row.loop),
+            "per_token": row.per_token,
+            "predicted": {device: found.share for device, found in row.predicted.items()},
         }
-    )
-)
+        for row in compiled(sys.argv[1:], list(CASES))
+    }
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

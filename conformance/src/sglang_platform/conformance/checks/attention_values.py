@@ -151,13 +151,18 @@ def eight_bit_caches(subject: Subject, rng: random.Random) -> Iterator[Attention
     requires=[attention_backend(), kv_pool(), attention_feature("fp8_kv")],
     cases=eight_bit_caches,
     fix="read an 8-bit cache in its own format at every length, the rotated part of latent rows as well; take"
-    " layer.k_scale and v_scale as tensors and as numbers",
+    " layer.k_scale and v_scale as tensors and as numbers, at each call",
 )
 def eight_bit_caches_attention(subject: Subject, case: AttentionCase) -> None:
     """8-bit caches of each declared format over some hundred tokens, of latent rows as well; and scales that are plain
-    numbers, as SGLang writes those that it reads from a file (`models/llama.py`, load_kv_cache_scales, 0.5.23)."""
+    numbers, as SGLang writes those that it reads from a file (`models/llama.py`, load_kv_cache_scales, 0.5.23), and
+    others after an update of the weights."""
     run_step(subject, case)
     if case.kv_scales is not None and case.requests != _LONG:
         step = AttentionStep(subject, case)
         step.layer.k_scale, step.layer.v_scale = case.kv_scales
+        judge(step, step.got())
+        step.case = replace(case, kv_scales=(case.kv_scales[1], case.kv_scales[0]))
+        del step.layer, step.batch
+        step.store_prefixes()
         judge(step, step.got())

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import multiprocessing
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +76,12 @@ class DecodeCode:
 
 
 def compiled(targets: Sequence[str], cases: Sequence[str]) -> Iterator[DecodeCode]:
-    """Compiles each case for each target, in this process, where the target reads whole pages or the case does not."""
+    """Compiles each case for each target, in a process of the target's own (see `compile.farm`), where the target reads
+    whole pages or the case does not."""
+    context = multiprocessing.get_context("spawn")
     for target in targets:
-        for name in cases:
-            found = _compiled(target, name)
-            if found is not None:
-                yield found
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            yield from filter(None, pool.map(partial(_compiled, target), cases))
 
 
 def _compiled(target: str, name: str) -> DecodeCode | None:
