@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -263,6 +264,18 @@ class BackendNotBuiltIn(ReferencePlatform):
 class RefusesByAnswering(ReferencePlatform):
     def verify_quantization(self, quant: str) -> Any:
         return quant in ("fp8",)
+
+
+@mutant(
+    check="contract.current_device_is_set_and_waited_for",
+    defect="the device's handle belongs to the thread that opened it",
+    says="in another thread",
+)
+class DeviceOfTheFirstThread(ReferencePlatform):
+    def set_device(self, device: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("the device is open in another thread")
+        super().set_device(device)
 
 
 class _OtherStreams(ExampleOOTPlatform):

@@ -7,6 +7,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
@@ -278,8 +279,9 @@ def pinned_memory_is_there(subject: Subject) -> None:
     fix="make the device that is given the current one of the thread, and wait in synchronize() for all that it does",
 )
 def current_device_is_set_and_waited_for(subject: Subject) -> None:
-    """After `set_device()` a tensor that names no index is on that device, for each device of the machine; after
-    `synchronize()` nothing that was queued there is left to do."""
+    """After `set_device()` a tensor that names no index is on that device, for each device of the machine, in another
+    thread too, as the host's threads for transfers begin; after `synchronize()` nothing that was queued there is left
+    to do."""
     import torch
 
     platform, kind = subject.platform, subject.device.type
@@ -308,6 +310,14 @@ def current_device_is_set_and_waited_for(subject: Subject) -> None:
             )
     finally:
         platform.set_device(platform.get_device(0))
+
+    def in_a_thread() -> None:
+        platform.set_device(platform.get_device(0))
+        platform.synchronize()
+
+    with ThreadPoolExecutor(1) as thread:
+        error = thread.submit(in_a_thread).exception()
+    expect(error is None, f"in another thread than the first set_device() or synchronize() raises {error!r}")
 
 
 _VISIBLE = (

@@ -68,6 +68,7 @@ def token_bitmask_masks_in_place(subject: Subject, case: Mask) -> None:
         torch.int32
     )
     bits[2:3] = 0
+    bits[1::4, 0] = -1  # all of the first word's tokens, and not all of the others'
     allowed = ((bits[:, :, None] >> torch.arange(32)) & 1).flatten(1)[:, : case.vocabulary].bool()
     wanted = logits.masked_fill(~allowed, float("-inf"))
     rows = torch.nn.functional.pad(logits, (0, 64 if case.padded else 0), value=1.0).to(subject.device)
