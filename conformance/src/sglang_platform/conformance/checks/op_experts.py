@@ -56,7 +56,7 @@ def experts(subject: Subject, rng: random.Random) -> Iterator[Experts]:
             # A token alone; experts past 128 and 256; a share of an expert that 64 does not divide; a prefill of unlike
             # loads, and one that goes to a single expert.
             (1, 64, 6, 64, 32), (8, 256, 8, 32, 16), (8, 384, 8, 16, 16), (3, 8, 2, 128, 176), (3, 4, 4, 90, 72),
-            (700, 8, 1, 16, 16), (300, 2, 1, 16, 16),
+            (700, 8, 1, 16, 16), (300, 2, 1, 16, 16), (9, 10, 4, 16, 16), (5, 60, 4, 32, 16),
             # More pairs of token and expert than 15 bits count; thorough: 16.
             (4100, 8, 8, 16, 16),
         )

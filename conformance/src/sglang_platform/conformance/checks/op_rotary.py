@@ -82,14 +82,21 @@ def rotations(subject: Subject, rng: random.Random) -> Iterator[Rotation]:
     requires=[fused_ops()],
     cases=rotations,
     fix="pairs are (i, i + rotary_dim / 2) in the neox style, (2 i, 2 i + 1) in the gptj style; what lies behind"
-    " rotary_dim stays; the cache holds cosines, then sines; offsets are added to the positions",
+    " rotary_dim stays; the cache holds cosines, then sines; offsets are added to the positions; read the table"
+    " that the op has now",
 )
 def rotary_embedding(subject: Subject, case: Rotation) -> None:
     """Queries and keys are rotated by their position, in both styles, whole heads and parts of them, whatever their
-    number, their form and the type of their positions."""
+    number, their form and the type of their positions, also when the host has made the table longer since the last call
+    (`_ensure_cos_sin_cache_length`, SGLang 0.5.23)."""
     forward = forward_of(subject, "rotary.rotary_embedding")
     call = _Call(subject, case)
     more = [] if call.offsets is None else [call.offsets]
+    if not more:
+        whole, short = call.op.cos_sin_cache, case.positions // 2
+        call.op.cos_sin_cache = whole[:short].clone()
+        forward(call.op, call.positions.clamp(max=short - 1), *call.given())
+        call.op.cos_sin_cache = whole
     with only_lent(positions=call.positions, cos_sin_cache=call.op.cos_sin_cache):
         got = forward(call.op, call.positions, *call.given(), *more)
     if got is not NotImplemented:
