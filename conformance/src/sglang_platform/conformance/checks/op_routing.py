@@ -64,7 +64,8 @@ def choices(subject: Subject, rng: random.Random) -> Iterator[ExpertChoice]:
 def expert_choice(subject: Subject, case: ExpertChoice) -> None:
     """Each token gets the experts with the largest scores, every one once, with the weight of the softmax over all, and
     with weights that sum to one where the model asks for that; also where all scores are far from zero, where the two
-    largest are the same, and where the last that is chosen is above the next by a ten-thousandth of a logit."""
+    largest are the same, where the last that is chosen is above the next by a ten-thousandth of a logit, and where the
+    logits are a part of a wider product."""
     forward = forward_of(subject, "moe.topk")
     apart = _logits(subject, case.tokens, case.experts, case.dtype) + case.far
     asked = [(apart, "")]
@@ -78,6 +79,8 @@ def expert_choice(subject: Subject, case: ExpertChoice) -> None:
         best = near.topk(case.top_k + 1).indices
         near.scatter_(1, best[:, -1:], near.gather(1, best[:, -2:-1]) - _NEAR)
         asked.append((near.to(subject.device), ", whose last expert is just above the next,"))
+    wider = torch.cat((apart, apart.flip(1), apart), dim=1)
+    asked.append((wider[:, : case.experts], ", of logits that are a part of a wider product,"))
     config = choice_config(top_k=case.top_k, renormalize=case.renormalize)
     for logits, how in asked:
         hidden = torch.zeros(case.tokens, 16, dtype=logits.dtype, device=subject.device)
