@@ -51,6 +51,7 @@ REASONS: dict[str, str] = {
     "RowsOfAWiderMask": "SGLang allocates the mask by the vocabulary and hands over whole rows, side by side",
     "DraftsAreAsManyAsRequests": "only SGLang captures drafts that are verified: the profile speculative asks there"
     " whether tokens are equal (not run on this one)",
+    "VersionsAsText": "None says that its device is not there: nobody outside can tell for which reason",
     "TableOfPages": "it leaves trees of drafts to core's own verification, whose table names single tokens, and reads"
     " that by pages; a backend that reads pages has to verify trees itself, or refuse them",
 }
