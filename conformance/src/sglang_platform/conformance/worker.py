@@ -138,7 +138,9 @@ class _Cases:
         self.add(self._failure(error, name, case))
 
     def _failure(self, error: BaseException, name: str, case: Any) -> dict[str, Any]:
-        return _failure(error, self.check, name, case, late=may_come_late(error, _device_type(self._subject)))
+        ours = isinstance(error, CheckFailed)  # then nobody asks for the platform
+        late = not ours and may_come_late(error, _device_type(self._subject))
+        return _failure(error, self.check, name, case, late=late)
 
     def blames_the_suite(self, error: BaseException, case: Any) -> bool:
         """Whether the error is the suite's own; then the first is kept, to be told."""
