@@ -19,6 +19,7 @@ __all__: list[str] = []
 
 @check(
     level=Level.KERNELS,
+    hosts=("none",),
     requires=[attention_backend(), kv_pool()],
     cases=edge_cases,
     fix="look each slot of the request table up in the layer's slot_map() where that is a tensor, in decode and in"
