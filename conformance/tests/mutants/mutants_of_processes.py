@@ -6,9 +6,7 @@ import os
 from pathlib import Path
 
 from mutant import Installed, mutant
-from plugins import ACTIVATE, NAME, PACKAGE, PLATFORM, write_plugin
-
-_POINTS = f"[sglang.srt.platforms]\n{NAME} = {PACKAGE}:activate\n[sglang.srt.plugins]\nhooks = {PACKAGE}.hooks:load\n"
+from plugins import ACTIVATE, PACKAGE, PLATFORM, write_plugin, write_with_hooks
 
 
 @mutant(
@@ -63,14 +61,7 @@ def hook_lost_in_the_child(folder: Path) -> Installed:
         "    if multiprocessing.parent_process() is None:\n"
         "        HookRegistry.register('json:dumps', lambda result, *a, **k: None)\n"
     )
-    return write_plugin(folder, entry_points=_POINTS, files={f"{PACKAGE}/hooks.py": hooks})
-
-
-def _general(folder: Path, body: str) -> Installed:
-    """The healthy plugin with a general plugin of this body."""
-    return write_plugin(
-        folder, entry_points=_POINTS, files={f"{PACKAGE}/hooks.py": f"def load():\n    {body}\n"}
-    )
+    return write_with_hooks(folder, hooks)
 
 
 @mutant(
@@ -79,7 +70,7 @@ def _general(folder: Path, body: str) -> Installed:
     says="torch's threads",
 )
 def general_plugin_sets_threads(folder: Path) -> Installed:
-    return _general(folder, "__import__('torch').set_num_threads(1)")
+    return write_with_hooks(folder, "import torch\n\ndef load():\n    torch.set_num_threads(1)\n")
 
 
 @mutant(
@@ -88,7 +79,7 @@ def general_plugin_sets_threads(folder: Path) -> Installed:
     says="the state of the random numbers of random",
 )
 def general_plugin_seeds(folder: Path) -> Installed:
-    return _general(folder, "__import__('random').seed(0)")
+    return write_with_hooks(folder, "import random\n\ndef load():\n    random.seed(0)\n")
 
 
 @mutant(

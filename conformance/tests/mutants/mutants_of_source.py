@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mutant import Installed, mutant
-from plugins import NAME, PACKAGE, PLATFORM, write_plugin
+from plugins import PACKAGE, PLATFORM, write_plugin, write_with_hooks
 
 # A plugin written on SGLang's classes, which knows nothing of core.
 DIRECT_ACTIVATE = f'def activate():\n    return "{PACKAGE}.platform:Platform"\n'
@@ -81,10 +81,8 @@ def hook_that_loses_the_batch(folder: Path) -> Installed:
 
 
 def _hooked(folder: Path, body: str) -> Installed:
-    hooks = f"from sglang_platform.core import HookRegistry, HookType\n\n\ndef load():\n    {body}"
-    points = f"[sglang.srt.platforms]\n{NAME} = {PACKAGE}:activate\n"
-    points += f"[sglang.srt.plugins]\nhooks = {PACKAGE}.hooks:load\n"
-    return write_plugin(folder, entry_points=points, files={f"{PACKAGE}/hooks.py": hooks})
+    imported = "from sglang_platform.core import HookRegistry, HookType\n\n\n"
+    return write_with_hooks(folder, f"{imported}def load():\n    {body}")
 
 
 @mutant(

@@ -57,3 +57,10 @@ def write_metadata(
     lines += [f"Requires-Dist: {name}\n" for name in requires]
     (info / "METADATA").write_text("".join(lines))
     (info / "entry_points.txt").write_text(entry_points)
+
+
+def write_with_hooks(folder: Path, hooks: str) -> Installed:
+    """The healthy plugin with a general plugin beside it: `hooks` is its module, of which `load()` is called."""
+    points = f"[sglang.srt.platforms]\n{NAME} = {PACKAGE}:activate\n"
+    points += f"[sglang.srt.plugins]\nhooks = {PACKAGE}.hooks:load\n"
+    return write_plugin(folder, entry_points=points, files={f"{PACKAGE}/hooks.py": hooks})

@@ -14,8 +14,7 @@ import pkgutil
 import sys
 from typing import Any
 
-from sglang_platform.conformance.probes.left_behind import captured
-from sglang_platform.conformance.probes.traces import TRACES, changes, read_all
+from sglang_platform.conformance.probes.left_behind import observed
 
 __all__: list[str] = []
 
@@ -31,17 +30,7 @@ def main() -> None:
 
 
 def _called(value: str) -> dict[str, Any]:
-    groups = {trace.group for trace in TRACES}
-    told: dict[str, Any] = {}
-    before, known = read_all(groups), set(sys.modules)
-    with captured(told, 1):
-        try:
-            pkgutil.resolve_name(value.partition("[")[0].replace(" ", ""))()
-        except BaseException as error:  # noqa: BLE001 - processes.hooks_are_in_every_process tells
-            told["raised"] = f"{type(error).__name__}: {error}"
-    told["changes"] = changes(before, read_all(groups))
-    told["imported"] = sorted(set(sys.modules) - known)
-    return told
+    return observed(lambda: pkgutil.resolve_name(value.partition("[")[0].replace(" ", ""))())
 
 
 if __name__ == "__main__":

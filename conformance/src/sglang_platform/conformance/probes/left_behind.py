@@ -19,12 +19,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.probes.traces import TRACES, changes, read_all
 
-__all__ = ["FLOOR", "Recorder", "captured", "undisturbed"]
+__all__ = ["FLOOR", "Recorder", "captured", "observed", "undisturbed"]
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _NO_FILES = ("/dev/", "/proc/", "/sys/")
@@ -138,26 +139,27 @@ def main() -> None:
     ]
     told["written"] = recorder.written
     if isinstance(answer, str):
-        told["platform"] = _imported(answer, groups)
+        told["platform"] = {**observed(partial(pkgutil.resolve_name, answer)), "place": answer}
+        told["platform"]["host"] = "sglang" in sys.modules
     print(json.dumps(told, default=str), flush=True)
     os._exit(0)  # threads that the plugin left running must not keep the probe
 
 
-def _imported(place: str, groups: set[str]) -> dict[str, Any]:
-    """What importing the class at `place` did."""
+def observed(call: Callable[[], Any]) -> dict[str, Any]:
+    """What `call` did: `changes`, the modules `imported`, `printed`, `seconds`, and `raised` where it did."""
+    groups = {trace.group for trace in TRACES}
     told: dict[str, Any] = {}
     before = read_all(groups)
     known = set(sys.modules)
     with captured(told, 1):
         started = undisturbed()
         try:
-            pkgutil.resolve_name(place)
-        except BaseException as error:  # noqa: BLE001 - contract.platform_is_created tells
+            call()
+        except BaseException as error:  # noqa: BLE001 - another check tells what is wrong with it
             told["raised"] = f"{type(error).__name__}: {error}"
         told["seconds"] = undisturbed() - started
     told["changes"] = changes(before, read_all(groups))
-    told["host"] = "sglang" in sys.modules
-    told["place"], told["imported"] = place, sorted(set(sys.modules) - known)
+    told["imported"] = sorted(set(sys.modules) - known)
     return told
 
 
