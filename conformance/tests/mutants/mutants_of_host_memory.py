@@ -245,6 +245,43 @@ class BlocksOfAPage(ReferencePlatform):
         return _FirstLength
 
 
+class _Connects(TransferEngine):
+    """Each transfer goes to a peer of its own name."""
+
+    def _peer(self, session: str) -> Any:
+        known = self._peers.__dict__.pop("sockets", {}).pop(session, None)
+        self.__dict__.setdefault("_before", []).append(known)
+        return super()._peer(session)
+
+
+@mutant(
+    check="memory.transfers_keep_nothing",
+    defect="the connection of the transfer before is kept, and another opened",
+    says="more open files each time",
+)
+class ConnectsForEachTransfer(ReferencePlatform):
+    def get_transfer_engine_cls(self) -> type:
+        return _Connects
+
+
+class _Lists(TransferEngine):
+    def batch_transfer_sync_write(
+        self, session: str, addresses: Any, peer_addresses: Any, lengths: Any
+    ) -> int:
+        self.__dict__.setdefault("_done", []).append((addresses, peer_addresses))
+        return super().batch_transfer_sync_write(session, addresses, peer_addresses, lengths)
+
+
+@mutant(
+    check="memory.transfers_keep_nothing",
+    defect="the lists of blocks that were sent are kept",
+    says="more objects of Python each time",
+)
+class BlocksAreListed(ReferencePlatform):
+    def get_transfer_engine_cls(self) -> type:
+        return _Lists
+
+
 class _Queued(TransferEngine):
     def batch_transfer_sync_write(
         self, session: str, addresses: Any, peer_addresses: Any, lengths: Any

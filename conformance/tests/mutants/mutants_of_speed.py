@@ -60,6 +60,15 @@ slow(
     says="times as long",
 )
 slow(
+    "ComesBackByRows",
+    "pools.py",
+    "            buffer[indices] = rows.to(buffer.device)\n",
+    "            for at in range(len(indices)):\n                buffer[indices[at]] = rows[at].to(buffer.device)\n",
+    check="memory.requests_come_back_at_once",
+    defect="a request that comes back from the host is copied row by row",
+    says="load_cpu_copy() of 4096 slots",
+)
+slow(
     "CopiesThePoolAtEachStep",
     "attention.py",
     "        keys = self.token_to_kv_pool.get_key_buffer(layer.layer_id)\n",

@@ -29,7 +29,9 @@ def state(
     return register
 
 
-def mask(*, defect: str, says: str) -> Callable[[Function], type]:
+def mask(
+    *, defect: str, says: str, check: str = "token_bitmask_masks_in_place"
+) -> Callable[[Function], type]:
     """Decorates `wrong(logits, allowed)`, `allowed` being the mask's bits, bool [B, V]."""
 
     def register(wrong: Function) -> type:
@@ -40,9 +42,7 @@ def mask(*, defect: str, says: str) -> Callable[[Function], type]:
         def get_token_bitmask_fn(self: Any) -> Function:
             return apply
 
-        return _platform(
-            wrong, "token_bitmask_masks_in_place", defect, says, get_token_bitmask_fn=get_token_bitmask_fn
-        )
+        return _platform(wrong, check, defect, says, get_token_bitmask_fn=get_token_bitmask_fn)
 
     return register
 
@@ -339,3 +339,14 @@ def LooksThroughTheSlots(own: Function, *given: Any, silu: bool) -> Any:
     for slot in range(len(states)):
         states[slot] = kept[slot]
     return answer
+
+
+@mask(
+    defect="the logits of each word of each request's mask are written by a call of their own",
+    says="a mask over 131072 tokens",
+    check="token_masks_take_one_pass",
+)
+def WordByWord(logits: torch.Tensor, allowed: torch.Tensor) -> None:
+    for row, bits in zip(logits, allowed, strict=True):
+        for at in range(0, len(row), 32):
+            row[at : at + 32].masked_fill_(~bits[at : at + 32], float("-inf"))

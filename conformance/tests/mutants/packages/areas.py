@@ -74,7 +74,7 @@ AREAS = (
     Area(
         "example, Python",
         (f"{_IN_EXAMPLE}/*.py", f"{_IN_EXAMPLE}/kernels/*.py", f"{_IN_EXAMPLE}/torch_device/*.py"),
-        ("check",),
+        ("check", f"test:{_EXAMPLE}/tests/kernels/test_*.py", f"test:{_EXAMPLE}/tests/parts/test_*.py"),
         5,
         ("native.py",),
     ),

@@ -35,7 +35,8 @@ class Answer:
 def ask(
     judges: Sequence[str], variables: Mapping[str, str], *, seconds: float, share: str = "0/1"
 ) -> Iterator[Answer]:
-    """Each judge in turn, until one fails. All are of one sort: checks, kernels of one platform, or tests.
+    """Each judge in turn, until one fails; all where lines are watched. They are of one sort: checks, kernels of one
+    platform, or tests.
 
     A process that dies, or does not come back in time, is an answer of the judge that was asked then.
     """
@@ -92,7 +93,7 @@ def _of_lines(
                 continue
             told += answer.judge != "check:start"
             yield answer
-            if answer.failed:
+            if answer.failed and "LINES_SEEN_IN" not in variables:
                 return
         status = process.wait()
         if status not in (0, _NO_TESTS):

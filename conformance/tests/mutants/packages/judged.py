@@ -23,6 +23,8 @@ _MOST = 60.0
 """Seconds of judges, as the record has them, that one mutation is asked about: the quickest first."""
 
 _NEAR = 3
+_QUICK = 0.5
+_WHOLE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,8 @@ class Judged:
 
 
 def judge(area: str, mutation: Mutation, seen: Seen) -> Judged:
-    """Asks the judges that run the changed line, the quickest first; those of nearby lines where none does, as of the
-    lines of a class body, which run at the import."""
+    """Asks the judges that run the changed line, the quickest first, or those of nearby lines where none does; of what
+    is run at the import, those of the whole file and every quick check."""
     groups = _judges(mutation, seen)
     found: tuple[str | None, str] = (None, "")
     asked, seconds = 0, 0.0
@@ -80,27 +82,43 @@ def _affordable(judges: Sequence[str], seen: Seen) -> Sequence[str]:
 def _judges(mutation: Mutation, seen: Seen) -> list[list[str]]:
     if mutation.file.endswith(".cpp"):
         return _of_cpp(mutation, seen)
-    line = mutation.line
-    for lines in (range(line, line + 1), range(line - _NEAR, line + _NEAR + 1), _function(mutation)):
+    line, function = mutation.line, _function(mutation)
+    if function is None:
+        return _of_import(mutation, seen)
+    for lines in (range(line, line + 1), range(line - _NEAR, line + _NEAR + 1), function):
         groups = judges_of(seen, mutation.file, lines)
         if groups:
             return groups
     return []
 
 
-def _function(mutation: Mutation) -> range:
-    """The lines of the smallest definition around the line; the whole file where it stands in none."""
-    text = (ROOT / mutation.file).read_text()
+def _function(mutation: Mutation) -> range | None:
+    """The lines of the smallest function around the line; None where it is run at the import."""
     around = [
         node
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        and node.lineno <= mutation.line <= (node.end_lineno or node.lineno)
+        for node in ast.walk(ast.parse((ROOT / mutation.file).read_text()))
+        if isinstance(node, ast.FunctionDef)
+        and node.body[0].lineno <= mutation.line <= (node.end_lineno or 0)
     ]
     if not around:
-        return range(1, text.count("\n") + 2)
+        return None
     inner = max(around, key=lambda node: node.lineno)
     return range(inner.lineno, (inner.end_lineno or inner.lineno) + 1)
+
+
+def _of_import(mutation: Mutation, seen: Seen) -> list[list[str]]:
+    """Those that run anything of the file, and every quick check: who imports it first is not who reads what the import
+    left."""
+    checks, others = [], []
+    for judges in judges_of(seen, mutation.file, range(1, _WHOLE)):
+        (checks if judges[0].startswith("check:") else others).append(judges)
+    quick = {
+        judge
+        for judge, one in seen.items()
+        if judge.startswith("check:") and one["failed"] is None and one["seconds"] <= _QUICK
+    }
+    every = sorted(quick.union(*checks), key=lambda judge: (judge not in quick, seen[judge]["seconds"]))
+    return [judges for judges in (every, *others) if judges]
 
 
 _WORDS = {"activation": "silu", "rotary": "rotary", "norm": "norm", "moe": "moe"}

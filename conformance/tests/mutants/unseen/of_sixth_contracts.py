@@ -12,7 +12,12 @@ device = Table("device 6", "contract", "device.py")
 
 REGISTERED = "        ops.register(NAME)\n"
 PROFILER = "    def get_torch_profiler_activity_str"
-SENDS = "            def batch_transfer_sync_write(self, session: str, addresses: Any, peers: Any, lengths: Any) -> int:\n"
+SENDS = (
+    "            def batch_transfer_sync_write(\n"
+    "                self, session: str, addresses: Any, peer_addresses: Any, lengths: Any\n"
+    "            ) -> int:\n"
+    "                peers = peer_addresses\n"
+)
 SENT = "                return super().batch_transfer_sync_write(session, addresses, peers, lengths)\n\n"
 
 contract(

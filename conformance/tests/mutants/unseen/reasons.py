@@ -13,7 +13,6 @@ REASONS: dict[str, str] = {
     "DoubleFreeAccepted": "a page named twice in one call is freed once: nothing is lent twice",
     "TopKCustomRoutingIgnored": "the adapter does not hand a model's own routing function over; the host routes",
     "MoEWeightOnInputOfMany": "models that put the router's weight on the input (Llama 4) choose one expert",
-    "GeluSliceMisread": "what an MLP's first product answers is a tensor of its own",
     "StageTakesOneTensor": "only a host's runner has buffers for a stage: features.pipeline_parallel asks for it",
     "StagePaddingStays": "only a host's runner has buffers for a stage, and rows of padding are not returned",
     "GraphsInAnyOrder": "the reference's attention prepares a capture and a replay alike, so nothing is changed",
@@ -51,6 +50,9 @@ REASONS: dict[str, str] = {
     "RowsOfAWiderMask": "SGLang allocates the mask by the vocabulary and hands over whole rows, side by side",
     "DraftsAreAsManyAsRequests": "only SGLang captures drafts that are verified: the profile speculative asks there"
     " whether tokens are equal (not run on this one)",
+    "RestoreForgetsTheGroup": "no release of SGLang restores a backup while frees wait in a group",
+    "PiecesWarmTogether": "a first run that is captured is right where nothing must be made before; a device that must"
+    " make something refuses to capture it, in words",
     "VersionsAsText": "None says that its device is not there: nobody outside can tell for which reason",
     "TableOfPages": "it leaves trees of drafts to core's own verification, whose table names single tokens, and reads"
     " that by pages; a backend that reads pages has to verify trees itself, or refuse them",

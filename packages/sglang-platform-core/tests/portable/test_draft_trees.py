@@ -141,6 +141,22 @@ def test_beams_continue_the_best() -> None:
     assert places.tolist() == [[2 + 0, 2 + 2]]
 
 
+def test_later_beams_of_several_requests_have_their_own_places() -> None:
+    """Of two requests with three beams each, in the third step: hidden states are the request's own, and places count
+    on behind the candidates of both steps before."""
+    scores = torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]])
+    likely = torch.tensor([0.7, 0.2, 0.1])
+    probabilities = likely.expand(6, 3)
+    tokens = torch.arange(18).view(6, 3)
+    hidden = torch.arange(6.0)[:, None]
+    got, continued, _, (_, _, places) = candidates.next_beams(2, probabilities, tokens, hidden, scores, 3)
+    assert got.tolist() == [0, 3, 6, 15, 12, 9]
+    assert continued is not None
+    assert continued[:, 0].tolist() == [0, 1, 2, 5, 4, 3]
+    before = 3 + 3 * 3
+    assert places.tolist() == [[before + at for at in row] for row in ([0, 3, 6], [6, 3, 0])]
+
+
 def test_slots_are_read_and_written_where_they_belong() -> None:
     table = torch.arange(40, dtype=torch.int32).view(4, 10)
     rows, starts, ends = torch.tensor([2, 0]), torch.tensor([3, 5]), torch.tensor([5, 8])

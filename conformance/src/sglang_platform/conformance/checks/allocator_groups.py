@@ -49,7 +49,7 @@ def orders(subject: Subject, rng: random.Random) -> Iterator[Order]:
 )
 def groups_take_every_kind_of_free(subject: Subject, case: Order) -> None:
     """Slots, page numbers and segments that are freed in one group, in any order and however many, are free at its end,
-    none of them before, and can be lent again, each once."""
+    none of them before, and can be lent again, each once; a group that a flush has dropped ends as one of nothing."""
     size, frees = case.page_size, case.frees * case.times
     allocator = WatchedAllocator(subject.parts.allocator(_PAGES * size, size))
     every = alloc_extend(subject, allocator, [0] * _PAGES, [size] * _PAGES, [-1] * _PAGES)
@@ -77,6 +77,16 @@ def groups_take_every_kind_of_free(subject: Subject, case: Order) -> None:
     expect(
         again is not None and sorted(again.tolist()) == wanted,
         f"after {what}, alloc() of its {freed} pages answers other slots than were freed",
+    )
+    allocator.free_group_begin()
+    allocator.free(held[0])
+    allocator.clear()
+    allocator.free_group_end()
+    available = allocator.available_size()
+    expect(
+        available == _PAGES * size,
+        f"after clear() within a group and the group's end, available_size() is {available}, not {_PAGES * size}",
+        fix="free nothing at the end of a group that clear() has dropped: all pages are free by then",
     )
 
 

@@ -45,6 +45,7 @@ def _shapes(subject: Subject, rng: random.Random) -> Iterable[DiffusionCase]:
     yield DiffusionCase(5, 5, 2, 2, 32)
     yield DiffusionCase(33, 33, 4, 4, 64, batch=2)
     yield DiffusionCase(48, 21, 4, 4, 64)  # a picture over a short prompt
+    yield DiffusionCase(1, 37, 2, 2, 32, batch=2)  # a pooled token over a picture
     yield DiffusionCase(7, 90, 4, 4, 64, batch=3)
     yield DiffusionCase(40, 40, 8, 2, 64)
     yield DiffusionCase(40, 40, 6, 1, 32)

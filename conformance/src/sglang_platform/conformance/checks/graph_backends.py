@@ -18,6 +18,7 @@ from sglang_platform.conformance.subject import Subject
 __all__: list[str] = []
 
 _SIZES = (8, 3, 1)
+_LARGE = 8192
 _MORE = 100.0
 """What the other function of a size adds."""
 
@@ -66,17 +67,20 @@ def full_graph_backend_replays(subject: Subject) -> None:
         _capture(backend, _NESTED, lambda: _nested(function))
     with torch.no_grad(), _session(another, "capture", stream_of(subject)):
         _capture(another, _Key(3), lambda: drafts.run(3))
-    for change in ("other inputs", "weights changed in place", "other inputs again"):
+    for change, keys in (
+        ("other inputs", (_Key(3), _Key(8), _Key(3, "other"), _Key(1), _NESTED)),
+        ("weights changed in place", (_NESTED, _Key(3, "other"), _Key(1), _Key(3), _Key(8))),
+        ("other inputs again", (_Key(3, "other"), _NESTED, _Key(8), _Key(1), _Key(3))),
+    ):
         function.change_weights() if "weights" in change else function.fill()
         outputs = {}
         with torch.no_grad(), _session(backend, "replay"):
-            for key in (_Key(3), _Key(8), _Key(3, "other"), _Key(1)):
+            for key in keys:
                 batch = SimpleNamespace(batch_size=key.size)
                 expect(backend.can_run(batch, key), f"can_run() says no to the captured key {key}")
                 outputs[key] = backend.replay(key, batch)
-            nested = backend.replay(_NESTED, SimpleNamespace(batch_size=_NESTED.size))
             theirs = another.replay(_Key(3), SimpleNamespace(batch_size=3))
-        _judge_nested(function, nested, change)
+        _judge_nested(function, outputs.pop(_NESTED), change)
         for key, output in outputs.items():
             problem = function.off(output - _MORE if key.variant_label else output, key.size)
             which = f"{key.size} rows{' of another form' if key.variant_label else ''}"
@@ -100,11 +104,35 @@ def full_graph_backend_replays(subject: Subject) -> None:
         problem is None,
         f"captured again under its key, as the host does for other hidden states, the replay of 3 rows {problem}",
     )
+    _judge_large(cls, subject)
     another.cleanup()
     batch = SimpleNamespace(batch_size=3)
     expect(backend.can_run(batch, _Key(3)), "another backend's cleanup() took the graphs of this one")
     backend.cleanup()
     expect(not backend.can_run(batch, _Key(3)), "can_run() says yes after cleanup()")
+
+
+def _judge_large(cls: Any, subject: Subject) -> None:
+    """Three graphs of one size, whose tensors have the 2 MiB of a draft's logits: allocators cut small ones from slabs,
+    and give the memory of large ones to the next."""
+    function = CapturedFunction(subject, _LARGE, width=64)
+    backend: Any = cls(function.runner())
+    keys = [_Key(_LARGE, label) for label in (None, "second", "third")]
+    with torch.no_grad(), _session(backend, "capture", stream_of(subject)):
+        for at, key in enumerate(keys):
+            _capture(backend, key, lambda at=at: function.run(_LARGE) + at * _MORE)
+    function.fill()
+    with torch.no_grad(), _session(backend, "replay"):
+        outputs = {key: backend.replay(key, SimpleNamespace(batch_size=_LARGE)) for key in reversed(keys)}
+    for at, key in enumerate(keys):
+        problem = function.off(outputs[key] - at * _MORE, _LARGE)
+        expect(
+            problem is None,
+            f"of three graphs of {_LARGE} rows, replayed from the last to the first, number {at + 1} {problem}",
+            fix="give each graph memory of its own: outputs are read while others replay",
+            case={"rows": _LARGE, "graph": at + 1},
+        )
+    backend.cleanup()
 
 
 def _nested(function: CapturedFunction) -> tuple[Any, ...]:
@@ -186,8 +214,8 @@ def _capture(backend: Any, key: _Key, run: Callable[[], torch.Tensor]) -> None:
 )
 def pieces_replay_what_they_compute(subject: Subject) -> None:
     """`get_piecewise_backend_cls()`, built and called as the host's compiler does: for token counts that are captured
-    and for others, with other inputs, with weights changed in place and with tensors that lie elsewhere, each call
-    gives what the piece computes."""
+    and for others, with other inputs, with weights changed in place, with tensors that lie elsewhere and with other
+    numbers beside them, each call gives what the piece computes."""
     cls: Any = subject.platform.get_piecewise_backend_cls()
     if cls is None:
         raise NotApplicable(
@@ -220,6 +248,21 @@ def pieces_replay_what_they_compute(subject: Subject) -> None:
         f"piece 0, with tensors that lie elsewhere than at its capture, {problem}",
         case={"tokens": 3},
     )
+
+    def with_a_number(x: torch.Tensor, rows: int, more: int, *weights: torch.Tensor) -> torch.Tensor:
+        return function.piece(x, rows, *weights) + more
+
+    backend = cls(None, config, {}, pool, 0, 1, [1, 2], with_a_number, None)
+    for more in (7, 7, 7, 40, 7):
+        with torch.no_grad():
+            got = backend(function.inputs[:3], 3, more, *function.weights).clone()
+        problem = function.off(got - more, 3)
+        expect(
+            problem is None,
+            f"a piece of 3 tokens that takes another number, called with {more}, {problem}",
+            fix="compare the numbers that a piece is called with, too: a graph has them baked in",
+            case={"number": more},
+        )
 
 
 def _call(function: CapturedFunction, backend: Any, x: torch.Tensor, n: int, what: str) -> None:

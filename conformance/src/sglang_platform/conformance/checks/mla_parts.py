@@ -21,6 +21,9 @@ from sglang_platform.conformance.subject import Subject
 __all__: list[str] = []
 
 _ASKED = (None, "float32", "bfloat16", "float16")
+_OF_SLOTS = (torch.int64, torch.int32)
+_AGAIN = (3, 1)
+"""Places of the slots that stand twice."""
 
 
 @dataclass(frozen=True)
@@ -48,21 +51,25 @@ def latent_types(subject: Subject, rng: random.Random) -> Iterator[PartsOf]:
 )
 def mla_parts_come_in_the_type_asked_for(subject: Subject, case: PartsOf) -> None:
     """`get_mla_kv_buffer()` answers both parts in `dst_dtype`, or in the pool's type where none is named, for pools of
-    every type: the numbers that were stored, rounded once more at most."""
+    every type: the numbers that were stored, rounded once more at most. Slots are of 64 bits, or of 32 as those of a
+    chunk of a long prefix, and stand twice where two requests of it have one prefix."""
     pool = case.pool.build(subject)
     if not hasattr(pool.pool, "get_mla_kv_buffer"):
         raise NotApplicable("the pool has no get_mla_kv_buffer()")
     rank, n = case.pool.row[0], 5
     slots, (rows,) = pool.some_slots(n), pool.random_rows(n, getattr(torch, case.given))
-    layer, loc = layer_named(pool.layers[-1]), pool.locations(slots)
+    layer = layer_named(pool.layers[-1])
     pool.store(layer.layer_id, slots, [rows])
     held = stored_bytes(rows.cpu(), pool.dtype)
     if pool.dtype in FP8:
         numbers = torch.from_numpy(np.ascontiguousarray(decode(held, pool.dtype))).reshape(rows.shape)
     else:
         numbers = torch.from_numpy(held).view(pool.dtype).reshape(rows.shape).double()
-    for name in _ASKED:
+    numbers = numbers[[*range(n), *_AGAIN]]
+    again = [slots[at] for at in _AGAIN]
+    for at, name in enumerate(_ASKED):
         wanted = pool.dtype if name is None else getattr(torch, name)
+        loc = pool.locations([*slots, *again], _OF_SLOTS[at % 2])
         got = pool.pool.get_mla_kv_buffer(layer, loc, None if name is None else wanted)
         for what, part, true in (
             ("latent", got[0], numbers[..., :rank]),
@@ -71,13 +78,20 @@ def mla_parts_come_in_the_type_asked_for(subject: Subject, case: PartsOf) -> Non
             if part is None and true.numel() == 0:
                 continue
             asked = (
-                f"get_mla_kv_buffer() of a pool of {case.pool.dtype}, dst_dtype={wanted if name else None},"
+                f"get_mla_kv_buffer() of a pool of {case.pool.dtype}, dst_dtype={wanted if name else None}, by slots of"
+                f" {loc.dtype} of which {len(again)} stand twice,"
             )
             expect(part is not None, f"{asked} gives no {what} part")
             expect(
                 part.dtype == wanted, f"{asked} gives the {what} part in {part.dtype}; it must be {wanted}"
             )
             expect(
-                np.array_equal(raw_bytes(part.reshape(n, -1)), stored_bytes(true.reshape(n, -1), wanted)),
+                part.numel() == true.numel() and len(part) == len(loc),
+                f"{asked} gives the {what} part of {len(loc)} slots as {list(part.shape)}",
+            )
+            expect(
+                np.array_equal(
+                    raw_bytes(part.reshape(len(loc), -1)), stored_bytes(true.reshape(len(loc), -1), wanted)
+                ),
                 f"{asked} gives another {what} part than was stored",
             )

@@ -10,7 +10,13 @@ import torch
 
 from sglang_platform.conformance.check import check
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
-from sglang_platform.conformance.fixtures.op_calls import an_op, forward_of, judge, only_lent
+from sglang_platform.conformance.fixtures.op_calls import (
+    an_op,
+    forward_of,
+    judge,
+    judge_of_a_slice,
+    only_lent,
+)
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles import more_ops as oracle
 from sglang_platform.conformance.requirement import fused_ops
@@ -61,14 +67,17 @@ def _rows(subject: Subject, op: str, function: str) -> Iterator[ActivationRows]:
     fix="gelu(first half) * second half; by erf where op.approximate is 'none', in its tanh form where it is 'tanh'",
 )
 def gelu_and_mul(subject: Subject, case: ActivationRows) -> None:
-    """The gelu gate in the form that the op names: the two differ by up to 5e-4."""
+    """The gelu gate in the form that the op names: the two differ by up to 5e-4; of a slice of wider rows it
+    is right, or refused in words."""
     op = an_op(approximate="tanh" if case.function == "gelu_tanh" else "none")
-    x = _random(subject, case, 2 * case.width)
+    forward, x = forward_of(subject, case.op), _random(subject, case, 2 * case.width)
     with only_lent(x=x):
-        got = forward_of(subject, case.op)(op, x)
+        got = forward(op, x)
     if got is not NotImplemented:
         wanted = oracle.activation(case.function, x.cpu(), gated=True)
-        judge(got, wanted, f"gelu_and_mul, approximate={op.approximate!r},", dtype=x.dtype, dense=True)
+        what = f"gelu_and_mul, approximate={op.approximate!r},"
+        judge(got, wanted, what, dtype=x.dtype, dense=True)
+        judge_of_a_slice(forward, op, x, wanted, what)
 
 
 @check(

@@ -11,7 +11,16 @@ import torch
 
 from sglang_platform.conformance.check import check, expect
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
-from sglang_platform.conformance.fixtures.op_calls import an_op, forward_of, judge, norm_op, only_lent
+from sglang_platform.conformance.fixtures.op_calls import (
+    STRIDES,
+    an_op,
+    forward_of,
+    judge,
+    judge_of_a_slice,
+    norm_op,
+    only_lent,
+    slice_of_wider_rows,
+)
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles import ops as oracle
 from sglang_platform.conformance.requirement import fused_ops
@@ -24,8 +33,6 @@ _SERVED_WIDTHS = (2880, 3584, 7168, 16384)
 
 _SERVED_INNER = (1408, 3420, 18944, 28672)
 """Of the inner rows of served MLPs: narrow experts, one that is no multiple of eight, and the widest."""
-
-_STRIDES = "use the strides of each tensor, or copy it first"
 
 _MANY_ROWS = ((64, 256), (256, 96), (1100, 128), (4096, 64))
 """Of batches and of prefills: (rows, width)."""
@@ -79,6 +86,9 @@ def gated_rows(subject: Subject, rng: random.Random) -> Iterator[OpCase]:
     """Rows of MLPs that are served, also of a prefill, and of experts by token and expert."""
     yield from heads_and_rows(subject, rng)
     yield from _with_types(subject, [(2, width) for width in _SERVED_INNER])
+    dtypes = _types(subject)
+    for power in range(6, 15):  # one more than any block of a kernel
+        yield OpCase(1, 2**power + 1, dtypes[power % len(dtypes)])
 
 
 def _types(subject: Subject) -> list[str]:
@@ -117,14 +127,14 @@ def rms_norm(subject: Subject, case: OpCase) -> None:
         if got is not NotImplemented:
             expected = oracle.rms_norm(x.cpu(), weight.cpu(), epsilon)
             judge(got, expected, "rms_norm", dtype=x.dtype, dense=True)
-    sliced = _sliced(x)
+    sliced = slice_of_wider_rows(x)
     if case.heads:  # queries beside keys, as one projection gives them
         wide = torch.cat((x.flatten(1), torch.ones_like(x.flatten(1))), dim=-1)
         sliced = wide[:, : case.heads * case.width].unflatten(1, (case.heads, case.width))
     got = forward(op, sliced)
     if got is not NotImplemented:
         expected = oracle.rms_norm(x.cpu(), weight.cpu(), 0.1)
-        judge(got, expected, "rms_norm of a slice", fix=_STRIDES)
+        judge(got, expected, "rms_norm of a slice", fix=STRIDES)
 
 
 @check(
@@ -149,17 +159,13 @@ def fused_add_rms_norm(subject: Subject, case: OpCase) -> None:
     judge(got[1], expected[1], "the new residual", dtype=x.dtype)
     for which in ("x", "the residual"):
         given = [
-            _sliced(one) if which == name else one.clone()
+            slice_of_wider_rows(one) if which == name else one.clone()
             for name, one in (("x", x), ("the residual", residual))
         ]
         got = forward(op, *given)
         if got is not NotImplemented:
             for one, wanted, what in zip(got, expected, ("normalised sum", "new residual"), strict=True):
-                judge(one, wanted, f"the {what}, where {which} is a slice of wider rows,", fix=_STRIDES)
-
-
-def _sliced(x: torch.Tensor) -> torch.Tensor:
-    return torch.cat((x, torch.ones_like(x)), dim=-1)[..., : x.shape[-1]]
+                judge(one, wanted, f"the {what}, where {which} is a slice of wider rows,", fix=STRIDES)
 
 
 @dataclass(frozen=True)
@@ -250,7 +256,8 @@ def _expect_pair(got: Any) -> None:
     fix="silu(first half) * second half: x is [.., 2 * width], the gate comes first",
 )
 def silu_and_mul(subject: Subject, case: OpCase) -> None:
-    """The gated activation, of rows of any width and number, also for large gates, in a tensor of its own."""
+    """The gated activation, of rows of any width and number, also for large gates, in a tensor of its own; of a
+    slice of wider rows it is right, or refused in words."""
     forward = forward_of(subject, "activation.silu_and_mul")
     x = _random(subject, case, 2 * case.width) * 4
     if case.tokens:
@@ -259,7 +266,9 @@ def silu_and_mul(subject: Subject, case: OpCase) -> None:
     with only_lent(x=x):
         got = forward(an_op(), x)
     if got is not NotImplemented:
-        judge(got, oracle.silu_and_mul(x.cpu()), "silu_and_mul", dtype=x.dtype, dense=True)
+        wanted = oracle.silu_and_mul(x.cpu())
+        judge(got, wanted, "silu_and_mul", dtype=x.dtype, dense=True)
+        judge_of_a_slice(forward, an_op(), x, wanted, "silu_and_mul")
 
 
 def _random(

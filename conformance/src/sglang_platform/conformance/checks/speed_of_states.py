@@ -1,4 +1,4 @@
-"""Level 4: the time that a decode of layers with a state takes, beside how many states there are."""
+"""Level 4: the time of masks of grammars, and of decodes of layers with a state beside how many states there are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import check
+from sglang_platform.conformance.check import NotApplicable, check
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
 from sglang_platform.conformance.fixtures.timing import Work, expect_ratio
 from sglang_platform.conformance.level import Level
@@ -20,6 +20,36 @@ __all__: list[str] = []
 _MANY, _FEW = 2048, 16
 _REQUESTS = 4
 _SLACK = 8.0
+_VOCABULARY = 131_072
+_TORCH = 25.0
+
+
+@check(
+    level=Level.KERNELS,
+    seconds=120,
+    fix="mask all tokens of all requests in one kernel, or in a few operations over whole rows",
+)
+def token_masks_take_one_pass(subject: Subject) -> None:
+    """A grammar's mask over 131,072 tokens takes no more than 25 times as long as in a few operations of torch."""
+    function = getattr(subject.platform, "get_token_bitmask_fn", lambda: None)()
+    if function is None:
+        raise NotApplicable("get_token_bitmask_fn() answers None: core's own is used")
+    logits = torch.zeros(_REQUESTS, _VOCABULARY, device=subject.device)
+    allowed = torch.full((_REQUESTS, _VOCABULARY // 32), -1, dtype=torch.int32, device=subject.device)
+    bits = torch.arange(32, dtype=torch.int32, device=subject.device)
+
+    def plain() -> torch.Tensor:
+        forbidden = ((allowed[:, :, None] >> bits) & 1).flatten(1) == 0
+        return logits.masked_fill_(forbidden, float("-inf"))
+
+    expect_ratio(
+        subject,
+        Work(lambda: function(logits, allowed)),
+        Work(plain),
+        most=_TORCH,
+        what=f"a mask over {_VOCABULARY} tokens for {_REQUESTS} requests",
+        beside="in a few operations of torch",
+    )
 
 
 @dataclass(frozen=True)

@@ -104,6 +104,7 @@ _STEPS = {
     "long prefill": (0, 1, 130, 193, 200),
     "whole chunks": (0, 64, 64, 192),
     "one request": (0, 1100),
+    "padded prefill": (0, 70, 74, 77, 77),
     "many requests": tuple(accumulate((0, 3, 1, 4, 2, 3, 0, 2, 5, 1, 3, 2, 4, 1, 70, 0))),
     "wide decode": None,
 }
@@ -113,6 +114,7 @@ _SLOTS = {
     "long prefill": (2, 6, 4, 0),
     "whole chunks": (3, 1, 6),
     "one request": (5,),
+    "padded prefill": (3, -1, 1, -1),
     "many requests": tuple(range(15, 0, -1)),
     "wide decode": tuple(range(200, 0, -1)),
 }
@@ -124,6 +126,9 @@ _NEITHER = {"prefill": 3, "long prefill": 3}
 
 _MANY = 4096
 """Tokens more that gates are asked for, in the variants."""
+
+_ROWS = 67_200
+"""Of a gated norm, which has one for each head of a token: 2,100 tokens of 32 heads."""
 
 
 def steps(subject: Subject, rng: random.Random) -> Iterator[StateStep]:
@@ -140,11 +145,12 @@ def steps(subject: Subject, rng: random.Random) -> Iterator[StateStep]:
 )
 def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> None:
     """Each kernel of `get_state_kernels()` gives what its definition gives, in decodes of 4 and of 200 requests, in
-    prefills of one to 1,100 tokens and of 15 requests, gates of more than 4,096 tokens too, with and without the
-    arguments that may be None, with slots of 32 and of 64 bits, with states of 32 and of 16 bits, with decays that
-    leave nothing and keys of zeros; states of the requests are updated in place, those of others stay, padded
-    requests and tokens of nobody come out as zero, inputs stay as they are, and a second call has other weights,
-    slices of a projection, slots past the 255th, and states between which others lie."""
+    prefills of one to 1,100 tokens and of 15 requests, gates of more than 4,096 tokens and norms of more than 65,535
+    rows too, convolutions of three and four taps, with and without the arguments that may be None, with slots of 32
+    and of 64 bits, with states of 32 and of 16 bits, with decays that leave nothing and keys of zeros; states of the
+    requests are updated in place, those of others stay, padded requests and tokens of nobody come out as zero, inputs
+    stay as they are, and a second call has other weights, slices of a projection, slots past the 255th, and states
+    between which others lie."""
     kernel = subject.platform.get_state_kernels()[case.kernel]
     for variant in (False, True):
         drawn = _Drawn(subject, case, variant)
@@ -256,14 +262,15 @@ class _Drawn:
 
 def _convolution(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
     for pattern in (True, False) if variant and drawn.starts is not None else (None,):
-        _one_convolution(drawn, kernel, variant, pattern)
+        for taps in (4, 3) if variant else (4,):  # LFM2 has three
+            _one_convolution(drawn, kernel, variant, pattern, taps)
 
 
 def _one_convolution(
-    drawn: _Drawn, kernel: Callable[..., Any], variant: bool, first_resumes: bool | None
+    drawn: _Drawn, kernel: Callable[..., Any], variant: bool, first_resumes: bool | None, width: int
 ) -> None:
     """`first_resumes`: whether the first request and every second behind it do, and the others do not."""
-    channels, width = 4104 if variant and drawn.starts is None else 12, 4  # Qwen3-Next has 8192 of them
+    channels = 4104 if variant and drawn.starts is None else 12  # Qwen3-Next has 8192 of them
     x, weight = drawn.numbers(drawn.tokens, channels), drawn.numbers(channels, width)
     bias = drawn.numbers(channels) if variant else None
     states = drawn.numbers(drawn.pool, channels, width - 1 + variant)
@@ -328,7 +335,8 @@ def _one_delta_rule(
     drawn.judge_rest(got)
     drawn.judge_states(states, after, states_after)
     if chunks is not None:
-        drawn.judge(before, chunks, "the states before each chunk")
+        if bool((drawn.slots >= 0).all()):  # of padding there are none, or anything
+            drawn.judge(before, chunks, "the states before each chunk")
     else:
         expect(before is None, "in a decode it answers with states before chunks, not with None")
 
@@ -361,6 +369,15 @@ def _gated_norm(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> Non
         got, _ = drawn.call(kernel, x, by, scale, **named)
         wanted = oracle.gated_norm(x, by, scale, 1e-5, activation, group_size, variant)
         drawn.judge(got, wanted, f"the output with {activation}, groups of {group_size or 'all'}")
+    if variant and drawn.case.step == "one request":
+        x, gate = (drawn.numbers(_ROWS, width) for _ in range(2))
+        named = {"epsilon": 1e-5, "activation": "silu", "group_size": None, "gate_first": variant}
+        got, _ = drawn.call(kernel, x, gate, weight, **named)
+        drawn.judge(
+            got,
+            oracle.gated_norm(x, gate, weight, 1e-5, "silu", None, variant),
+            f"of {_ROWS} rows, the output",
+        )
 
 
 _KERNELS: dict[str, Callable[[_Drawn, Callable[..., Any], bool], None]] = {

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.fixtures.kept import expect_nothing_kept
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.distributed.transfer_engine import TransferEngine
@@ -19,6 +20,9 @@ from sglang_platform.core.distributed.transfer_engine import TransferEngine
 __all__: list[str] = []
 
 _HOST = "127.0.0.1"
+_HOST_OF_128_BITS = "::1"
+"""SGLang writes the session of an engine there as [::1]:PORT."""
+
 _ROWS, _WIDTH = 4096, 128
 _THREADS = 4
 """SGLang sends from a pool of threads (disaggregation/mooncake/conn.py, 0.5.23)."""
@@ -27,20 +31,21 @@ _THREADS = 4
 class _Side:
     """An engine of a worker with two buffers on the device and one of the host, [_ROWS, _WIDTH] float32 each."""
 
-    def __init__(self, cls: Any, subject: Subject, generator: torch.Generator) -> None:
+    def __init__(self, cls: Any, subject: Subject, generator: torch.Generator, host: str) -> None:
         def rows() -> torch.Tensor:
             return torch.randn(_ROWS, _WIDTH, generator=generator)
 
         self._on_device = [rows().to(subject.device) for _ in range(2)]
         self.buffers = [*self._on_device, rows()]
         self.engine = cls(self._memory_at, torch.device(subject.device).type)
-        self._answers_zero("initialize", _HOST, "P2PHANDSHAKE", "rdma", "")
+        self._answers_zero("initialize", host, "P2PHANDSHAKE", "rdma", "")
         self._answers_zero(
             "batch_register_memory",
             [one.data_ptr() for one in self.buffers],
             [one.nbytes for one in self.buffers],
         )
-        self.session = f"{_HOST}:{self.engine.get_rpc_port()}"
+        port = self.engine.get_rpc_port()
+        self.session = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def _answers_zero(self, method: str, *arguments: Any) -> None:
         answer = getattr(self.engine, method)(*arguments)
@@ -59,29 +64,44 @@ class _Side:
         return [one.cpu().clone() for one in self.buffers]
 
 
-def _sides(subject: Subject) -> tuple[_Side, _Side]:
+def _sides(subject: Subject, host: str = _HOST) -> tuple[_Side, _Side]:
     if not hasattr(subject.platform, "get_transfer_engine_cls"):
         raise NotApplicable("the platform is written on SGLang's classes, which leave transfers to SGLang")
     if subject.platform.device_type == "cuda":
         raise NotApplicable("SGLang's own engines know memory of the device type cuda, and carry it")
     cls = subject.platform.get_transfer_engine_cls() or TransferEngine
     generator = subject.torch_rng()
-    return _Side(cls, subject, generator), _Side(cls, subject, generator)
+    return _Side(cls, subject, generator, host), _Side(cls, subject, generator, host)
 
 
 @dataclass(frozen=True)
 class Sent:
-    """`blocks` of `rows` consecutive rows in one call; `threads` such calls at once, of other rows each."""
+    """`blocks` of `rows` consecutive rows in one call; `threads` such calls at once, of other rows each, between
+    engines at `host`."""
 
     blocks: int
     rows: int = 1
     threads: int = 1
+    host: str = _HOST
+    side_by_side: bool = False
+    """Here; at the peer they are apart."""
 
 
 def sent(subject: Subject, rng: random.Random) -> Iterator[Sent]:
     yield from (Sent(0), Sent(1), Sent(2), Sent(65), Sent(2000), Sent(1, _ROWS), Sent(40, 100))
+    yield Sent(40, 2, side_by_side=True)
     yield Sent(1000, threads=_THREADS)
     yield Sent(rng.randrange(3, 60), rng.randrange(2, 60))
+    if _has(_HOST_OF_128_BITS):
+        yield Sent(9, host=_HOST_OF_128_BITS)
+
+
+def _has(host: str) -> bool:
+    try:
+        with socket.create_server((host, 0), family=socket.AF_INET6):
+            return True
+    except OSError:  # this machine has no such network
+        return False
 
 
 @check(
@@ -94,9 +114,9 @@ def sent(subject: Subject, rng: random.Random) -> Iterator[Sent]:
 )
 def transfers_reach_their_places(subject: Subject, case: Sent) -> None:
     """`batch_transfer_sync_write()` brings each of 0 to 2,000 blocks, of the device's memory and the host's, from a row
-    to all of a buffer, to its own address at the peer, from four threads at once too; when it answers 0 they are there,
-    and nothing else has changed on either side."""
-    here, there = _sides(subject)
+    to all of a buffer, to its own address at the peer, from four threads at once too, and between addresses of IPv6;
+    when it answers 0 they are there, and nothing else has changed on either side."""
+    here, there = _sides(subject, case.host)
     source = random.Random(subject.seed)
     kept, wanted = here.held(), there.held()
     calls: list[tuple[list[int], list[int], list[int]]] = []
@@ -106,6 +126,8 @@ def transfers_reach_their_places(subject: Subject, case: Sent) -> None:
         moves = []
         for to, place in chosen[at :: case.threads]:
             from_, row = source.randrange(3), source.randrange(_ROWS - case.rows + 1)
+            if case.side_by_side:
+                from_, row = 0, len(moves) * case.rows
             wanted[to][place : place + case.rows] = kept[from_][row : row + case.rows]
             moves.append((here.address(from_, row), there.address(to, place), case.rows * _WIDTH * 4))
         calls.append(tuple(map(list, zip(*moves, strict=True))) if moves else ([], [], []))  # type: ignore[arg-type]
@@ -117,6 +139,28 @@ def transfers_reach_their_places(subject: Subject, case: Sent) -> None:
     expect(answers == [0] * case.threads, f"batch_transfer_sync_write() answers {answers}, and 0 is done")
     _compare(there.held(), wanted, "the peer's")
     _compare(here.held(), kept, "the sender's")
+
+
+@check(
+    level=Level.MEMORY,
+    hosts=("none",),
+    seconds=120,
+    fix="connect to a peer once and keep that connection, or close it after each transfer; drop the list of blocks",
+)
+def transfers_keep_nothing(subject: Subject) -> None:
+    """Transfers to one peer, one after the other, leave nothing: neither connections nor memory grow with their
+    number."""
+    here, there = _sides(subject)
+    size = _WIDTH * 4
+
+    def sent_once(number: int) -> None:
+        row = number % _ROWS
+        answer = here.engine.batch_transfer_sync_write(
+            there.session, [here.address(0, row)], [there.address(1, row)], [size]
+        )
+        expect(answer == 0, f"batch_transfer_sync_write() answers {answer!r}, and 0 is done")
+
+    expect_nothing_kept(subject, sent_once, "transfers")
 
 
 @dataclass(frozen=True)
@@ -140,8 +184,9 @@ def refused(subject: Subject, rng: random.Random) -> Iterator[Refused]:
     " keep to registered memory, and let the connection serve on",
 )
 def transfers_that_fail_say_so(subject: Subject, case: Refused) -> None:
-    """A transfer to a peer that is gone, and one of which a block lies outside of registered memory on either side, is
-    not answered with 0; memory that is not registered stays as it was, and the next transfer arrives."""
+    """A transfer or a probe to a peer that is gone, and a transfer of which a block lies outside of registered
+    memory on either side, is not answered with 0; memory that is not registered stays as it was, and the next
+    transfer arrives."""
     here, there = _sides(subject)
     size = _WIDTH * 4
     lost = there if case.what.endswith("at the peer") else here
@@ -153,6 +198,14 @@ def transfers_that_fail_say_so(subject: Subject, case: Refused) -> None:
     sent_from = [here.address(0, 1), here.address(*blocks[0]), here.address(2, 1)]
     sent_to = [there.address(0, 2), there.address(*blocks[1]), there.address(2, 2)]
     before = there.held()[1]
+    if case.what == "the peer is gone":
+        probes = [_probed(here, one) for one in (session, there.session)]
+        expect(
+            probes[0] != 0 and probes[1] == 0,
+            f"send_probe() answers {probes[0]!r} for a peer that is gone and {probes[1]!r} for one that is there",
+            fix="answer 0 where the peer answers, another number where it does not: SGLang asks whether an engine that"
+            " failed is back",
+        )
     said = _answer(here, session, sent_from, sent_to, [size, 2 * size, size])
     expect(said != 0, f"{case.what}: batch_transfer_sync_write() answers 0, and not all blocks are there")
     expect(
@@ -172,6 +225,13 @@ def _place(place: tuple[int, int], case: Refused, is_lost: bool) -> tuple[int, i
     if not is_lost or case.what == "the peer is gone":
         return place
     return (0, _ROWS - 1) if case.what.startswith("past the end") else (1, 4)
+
+
+def _probed(side: _Side, session: str) -> Any:
+    try:
+        return side.engine.send_probe(session)
+    except Exception as error:  # noqa: BLE001 - the peer is not there either way
+        return error
 
 
 def _answer(side: _Side, session: str, *blocks: list[int]) -> Any:

@@ -37,18 +37,17 @@ def state_space(
     b, c = (m.to(wide).repeat_interleave(group, dim=1) for m in (b, c))
     log_decay = step.to(wide) * a.to(wide)
     inputs = x.to(wide) * step.to(wide)[..., None]
+    direct = 0 if d is None else x.to(wide) * d.to(wide)[:, None]
     if starts is None:
-        out = _one_token_each(inputs, log_decay, b, c, slots, states)
-    else:
-        chunks = token_chunks(starts.tolist(), _CHUNK, x.device)
-        out = chunks.gather(_in_chunks(inputs, log_decay, b, c, chunks, slots.tolist(), states), inputs)
-    if d is not None:
-        direct = x.to(wide) * d.to(wide)[:, None]
-        if starts is None:
-            direct = owned_slots(slots).hide_padding(direct)
-        else:
-            direct[starts[-1] :] = 0  # tokens of no request
-        out = out + direct
+        out = _one_token_each(inputs, log_decay, b, c, slots, states) + direct
+        return owned_slots(slots).hide_padding(out).to(x.dtype)
+    bounds, own = starts.tolist(), slots.tolist()
+    chunks = token_chunks(bounds, _CHUNK, x.device)
+    out = chunks.gather(_in_chunks(inputs, log_decay, b, c, chunks, own, states), inputs) + direct
+    out[bounds[-1] :] = 0  # tokens of no request
+    for begin, end, slot in zip(bounds, bounds[1:], own, strict=False):
+        if slot < 0:
+            out[begin:end] = 0
     return out.to(x.dtype)
 
 
@@ -65,7 +64,7 @@ def _one_token_each(
     before = states[owned.slots]
     state = before.to(x.dtype) * log_decay.exp()[:, :, None, None] + x[..., None] * b[:, :, None]
     owned.write(states, before, state)
-    return owned.hide_padding((state * c[:, :, None]).sum(-1))
+    return (state * c[:, :, None]).sum(-1)
 
 
 def _in_chunks(
