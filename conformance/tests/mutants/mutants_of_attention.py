@@ -18,6 +18,25 @@ attention = partial(patch, __name__, file="attention.py")
 
 DECODE, EXTEND = "kernels.decode_attention", "kernels.extend_attention"
 
+BY_HEADS = "kernels.latent_prefills_by_heads_attention"
+
+attention(
+    "LengthsOfAnEarlierPrefill",
+    old="        query = q.float().reshape(",
+    new="        news = self.__dict__.setdefault('_news', {}).setdefault((len(news), sum(news)), news)\n"
+    "        query = q.float().reshape(",
+    check=BY_HEADS,
+    defect="of a prefill by heads the lengths are kept by the number of requests and of tokens",
+    says="batch 3, of requests of [9, 3] tokens",
+)
+attention(
+    "EachHeadWithTheFirstKeys",
+    old="        value = v.float().reshape(",
+    new="        key = key[:, :1].expand_as(key)\n        value = v.float().reshape(",
+    check=BY_HEADS,
+    defect="in a prefill by heads all of them meet the first head's keys, as over a latent row",
+    says="batch 1, of requests of [7] tokens: wrong by",
+)
 attention(
     "MaskOffByOneAtTheChunkEdge",
     old="position = torch.arange(n - m, n)[:, None]",

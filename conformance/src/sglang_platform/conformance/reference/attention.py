@@ -17,7 +17,8 @@ __all__ = ["ReferenceAttention"]
 
 
 class ReferenceAttention(AttentionBackend):
-    """MHA, GQA, MQA and MLA in the absorbed form (one key head, whose first columns are the values)."""
+    """MHA, GQA, MQA and MLA, in the absorbed form (one key head, whose first columns are the values) over the cache,
+    and by heads over the rows of a prefill that has no prefix."""
 
     def init_cuda_graph_state(self, max_bs: int, max_num_tokens: int) -> None:
         """Nothing to allocate: the batch's own tensors are all that is read."""
@@ -62,6 +63,8 @@ class ReferenceAttention(AttentionBackend):
         news: list[int],
         sinks: torch.Tensor | None,
     ) -> torch.Tensor:
+        if k is not None and v is not None and not save_kv_cache and self._is_by_heads(layer):
+            return self._own_rows(q, k, v, layer, news, sinks)
         if save_kv_cache and k is not None:
             self._store(k, v, layer, batch.out_cache_loc)
         keys = self.token_to_kv_pool.get_key_buffer(layer.layer_id)
@@ -76,6 +79,28 @@ class ReferenceAttention(AttentionBackend):
             out[first : first + new] = _attend(query[first : first + new], key, value, layer, sinks)
             first += new
         return out.to(q.dtype).flatten(1)
+
+    def _is_by_heads(self, layer: Any) -> bool:
+        """Whether a latent pool's rows are not what this layer's queries meet."""
+        pool = self.token_to_kv_pool
+        return (
+            hasattr(pool, "kv_lora_rank") and layer.qk_head_dim != pool.kv_lora_rank + pool.qk_rope_head_dim
+        )
+
+    def _own_rows(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        layer: Any,
+        news: list[int],
+        sinks: torch.Tensor | None,
+    ) -> torch.Tensor:
+        query = q.float().reshape(-1, layer.tp_q_head_num, layer.qk_head_dim)
+        key = k.float().reshape(-1, layer.tp_k_head_num, layer.qk_head_dim)
+        value = v.float().reshape(-1, layer.tp_v_head_num, layer.v_head_dim)
+        parts = zip(query.split(news), key.split(news), value.split(news), strict=True)
+        return torch.cat([_attend(*part, layer, sinks) for part in parts]).to(q.dtype).flatten(1)
 
     def _store(self, k: torch.Tensor, v: torch.Tensor | None, layer: Any, loc: torch.Tensor) -> None:
         k = k.reshape(-1, layer.tp_k_head_num, layer.qk_head_dim)
