@@ -1,0 +1,143 @@
+"""Level 4: linear layers of the platform's own quantisation methods, made and loaded as the host does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
+from sglang_platform.conformance.level import Level
+from sglang_platform.conformance.subject import Subject
+
+__all__: list[str] = []
+
+_FORMATS = ("w8a8_int8",)
+"""Of which the suite makes weights: int8 [N, K], and a float32 scale for each of the N outputs."""
+
+_ROWS = (1, 5, 40, 0, 300)
+_SHAPES = ((64, 48), (130, 72), (1024, 1136))
+"""(K, N)."""
+
+_FIRST = "a layer"
+_SECOND = "a second layer of the same shape"
+
+_OF_THE_TYPE = {"float32": 1e-4, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+@dataclass(frozen=True)
+class QuantizedLayer:
+    method: str
+    inputs: int
+    outputs: int
+    dtype: str
+
+
+def quantized_layers(subject: Subject, rng: random.Random) -> Iterator[QuantizedLayer]:
+    dtypes = compute_dtypes(subject)
+    for method in subject.platform.supported_quantization:
+        if method in _FORMATS:
+            for at, (inputs, outputs) in enumerate(_SHAPES):
+                yield QuantizedLayer(method, inputs, outputs, dtypes[at % len(dtypes)])
+
+
+@check(
+    level=Level.KERNELS,
+    hosts=("sglang",),
+    cases=quantized_layers,
+    fix="multiply by the weights and scales that the layer has now; keep what is made of them on the layer itself, and"
+    " nothing by address or shape",
+)
+def quantized_layers_follow_their_weights(subject: Subject, case: QuantizedLayer) -> None:
+    """A linear layer of `get_quantization_config()`, of weights of 8 bits with a scale for each output, gives what its
+    numbers stand for, to no and to 300 rows, within what inputs of 8 bits may err by; so do another of the same shape
+    beside it, and one whose weights are changed in place, as an update of weights does."""
+    config_class = subject.platform.get_quantization_config(case.method)
+    if config_class is None:
+        raise NotApplicable(
+            f"get_quantization_config({case.method!r}) answers None: the host's method serves"
+        )
+    config = config_class.from_config({})
+    dtype = getattr(torch, case.dtype)
+    if dtype not in config.get_supported_act_dtypes():
+        raise NotApplicable(f"{case.method} does not take inputs of {case.dtype}")
+    generator = subject.torch_rng()
+    layers = {what: _Layer(subject, case, config, generator) for what in (_FIRST, _SECOND)}
+    for what, layer in layers.items():
+        layer.judge(what)
+    if layers[_FIRST].changes_its_weights():
+        layers[_FIRST].judge("a layer whose weights were changed in place")
+        layers[_SECOND].judge(_SECOND)
+
+
+class _Layer:
+    """One of the host's, with random weights."""
+
+    def __init__(
+        self, subject: Subject, case: QuantizedLayer, config: Any, generator: torch.Generator
+    ) -> None:
+        from sglang.srt.layers.linear import ReplicatedLinear
+
+        self._subject, self._case, self._dtype = subject, case, getattr(torch, case.dtype)
+        self._generator, self._shape = generator, (case.outputs, case.inputs)
+        weight = self._numbers()
+        scale = torch.rand(case.outputs, 1, generator=generator) * 0.01 + 0.001
+        self.weights = weight.double() * scale.double()
+        self._scale = scale
+        with torch.device(subject.device):
+            self._layer = ReplicatedLinear(
+                case.inputs,
+                case.outputs,
+                bias=False,
+                params_dtype=self._dtype,
+                quant_config=config,
+                prefix="model.layers.0.mlp.down_proj",
+            )
+        self._layer.weight_loader(self._layer.weight, weight)
+        self._layer.weight_loader(self._layer.weight_scale, scale)
+        self._layer.quant_method.process_weights_after_loading(self._layer)
+
+    def _numbers(self) -> torch.Tensor:
+        return torch.randint(-127, 128, self._shape, generator=self._generator, dtype=torch.int8)
+
+    def changes_its_weights(self) -> bool:
+        """Whether the layer has them in a form that is known here."""
+        held, new = self._layer.weight.data, self._numbers()
+        if held.dtype != new.dtype or sorted(held.shape) != sorted(self._shape):
+            return False
+        held.copy_(new if held.shape == new.shape else new.T)
+        self.weights = new.double() * self._scale.double()
+        return True
+
+    def judge(self, what: str) -> None:
+        for rows in _ROWS:
+            x = torch.randn(rows, self._case.inputs, generator=self._generator).to(self._dtype)
+            with torch.no_grad():
+                out = self._layer(x.to(self._subject.device))
+            got = out[0] if isinstance(out, tuple) else out
+            wanted = x.double() @ self.weights.T
+            expect(
+                got.shape == wanted.shape and got.dtype == self._dtype,
+                f"{self._case.method}: {what} answers {list(got.shape)} of {got.dtype} to {rows} rows of {x.dtype}",
+                case={"rows": rows},
+            )
+            if rows == 0:
+                continue
+            step = (
+                x.double().abs().amax(1, keepdim=True) / 127
+            )  # of an input of 8 bits, of which half may be lost
+            bound = (
+                0.6 * step * self.weights.abs().sum(1) + _OF_THE_TYPE[self._case.dtype] * wanted.abs().amax()
+            )
+            off = (got.cpu().double() - wanted).abs()
+            worst = tuple(torch.nonzero(off - bound == (off - bound).max())[0].tolist())
+            expect(
+                bool((off <= bound).all()),
+                f"{self._case.method}: {what} gives, of {rows} rows, {got[worst].item():.5g} at {list(worst)}, and"
+                f" must give {wanted[worst].item():.5g} (within {bound[worst].item():.2g})",
+                case={"rows": rows},
+            )
