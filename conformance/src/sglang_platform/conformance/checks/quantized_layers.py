@@ -80,23 +80,13 @@ class _Layer:
     def __init__(
         self, subject: Subject, case: QuantizedLayer, config: Any, generator: torch.Generator
     ) -> None:
-        from sglang.srt.layers.linear import ReplicatedLinear
-
         self._subject, self._case, self._dtype = subject, case, getattr(torch, case.dtype)
         self._generator, self._shape = generator, (case.outputs, case.inputs)
         weight = self._numbers()
         scale = torch.rand(case.outputs, 1, generator=generator) * 0.01 + 0.001
         self.weights = weight.double() * scale.double()
         self._scale = scale
-        with torch.device(subject.device):
-            self._layer = ReplicatedLinear(
-                case.inputs,
-                case.outputs,
-                bias=False,
-                params_dtype=self._dtype,
-                quant_config=config,
-                prefix="model.layers.0.mlp.down_proj",
-            )
+        self._layer = subject.parts.linear_layer(case.inputs, case.outputs, self._dtype, config)
         self._layer.weight_loader(self._layer.weight, weight)
         self._layer.weight_loader(self._layer.weight_scale, scale)
         self._layer.quant_method.process_weights_after_loading(self._layer)

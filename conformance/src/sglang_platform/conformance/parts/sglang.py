@@ -148,6 +148,13 @@ class SGLangParts(Parts):
             setattr(layer, f"{name}_float", None if scale is None else float(scale))
         return layer
 
+    def linear_layer(self, inputs: int, outputs: int, dtype: Any, quantization: Any) -> Any:
+        from sglang.srt.layers.linear import ReplicatedLinear
+
+        more = {"bias": False, "params_dtype": dtype, "quant_config": quantization}
+        with self.device:
+            return ReplicatedLinear(inputs, outputs, prefix="model.layers.0.mlp.down_proj", **more)
+
     @property
     def encoder_only(self) -> Any:
         from sglang.srt.layers.radix_attention import AttentionType
