@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
+import torch
+
 from sglang_platform.conformance.check import check, expect
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
 from sglang_platform.conformance.fixtures.attention_judge import refused_in_words
@@ -46,8 +48,9 @@ def prefills(subject: Subject, rng: random.Random) -> Iterator[PrefillByHeads]:
     " handed over, request by request, by the lengths of this batch; or refuse it",
 )
 def latent_prefills_by_heads_attention(subject: Subject, case: PrefillByHeads) -> None:
-    """A prefill without a prefix, for which models with latent attention hand over keys and values by heads and store
-    the latent rows themselves: causal within each request, batch after batch on one backend; or it is refused."""
+    """A prefill without a prefix, for which models with latent attention hand over keys and values by heads, values
+    as a slice, and store the latent rows themselves: causal within each request, batch after batch on one backend; or
+    it is refused."""
     backend = None
     for number, lengths in enumerate(case.batches):
         requests = tuple((0, length) for length in lengths)
@@ -71,7 +74,9 @@ def latent_prefills_by_heads_attention(subject: Subject, case: PrefillByHeads) -
             sliding_window_size=-1,
             logit_cap=0.0,
         )
-        given = q.flatten(1).to(subject.device), k.to(subject.device), v.to(subject.device)
+        # Values and a part of the keys come from one projection.
+        projected = torch.cat((k, v), dim=2).to(subject.device)
+        given = q.flatten(1).to(subject.device), k.to(subject.device), projected[:, :, key_dim:]
         out = None
         with refused_in_words("prefills of latent attention by heads"):
             out = step.forward(*given, save=False)

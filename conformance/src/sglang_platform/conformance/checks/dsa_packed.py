@@ -150,14 +150,23 @@ class PackedPool:
 
 @check(level=Level.MEMORY, requires=_PACKS, cases=packed_rows, fix=_FIX)
 def dsa_packed_rows_read_back(subject: Subject, case: Packed) -> None:
-    """With an fp8 dtype and the width in bytes of a packed row, latent rows are stored whole or in two parts, moved,
-    copied to the CPU and back; what `get_mla_kv_buffer()` gives is within the rounding of a scale per 128 numbers."""
+    """With an fp8 dtype and the width in bytes of a packed row, latent rows, none too, are stored whole or in two
+    parts, moved, copied to the CPU and back; what `get_mla_kv_buffer()` gives is within the rounding of a scale per
+    128 numbers."""
     pool = PackedPool(subject, case)
     pool.verify("filling the pool")
-    for count, whole in ((1, True), (5, False), (pool.slots - case.page_size, True)):
+    for count, whole in ((1, True), (0, True), (0, False), (5, False), (pool.slots - case.page_size, True)):
         slots = pool.some_slots(count)
         pool.store(4, slots, pool.random_rows(count), whole=whole)
         pool.verify(f"storing {count} rows {'whole' if whole else 'in two parts'} in layer 4")
+    nothing = pool.pool.get_mla_kv_buffer(
+        layer_named(4), pool.some_slots(0).to(subject.device), torch.float32
+    )
+    expect(
+        [len(part) for part in nothing] == [0, 0],
+        f"get_mla_kv_buffer() of no slots gives parts of {[list(part.shape) for part in nothing]}",
+        case={"slots": 0},
+    )
     slots = pool.some_slots(6)
     here, there = slots[:4], slots[2:]
     copy = pool.pool.get_cpu_copy(here.to(subject.device))

@@ -24,7 +24,7 @@ def packed(latent: torch.Tensor, rotated: torch.Tensor, dtype: torch.dtype) -> t
     bytes_of_tiles = (tiles / scales[..., None]).clamp(-largest, largest).to(dtype).view(torch.uint8)
     parts = [
         bytes_of_tiles.reshape(n, rank),
-        scales.contiguous().view(torch.uint8).reshape(n, -1),
+        scales.clone(memory_format=torch.contiguous_format).view(torch.uint8).reshape(n, 4 * (rank // TILE)),
         rotated.to(torch.bfloat16).contiguous().view(torch.uint8).reshape(n, 2 * rotated.shape[1]),
     ]
     return torch.cat(parts, dim=1)[:, None]

@@ -36,7 +36,7 @@ def pack(nope: torch.Tensor, rope: torch.Tensor, dtype: torch.dtype) -> tuple[to
     # A tile of zeros has no scale of its own.
     scales = torch.where(scales == 0, torch.ones_like(scales), scales)
     values = cast_rows(tiles, dtype, scales).reshape(n, rank).view(torch.uint8)
-    packed = torch.cat((values, scales.reshape(n, -1).view(torch.uint8)), dim=-1)
+    packed = torch.cat((values, scales.reshape(n, rank // TILE).view(torch.uint8)), dim=-1)
     rope_bytes = rope.to(_ROPE).contiguous().view(torch.uint8) if rope.numel() else rope.to(torch.uint8)
     return packed.unsqueeze(1), rope_bytes
 
@@ -47,5 +47,5 @@ def unpack(rows: torch.Tensor, rank: int, dtype: torch.dtype) -> tuple[torch.Ten
     scale_bytes = rank // TILE * _SCALE_BYTES
     values, scales, rope = rows.split((rank, scale_bytes, rows.shape[-1] - rank - scale_bytes), dim=-1)
     tiles = values.contiguous().view(dtype).float().reshape(n, rank // TILE, TILE)
-    nope = tiles * scales.contiguous().view(_SCALE).reshape(n, -1, 1)
+    nope = tiles * scales.contiguous().view(_SCALE).reshape(n, rank // TILE, 1)
     return nope.reshape(n, 1, rank), rope.contiguous().view(_ROPE).float()
