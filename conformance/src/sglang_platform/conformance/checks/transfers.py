@@ -113,9 +113,9 @@ def _has(host: str) -> bool:
     " answer 0 when the last one is there, also for threads that send at once",
 )
 def transfers_reach_their_places(subject: Subject, case: Sent) -> None:
-    """`batch_transfer_sync_write()` brings each of 0 to 2,000 blocks, of the device's memory and the host's, of no bytes, of a row
-    and of all of a buffer, to its own address at the peer, from four threads at once too, and between addresses of IPv6;
-    when it answers 0 they are there, and nothing else has changed on either side."""
+    """`batch_transfer_sync_write()` brings each of 0 to 2,000 blocks, of the device's memory and the host's, of no
+    bytes, of a row and of all of a buffer, to its own address at the peer, from four threads at once too, and between
+    addresses of IPv6; when it answers 0 they are there, and nothing else has changed on either side."""
     here, there = _sides(subject, case.host)
     source = random.Random(subject.seed)
     kept, wanted = here.held(), there.held()
