@@ -86,6 +86,24 @@ class KeysAndValuesInTurns(ReferencePlatform):
         return _InTurns
 
 
+class _HoldsSources(HostMemory):
+    """Until the engine ends."""
+
+    def copy_slots(self, sources: Any, targets: Any, from_: Any, to: Any) -> None:
+        self.__dict__.setdefault("_held", []).extend(sources)
+        super().copy_slots(sources, targets, from_, to)
+
+
+@mutant(
+    check="memory.host_copies_keep_no_memory",
+    defect="what is copied is held, since a copy may still be under way",
+    says="copies between the device and host memory leave more",
+)
+class CopiesHoldTheirSources(ReferencePlatform):
+    def get_host_memory_cls(self) -> type:
+        return _HoldsSources
+
+
 class _NothingMoved(MemorySaver):
     def resume(self, tag: str) -> bool:
         super().resume(tag)

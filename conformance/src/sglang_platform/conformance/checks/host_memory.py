@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.fixtures.kept import expect_nothing_kept
 from sglang_platform.conformance.fixtures.tensor_memory import bytes_in_tensors
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
@@ -85,6 +86,8 @@ class HostSlots:
     buffers: int = 2
     registered: bool = False
     dtype: str = "float32"
+    uneven: bool = False
+    """Values are wider than keys."""
 
 
 def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
@@ -103,6 +106,7 @@ def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
     yield HostSlots(scattered, consecutive, registered=True)
     yield HostSlots(scattered, consecutive, 1, dtype="bfloat16")
     yield HostSlots(consecutive, scattered, 1, dtype="uint8")
+    yield HostSlots(consecutive, scattered, 4, uneven=True)
     for buffers in (1, 32):
         drawn = rng.sample(range(_ROWS), 10), rng.sample(range(_ROWS), 10)
         yield HostSlots(tuple(drawn[0]), tuple(drawn[1]), buffers)
@@ -116,15 +120,25 @@ def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
     " than one",
 )
 def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
-    """`copy_slots()` copies each row to its own place in the target of its source, whichever side is consecutive, of as
-    many buffers as a model of 16 layers has, of 8, 16 and 32 bits, 9,001 rows side by side too, out of the device and
-    into it, and touches no other row; between memory that somebody else allocated as well, while it is registered."""
+    """`copy_slots()` copies each row to its own place in the target of its source, whichever side is consecutive, of
+    as many buffers as a model of 16 layers has, of 8, 16 and 32 bits, of rows of two widths, 9,001 rows side by side
+    too, out of the device and into it, and touches no other row; between memory that somebody else allocated as well,
+    while it is registered."""
     memory, generator = _copying(subject), subject.torch_rng()
     rows = max((_ROWS - 1, *case.from_, *case.to)) + 1
     from_, to = (torch.tensor(one, dtype=torch.int64) for one in (case.from_, case.to))
     for out in (True, False):
         sources, targets = (
-            _buffers(memory, subject, case.buffers, on_device, generator, rows, getattr(torch, case.dtype))
+            _buffers(
+                memory,
+                subject,
+                case.buffers,
+                on_device,
+                generator,
+                rows,
+                getattr(torch, case.dtype),
+                uneven=case.uneven,
+            )
             for on_device in (out, not out)
         )
         wanted = [target.cpu().clone() for target in targets]
@@ -141,6 +155,26 @@ def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
                         stack.callback(memory.unregister, tensor)
             memory.copy_slots(sources, targets, from_, to)
             _compare(subject, targets, wanted, what)
+
+
+@check(
+    level=Level.MEMORY,
+    hosts=("none",),
+    seconds=120,
+    fix="let go of what was copied when the copy is done, at the next copy at the latest",
+)
+def host_copies_keep_no_memory(subject: Subject) -> None:
+    """Copies out of the device and into it, of device tensors that are new each time, leave nothing: memory does not
+    grow with their number."""
+    memory, rows = _copying(subject), torch.arange(_ROWS)
+    on_host = memory.allocate((_ROWS, *_ROW), torch.float32)
+
+    def copied(number: int) -> None:
+        on_device = torch.ones((_ROWS, *_ROW)).to(subject.device)
+        sources, targets = ([on_device], [on_host]) if number % 2 else ([on_host], [on_device])
+        memory.copy_slots(sources, targets, rows, rows.flip(0))
+
+    expect_nothing_kept(subject, copied, "copies between the device and host memory")
 
 
 @dataclass(frozen=True)
@@ -196,12 +230,14 @@ def _buffers(
     generator: torch.Generator,
     rows: int = _ROWS,
     dtype: torch.dtype = torch.float32,
+    *,
+    uneven: bool = False,
 ) -> list[torch.Tensor]:
-    """[rows, ...] each, of which few numbers are the same."""
-    shape = (rows, *_ROW)
+    """[rows, ...] each, of which few numbers are the same. With `uneven`, rows of the later half are wider."""
+    shapes = [(rows, *_ROW[:-1], _ROW[-1] * (2 if uneven and at >= n / 2 else 1)) for at in range(n)]
     if on_device:
-        return [_filled(torch.empty(shape, dtype=dtype), generator).to(subject.device) for _ in range(n)]
-    return [_filled(memory.allocate(shape, dtype), generator) for _ in range(n)]
+        return [_filled(torch.empty(shape, dtype=dtype), generator).to(subject.device) for shape in shapes]
+    return [_filled(memory.allocate(shape, dtype), generator) for shape in shapes]
 
 
 def _filled(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -222,7 +258,7 @@ def _compare(subject: Subject, got: list[torch.Tensor], wanted: list[torch.Tenso
         )
 
 
-_SIZES = (16, 4096, 1 << 20)
+_SIZES = (16, 4096, 1 << 20, 100_003)
 _OF_NOTHING = "cuda_graph"
 """The host's tag of graphs, of which a device may have no tensors."""
 

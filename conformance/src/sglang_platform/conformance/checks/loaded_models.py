@@ -131,3 +131,5 @@ def _update(torch: Any, subject: Subject, model: Any, seed: int) -> None:
     with torch.no_grad():
         for _, parameter in sorted(model.named_parameters()):
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
+        for norm in (model[3], model[4]):  # as many models have them: alike, and not one
+            norm.weight.fill_(1.0)
