@@ -26,6 +26,13 @@ def test_device_switch(device_type: str) -> None:
         assert torch.accelerator.current_device_index() == index
 
 
+def test_device_switch_by_the_module(device_type: str, device: ModuleType) -> None:
+    """As SGLang's workers do, by a number or by a name; a number below 0 leaves it as it is."""
+    for given, current in ((1, 1), (torch.device(device_type, 0), 0), (f"{device_type}:1", 1), (-1, 1)):
+        device.set_device(given)
+        assert device.current_device() == current
+
+
 def test_device_context(device_type: str) -> None:
     with torch.accelerator.device_index(None):
         assert torch.accelerator.current_device_index() == 0
