@@ -53,6 +53,9 @@ REASONS: dict[str, str] = {
     "RestoreForgetsTheGroup": "no release of SGLang restores a backup while frees wait in a group",
     "PiecesWarmTogether": "a first run that is captured is right where nothing must be made before; a device that must"
     " make something refuses to capture it, in words",
+    "OneIsAddedIn16Bits": "it is one rounding of the factor to 16 bits, which the bound of a norm in 16 bits allows",
+    "HookAnswersTheFirstTime": "what a hook of a plugin's own makes of a question of the host is its own to say; an"
+    " engine's checks ask whether it serves",
     "VersionsAsText": "None says that its device is not there: nobody outside can tell for which reason",
     "TableOfPages": "it leaves trees of drafts to core's own verification, whose table names single tokens, and reads"
     " that by pages; a backend that reads pages has to verify trees itself, or refuse them",

@@ -236,6 +236,7 @@ def moves(subject: Subject, rng: random.Random) -> Iterator[Move]:
         yield Move(kind, (2, 3, 4), (1, 2, 3))  # one down: the first target is free, each later one a source
         yield Move(kind, (1, 2, 3), (2, 3, 4))  # one up: a copy in order would spread row 1
         yield Move(kind, (6, 7), (7, 6))  # a swap
+        yield Move(kind, (5, 5, 6, 5), (9, 12, 10, 11))  # the end of a prefix, for each of its beams
         yield Move(kind, (40, 1), (1, 40))
         yield Move(kind, tuple(shuffled[:12]), tuple(shuffled[6:18]))
         # Slots of several requests in one call: the ends are as far apart as in a run, what lies between is not.

@@ -23,6 +23,9 @@ _ROWS = 65_700
 _REQUEST = 8_200
 """Tokens of a long request, more than the 8,192 slots of a chunk."""
 
+_WHOLE = 4096
+"""Tokens of a request that is whole chunks, whatever a chunk is."""
+
 _SHUFFLED = 130
 _AWAY = 40
 
@@ -110,14 +113,15 @@ def long_requests(subject: Subject, rng: random.Random) -> Iterator[Pool]:
     " the order of the request's tokens, and in no other",
 )
 def long_requests_come_back(subject: Subject, case: Pool) -> None:
-    """A request of 8,200 tokens, one of 130, and 40 of 3 that are away at once, whose slots are in no order, come back
-    from the CPU into other slots in no order, or into the same, each token into its own, with the chunks that the pool
-    has by itself."""
+    """A request of 8,200 tokens, one of 130, one of 4,096, and 40 of 3 that are away at once, whose slots are in no
+    order, come back from the CPU into other slots in no order, or into the same, each token into its own, with the
+    chunks that the pool has by itself."""
     pool = case.build(subject)
     pool.fill()
     for tokens, requests, elsewhere in (
         (_SHUFFLED, 1, True),
         (_SHUFFLED, 1, False),
+        (_WHOLE, 1, True),
         (_REQUEST, 1, True),
         (3, _AWAY, True),
     ):

@@ -290,7 +290,7 @@ def _one_convolution(
 
 
 def _gates(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
-    heads = 6
+    heads = 48 if variant else 6  # Qwen3-Next has 32 value heads, others 64
     # 100: exp() of some is beyond float32, and their softplus is they themselves.
     tokens = drawn.tokens + _MANY * variant
     a, b = (drawn.numbers(tokens, heads) * (100 if variant else 1) for _ in range(2))
@@ -304,7 +304,8 @@ def _gates(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
 
 
 def _delta_rule(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
-    for each in (2, 4) if variant else (1,):
+    few = drawn.case.step in ("decode", "prefill")
+    for each in (2, 4, *((20,) if few else ())) if variant else (1,):  # Qwen3-Next has 32 value heads
         _one_delta_rule(drawn, kernel, each, drawn.dtype if variant else torch.float32)
     if variant:
         _one_delta_rule(drawn, kernel, 2, torch.float32, forgetful=True)
@@ -363,7 +364,12 @@ def _gated_norm(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> Non
         drawn.numbers(drawn.tokens, width),
         drawn.numbers(width),
     )
-    ways = [(gate, weight, "silu", None), (gate, None, "sigmoid", 16), (None, weight, "swish", 16)]
+    ways = [
+        (gate, weight, "silu", None),
+        (gate, None, "sigmoid", 16),
+        (None, weight, "swish", 16),
+        (gate, weight, "swish", 16),
+    ]
     for by, scale, activation, group_size in ways:
         named = {"epsilon": 1e-5, "activation": activation, "group_size": group_size, "gate_first": variant}
         got, _ = drawn.call(kernel, x, by, scale, **named)
