@@ -200,6 +200,8 @@ def transfers_that_fail_say_so(subject: Subject, case: Refused) -> None:
     sent_from = [here.address(0, 1), here.address(*blocks[0]), here.address(2, 1)]
     sent_to = [there.address(0, 2), there.address(*blocks[1]), there.address(2, 2)]
     before = there.held()[1]
+    said = _answer(here, session, sent_from, sent_to, [size, 2 * size, size])
+    expect(said != 0, f"{case.what}: batch_transfer_sync_write() answers 0, and not all blocks are there")
     if case.what == "the peer is gone":
         probes = [_probed(here, one) for one in (session, there.session)]
         expect(
@@ -208,8 +210,6 @@ def transfers_that_fail_say_so(subject: Subject, case: Refused) -> None:
             fix="answer 0 where the peer answers, another number where it does not: SGLang asks whether an engine that"
             " failed is back",
         )
-    said = _answer(here, session, sent_from, sent_to, [size, 2 * size, size])
-    expect(said != 0, f"{case.what}: batch_transfer_sync_write() answers 0, and not all blocks are there")
     expect(
         torch.equal(there.held()[1], before),
         f"{case.what}: memory that the transfer may not write has changed",
