@@ -106,7 +106,7 @@ def judges_of(seen: Seen, file: str, lines: range) -> list[list[str]]:
     mine = [
         judge
         for judge, one in seen.items()
-        if one["failed"] is None and set(one.get("lines", {}).get(file, ())) & set(lines)
+        if one["failed"] is None and any(number in lines for number in one.get("lines", {}).get(file, ()))
     ]
     mine.sort(key=lambda judge: seen[judge]["seconds"])
     by_sort = [[judge for judge in mine if judge.startswith(f"{sort}:")] for sort in _SORTS]

@@ -248,14 +248,8 @@ def pieces_replay_what_they_compute(subject: Subject) -> None:
         f"piece 0, with tensors that lie elsewhere than at its capture, {problem}",
         case={"tokens": 3},
     )
-    with torch.no_grad():
-        got = backends[0](function.inputs[4:7], 3, *function.weights).clone()
-    problem = function.off(got, 3, first=4)
-    expect(
-        problem is None,
-        f"piece 0, with another part of the tensor that it was captured with, {problem}",
-        case={"tokens": 3},
-    )
+    what = "piece 0, with another part of the tensor that it was captured with,"
+    _call(function, backends[0], function.inputs[4:7], 3, what, first=4)
     function.fill()
 
     def with_a_number(x: torch.Tensor, rows: int, more: int, *weights: torch.Tensor) -> torch.Tensor:
@@ -274,8 +268,11 @@ def pieces_replay_what_they_compute(subject: Subject) -> None:
         )
 
 
-def _call(function: CapturedFunction, backend: Any, x: torch.Tensor, n: int, what: str) -> None:
+def _call(
+    function: CapturedFunction, backend: Any, x: torch.Tensor, n: int, what: str, *, first: int = 0
+) -> None:
+    """`x`: the n rows of the inputs from `first` on. Raises CheckFailed where something else comes out of them."""
     with torch.no_grad():
         got = backend(x, n, *function.weights)
-    problem = function.off(got, n)
+    problem = function.off(got, n, first)
     expect(problem is None, f"{what} {problem}", case={"tokens": n})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -38,8 +38,8 @@ class _Side:
         self._on_device = [rows().to(subject.device) for _ in range(2)]
         self.buffers = [*self._on_device, rows()]
         self.engine = cls(self._memory_at, torch.device(subject.device).type)
-        self._answers_zero("initialize", host, "P2PHANDSHAKE", "rdma", "")
-        self._answers_zero(
+        self.answers_zero("initialize", host, "P2PHANDSHAKE", "rdma", "")
+        self.answers_zero(
             "batch_register_memory",
             [one.data_ptr() for one in self.buffers],
             [one.nbytes for one in self.buffers],
@@ -47,7 +47,8 @@ class _Side:
         port = self.engine.get_rpc_port()
         self.session = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
-    def _answers_zero(self, method: str, *arguments: Any) -> None:
+    def answers_zero(self, method: str, *arguments: Any) -> None:
+        """Call it. Raises CheckFailed where it is not done."""
         answer = getattr(self.engine, method)(*arguments)
         expect(answer == 0, f"{method}() answers {answer!r}, and 0 is done")
 
@@ -157,10 +158,8 @@ def transfers_keep_nothing(subject: Subject) -> None:
 
     def sent_once(number: int) -> None:
         row = number % _ROWS
-        answer = here.engine.batch_transfer_sync_write(
-            there.session, [here.address(0, row)], [there.address(1, row)], [size]
-        )
-        expect(answer == 0, f"batch_transfer_sync_write() answers {answer!r}, and 0 is done")
+        blocks = [here.address(0, row)], [there.address(1, row)], [size]
+        here.answers_zero("batch_transfer_sync_write", there.session, *blocks)
 
     expect_nothing_kept(subject, sent_once, "transfers")
 
@@ -193,17 +192,17 @@ def transfers_that_fail_say_so(subject: Subject, case: Refused) -> None:
     size = _WIDTH * 4
     lost = there if case.what.endswith("at the peer") else here
     if case.what.startswith("not registered"):
-        answer = lost.engine.batch_unregister_memory([lost.address(1, 0)])
-        expect(answer == 0, f"batch_unregister_memory() answers {answer!r}, and 0 is done")
+        lost.answers_zero("batch_unregister_memory", [lost.address(1, 0)])
     session = _nobody() if case.what == "the peer is gone" else there.session
     blocks = [_place((0, 3), case, here is lost), _place((0, 5), case, there is lost)]
     sent_from = [here.address(0, 1), here.address(*blocks[0]), here.address(2, 1)]
     sent_to = [there.address(0, 2), there.address(*blocks[1]), there.address(2, 2)]
     before = there.held()[1]
-    said = _answer(here, session, sent_from, sent_to, [size, 2 * size, size])
+    write = here.engine.batch_transfer_sync_write
+    said = _answer(write, session, sent_from, sent_to, [size, 2 * size, size])
     expect(said != 0, f"{case.what}: batch_transfer_sync_write() answers 0, and not all blocks are there")
     if case.what == "the peer is gone":
-        probes = [_probed(here, one) for one in (session, there.session)]
+        probes = [_answer(here.engine.send_probe, one) for one in (session, there.session)]
         expect(
             probes[0] != 0 and probes[1] == 0,
             f"send_probe() answers {probes[0]!r} for a peer that is gone and {probes[1]!r} for one that is there",
@@ -214,7 +213,7 @@ def transfers_that_fail_say_so(subject: Subject, case: Refused) -> None:
         torch.equal(there.held()[1], before),
         f"{case.what}: memory that the transfer may not write has changed",
     )
-    again = _answer(here, there.session, [here.address(2, 7)], [there.address(2, 9)], [size])
+    again = _answer(write, there.session, [here.address(2, 7)], [there.address(2, 9)], [size])
     expect(again == 0, f"{case.what}: the next transfer, of registered memory, answers {again!r}")
     expect(
         torch.equal(there.held()[2][9], here.held()[2][7]),
@@ -229,16 +228,9 @@ def _place(place: tuple[int, int], case: Refused, is_lost: bool) -> tuple[int, i
     return (0, _ROWS - 1) if case.what.startswith("past the end") else (1, 4)
 
 
-def _probed(side: _Side, session: str) -> Any:
+def _answer(ask: Callable[..., Any], *arguments: Any) -> Any:
     try:
-        return side.engine.send_probe(session)
-    except Exception as error:  # noqa: BLE001 - the peer is not there either way
-        return error
-
-
-def _answer(side: _Side, session: str, *blocks: list[int]) -> Any:
-    try:
-        return side.engine.batch_transfer_sync_write(session, *blocks)
+        return ask(*arguments)
     except Exception as error:  # noqa: BLE001 - SGLang takes it for a failed transfer
         return error
 
