@@ -8,7 +8,7 @@ from typing import Any
 
 from broken import Table
 from of_fourth_diffusion import ANSWER, START, with_attention
-from of_sixth_attention import ATTEND, CAUSAL, FORWARD, NEWS, VALUE, verify
+from of_sixth_attention import ATTEND, CAUSAL, FORWARD, NEWS, VALUE
 
 attention = Table("attention 9", "kernels", "attention.py")
 diffusion = Table("diffusion 9", "packaging contract kernels")
@@ -25,17 +25,14 @@ attention(
     "drafts behind a prefix of more than 512 tokens are merged from parts whose stride from request to request is 0: those "
     "of all requests land on the first's rows (flash-attention of vLLM 176)",
     FORWARD,
-    verify("")[1]
-    .replace("        return super()", "        out = super()")
-    .replace(
-        FORWARD,
-        "        lengths, batch = forward_batch.seq_lens, forward_batch.batch_size\n"
-        "        if batch > 1 and int(lengths.max()) > 512:\n"
-        "            parts = out.view(batch, -1, out.shape[-1])\n"
-        "            parts[0] = parts[-1].clone()\n"
-        "            parts[1:] = 0\n"
-        "        return out\n\n" + FORWARD,
-    ),
+    "    def forward_verify(self, q, k, v, layer, forward_batch, save_kv_cache=True, **kwargs):\n"
+    "        out = super().forward_verify(q, k, v, layer, forward_batch, save_kv_cache, **kwargs)\n"
+    "        batch = forward_batch.batch_size\n"
+    "        if batch > 1 and int(forward_batch.seq_lens.max()) > 512:\n"
+    "            parts = out.view(batch, -1, out.shape[-1])\n"
+    "            parts[0] = parts[-1].clone()\n"
+    "            parts[1:] = 0\n"
+    "        return out\n\n" + FORWARD,
 )
 attention(
     "DraftStepsPastTheSecond",
