@@ -14,7 +14,6 @@ attention = Table("attention 9", "kernels", "attention.py")
 diffusion = Table("diffusion 9", "packaging contract kernels")
 speed = Table("speed 9", "kernels", "attention.py")
 
-EXTENDED = '        return self._forward(q, k, v, layer, forward_batch, save_kv_cache, lengths, news, kwargs.get("sinks"))\n'
 ROWS = "        query = q.reshape(-1, layer.tp_q_head_num, layer.qk_head_dim).float()\n"
 ATTENDED = (
     "            out[first : first + new] = _attend(query[first : first + new], key, value, layer, sinks)\n"
@@ -59,7 +58,7 @@ attention(
     VALUE,
     "            window, wide = layer.sliding_window_size, keys.shape[-1]\n"
     "            if window is not None and window >= 0 and values.shape[-1] < wide:\n"
-    "                count, heads, narrow = values.shape\n"
+    "                _, heads, narrow = values.shape\n"
     "                start = slots[:, None, None] * heads * wide + torch.arange(heads)[:, None] * narrow\n"
     "                where = (start + torch.arange(narrow)) % values.numel()\n"
     "                value = _scaled(values.reshape(-1)[where], layer.v_scale)\n"

@@ -148,14 +148,12 @@ well(
 )
 well(
     "MappingsThatCannotBeChanged",
-    "attention backends and state kernels are answered in mappings that cannot be changed, made once",
+    "attention backends and state kernels are answered in mappings that cannot be changed",
     at(
         "platform.py",
         "        return {NAME: ReferenceAttention}\n",
         "        from types import MappingProxyType\n\n"
-        "        if '_backends' not in self.__dict__:\n"
-        "            self._backends = MappingProxyType({NAME: ReferenceAttention})\n"
-        "        return self._backends\n",
+        "        return MappingProxyType({NAME: ReferenceAttention})\n",
     ),
     method(
         "    def get_state_kernels(self) -> Any:\n"
