@@ -118,7 +118,7 @@ REPAIRS = (
         "identity",
         "the uuid is another in every process",
         "contract.uuid_is_stable",
-        ("build it from what the hardware reports", "not from id(), a counter, random numbers"),
+        ("build it from what the hardware reports", "not from id(), hash(), a counter, random numbers"),
         (
             (_DEVICE, "import uuid\n", "from pathlib import Path\n"),
             (

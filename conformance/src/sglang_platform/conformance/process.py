@@ -35,6 +35,8 @@ _LOOK_EVERY = 0.5
 _KIND_SECONDS = 20
 _BUSY = 0.3
 """Share of its time that a process waits for a processor on a machine which is too busy for it."""
+_TIMES_LONGER = 2.0
+"""How often its time limit a process is given again, at most, for waiting for a processor that others had."""
 _LAST_LINES = 30
 
 _COMPILERS = (
@@ -99,7 +101,6 @@ class Worker:
         self._patience, self._on_building = selection.patience, on_building
         self._tier = TIMES if selection.thorough else 1.0
         self._ready = False
-        self._since, self._waited = time.monotonic(), 0.0
         self.plugins: list[dict[str, Any]] = []
         """The general plugins installed where it runs: name, distribution, whether it is the platform's own."""
 
@@ -153,11 +154,11 @@ class Worker:
         self._next(start, f"{start:g} s while the platform was made", starting=True)
         limit = check.seconds * self._patience * self._tier
         until = time.monotonic() + limit
-        self._since, self._waited = time.monotonic(), self._longest_wait()
+        self._begin(limit)
         while True:
             left = until - time.monotonic()
             event = self._next(left, f"{limit:g} s")
-            until += event.pop("built", 0.0)
+            until += event.pop("not_counted", 0.0)
             if "outcome" in event:
                 return event["outcome"], seen.names
             if "case" in event:
@@ -196,8 +197,11 @@ class Worker:
         self._folder.cleanup()
 
     def _next(self, seconds: float, limit: str, *, starting: bool = False) -> dict[str, Any]:
-        """The next event; `built` is told with it: seconds in which a compiler ran, which are not counted."""
-        until, built = time.monotonic() + seconds, 0.0
+        """The next event; `not_counted` is told with it: seconds in which a compiler ran, and those without a processor
+        that the time limit was extended by."""
+        if starting:
+            self._begin(seconds)
+        until, built, starved = time.monotonic() + seconds, 0.0, 0.0
         while True:
             looked = time.monotonic()
             try:
@@ -210,15 +214,31 @@ class Worker:
                     self._on_building(f"building ({compiler}, {built:.0f} s)")
                 if time.monotonic() < until:
                     continue
+                if (more := self._waited_more()) >= _LOOK_EVERY:
+                    starved += more
+                    until += more
+                    continue
                 raise self._stopped(limit, starting) from None
             if event is None:
                 raise self._died(starting)
-            return {**event, "built": built} if built else event
+            return {**event, "not_counted": built + starved} if built + starved else event
 
     def _compiler(self) -> str | None:
         """A program among the worker's descendants that builds native code."""
         names = guard.descendants(self._process.pid).values()
         return next((name for name in names if name.startswith(_COMPILERS)), None)
+
+    def _begin(self, limit: float) -> None:
+        """A time limit of so many seconds begins: of the start, or of a check."""
+        self._since, self._waited = time.monotonic(), self._longest_wait()
+        self._given, self._most_given = 0.0, _TIMES_LONGER * limit
+
+    def _waited_more(self) -> float:
+        """Seconds since the limit began in which it had no processor, without those that were told before: it is given
+        them again."""
+        waited = min(self._longest_wait() - self._waited, self._most_given)
+        more, self._given = waited - self._given, max(waited, self._given)
+        return more
 
     def _stopped(self, limit: str, starting: bool) -> WorkerEnded:
         waited, passed = self._longest_wait() - self._waited, time.monotonic() - self._since
@@ -226,10 +246,11 @@ class Worker:
         self._process.send_signal(signal.SIGUSR1)  # it writes where it is
         time.sleep(0.5)
         self._kill()
-        what = f"it did not come back within {limit}{self._where(', in the case ')}"
+        more = f" and {self._given:.0f} s more" if busy else ""
+        what = f"it did not come back within {limit}{more}{self._where(', in the case ')}"
         if busy:
-            what += f"; for {waited:.0f} s of them it waited for a processor that others had"
-        fix = "run it again with --patience 3, or when the machine has less to do" if busy else None
+            what += f"; for {waited:.0f} s it waited for a processor that others had"
+        fix = "run it again when the machine has less to do, or with --patience 10" if busy else None
         return WorkerEnded(
             "timeout", what, self._seen, self.tail(), starting=starting, alive=self._ready, fix=fix
         )

@@ -29,7 +29,8 @@ _DRAWN = (Level.MEMORY, Level.KERNELS, Level.GRAPHS)
 def named_cases(check: Check, subject: Subject, seed: int) -> Iterator[tuple[str, Any]]:
     """(name, case) of all that are run, with `subject.seed` set for each.
 
-    In the thorough tier the cases of the default tier come first, and then those of its own in rounds with other seeds.
+    In the thorough tier the cases of the default tier come first, then those of its own, with another seed, then two
+    rounds of the default tier with others.
     A case that was told is run again, as the same case with a number, where the check draws something of its own.
     """
     assert check.cases is not None
@@ -37,7 +38,7 @@ def named_cases(check: Check, subject: Subject, seed: int) -> Iterator[tuple[str
     thorough = subject.thorough
     try:
         for number in range(_ROUNDS if thorough and check.level in _DRAWN else 1):
-            subject.thorough = number > 0
+            subject.thorough = number == 1
             subject.seed = seed if number == 0 else seed_of(seed, f"{check.id} {number}")
             for case in check.cases(subject, subject.rng()):
                 name = case_id(case)

@@ -1,10 +1,11 @@
-"""A platform that waits in C code and holds the interpreter's lock, so that no Python runs in its process; or works
-without an end."""
+"""A platform that waits in C code and holds the interpreter's lock, so that no Python runs in its process; or that
+works for `WORKS` seconds of a processor."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import time
 from typing import Any
 
 from sglang_platform.conformance.reference.platform import ReferencePlatform
@@ -12,6 +13,10 @@ from sglang_platform.conformance.reference.platform import ReferencePlatform
 
 class Platform(ReferencePlatform):
     def get_paged_allocator_cls(self) -> Any:
-        while "WORKS" in os.environ:
-            pass
-        ctypes.PyDLL(None).sleep(600)
+        if "WORKS" in os.environ:
+            started = time.thread_time()
+            while time.thread_time() - started < float(os.environ["WORKS"]):
+                pass
+        else:
+            ctypes.PyDLL(None).sleep(600)
+        return super().get_paged_allocator_cls()
