@@ -350,3 +350,27 @@ def WordByWord(logits: torch.Tensor, allowed: torch.Tensor) -> None:
     for row, bits in zip(logits, allowed, strict=True):
         for at in range(0, len(row), 32):
             row[at : at + 32].masked_fill_(~bits[at : at + 32], float("-inf"))
+
+
+_KEPT: list[Any] = []
+
+
+@mask(
+    defect="what a mask forbids is kept, to be looked at when a request fails",
+    says="masks of grammars leave more",
+    check="state_kernels_keep_no_memory",
+)
+def MasksAreKept(logits: torch.Tensor, allowed: torch.Tensor) -> None:
+    _KEPT.append(~allowed)
+    logits.masked_fill_(~allowed, float("-inf"))
+
+
+@state(
+    "gated_delta_rule",
+    defect="the output of each step is kept, to be compared with the next",
+    says="decodes of gated_delta_rule leave more",
+    check="state_kernels_keep_no_memory",
+)
+def OutputsAreKept(own: Function, *given: Any, **named: Any) -> Any:
+    _KEPT.append(own(*given, **named))
+    return _KEPT[-1]

@@ -57,6 +57,7 @@ REASONS: dict[str, str] = {
     "HookAnswersTheFirstTime": "what a hook of a plugin's own makes of a question of the host is its own to say; an"
     " engine's checks ask whether it serves",
     "VersionsAsText": "None says that its device is not there: nobody outside can tell for which reason",
+    "RotatedPartIsCutOff": "SGLang hands over rows of 16 bits, of which the rotated part is kept as it comes",
     "TableOfPages": "it leaves trees of drafts to core's own verification, whose table names single tokens, and reads"
     " that by pages; a backend that reads pages has to verify trees itself, or refuse them",
 }

@@ -37,6 +37,7 @@ def orders(subject: Subject, rng: random.Random) -> Iterator[Order]:
     for frees in itertools.permutations(("slots", "numbers", "segment")):
         yield Order(sizes[0], frees)
     yield Order(sizes[-1], ("numbers", "slots", "numbers"))
+    yield Order(sizes[-1], ("halves", "slots", "halves"))
     yield Order(sizes[0], ("slots",), 75)
     yield Order(sizes[0], ("numbers",), 75)
 
@@ -48,8 +49,9 @@ def orders(subject: Subject, rng: random.Random) -> Iterator[Order]:
     fix="keep every free of an open group, of slots, of page numbers and of segments, and do all of them at its end",
 )
 def groups_take_every_kind_of_free(subject: Subject, case: Order) -> None:
-    """Slots, page numbers and segments that are freed in one group, in any order and however many, are free at its end,
-    none of them before, and can be lent again, each once; a group that a flush has dropped ends as one of nothing."""
+    """Slots, page numbers and segments that are freed in one group, in any order and however many, of a page at once
+    or in two calls, are free at its end, none of them before, and can be lent again, each once; a group that a flush
+    has dropped ends as one of nothing."""
     size, frees = case.page_size, case.frees * case.times
     allocator = WatchedAllocator(subject.parts.allocator(_PAGES * size, size))
     every = alloc_extend(subject, allocator, [0] * _PAGES, [size] * _PAGES, [-1] * _PAGES)
@@ -60,6 +62,9 @@ def groups_take_every_kind_of_free(subject: Subject, case: Order) -> None:
     for slots, kind in zip(held, frees, strict=False):
         if kind == "slots" or (kind == "segment" and segment is None):
             allocator.free(slots)
+        elif kind == "halves":
+            for half in slots.split(-(-size // 2)):
+                allocator.free(half)
         elif kind == "numbers":
             allocator.free_page_ids(slots[::size] // size)
         else:

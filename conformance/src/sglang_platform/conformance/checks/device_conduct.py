@@ -202,21 +202,27 @@ class _Expected(Exception):
     level=Level.CONTRACT,
     needs="device",
     fix="return bytes: the peak of this process, or what all processes have in use, as total - free; the host of an"
-    " out-of-tree device takes get_device_total_memory() - get_current_memory_usage() as free",
+    " out-of-tree device takes get_device_total_memory() - get_current_memory_usage() as free. What this process holds"
+    " is part of total - free, and counts once",
 )
 def memory_usage_covers_allocations(subject: Subject) -> None:
     """With 256 MiB allocated, `get_current_memory_usage()` is at least that, in bytes, and it does not fall (each of
-    seven times); on an out-of-tree device no more memory is left beside it than is free."""
+    seven times); on an out-of-tree device no more memory is left beside it than is free, and no less than what is free
+    beside the peak of this process."""
+    import resource
+
     import torch
 
     platform, device = subject.platform, subject.platform.get_device(0)
-    falls, beyond = [], []
+    falls, beyond, missing = [], [], []
+    most = getattr(getattr(torch, device.type, None), "max_memory_allocated", lambda: 0)
     for _ in range(_ATTEMPTS):
         before = platform.get_current_memory_usage(None)
         held = torch.full((_SIZE,), 7, dtype=torch.uint8, device=device)
         subject.synchronize()
         during, named = platform.get_current_memory_usage(None), platform.get_current_memory_usage(device)
         free, total = platform.get_available_memory(0)
+        peak = max(most(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
         del held
         for usage in (during, named):
             expect(
@@ -225,7 +231,9 @@ def memory_usage_covers_allocations(subject: Subject) -> None:
             )
         falls.append(before - during)
         beyond.append((total - during) - free)
-    fall, more = min(falls), min(beyond)  # others use the same memory meanwhile, and give some back
+        missing.append(during - max(total - free, peak))
+    # Others use the same memory meanwhile, and give some back.
+    fall, more, less = min(falls), min(beyond), min(missing)
     expect(
         fall <= _SIZE // 4,
         f"{_SIZE} bytes are allocated, and get_current_memory_usage() falls by {fall:.0f} bytes or more",
@@ -234,6 +242,11 @@ def memory_usage_covers_allocations(subject: Subject) -> None:
         more <= 0.1 * total or not platform.is_out_of_tree(),
         f"get_current_memory_usage() answers {during:.0f} of {total} bytes, and only {free} are free: the host takes"
         f" {more:.0f} bytes for free that others use",
+    )
+    expect(
+        less <= 0.1 * total or not platform.is_out_of_tree(),
+        f"get_current_memory_usage() answers {during:.0f} of {total} bytes, of which {free} are free, and this process"
+        f" had {peak} at most: the host leaves {less:.0f} bytes unused that nobody has",
     )
 
 

@@ -35,6 +35,8 @@ class DiffusionCase:
     causal: bool = False
     dtype: str = "float32"
     strided: bool = False
+    one_prompt: bool = False
+    """All rows of the batch have the same keys and values, which are in memory once."""
     common: float = 0.0
     """What all numbers of queries and keys have in common, as models with biases have it: products of float16 are past
     its range, and differ by as little as those without."""
@@ -47,6 +49,8 @@ def _shapes(subject: Subject, rng: random.Random) -> Iterable[DiffusionCase]:
     yield DiffusionCase(48, 21, 4, 4, 64)  # a picture over a short prompt
     yield DiffusionCase(1, 37, 2, 2, 32, batch=2)  # a pooled token over a picture
     yield DiffusionCase(7, 90, 4, 4, 64, batch=3)
+    yield DiffusionCase(30, 11, 4, 4, 64, batch=2, one_prompt=True)
+    yield DiffusionCase(10, 12, 40, 40, 64, batch=2)  # with guidance, and without
     yield DiffusionCase(40, 40, 8, 2, 64)
     yield DiffusionCase(40, 40, 6, 1, 32)
     yield DiffusionCase(29, 29, 4, 4, 64, causal=True)
@@ -65,9 +69,10 @@ def _shapes(subject: Subject, rng: random.Random) -> Iterable[DiffusionCase]:
 
 @check(level=Level.KERNELS, requires=[diffusion()], hosts=("none",), cases=_shapes, fix=_FIX)
 def diffusion_attention_agrees_with_float64(subject: Subject, case: DiffusionCase) -> None:
-    """Dense attention is right for lengths, cross lengths, grouped heads, causality, head sizes, types, strides and
-    products past the range of float16, and changes nothing of what it is lent; also in the steps after one with other
-    keys, other values, or both, of the same shapes, as the next prompt has, and with fewer or more keys."""
+    """Dense attention is right for lengths, cross lengths, grouped heads, causality, head sizes, types, strides, one
+    prompt for a batch, and products past the range of float16, and changes nothing of what it is lent; also in the
+    steps after one with other keys, other values, or both, of the same shapes, as the next prompt has, and with fewer
+    or more keys."""
     dtype = getattr(torch, case.dtype)
     query, key, value = _tensors(subject, case, dtype)
     layer = _layer(subject, case)
@@ -78,7 +83,11 @@ def diffusion_attention_agrees_with_float64(subject: Subject, case: DiffusionCas
     prompts = [(others[0], others[1]), (key, others[1]), (key, value), (others[0], value)]
     prompts += [(key[:, rows], value[:, rows]) for rows in (few, many) if not case.causal or rows is many]
     for keys, values in prompts:
+        if case.one_prompt:
+            keys, values = (x[:1].expand_as(x) for x in (keys, values))
         given = {"query": query.to(device), "key": keys.to(device), "value": values.to(device)}
+        if case.one_prompt:  # which a copy to another device writes out
+            given |= {name: given[name][:1].expand_as(given[name]) for name in ("key", "value")}
         with torch.inference_mode(), only_lent(**given):
             out = layer.forward(*given.values(), None).cpu()
         expect(

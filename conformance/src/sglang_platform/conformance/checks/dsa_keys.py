@@ -134,15 +134,15 @@ def _keys_of_a_request(
 
 
 def _keys_of_requests(subject: Subject, case: Keys, pool: PoisonedPool) -> None:
-    """Of one request of the case's tokens, and one whose only page is the first's last."""
+    """Of one request of the case's tokens, one without tokens, and one whose only page is the first's last."""
     page_ids = list(range(1, 1 + -(-case.tokens // case.page_size)))
     rest = case.tokens - (len(page_ids) - 1) * case.page_size
     layer_id = pool.layers[0]
-    table = torch.zeros(2, len(page_ids) + 3, dtype=torch.int32)
+    table = torch.zeros(3, len(page_ids) + 3, dtype=torch.int32)
     table[0, : len(page_ids)] = torch.tensor(page_ids)
-    table[1, 0] = page_ids[-1]
+    table[2, 0] = page_ids[-1]
     given = table.to(subject.device)[:, : len(page_ids)]
-    lengths = torch.tensor([case.tokens, rest], dtype=torch.int32, device=subject.device)
+    lengths = torch.tensor([case.tokens, 0, rest], dtype=torch.int32, device=subject.device)
     got = pool.pool.get_index_k_scale_buffer(layer_id, lengths, given, case.tokens + rest, case.tokens)
     for one, name in zip(got, ("get_index_k_continuous", "get_index_k_scale_continuous"), strict=True):
         read = getattr(pool.pool, name)
@@ -153,7 +153,7 @@ def _keys_of_requests(subject: Subject, case: Keys, pool: PoisonedPool) -> None:
         ]
         expect(
             np.array_equal(raw_bytes(one).reshape(-1), np.concatenate([part.reshape(-1) for part in wanted])),
-            f"of requests of {case.tokens} and {rest} tokens get_index_k_scale_buffer() does not give what {name}()"
+            f"of requests of {case.tokens}, 0 and {rest} tokens get_index_k_scale_buffer() does not give what {name}()"
             " gives of each, one behind the other",
             fix="walk each request's row of page_indices by its stride, and cut at its own length",
         )

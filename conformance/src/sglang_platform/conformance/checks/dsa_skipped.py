@@ -45,8 +45,8 @@ def skipped(subject: Subject, rng: random.Random) -> Iterator[Skipped]:
     " and refuse to store them, with an error that names the layer",
 )
 def layers_without_index_keys(subject: Subject, case: Skipped) -> None:
-    """A pool of which some layers keep no indexer keys stores and reads those of the others, goes to the CPU and comes
-    back, and refuses keys for a layer that has none."""
+    """A pool of which some layers keep no indexer keys stores and reads those of the others, lists them for transfers
+    in the places of all layers, goes to the CPU and comes back, and refuses keys for a layer that has none."""
     first, page = 3, case.page_size
     fields = {
         "size": -(-max(32, 4 * page) // page) * page,
@@ -72,6 +72,8 @@ def layers_without_index_keys(subject: Subject, case: Skipped) -> None:
         else:
             _set(subject, pool, first + at, slots, keys, scales)
         held[first + at] = (rows, None if none else keys)
+    if hasattr(pool, "get_state_buf_infos"):
+        _judge_infos(case, list(pool.get_state_buf_infos()[2]))
     copy = pool.get_cpu_copy(slots.to(subject.device))
     pool.load_cpu_copy(copy, there.to(subject.device))
     for layer_id, (rows, kept) in held.items():
@@ -89,6 +91,15 @@ def layers_without_index_keys(subject: Subject, case: Skipped) -> None:
                 f"the indexer keys of layer {layer_id} in slots {where.tolist()} are not those that were stored, or"
                 " came back",
             )
+
+
+def _judge_infos(case: Skipped, page_lengths: list[int]) -> None:
+    """The host counts layers by their place in the list (`index_key_cache.py`, SGLang 0.5.18)."""
+    expect(
+        [length > 0 for length in page_lengths] == [not none for none in case.layers],
+        f"get_state_buf_infos() lists {page_lengths} bytes per page, and layers {list(case.layers)} keep no keys",
+        fix="list every layer in its place, with 0 bytes per page where it keeps no keys",
+    )
 
 
 def _set(

@@ -40,8 +40,8 @@ def general_plugins(subject: Subject) -> tuple[EntryPointRecord, ...]:
 )
 def general_plugins_leave_the_process_alone(subject: Subject) -> None:
     """Calling the distribution's general plugins leaves torch's defaults and threads, the working directory, signals,
-    random numbers, garbage collection, child processes and the start method as they were. What modules of others that
-    they import leave is not theirs."""
+    random numbers, garbage collection, child processes and the start method as they were, and none listens at one
+    address in every process. What modules of others that they import leave is not theirs."""
     plugins = general_plugins(subject)
     told = _told(subject, plugins)
     if any(map(_settings, told.values())):
@@ -51,6 +51,16 @@ def general_plugins_leave_the_process_alone(subject: Subject) -> None:
     for name, one in told.items():
         left = _settings(one)
         expect(not left, f"the general plugin {name!r} leaves traces: {'; '.join(left)}")
+    if any(one["listens"] for one in told.values()):
+        again = _told(subject, plugins)
+        for name, one in told.items():
+            same = [address for address in one["listens"] if address in again[name]["listens"]]
+            expect(
+                not same,
+                f"the general plugin {name!r} listens at {', '.join(same)} in every process: in the second of a server"
+                " it is an error",
+                fix="listen at a port that is free (port 0), or in one process alone, from what starts there",
+            )
 
 
 def _told(

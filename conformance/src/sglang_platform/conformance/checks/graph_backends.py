@@ -43,9 +43,10 @@ _NESTED = _Key(8, "nested")
 )
 def full_graph_backend_replays(subject: Subject) -> None:
     """`get_full_graph_backend_cls()`: each key replays what its function computes from the inputs and weights of now,
-    every tensor of it in the function's own nesting, whole numbers too, in outputs that no other key writes, keys of
-    one size and other backends of the process included; a key that is captured again is the newer graph; the hook is
-    called after the warm-up and before the capture; an unknown key, and any after `cleanup()`, is refused."""
+    every tensor of it in the function's own nesting, whole numbers and single ones too, in outputs that no other key
+    writes, keys of one size and other backends of the process included; a key that is captured again is the newer
+    graph; the hook is called after the warm-up and before the capture; an unknown key, and any after `cleanup()`, is
+    refused."""
     try:
         cls = subject.platform.get_full_graph_backend_cls()
     except NotImplementedError as refused:
@@ -136,11 +137,12 @@ def _judge_large(cls: Any, subject: Subject) -> None:
 
 
 def _nested(function: CapturedFunction) -> tuple[Any, ...]:
-    """As a draft model answers: several tensors, some in a list, in a dict, or none."""
+    """As a draft model answers: several tensors, some in a list, in a dict, or none; the last has no dimensions."""
     return (
         function.run(8),
         [function.run(3), function.run(1), function.run(3) + _MORE],
         {"scores": function.run(2) + _MORE, "extra": None, "places": _places(function)},
+        function.run(1).sum(),
     )
 
 
@@ -154,12 +156,12 @@ def _judge_nested(function: CapturedFunction, output: Any, change: str) -> None:
         "answer with what forward_fn answered, in its nesting, and have each replay write every tensor of it"
     )
     try:
-        first, (second, third, alike), more = output
+        first, (second, third, alike), more, total = output
         tensors = ((first, 8), (second, 3), (third, 1), (alike - _MORE, 3), (more["scores"] - _MORE, 2))
         rest, places = more["extra"], more["places"]
     except (TypeError, ValueError, KeyError) as error:
         raise CheckFailed(
-            f"forward_fn answers a tuple of a tensor, a list and a dict; its replay {type(output).__name__}",
+            f"forward_fn answers a tuple of a tensor, a list, a dict and a tensor; its replay {type(output).__name__}",
             fix=fix,
         ) from error
     expect(rest is None, "a None in what forward_fn answers is something else in the replay", fix=fix)
@@ -171,6 +173,13 @@ def _judge_nested(function: CapturedFunction, output: Any, change: str) -> None:
             fix=fix,
             case={"rows": rows, "after": change},
         )
+    problem = function.off(total, 1, of=torch.sum)
+    expect(
+        problem is None,
+        f"with {change}, of an output the tensor without dimensions {problem}",
+        fix=fix,
+        case={"rows": 1, "after": change},
+    )
     expect(
         isinstance(places, torch.Tensor) and torch.equal(places.cpu(), _places(function).cpu()),
         f"with {change}, the whole numbers of an output are {places!r}, and must be {_places(function)!r}",

@@ -88,6 +88,7 @@ class HostSlots:
     dtype: str = "float32"
     uneven: bool = False
     """Values are wider than keys."""
+    row: tuple[int, ...] = _ROW
 
 
 def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
@@ -107,6 +108,9 @@ def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
     yield HostSlots(scattered, consecutive, 1, dtype="bfloat16")
     yield HostSlots(consecutive, scattered, 1, dtype="uint8")
     yield HostSlots(consecutive, scattered, 4, uneven=True)
+    yield HostSlots(
+        scattered, consecutive, 1, dtype="uint8", row=(1, 656)
+    )  # as packed rows of sparse attention
     for buffers in (1, 32):
         drawn = rng.sample(range(_ROWS), 10), rng.sample(range(_ROWS), 10)
         yield HostSlots(tuple(drawn[0]), tuple(drawn[1]), buffers)
@@ -121,9 +125,9 @@ def slots(subject: Subject, rng: random.Random) -> Iterator[HostSlots]:
 )
 def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
     """`copy_slots()` copies each row to its own place in the target of its source, whichever side is consecutive, of
-    as many buffers as a model of 16 layers has, of 8, 16 and 32 bits, of rows of two widths, 9,001 rows side by side
-    too, out of the device and into it, and touches no other row; between memory that somebody else allocated as well,
-    while it is registered."""
+    as many buffers as a model of 16 layers has, of 8, 16 and 32 bits, of rows of several widths, 9,001 rows side by
+    side too, out of the device and into it, and touches no other row; between memory that somebody else allocated as
+    well, while it is registered."""
     memory, generator = _copying(subject), subject.torch_rng()
     rows = max((_ROWS - 1, *case.from_, *case.to)) + 1
     from_, to = (torch.tensor(one, dtype=torch.int64) for one in (case.from_, case.to))
@@ -137,6 +141,7 @@ def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
                 generator,
                 rows,
                 getattr(torch, case.dtype),
+                row=case.row,
                 uneven=case.uneven,
             )
             for on_device in (out, not out)
@@ -231,10 +236,11 @@ def _buffers(
     rows: int = _ROWS,
     dtype: torch.dtype = torch.float32,
     *,
+    row: tuple[int, ...] = _ROW,
     uneven: bool = False,
 ) -> list[torch.Tensor]:
     """[rows, ...] each, of which few numbers are the same. With `uneven`, rows of the later half are wider."""
-    shapes = [(rows, *_ROW[:-1], _ROW[-1] * (2 if uneven and at >= n / 2 else 1)) for at in range(n)]
+    shapes = [(rows, *row[:-1], row[-1] * (2 if uneven and at >= n / 2 else 1)) for at in range(n)]
     if on_device:
         return [_filled(torch.empty(shape, dtype=dtype), generator).to(subject.device) for shape in shapes]
     return [_filled(memory.allocate(shape, dtype), generator) for shape in shapes]

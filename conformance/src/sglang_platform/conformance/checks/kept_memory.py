@@ -24,6 +24,7 @@ from sglang_platform.conformance.fixtures.op_calls import (
     norm_op,
 )
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind
+from sglang_platform.conformance.fixtures.state_decodes import decode_of, decodes_brought
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, fused_ops, kv_pool
 from sglang_platform.conformance.subject import Subject
@@ -197,6 +198,41 @@ def ops_keep_no_memory(subject: Subject, case: KeptBy) -> None:
         lambda number: forward(*given(number + 1)),
         f"{case.op} of another number of rows each time",
     )
+
+
+_MASK = "get_token_bitmask_fn()"
+
+
+@dataclass(frozen=True)
+class KeptByStates:
+    """`kernel`: of `get_state_kernels()`, or the mask of grammars."""
+
+    kernel: str
+
+
+def state_kernels_called(subject: Subject, rng: random.Random) -> Iterator[KeptByStates]:
+    if getattr(subject.platform, "get_token_bitmask_fn", lambda: None)() is not None:
+        yield KeptByStates(_MASK)
+    for kernel in decodes_brought(subject):
+        yield KeptByStates(kernel)
+
+
+@check(
+    level=Level.KERNELS,
+    cases=state_kernels_called,
+    fix="keep nothing of a call: no logits, no mask, no states and no slots",
+)
+def state_kernels_keep_no_memory(subject: Subject, case: KeptByStates) -> None:
+    """Masks of grammars, and decodes of the platform's own kernels of layers with a state, leave nothing: memory does
+    not grow with their number."""
+    if case.kernel == _MASK:
+        function = subject.platform.get_token_bitmask_fn()
+        logits = torch.zeros(2, 100, device=subject.device)
+        allowed = torch.full((2, 4), 0x5555, dtype=torch.int32, device=subject.device)
+        expect_nothing_kept(subject, lambda _: function(logits, allowed), "masks of grammars")
+    else:
+        decode = decode_of(subject, case.kernel, 8)
+        expect_nothing_kept(subject, lambda _: decode(), f"decodes of {case.kernel}")
 
 
 def _ones(subject: Subject, *shape: int) -> torch.Tensor:

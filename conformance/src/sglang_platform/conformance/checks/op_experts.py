@@ -59,6 +59,8 @@ def experts(subject: Subject, rng: random.Random) -> Iterator[Experts]:
             (700, 8, 1, 16, 16), (300, 2, 1, 16, 16), (9, 10, 4, 16, 16), (5, 60, 4, 32, 16),
             # More pairs of token and expert than 15 bits count; thorough: 16.
             (4100, 8, 8, 16, 16),
+            # Rows past blocks of 256, and no whole ones.
+            (5, 4, 2, 320, 16), (5, 4, 2, 16, 320), (5, 4, 2, 320, 320),
         )
     ):  # fmt: skip
         yield Experts(tokens, count, topk, hidden, inner, dtypes[at % len(dtypes)])

@@ -60,6 +60,7 @@ def rotations(subject: Subject, rng: random.Random) -> Iterator[Rotation]:
     yield Rotation(7, (71, 1), 64, 64, "neox", dtypes[-1], 2048, sliced=True)
     yield Rotation(3, (128, 1), 64, 64, "gptj", dtypes[0], 4096, by_heads=True)
     for dtype in dtypes:
+        yield Rotation(4, (3, 1), 192, 192, "neox", dtype, 2048)  # halves of no power of two
         yield Rotation(7, (16, 1), 64, 64, "gptj", dtype, 4096, by_heads=True, parts=True)
         yield Rotation(3, (4, 2), 32, 32, "neox", dtype, 4096, by_heads=True, parts=True)
     yield Rotation(2100, (2, 1), 64, 64, "neox", dtypes[0], 4096)

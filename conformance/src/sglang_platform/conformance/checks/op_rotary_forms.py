@@ -50,6 +50,7 @@ def three_axes(subject: Subject, rng: random.Random) -> Iterator[ThreeAxes]:
                 dtype = dtypes[at % len(dtypes)]
                 yield ThreeAxes(tokens, (4, 2), head_size, section, interleaved, dtype)
                 at += 1
+        yield ThreeAxes(7, (4, 2), 64, (8, 12, 12), interleaved, dtypes[-1], style="gptj")  # as GLM's
         yield ThreeAxes(5, (2, 1), 64, (16, 8, 8), interleaved, dtypes[0], axes=1)
         yield ThreeAxes(0, (2, 1), 64, (16, 8, 8), interleaved, dtypes[0])
 
@@ -63,8 +64,8 @@ def three_axes(subject: Subject, rng: random.Random) -> Iterator[ThreeAxes]:
 )
 def rotary_embedding_of_three_axes(subject: Subject, case: ThreeAxes) -> None:
     """Each pair of columns turns by the position in time, in height or in width that its section says, in both orders
-    of the sections; text, with one row of positions, turns as it does without sections. Positions
-    are a slice of longer ones, as a graph's static inputs are."""
+    of the sections, in halves of a head and in neighbours; text, with one row of positions, turns as it does without
+    sections. Positions are a slice of longer ones, as a graph's static inputs are."""
     forward = forward_of(subject, "rotary.mrope")
     rotary_dim, generator = 2 * sum(case.section), subject.torch_rng()
     dtype, cache = getattr(torch, case.dtype), _table(rotary_dim, getattr(torch, case.dtype))
@@ -78,7 +79,7 @@ def rotary_embedding_of_three_axes(subject: Subject, case: ThreeAxes) -> None:
         cos_sin_cache=cache.to(subject.device),
         head_size=case.head_size,
         rotary_dim=rotary_dim,
-        is_neox_style=True,
+        is_neox_style=case.style == "neox",
         mrope_section=list(case.section),
         mrope_interleaved=case.interleaved,
         mrope_interleaved_glm=False,
@@ -99,7 +100,7 @@ def rotary_embedding_of_three_axes(subject: Subject, case: ThreeAxes) -> None:
     )
     tokens = torch.arange(case.tokens)
     for name, x, out in zip(("query", "key"), (query, key), got, strict=True):
-        wanted = oracle.rotary_embedding(tokens, x, case.head_size, table, True)
+        wanted = oracle.rotary_embedding(tokens, x, case.head_size, table, case.style == "neox")
         order = "interleaved" if case.interleaved else "section by section"
         judge(out, wanted, f"the {name}, {case.axes} axes, {order},", dtype=dtype)
 

@@ -43,6 +43,7 @@ def choices(subject: Subject, rng: random.Random) -> Iterator[ExpertChoice]:
     for tokens, experts, top_k in (
         (1, 8, 2), (17, 128, 8), (3, 4, 1), (0, 8, 2), (130, 64, 6), (5, 60, 4), (4, 384, 8), (2, 6, 6), (300, 16, 2),
         (3, 512, 10), (2, 64, 12), (5, 256, 33),
+        (5, 384, 1),
     ):  # fmt: skip
         for renormalize in (True, False):
             dtype = (
@@ -79,6 +80,10 @@ def expert_choice(subject: Subject, case: ExpertChoice) -> None:
         best = near.topk(case.top_k + 1).indices
         near.scatter_(1, best[:, -1:], near.gather(1, best[:, -2:-1]) - _NEAR)
         asked.append((near.to(subject.device), ", whose last expert is just above the next,"))
+    if case.top_k == 1:
+        ahead = apart.clone()
+        ahead[:, -1] = apart.max() + 100
+        asked.append((ahead, ", whose last score is far above the others,"))
     wider = torch.cat((apart, apart.flip(1), apart), dim=1)
     asked.append((wider[:, : case.experts], ", of logits that are a part of a wider product,"))
     config = choice_config(top_k=case.top_k, renormalize=case.renormalize)
@@ -177,7 +182,7 @@ def _judge(got: Any, wanted: torch.Tensor, top_k: int, how: str = "") -> None:
             f"token {token}{how} gets the experts {sorted(chosen)}; those of the largest scores are {sorted(right)}",
         )
         given[token, ids[token].long()] = weights[token].double()
-    off = (given - wanted).abs()
+    off = torch.where(given.isfinite(), (given - wanted).abs(), torch.inf)
     if off.numel() and float(off.max()) > _CLOSE:
         token, expert = (int(one) for one in divmod(int(off.argmax()), wanted.shape[1]))
         expect(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.memory.memory_saver import MemorySaver
 
 __all__ = ["refuse_the_hosts_move"]
 
@@ -144,13 +146,30 @@ def listed_pools(subject: Subject, rng: random.Random) -> Iterator[Pool]:
 def buffer_infos_describe_the_buffers(subject: Subject, case: Pool) -> None:
     """Who moves the bytes that `get_contiguous_buf_infos()` names for a page moves all that its slots hold, and nothing
     of another page; where there is one buffer for each getter, they are listed in order, keys of all layers first. So
-    does `get_state_buf_infos()` for the indexer's pages, keys and scales."""
+    does `get_state_buf_infos()` for the indexer's pages, keys and scales. What is named follows buffers that the memory
+    saver has released and taken again."""
     pool = case.build(subject)
     try:
         addresses, lengths, page_lengths = pool.pool.get_contiguous_buf_infos()
     except (RuntimeError, PlatformError) as refused:  # NotImplementedError is the first
         expect(str(refused), "get_contiguous_buf_infos() raises without a word")
         raise NotApplicable(f"get_contiguous_buf_infos() refuses transfer: {refused}") from refused
+    _judge_buffers(pool, case, (addresses, lengths, page_lengths), "")
+    if pool.index_keys() and hasattr(pool.pool, "get_state_buf_infos"):
+        _judge_state_buffers(pool)
+    if hasattr(subject.platform, "get_memory_saver_cls"):
+        tensors = [tensor for rows in pool.rows().values() for tensor in rows.tensors]
+        saver: Any = (subject.platform.get_memory_saver_cls() or MemorySaver)()
+        saver.release("kv_cache", tensors)
+        others = [torch.ones_like(tensor) for tensor in tensors]
+        saver.resume("kv_cache")
+        del others
+        _judge_buffers(pool, case, pool.pool.get_contiguous_buf_infos(), " after a release and resume")
+
+
+def _judge_buffers(pool: PoisonedPool, case: Pool, infos: Any, when: str) -> None:
+    """`infos`: addresses, bytes, bytes per page. `when`: of the messages."""
+    addresses, lengths, page_lengths = infos
     entries = list(zip(addresses, lengths, page_lengths, strict=False))
     for name, listed in {"addresses": addresses, "lengths": lengths, "page lengths": page_lengths}.items():
         expect(len(listed) == len(entries), f"{len(listed)} {name} for {len(entries)} buffers")
@@ -167,7 +186,8 @@ def buffer_infos_describe_the_buffers(subject: Subject, case: Pool) -> None:
         room = max(behind)
         expect(
             page_length * whole <= length <= room,
-            f"buffer {at} is said to have {length} bytes, in {whole} pages of {page_length}; its memory has {room}",
+            f"buffer {at}{when} is said to have {length} bytes, in {whole} pages of {page_length}; its memory has"
+            f" {room}",
         )
     for at, (kind, rows) in enumerate(held):
         found = rows.addresses()[: whole * case.page_size]
@@ -176,14 +196,13 @@ def buffer_infos_describe_the_buffers(subject: Subject, case: Pool) -> None:
             start, length, _ = entries[at]
             expect(
                 start <= found.min() and found.max() < start + length,
-                f"buffer {at} starts at {start:#x}; the {kind} of that place in the list starts at {found.min():#x}",
+                f"buffer {at}{when} starts at {start:#x}; the {kind} of that place in the list starts at"
+                f" {found.min():#x}",
             )
             problem = misplaced(found, size, case.page_size, entries[at : at + 1])
         else:
             problem = misplaced(found, size, case.page_size, entries)
-        expect(problem is None, f"the {kind}, buffer {at} of {len(held)}: {problem}")
-    if pool.index_keys() and hasattr(pool.pool, "get_state_buf_infos"):
-        _judge_state_buffers(pool)
+        expect(problem is None, f"the {kind}, buffer {at} of {len(held)}{when}: {problem}")
 
 
 def _judge_state_buffers(pool: PoisonedPool) -> None:

@@ -343,7 +343,8 @@ def _one_delta_rule(
 
 
 def _state_space(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
-    heads, groups, p, n = 4, 1 + variant, 8, 16
+    heads, groups, n = 4, 1 + variant, 16
+    p = 80 if variant and drawn.starts is None else 8
     x = drawn.numbers(drawn.tokens, heads, p)
     step = drawn.numbers(drawn.tokens, heads, dtype=torch.float32).abs() * 0.3
     a = -drawn.numbers(heads, dtype=torch.float32).abs()

@@ -65,14 +65,15 @@ class _Side:
         return [one.cpu().clone() for one in self.buffers]
 
 
-def _sides(subject: Subject, host: str = _HOST) -> tuple[_Side, _Side]:
+def _sides(subject: Subject, host: str = _HOST, peers: int = 1) -> list[_Side]:
+    """Who sends, and its peers."""
     if not hasattr(subject.platform, "get_transfer_engine_cls"):
         raise NotApplicable("the platform is written on SGLang's classes, which leave transfers to SGLang")
     if subject.platform.device_type == "cuda":
         raise NotApplicable("SGLang's own engines know memory of the device type cuda, and carry it")
     cls = subject.platform.get_transfer_engine_cls() or TransferEngine
     generator = subject.torch_rng()
-    return _Side(cls, subject, generator, host), _Side(cls, subject, generator, host)
+    return [_Side(cls, subject, generator, host) for _ in range(1 + peers)]
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,14 @@ class Sent:
     host: str = _HOST
     side_by_side: bool = False
     """Here; at the peer they are apart."""
+    others: int = 0
+    """Peers that get a row each after the first."""
 
 
 def sent(subject: Subject, rng: random.Random) -> Iterator[Sent]:
     yield from (Sent(0), Sent(1), Sent(2), Sent(65), Sent(2000), Sent(1, _ROWS), Sent(40, 100))
     yield Sent(40, 2, side_by_side=True)
+    yield Sent(3, others=2)
     yield Sent(1000, threads=_THREADS)
     yield Sent(rng.randrange(3, 60), rng.randrange(2, 60))
     if _has(_HOST_OF_128_BITS):
@@ -115,9 +119,10 @@ def _has(host: str) -> bool:
 )
 def transfers_reach_their_places(subject: Subject, case: Sent) -> None:
     """`batch_transfer_sync_write()` brings each of 0 to 2,000 blocks, of the device's memory and the host's, of no
-    bytes, of a row and of all of a buffer, to its own address at the peer, from four threads at once too, and between
-    addresses of IPv6; when it answers 0 they are there, and nothing else has changed on either side."""
-    here, there = _sides(subject, case.host)
+    bytes, of a row and of all of a buffer, to its own address at the peer, from four threads at once too, between
+    addresses of IPv6, and to several peers; when it answers 0 they are there, and nothing else has changed on either
+    side."""
+    here, there, *others = _sides(subject, case.host, 1 + case.others)
     source = random.Random(subject.seed)
     kept, wanted = here.held(), there.held()
     calls: list[tuple[list[int], list[int], list[int]]] = []
@@ -140,6 +145,12 @@ def transfers_reach_their_places(subject: Subject, case: Sent) -> None:
             threads.map(lambda one: here.engine.batch_transfer_sync_write(there.session, *one), calls)
         )
     expect(answers == [0] * case.threads, f"batch_transfer_sync_write() answers {answers}, and 0 is done")
+    for at, other in enumerate(others):
+        of_another = other.held()
+        of_another[1][at] = kept[0][at + 5]
+        row = [here.address(0, at + 5)], [other.address(1, at)], [_WIDTH * 4]
+        here.answers_zero("batch_transfer_sync_write", other.session, *row)
+        _compare(other.held(), of_another, f"peer {at + 2}'s")
     _compare(there.held(), wanted, "the peer's")
     _compare(here.held(), kept, "the sender's")
 

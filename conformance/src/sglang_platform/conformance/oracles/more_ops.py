@@ -49,17 +49,18 @@ def gated_group_norm(
     dtype, u = x.dtype, format_of(x.dtype).unit_roundoff
     gate = gate.double()
     product = x.double() * gate * torch.sigmoid(gate)
+    absolute = 8 * _U32 * (x.double() * gate).abs()  # a sigmoid from 1 + tanh
     of_gate = float(gate.abs().max()) if gate.numel() else 0.0
     relative = (of_gate + 8) * _U32 + u
     if weight is None:
-        return Expected(product, bound_of(product, relative, dtype))
+        return Expected(product, bound_of(product, relative, dtype) + absolute)
     groups = product.unflatten(-1, (-1, group))
     root = torch.sqrt(groups.square().mean(-1, keepdim=True) + epsilon)
     value = (groups / root).flatten(-2) * weight.double()
     relative = 2 * relative + gamma(group + 2, _U32) / 2 + gamma(6, _U32) + 2 * u
     # A product below the normal range errs by a fixed amount, which the root then divides.
     between = weight.double().abs() * (1 + 1 / root.expand_as(groups).flatten(-2))
-    return Expected(value, bound_of(value, relative, dtype, between=between))
+    return Expected(value, bound_of(value, relative, dtype, between=between) + absolute * between)
 
 
 _TANH = math.sqrt(2 / math.pi)
@@ -68,7 +69,8 @@ _TANH = math.sqrt(2 / math.pi)
 def activation(name: str, x: torch.Tensor, *, gated: bool = False) -> Expected:
     """f(x), or f(x[.., :I]) * x[.., I:]; f is `gelu`, `gelu_tanh`, `quick_gelu` or `relu2`.
 
-    Exponentials err relatively by |argument| u32 and a few u32; 1 + tanh and 1 + erf absolutely, so by |x| of that; one
+    Exponentials err relatively by |argument| u32 and a few u32; 1 + tanh (a sigmoid, too, on many devices) and 1 + erf
+    absolutely, so by |x| of that; one
     rounding to the element type may stand between.
     """
     dtype = x.dtype
@@ -78,6 +80,7 @@ def activation(name: str, x: torch.Tensor, *, gated: bool = False) -> Expected:
         value, argument = x.clamp(min=0).square(), torch.zeros_like(x)
     elif name == "quick_gelu":
         value, argument = x * torch.sigmoid(1.702 * x), 1.702 * x
+        absolute = absolute + x.abs() * 8 * _U32
     elif name == "gelu_tanh":
         argument = 2 * _TANH * (x + 0.044715 * x**3)
         value, absolute = x * torch.sigmoid(argument), absolute + x.abs() * 8 * _U32

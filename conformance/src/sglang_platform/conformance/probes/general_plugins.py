@@ -1,7 +1,8 @@
 """Call a distribution's general plugins in a process that has torch, and tell what each left behind.
 
 Given: `plugins`, the entry points as [name, value]; `preload`: modules of others that they import, whose own traces are
-not theirs. Told of each by name: `changes` by group (`traces.py`), the modules `imported`, and `raised` where it did.
+not theirs. Told of each by name: `changes` by group (`traces.py`), the modules `imported`, `raised` where it did, and
+the addresses at which it `listens`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 from typing import Any
 
 from sglang_platform.conformance.probes.left_behind import observed
+from sglang_platform.conformance.probes.process_readings import listening
 
 __all__: list[str] = []
 
@@ -30,7 +32,9 @@ def main() -> None:
 
 
 def _called(value: str) -> dict[str, Any]:
-    return observed(lambda: pkgutil.resolve_name(value.partition("[")[0].replace(" ", ""))())
+    before = listening()
+    told = observed(lambda: pkgutil.resolve_name(value.partition("[")[0].replace(" ", ""))())
+    return {**told, "listens": [one for one in listening() if one not in before]}
 
 
 if __name__ == "__main__":

@@ -120,6 +120,7 @@ def interpreter() -> dict[str, Any]:
         "stack of new threads": threading.stack_size(),
         "temporary folder": tempfile.gettempdir(),
         "policy of event loops": called(asyncio.get_event_loop_policy()),
+        "flags of dlopen": getattr(sys, "getdlopenflags", int)(),
         "decimals": (decimal.getcontext().prec, decimal.getcontext().rounding),
         "sys.stdout": called(sys.stdout),
         "sys.stderr": called(sys.stderr),
@@ -184,6 +185,18 @@ def open_files() -> list[str]:
     for one in Path("/proc/self/fd").iterdir() if Path("/proc/self/fd").exists() else ():
         with contextlib.suppress(OSError):  # the one that lists them
             found.append(f"{one.readlink()} ({one.name})")
+    return found
+
+
+def listening() -> list[str]:
+    """The addresses at which sockets of this process wait for others; none where the system does not tell."""
+    found = []
+    for one in Path("/proc/self/fd").iterdir() if Path("/proc/self/fd").exists() else ():
+        with contextlib.suppress(OSError):  # the one that lists them
+            if one.is_socket():
+                with socket.socket(fileno=os.dup(int(one.name))) as each:
+                    if each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                        found.append(str(each.getsockname()))
     return found
 
 
