@@ -8,7 +8,9 @@ import torch
 from mutant import mutant
 
 from sglang_platform.core import HookRegistry, HookType
+from sglang_platform.core.ops.described import MRotaryEmbedding
 from sglang_platform.core.portable.torch.token_bitmask import apply_token_bitmask_
+from sglang_platform.example_oot import more_ops
 from sglang_platform.example_oot.attention import ExampleOOTAttentionBackend
 from sglang_platform.example_oot.graph_runner import ExampleOOTGraphRunner
 from sglang_platform.example_oot.platform import ATTENTION_BACKEND, ExampleOOTPlatform
@@ -195,13 +197,14 @@ class HalvesItsCache(Hooked):
     says="picture",
     host="sglang",
 )
-class OneAxisOfThree(Hooked):
-    _target = "sglang.srt.layers.rotary_embedding.mrope:MRotaryEmbedding.forward_native"
+class OneAxisOfThree(ExampleOOTPlatform):
+    def init_backend(self) -> None:
+        more_ops.FORWARDS[MRotaryEmbedding] = _on_a_line
+        super().init_backend()
 
-    @staticmethod
-    def _wrong(original: Any, rotary: Any, positions: torch.Tensor, *rest: Any, **named: Any) -> Any:
-        line = positions[0] if positions.ndim == 2 else positions
-        return original(rotary, line.expand(3, -1) if positions.ndim == 2 else line, *rest, **named)
+
+def _on_a_line(op: Any, positions: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> Any:
+    return more_ops.mrope(op, positions[0] if positions.ndim == 2 else positions, query, key)
 
 
 class _LooksUpInOneModeOnly(ExampleOOTAttentionBackend):
