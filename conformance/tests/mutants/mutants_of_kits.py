@@ -13,7 +13,7 @@ from sglang_platform.example_oot.platform import ATTENTION_BACKEND, ExampleOOTPl
 
 class _DecodesSharper(ExampleOOTAttentionBackend):
     def forward_decode(self, q: Any, *args: Any, **kwargs: Any) -> Any:
-        return super().forward_decode(q * 1.25, *args, **kwargs)
+        return super().forward_decode(q * 8, *args, **kwargs)
 
 
 @mutant(
