@@ -150,11 +150,11 @@ def buffer_infos_describe_the_buffers(subject: Subject, case: Pool) -> None:
     saver has released and taken again."""
     pool = case.build(subject)
     try:
-        addresses, lengths, page_lengths = pool.pool.get_contiguous_buf_infos()
+        infos = pool.pool.get_contiguous_buf_infos()
     except (RuntimeError, PlatformError) as refused:  # NotImplementedError is the first
         expect(str(refused), "get_contiguous_buf_infos() raises without a word")
         raise NotApplicable(f"get_contiguous_buf_infos() refuses transfer: {refused}") from refused
-    _judge_buffers(pool, case, (addresses, lengths, page_lengths), "")
+    _judge_buffers(pool, case, infos, "")
     if pool.index_keys() and hasattr(pool.pool, "get_state_buf_infos"):
         _judge_state_buffers(pool)
     if hasattr(subject.platform, "get_memory_saver_cls"):

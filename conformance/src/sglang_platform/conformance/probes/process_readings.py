@@ -22,6 +22,7 @@ import tempfile
 import threading
 import types
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -179,10 +180,16 @@ def timers() -> dict[str, bool]:
     return {name: signal.getitimer(getattr(signal, name))[0] > 0 for name in names}
 
 
+def _descriptors() -> Iterator[Path]:
+    """The open files of this process, that of the listing among them; none where the system does not tell."""
+    folder = Path("/proc/self/fd")
+    yield from folder.iterdir() if folder.exists() else ()
+
+
 def open_files() -> list[str]:
     """What the descriptors lead to; none where the system does not tell."""
     found = []
-    for one in Path("/proc/self/fd").iterdir() if Path("/proc/self/fd").exists() else ():
+    for one in _descriptors():
         with contextlib.suppress(OSError):  # the one that lists them
             found.append(f"{one.readlink()} ({one.name})")
     return found
@@ -191,7 +198,7 @@ def open_files() -> list[str]:
 def listening() -> list[str]:
     """The addresses at which sockets of this process wait for others; none where the system does not tell."""
     found = []
-    for one in Path("/proc/self/fd").iterdir() if Path("/proc/self/fd").exists() else ():
+    for one in _descriptors():
         with contextlib.suppress(OSError):  # the one that lists them
             if one.is_socket():
                 with socket.socket(fileno=os.dup(int(one.name))) as each:
