@@ -141,7 +141,10 @@ def test_a_time_limit_on_a_busy_machine_says_so(misbehaving: Make) -> None:
 
 
 @pytest.mark.usefixtures("busy")
-def test_the_time_that_others_had_the_processor_is_not_counted(misbehaving: Make) -> None:
+def test_the_time_that_others_had_the_processor_is_not_counted(
+    misbehaving: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_TIMES_LONGER", 100.0)  # nobody knows who else is on this machine
     started = time.monotonic()
     (found,) = misbehaving("holds_the_lock", FACTORIES, patience=0.2, variables={"WORKS": "5"}).run()
     assert (found.status, time.monotonic() - started > 0.2 * registered()[FACTORIES].seconds) == (

@@ -64,6 +64,21 @@ def test_ctrl_c(words: str, tmp_path: Path) -> None:
     assert "Traceback" not in errors
 
 
+@pytest.mark.parametrize("after", ["time.sleep(60)", "pass"])
+def test_ctrl_c_while_torch_is_imported(after: str, tmp_path: Path) -> None:
+    """One that loses it, as the C++ code of torch that imports numpy does."""
+    (tmp_path / "torch.py").write_text(
+        "import contextlib, os, signal\n"
+        "with contextlib.suppress(BaseException):\n    os.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    script = (
+        "import signal, time; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"from sglang_platform.core.cli import ends_quietly\nwith ends_quietly():\n    import torch; {after}\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, timeout=50, check=False)
+    assert done.returncode == 130
+
+
 def test_output_that_takes_no_more(tmp_path: Path) -> None:
     done = shell('"$@" list >/dev/full', tmp_path)
     assert done.returncode == 3

@@ -14,12 +14,15 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from types import FrameType
 from typing import NoReturn, TextIO
 
 __all__ = ["ends_quietly", "main", "own_faults_told"]
 
 _INTERRUPTED = 128 + signal.SIGINT
 _READER_GONE = 128 + signal.SIGPIPE
+_LOOK_AGAIN = 0.1
+"""Seconds."""
 
 
 def main() -> None:
@@ -59,15 +62,30 @@ def ends_quietly() -> Iterator[None]:
         if getattr(sys, name) is None:  # closed by whoever called: nobody wants to read it
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123 - for the whole process
     sys.stdout = _Output.of(sys.stdout)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         try:
             yield
         finally:
             sys.stdout.flush()
+            if signal.setitimer(signal.ITIMER_REAL, 0)[0]:
+                raise KeyboardInterrupt
     except BaseException as error:
         if _was_interrupted(error):
             sys.exit(_INTERRUPTED)
         raise
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C: KeyboardInterrupt, once torch is imported. Raised while it is, torch's C++ code loses it, or aborts."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "torch" and frame.f_code.co_name == "<module>":
+            signal.signal(signal.SIGALRM, _interrupt)
+            signal.setitimer(signal.ITIMER_REAL, _LOOK_AGAIN)
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def _was_interrupted(error: BaseException) -> bool:
