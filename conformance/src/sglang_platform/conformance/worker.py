@@ -35,6 +35,7 @@ from sglang_platform.conformance.check import (
 from sglang_platform.conformance.description import describe
 from sglang_platform.conformance.expectation import Tolerance
 from sglang_platform.conformance.expected import VendorFile
+from sglang_platform.conformance.fixtures.tensor_memory import give_back_freed_memory
 from sglang_platform.conformance.inherited import below_core, inherited_call
 from sglang_platform.conformance.outcome import case_fields, failed_with
 from sglang_platform.conformance.plugin import DeviceAbsent
@@ -300,6 +301,7 @@ def _serve(descriptor: int) -> None:
         tell({"started": True})
         fields = {"wanted": wanted["cases"], "first_only": wanted["first_only"]}
         tell({"outcome": run_check(check, subject, wanted["seed"], tell, **fields)})
+        give_back_freed_memory()
 
 
 if __name__ == "__main__":
