@@ -1,9 +1,9 @@
 """Platforms with which nothing is wrong: on none of them, with no seed, may a check fail.
 
-`python healthy.py [--seeds N] [--shares N] [--host sglang] [NAME ...]` runs the suite on them, and prints every false
-alarm. Those of `healthy_platforms.py` are made of parts: what judges parts is run on them, in this process. With
-`--shares N` each seed asks one check of N of them, another share at the next seed and of the next platform: all checks
-and platforms meet in N seeds.
+`python healthy.py [--seeds N] [--first-seed N] [--shares N] [--host sglang] [NAME ...]` runs the suite on them, and
+prints every false alarm. Those of `healthy_platforms.py` are made of parts: what judges parts is run on them, in this
+process. With `--shares N` each seed asks one check of N of them, another share at the next seed and of the next
+platform: all checks and platforms meet in N seeds.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", default=[])
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--shares", type=int, default=1)
     parser.add_argument("--host", default="none")
     parser.add_argument("--level", action="append", default=[])
@@ -99,7 +100,7 @@ def main() -> int:
     unlike = [name for name in given.names or UNLIKE if name in UNLIKE]
     levels = tuple(map(Level.parse, given.level))
     total, began = 0, time.monotonic()
-    for seed in range(given.seeds):
+    for seed in range(given.first_seed, given.first_seed + given.seeds):
         for name in dict.fromkeys([*unlike, *names]):
             if name in UNLIKE:
                 share = (seed + unlike.index(name)) % given.shares

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -39,10 +40,9 @@ _TIMES_LONGER = 2.0
 """How often its time limit a process is given again, at most, for waiting for a processor that others had."""
 _LAST_LINES = 30
 
-_COMPILERS = (
-    "ninja", "cmake", "cc1", "c++", "g++", "clang", "ld", "nvcc", "cicc", "cudafe", "ptxas", "hipcc", "rustc", "cargo",
-    "icpx", "collect2",
-)  # fmt: skip
+_COMPILER = re.compile(
+    r"(ninja|cmake|cc1|c\+\+|g\+\+|clang|ld($|\.)|nvcc|cicc|cudafe|ptxas|hipcc|rustc|cargo|icpx|collect2)"
+)
 """Beginnings of names of programs that run while native code is built."""
 
 
@@ -226,7 +226,7 @@ class Worker:
     def _compiler(self) -> str | None:
         """A program among the worker's descendants that builds native code."""
         names = guard.descendants(self._process.pid).values()
-        return next((name for name in names if name.startswith(_COMPILERS)), None)
+        return next(filter(_COMPILER.match, names), None)
 
     def _begin(self, limit: float) -> None:
         """A time limit of so many seconds begins: of the start, or of a check."""
