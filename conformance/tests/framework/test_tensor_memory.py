@@ -1,14 +1,17 @@
-"""Memory in tensors is counted beside tensors that have none, and goes back to the system."""
+"""Memory in tensors is counted beside tensors that have none, and what is freed can be had again."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+import pytest
 import torch
 from in_process import FixedSubject
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from sglang_platform.conformance.check import NotRun
+from sglang_platform.conformance.fixtures.far_rows import expect_room
 from sglang_platform.conformance.fixtures.tensor_memory import bytes_in_tensors, give_back_freed_memory
 from sglang_platform.conformance.reference.platform import ReferencePlatform
 
@@ -42,3 +45,18 @@ def test_what_is_freed_between_blocks_that_stay_is_given_back() -> None:
     give_back_freed_memory()
     assert before - resident() > 300e6
     del staying
+
+
+def test_there_is_room_in_what_an_allocator_keeps() -> None:
+    class Keeps(ReferencePlatform):
+        _kept = 900
+
+        def get_available_memory(self, device_id: int = 0) -> tuple[int, int]:
+            return 1000 - self._kept, 1000
+
+        def empty_cache(self) -> None:
+            self._kept = 500
+
+    expect_room(FixedSubject(Keeps()), 400)
+    with pytest.raises(NotRun, match="are free"):
+        expect_room(FixedSubject(Keeps()), 401)
