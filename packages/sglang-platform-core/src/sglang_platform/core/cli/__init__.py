@@ -69,7 +69,7 @@ def ends_quietly() -> Iterator[None]:
             yield
         finally:
             sys.stdout.flush()
-            if signal.setitimer(signal.ITIMER_REAL, 0)[0]:
+            if signal.getsignal(signal.SIGALRM) is _interrupt and signal.setitimer(signal.ITIMER_REAL, 0)[0]:
                 raise KeyboardInterrupt
     except BaseException as error:
         if _was_interrupted(error):
