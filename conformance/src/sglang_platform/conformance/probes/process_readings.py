@@ -31,6 +31,7 @@ __all__ = [
     "called",
     "children",
     "collector",
+    "descriptors",
     "digest",
     "false_modules",
     "filters",
@@ -39,6 +40,7 @@ __all__ = [
     "host_loggers",
     "interpreter",
     "limits",
+    "listening",
     "open_files",
     "operators_variables",
     "other_variables",
@@ -180,7 +182,7 @@ def timers() -> dict[str, bool]:
     return {name: signal.getitimer(getattr(signal, name))[0] > 0 for name in names}
 
 
-def _descriptors() -> Iterator[Path]:
+def descriptors() -> Iterator[Path]:
     """The open files of this process, that of the listing among them; none where the system does not tell."""
     folder = Path("/proc/self/fd")
     yield from folder.iterdir() if folder.exists() else ()
@@ -189,7 +191,7 @@ def _descriptors() -> Iterator[Path]:
 def open_files() -> list[str]:
     """What the descriptors lead to; none where the system does not tell."""
     found = []
-    for one in _descriptors():
+    for one in descriptors():
         with contextlib.suppress(OSError):  # the one that lists them
             found.append(f"{one.readlink()} ({one.name})")
     return found
@@ -198,7 +200,7 @@ def open_files() -> list[str]:
 def listening() -> list[str]:
     """The addresses at which sockets of this process wait for others; none where the system does not tell."""
     found = []
-    for one in _descriptors():
+    for one in descriptors():
         with contextlib.suppress(OSError):  # the one that lists them
             if one.is_socket():
                 with socket.socket(fileno=os.dup(int(one.name))) as each:

@@ -63,7 +63,8 @@ def ends_quietly() -> Iterator[None]:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123 - for the whole process
     sys.stdout = _Output.of(sys.stdout)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
+        with contextlib.suppress(ValueError):  # in a thread that no signal reaches
+            signal.signal(signal.SIGINT, _interrupt)
     try:
         try:
             yield
