@@ -41,6 +41,7 @@ _DEVICE = "contract.diffusion_device_is_the_llm_device"
 _ANSWERS = "contract.diffusion_answers_are_usable"
 _NAMED = "contract.diffusion_attention_is_named"
 _AGREES = "kernels.diffusion_attention_agrees_with_float64"
+_PROMPTS = "kernels.diffusion_prompts_take_less_time"
 _APART = "kernels.diffusion_packed_sequences_are_apart"
 
 
@@ -202,3 +203,19 @@ def diffusion_packed_last_is_lost(folder: Path) -> Installed:
         "                                      max_seqlen=max_seqlen)\n\n    def forward(self, query"
     )
     return plugin(folder, attention=("    def forward(self, query", short))
+
+
+@mutant(
+    check=_PROMPTS,
+    defect="keys of a prompt are filled up to as many as there are queries, and masked",
+    says="times as long",
+)
+def diffusion_attention_fills_a_prompt_up(folder: Path) -> Installed:
+    filled = (
+        "        keys, missing = k.shape[2], max(q.shape[2] - k.shape[2], 0)\n"
+        "        k, v = (torch.nn.functional.pad(x, (0, 0, 0, missing)) for x in (k, v))\n"
+        "        scores = q.float() @ k.float().transpose(2, 3) * self.softmax_scale\n"
+        "        scores[..., keys:] = float('-inf')\n"
+    )
+    whole = "        scores = q.float() @ k.float().transpose(2, 3) * self.softmax_scale\n"
+    return plugin(folder, attention=(whole, filled))

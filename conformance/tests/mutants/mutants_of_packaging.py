@@ -114,6 +114,16 @@ def sets_a_variable(folder: Path) -> Installed:
 
 
 @mutant(
+    check="packaging.activate_leaves_the_process_alone",
+    defect="the module gives OpenMP one thread where the operator names no number",
+    says="OMP_NUM_THREADS is '1'",
+)
+def names_threads_where_nobody_does(folder: Path) -> Installed:
+    text = "import os\n\nos.environ.setdefault('OMP_NUM_THREADS', '1')\n" + ACTIVATE
+    return write_plugin(folder, activate=text)
+
+
+@mutant(
     check="packaging.activate_leaves_no_threads",
     defect="a thread that watches the device's temperature is started when the package is imported",
     says="watch-temperature",
@@ -250,6 +260,15 @@ def runs_code_in_every_process(folder: Path) -> Installed:
 )
 def hides_a_module_of_pythons(folder: Path) -> Installed:
     return write_plugin(folder, files={"colorsys.py": "def rgb_to_hsv(*rgb):\n    return rgb\n"})
+
+
+@mutant(
+    check="packaging.distribution_brings_only_its_own",
+    defect="the tests are installed beside the package, as a package of the name that all have for theirs",
+    says="the module tests, a name that others have as well",
+)
+def brings_its_tests(folder: Path) -> Installed:
+    return write_plugin(folder, files={"tests/__init__.py": ""})
 
 
 @mutant(

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from mutant import mutant
 
+from sglang_platform.core.registries import QuantMethodWrapper, register_quant_wrapper
 from sglang_platform.example_oot import quantization as layers
 from sglang_platform.example_oot.platform import ExampleOOTPlatform
 
@@ -57,3 +58,26 @@ def _one_scale(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> to
 )
 class OneScaleForAllOutputs(_Multiplies):
     _product = staticmethod(_one_scale)
+
+
+class _WithoutTheBias(QuantMethodWrapper):
+    _quant_wrapper_id = "mutant.without-the-bias"
+
+    def apply(self, layer: Any, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        return self.inner.apply(layer, x)  # type: ignore[no-any-return]
+
+
+@mutant(
+    check=_CHECK,
+    defect="a wrapper around the method of linear layers leaves the bias out",
+    says="no quantisation: a layer gives",
+    host="sglang",
+)
+class WrapperLeavesTheBiasOut(ExampleOOTPlatform):
+    def init_backend(self) -> None:
+        super().init_backend()
+        register_quant_wrapper(
+            _WithoutTheBias._quant_wrapper_id,
+            lambda layer, arguments: True if hasattr(layer, "skip_bias_add") else None,
+            lambda layer, inner, context: _WithoutTheBias(inner),
+        )

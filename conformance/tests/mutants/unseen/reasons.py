@@ -60,4 +60,8 @@ REASONS: dict[str, str] = {
     "RotatedPartIsCutOff": "SGLang hands over rows of 16 bits, of which the rotated part is kept as it comes",
     "TableOfPages": "it leaves trees of drafts to core's own verification, whose table names single tokens, and reads"
     " that by pages; a backend that reads pages has to verify trees itself, or refuse them",
+    "SizesOffTheStride": "a runner may capture few sizes and decline the others",
+    "HookDropsKeywords": "what a hook of a plugin's own makes of a question of the host is its own to say",
+    "OwnFormatHasNoBias": "what is wrapped are SGLang's layers: kernels.quantized_layers_follow_their_weights asks"
+    " there, and fails on it",
 }

@@ -54,7 +54,7 @@ def heads_and_sizes_attention(subject: Subject, case: AttentionCase) -> None:
 )
 def block_edges_attention(subject: Subject, case: AttentionCase) -> None:
     """Contexts, prefixes and chunks one token below, at and above what blocks of 16 to 2,048 tokens hold, and twice and
-    three times that."""
+    three times that; chunks of a few tokens across the edge of one."""
     step = AttentionStep(subject, case, drawn=loud_at_block_edges)
     judge(step, step.got())
 

@@ -172,8 +172,8 @@ def _random_numbers_kept() -> Iterator[None]:
     fix="return torch.inference_mode() or torch.no_grad(), a new one at each call",
 )
 def inference_mode_stops_gradients(subject: Subject) -> None:
-    """Inside `inference_mode()` nothing is recorded for gradients, and afterwards, or after an error, it is again; it
-    can be entered inside itself."""
+    """Inside `inference_mode()` nothing is recorded for gradients, and products have the type of their factors;
+    afterwards, or after an error, gradients are recorded again; it can be entered inside itself."""
     import torch
 
     weight = torch.ones(4, device=subject.device, requires_grad=True)
@@ -184,9 +184,15 @@ def inference_mode_stops_gradients(subject: Subject) -> None:
             subject.platform.inference_mode(),
         ):
             recorded = (weight * 2).requires_grad
+            product = (weight[None] @ weight[:, None]).dtype
             if raises:
                 raise _Expected
         expect(not recorded, "inside inference_mode() gradients are recorded: memory grows with every step")
+        expect(
+            product == weight.dtype,
+            f"inside inference_mode() products of {weight.dtype} come as {product}",
+            fix="leave autocast as it is: a model says itself what it computes in which type",
+        )
         expect(
             (weight * 2).requires_grad and not torch.is_inference_mode_enabled(),
             f"after inference_mode(){', and an error inside it,' if raises else ''} no gradients are recorded",

@@ -13,6 +13,7 @@ from sglang_platform.conformance import diffusion_subject
 from sglang_platform.conformance.check import Blocked, NotApplicable, NotRun, check, expect
 from sglang_platform.conformance.diffusion_subject import diffusion
 from sglang_platform.conformance.fixtures.op_calls import only_lent
+from sglang_platform.conformance.fixtures.timing import Work, expect_ratio
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.attention import AttentionRule, attention, worst_element
 from sglang_platform.conformance.subject import Subject
@@ -140,6 +141,38 @@ def diffusion_packed_sequences_are_apart(subject: Subject) -> None:
         torch.equal(outputs[0][:30], outputs[2][:30]),
         "NaN in the values of the last sequence reaches the output of the others",
     )
+
+
+_QUERIES, _KEYS = 3072, 16
+_MOST = 0.3
+
+
+@check(
+    level=Level.KERNELS,
+    requires=[diffusion()],
+    hosts=("none",),
+    seconds=120,
+    fix="attend over the keys that there are: fill them up to a block of the kernel, and not to as many as the queries",
+)
+def diffusion_prompts_take_less_time(subject: Subject) -> None:
+    """Cross attention of 3,072 queries over 16 keys takes at most three tenths of the time of the same queries over
+    themselves."""
+    over_itself = _timed(subject, DiffusionCase(_QUERIES, _QUERIES, 2, 2, 64))
+    over_a_prompt = _timed(subject, DiffusionCase(_QUERIES, _KEYS, 2, 2, 64))
+    expect_ratio(
+        subject,
+        over_a_prompt,
+        over_itself,
+        most=_MOST,
+        what=f"attention of {_QUERIES} queries over {_KEYS} keys",
+        beside="of the same queries over themselves",
+    )
+
+
+def _timed(subject: Subject, case: DiffusionCase) -> Work:
+    layer, device = _layer(subject, case), diffusion_subject.platform(subject).get_local_torch_device()
+    given = [x.to(device) for x in _tensors(subject, case, getattr(torch, case.dtype))]
+    return Work(lambda: layer.forward(*given, None), new_memory=True)
 
 
 def _layer(subject: Subject, case: DiffusionCase) -> Any:

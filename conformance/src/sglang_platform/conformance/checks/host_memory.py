@@ -12,12 +12,11 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.fixtures.brought_classes import host_memory_class, memory_saver
 from sglang_platform.conformance.fixtures.kept import expect_nothing_kept
-from sglang_platform.conformance.fixtures.tensor_memory import bytes_in_tensors
+from sglang_platform.conformance.fixtures.tensor_memory import bytes_in_tensors, resident
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
-from sglang_platform.core.memory.host_memory import HostMemory
-from sglang_platform.core.memory.memory_saver import MemorySaver
 
 __all__: list[str] = []
 
@@ -36,10 +35,7 @@ _DTYPES = (torch.bfloat16, torch.float32, torch.uint8)
 
 def _host_memory(subject: Subject) -> Any:
     """The platform's, built as the host's worker builds it."""
-    if not hasattr(subject.platform, "get_host_memory_cls"):
-        raise NotApplicable("the platform is written on SGLang's classes, which leave host memory to SGLang")
-    cls: Any = subject.platform.get_host_memory_cls() or HostMemory
-    return cls(pins=bool(subject.platform.is_pin_memory_available()))
+    return host_memory_class(subject)(pins=bool(subject.platform.is_pin_memory_available()))
 
 
 def _copying(subject: Subject) -> Any:
@@ -184,14 +180,18 @@ def host_copies_keep_no_memory(subject: Subject) -> None:
 
 @dataclass(frozen=True)
 class HostPages:
+    """`targets`: keys and values, or latent rows, which are one."""
+
     layers: int
     pages: int
+    targets: int = 2
 
 
 def pages(subject: Subject, rng: random.Random) -> Iterator[HostPages]:
     for layers in _LAYERS:
         for n in (1, 3):
             yield HostPages(layers, n)
+    yield HostPages(5, 2, targets=1)
 
 
 @check(
@@ -202,13 +202,14 @@ def pages(subject: Subject, rng: random.Random) -> Iterator[HostPages]:
     " of the second; to the device go the pages of one layer",
 )
 def host_pages_are_copied_whole(subject: Subject, case: HostPages) -> None:
-    """`copy_pages_out()` of keys and values of all layers fills the pages of both targets, `copy_pages_in()` brings one
-    layer of them back to other slots, in any order of pages, and neither touches anything else."""
+    """`copy_pages_out()` of keys and values of all layers fills the pages of both targets, and of latent rows those of
+    one; `copy_pages_in()` brings one layer of them back to other slots, in any order of pages, and neither touches
+    anything else."""
     memory, generator = _copying(subject), subject.torch_rng()
     numbers = _ROWS // _PAGE
     shape = (numbers, case.layers, _PAGE, *_ROW)
-    hosts = [_filled(memory.allocate(shape, torch.float32), generator) for _ in range(2)]
-    rows = _buffers(memory, subject, 2 * case.layers, True, generator)
+    hosts = [_filled(memory.allocate(shape, torch.float32), generator) for _ in range(case.targets)]
+    rows = _buffers(memory, subject, case.targets * case.layers, True, generator)
     on_device, on_host, back = (
         torch.randperm(numbers, generator=generator)[: case.pages].tolist() for _ in range(3)
     )
@@ -219,7 +220,7 @@ def host_pages_are_copied_whole(subject: Subject, case: HostPages) -> None:
     memory.copy_pages_out(rows, hosts, _slots_of(on_device), _slots_of(on_host), _PAGE)
     _compare(subject, hosts, wanted, "copy_pages_out()")
     for layer in range(case.layers):
-        targets = [rows[layer], rows[case.layers + layer]]
+        targets = rows[layer :: case.layers]
         after = [target.cpu().clone() for target in targets]
         for target, host in zip(after, hosts, strict=True):
             target.view(numbers, _PAGE, *_ROW)[back] = host[on_host, layer]
@@ -272,20 +273,15 @@ _OF_NOTHING = "cuda_graph"
 @check(
     level=Level.MEMORY,
     hosts=("none",),
-    fix="keep what `keep_content` asks for, storage by storage, and let resume() answer True where any address is"
-    " another than before: graphs hold addresses",
+    fix="keep what `keep_content` asks for, tag by tag and storage by storage, write zeros into what was not kept, and"
+    " let resume() answer True where any address is another than before: graphs hold addresses",
 )
 def released_memory_comes_back(subject: Subject) -> None:
     """The memory saver gives tensors their memory back, under tags of their own, with their shapes and, where that was
-    asked for, what they held last, of whole numbers and of views of one storage too, the first time and the second;
-    each tag by itself, also one without tensors; `resume()` says so where an address is another than before, which it
-    is where others took the memory meanwhile."""
-    if not hasattr(subject.platform, "get_memory_saver_cls"):
-        raise NotApplicable(
-            "the platform is written on SGLang's classes, which leave released memory to SGLang"
-        )
-    cls: Any = subject.platform.get_memory_saver_cls() or MemorySaver
-    saver, generator = cls(), subject.torch_rng()
+    asked for, what they held last, of whole numbers and of views of one storage too, the first time and the second, and
+    zeros where it was not; each tag by itself, resumed in any order, also one without tensors; `resume()` says so where
+    an address is another than before, which it is where others took the memory meanwhile."""
+    saver, generator = memory_saver(subject), subject.torch_rng()
     tensors = {
         tag: [torch.empty(size).to(subject.device) for size in _SIZES] for tag in ("weights", "kv_cache")
     }
@@ -293,16 +289,21 @@ def released_memory_comes_back(subject: Subject) -> None:
     held += [held[2][: 1 << 10], held[2].view(1 << 10, -1)]
     packed = [torch.empty(4096, dtype=dtype).to(subject.device) for dtype in (torch.int32, torch.uint8)]
     held += packed  # as weights of 4 bits, and their zero points, are
-    for time in ("", ", the second time"):
+    for time, order in (("", ("weights", "kv_cache")), (", the second time", ("kv_cache", "weights"))):
         for tensor in (*held[: len(_SIZES)], *tensors["kv_cache"]):
             tensor.copy_(torch.randn(tensor.shape, generator=generator))
         for tensor in packed:
             tensor.copy_(torch.randint(1, 200, tensor.shape, generator=generator).to(tensor.dtype))
-        _release_and_resume(subject, saver, tensors, held, time)
+        _release_and_resume(subject, saver, tensors, held, order, time)
 
 
 def _release_and_resume(
-    subject: Subject, saver: Any, tensors: dict[str, list[torch.Tensor]], held: list[torch.Tensor], time: str
+    subject: Subject,
+    saver: Any,
+    tensors: dict[str, list[torch.Tensor]],
+    held: list[torch.Tensor],
+    order: tuple[str, ...],
+    time: str,
 ) -> None:
     content = [tensor.cpu().clone() for tensor in held]
     addresses = {tag: [one.data_ptr() for one in tensors[tag]] for tag in tensors}
@@ -312,7 +313,9 @@ def _release_and_resume(
     for tag, ones in tensors.items():
         saver.release(tag, ones, keep_content=tag == "weights")
     others = [torch.ones(size, device=subject.device) for size in _SIZES for _ in range(3)]
-    for tag, ones in tensors.items():
+    del others[::3]  # what is taken again may lie where these lay
+    for tag in order:
+        ones = tensors[tag]
         answer = saver.resume(tag)
         subject.synchronize()
         moved = [one.data_ptr() for one in ones] != addresses[tag]
@@ -330,6 +333,15 @@ def _release_and_resume(
         expect(
             not absent,
             f"after resume({tag!r}){time} tensors {absent} of {len(ones)} have no memory yet",
+            case=case,
+        )
+        if tag == "weights":
+            continue
+        filled = [at for at, one in enumerate(ones) if one.cpu().ne(0).any()]
+        expect(
+            not filled,
+            f"after resume({tag!r}){time} tensors {filled} of {len(ones)}, whose content was not kept, hold what lay"
+            " there before, and must be zeros: the next step reads the padding row",
             case=case,
         )
     saver.resume(_OF_NOTHING)
@@ -357,17 +369,15 @@ _OFTEN = 4
 )
 def released_memory_is_free(subject: Subject) -> None:
     """Of 256 MiB that are released, tensors have half less at least until they are resumed, or, four times in six, the
-    device has so much more free, also where the content is kept."""
-    if not hasattr(subject.platform, "get_memory_saver_cls"):
-        raise NotApplicable(
-            "the platform is written on SGLang's classes, which leave released memory to SGLang"
-        )
-    cls: Any = subject.platform.get_memory_saver_cls() or MemorySaver
-    saver = cls()
+    device has so much more free, also where the content is kept, unless the device's memory is the host's."""
+    saver, by_device = memory_saver(subject), False
     for keep in (False, True):
+        if keep and by_device and _shares_memory_with_the_host(subject):
+            return  # what is kept takes as much as what is given back
         tensor = torch.full((_LARGE,), 7, dtype=torch.uint8, device=subject.device)
         fewer, freed = [], []
         for _ in range(_ATTEMPTS):
+            tensor.fill_(7)  # memory that was taken again may come with the first write
             before = _memory(subject)
             saver.release("weights", [tensor], keep_content=keep)
             now = _memory(subject)
@@ -383,10 +393,26 @@ def released_memory_is_free(subject: Subject) -> None:
             f" free, of {_ATTEMPTS} times the most",
             case={"keep_content": keep},
         )
+        by_device = fewer[-1] < _LARGE // 2
+
+
+def _shares_memory_with_the_host(subject: Subject) -> bool:
+    """Whether what the host takes is missing on the device, in one of some times at least."""
+    for _ in range(_ATTEMPTS):
+        before = _memory(subject)[1]
+        in_host_memory = torch.full((_LARGE,), 7, dtype=torch.uint8)
+        if before - _memory(subject)[1] >= _LARGE // 2:
+            return True
+        del in_host_memory
+    return False
 
 
 def _memory(subject: Subject) -> tuple[int, int]:
-    """(bytes in tensors, bytes free on the device)"""
+    """(bytes in tensors, bytes free on the device). On a CPU the second is what the process does not hold, below zero:
+    what the system has free is others' as well."""
     subject.platform.empty_cache()
     subject.synchronize()
-    return bytes_in_tensors(subject), int(subject.platform.get_available_memory(0)[0])
+    in_tensors = bytes_in_tensors(subject)
+    if subject.device.type == "cpu" and (held := resident()) is not None:
+        return in_tensors, -held
+    return in_tensors, int(subject.platform.get_available_memory(0)[0])

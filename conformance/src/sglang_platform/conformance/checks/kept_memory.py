@@ -10,11 +10,12 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import NotApplicable, check
+from sglang_platform.conformance.check import check
 from sglang_platform.conformance.checks.allocators import PAGED, alloc_decode, alloc_extend, paged_sizes
 from sglang_platform.conformance.checks.pool_memory import refuse_the_hosts_move
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, edge_cases
 from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.brought_classes import memory_saver
 from sglang_platform.conformance.fixtures.kept import expect_nothing_kept
 from sglang_platform.conformance.fixtures.op_calls import (
     an_op,
@@ -24,11 +25,10 @@ from sglang_platform.conformance.fixtures.op_calls import (
     norm_op,
 )
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind
-from sglang_platform.conformance.fixtures.state_decodes import decode_of, decodes_brought
+from sglang_platform.conformance.fixtures.state_decodes import decodes_brought, step_of
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, fused_ops, kv_pool
 from sglang_platform.conformance.subject import Subject
-from sglang_platform.core.memory.memory_saver import MemorySaver
 
 __all__: list[str] = []
 
@@ -157,11 +157,7 @@ def _of_another_length(whole: AttentionStep, number: int) -> AttentionStep:
 def released_contents_are_not_kept(subject: Subject) -> None:
     """Weights that are released with their content and resumed, again and again, as between steps of training: memory
     does not grow with the times."""
-    if not hasattr(subject.platform, "get_memory_saver_cls"):
-        raise NotApplicable(
-            "the platform is written on SGLang's classes, which leave released memory to SGLang"
-        )
-    saver: Any = (subject.platform.get_memory_saver_cls() or MemorySaver)()
+    saver = memory_saver(subject)
     weights = [torch.ones(1 << 12, device=subject.device), torch.ones(33, 7, device=subject.device)]
 
     def a_cycle(_: int) -> None:
@@ -208,6 +204,7 @@ class KeptByStates:
     """`kernel`: of `get_state_kernels()`, or the mask of grammars."""
 
     kernel: str
+    prefill: bool = False
 
 
 def state_kernels_called(subject: Subject, rng: random.Random) -> Iterator[KeptByStates]:
@@ -215,6 +212,7 @@ def state_kernels_called(subject: Subject, rng: random.Random) -> Iterator[KeptB
         yield KeptByStates(_MASK)
     for kernel in decodes_brought(subject):
         yield KeptByStates(kernel)
+        yield KeptByStates(kernel, prefill=True)
 
 
 @check(
@@ -223,16 +221,17 @@ def state_kernels_called(subject: Subject, rng: random.Random) -> Iterator[KeptB
     fix="keep nothing of a call: no logits, no mask, no states and no slots",
 )
 def state_kernels_keep_no_memory(subject: Subject, case: KeptByStates) -> None:
-    """Masks of grammars, and decodes of the platform's own kernels of layers with a state, leave nothing: memory does
-    not grow with their number."""
+    """Masks of grammars, and decodes and prefills of the platform's own kernels of layers with a state, leave nothing:
+    memory does not grow with their number."""
     if case.kernel == _MASK:
         function = subject.platform.get_token_bitmask_fn()
         logits = torch.zeros(2, 100, device=subject.device)
         allowed = torch.full((2, 4), 0x5555, dtype=torch.int32, device=subject.device)
         expect_nothing_kept(subject, lambda _: function(logits, allowed), "masks of grammars")
     else:
-        decode = decode_of(subject, case.kernel, 8)
-        expect_nothing_kept(subject, lambda _: decode(), f"decodes of {case.kernel}")
+        step = step_of(subject, case.kernel, 8, prefill=case.prefill)
+        what = f"{'prefills' if case.prefill else 'decodes'} of {case.kernel}"
+        expect_nothing_kept(subject, lambda _: step(), what)
 
 
 def _ones(subject: Subject, *shape: int) -> torch.Tensor:

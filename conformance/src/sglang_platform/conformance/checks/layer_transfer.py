@@ -49,7 +49,7 @@ class LoadingLayers:
 )
 def readers_wait_for_their_layer(subject: Subject, case: Pool) -> None:
     """With a counter registered, `get_key_buffer()` and the other readers of a layer, the indexer's too, first wait for
-    it, by its place in the pool, and what they answer is what has arrived then."""
+    it and for none after it, by its place in the pool, and what they answer is what has arrived then."""
     pool = case.build(subject)
     if not hasattr(pool.pool, "register_layer_transfer_counter"):
         raise NotApplicable("the pool has no register_layer_transfer_counter()")
@@ -84,8 +84,9 @@ def readers_wait_for_their_layer(subject: Subject, case: Pool) -> None:
                 f"{what}, waits for place {max(waited)} only, and reads before its own has arrived",
             )
             expect(
-                max(waited) < len(pool.layers),
-                f"{what}, waits for place {max(waited)}; the pool has {len(pool.layers)} layers",
+                max(waited) == place,
+                f"{what}, waits for place {max(waited)}; the pool has {len(pool.layers)} layers, and nothing is"
+                " computed while those after its own arrive",
             )
             if name == "get_mla_kv_buffer":
                 _arrived(answered, arriving[0], what)

@@ -237,7 +237,8 @@ def device_operations_leave_the_process_alone(subject: Subject) -> None:
 def server_arguments_are_kept(subject: Subject) -> None:
     """`apply_server_args_defaults()` and `finalize_server_args()` answer None, assign arguments that the host has, keep
     what the operator named (sizes, seeds, the platform's own attention backend and page size), change nothing more when
-    they are called again, write no files, and hide no devices from the workers."""
+    they are called again, settle the arguments of a second engine alike, write no files, and hide no devices from the
+    workers."""
     told = _told(subject)
     for name, one in told["arguments"].items():
         method, _, how = name.partition("/")
@@ -250,6 +251,7 @@ def server_arguments_are_kept(subject: Subject) -> None:
         _all_known(method, one["unknown"], case)
         _same(f"{method}() changes what the operator named", one["lost"], case)
         _same(f"{method}(), called again, changes more", one["again"], case)
+        _same(f"{method}() settles the same arguments of a second engine otherwise", one["second"], case)
     written = list(dict.fromkeys(told["written"]))
     expect(not written, f"settling the arguments writes {', '.join(written[:6])}")
     hidden = sorted(name for name in told["variables"] if _HIDES.search(name))

@@ -19,8 +19,9 @@ __all__: list[str] = []
 )
 def post_load_model_keeps_the_model(subject: Subject) -> None:
     """`post_load_model(model)` answers None, and a model of plain torch layers has the same parameters, buffers and
-    modes afterwards, those that were one are one, and it computes the same, also when it is called for a second model
-    and again for the first, which got other weights by their names meanwhile and has no more hooks then."""
+    modes afterwards, those that were one are one, and it computes the same, also with other weights that are loaded by
+    their names afterwards, when it is called for a second model, and again for the first, which has no more hooks
+    then."""
     import torch
 
     subject.parts.init_backend()
@@ -60,18 +61,28 @@ def post_load_model_keeps_the_model(subject: Subject) -> None:
         )
         expect(
             number <= hooks.setdefault(which, number),
-            f"after post_load_model() the modules have {hooks[which]} hooks, and {number} when it is called again: the"
-            " host calls it after each update of the weights, and every step runs them all",
+            f"after post_load_model() the modules have {hooks[which]} hooks, and {number} when it is called again:"
+            " every step runs them all",
             fix="look whether the module was prepared before, or remove the hook that was registered then",
         )
+        _expect_the_same(torch, model, expected, tokens, f"{' of updated weights' if turn > 1 else ''}")
+        for one in (model, plain[which]):
+            _update(torch, subject, one, 10 + turn)
         with torch.no_grad():
-            got = model(tokens).float().cpu()
-        off = float((got - expected).abs().max())
-        expect(
-            off <= 1e-3 * float(expected.abs().max()),
-            f"after post_load_model(){' of updated weights' if turn > 1 else ''} a model of plain layers computes"
-            f" otherwise, by {off:.3g}",
+            expected = plain[which](tokens).float().cpu()
+        _expect_the_same(
+            torch, model, expected, tokens, " and an update of its weights in place, which calls nothing,"
         )
+
+
+def _expect_the_same(torch: Any, model: Any, expected: Any, tokens: Any, when: str) -> None:
+    with torch.no_grad():
+        got = model(tokens).float().cpu()
+    off = float((got - expected).abs().max())
+    expect(
+        off <= 1e-3 * float(expected.abs().max()),
+        f"after post_load_model(){when} a model of plain layers computes otherwise, by {off:.3g}",
+    )
 
 
 def _described(model: Any) -> dict[str, Any]:

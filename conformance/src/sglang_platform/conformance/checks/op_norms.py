@@ -37,6 +37,8 @@ class Norm:
     residual: bool = False
     how: str = ""
     sliced: bool = False
+    weight: str = ""
+    """Its type, where it is not that of the rows."""
 
 
 def _norms(subject: Subject, op: str, *, residual: bool = False, how: str = "") -> Iterator[Norm]:
@@ -53,6 +55,7 @@ def gemmas(subject: Subject, rng: random.Random) -> Iterator[Norm]:
     for op in ("layernorm.gemma_rms_norm", "layernorm.gemma3_rms_norm"):
         for residual in (False, True):
             yield from _norms(subject, op, residual=residual)
+            yield Norm(op, (5,), 256, compute_dtypes(subject)[-1], residual, weight="float32")
 
 
 @check(
@@ -63,9 +66,11 @@ def gemmas(subject: Subject, rng: random.Random) -> Iterator[Norm]:
 )
 def gemma_norms(subject: Subject, case: Norm) -> None:
     """Gemma's norms multiply by one plus the weight, and hand the sum with the residual on; rows may be a slice of
-    wider ones."""
+    wider ones. A weight of float32 is read as it is, or left to the host."""
     forward, drawn = forward_of(subject, case.op), _Drawn(subject, case)
     x, weight = drawn.rows(case), drawn.of(case.width)
+    if case.weight:
+        weight = weight.to(getattr(torch, case.weight))
     for epsilon in _EPSILONS:
         op = an_op(weight=weight, variance_epsilon=epsilon, eps=epsilon)
         one_more = weight.cpu().double() + 1

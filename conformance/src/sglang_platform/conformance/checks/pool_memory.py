@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
+from sglang_platform.conformance.fixtures.brought_classes import memory_saver
 from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool, page_sizes
 from sglang_platform.conformance.fixtures.pool_buffers import PoolRows
 from sglang_platform.conformance.fixtures.pool_cases import (
@@ -27,7 +28,6 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import kv_pool
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.memory.memory_saver import MemorySaver
 
 __all__ = ["refuse_the_hosts_move"]
 
@@ -157,14 +157,16 @@ def buffer_infos_describe_the_buffers(subject: Subject, case: Pool) -> None:
     _judge_buffers(pool, case, infos, "")
     if pool.index_keys() and hasattr(pool.pool, "get_state_buf_infos"):
         _judge_state_buffers(pool)
-    if hasattr(subject.platform, "get_memory_saver_cls"):
-        tensors = [tensor for rows in pool.rows().values() for tensor in rows.tensors]
-        saver: Any = (subject.platform.get_memory_saver_cls() or MemorySaver)()
-        saver.release("kv_cache", tensors)
-        others = [torch.ones_like(tensor) for tensor in tensors]
-        saver.resume("kv_cache")
-        del others
-        _judge_buffers(pool, case, pool.pool.get_contiguous_buf_infos(), " after a release and resume")
+    try:
+        saver = memory_saver(subject)
+    except NotApplicable:  # released memory is SGLang's
+        return
+    tensors = [tensor for rows in pool.rows().values() for tensor in rows.tensors]
+    saver.release("kv_cache", tensors)
+    others = [torch.ones_like(tensor) for tensor in tensors]
+    saver.resume("kv_cache")
+    del others
+    _judge_buffers(pool, case, pool.pool.get_contiguous_buf_infos(), " after a release and resume")
 
 
 def _judge_buffers(pool: PoisonedPool, case: Pool, infos: Any, when: str) -> None:

@@ -1,4 +1,4 @@
-"""Level 4: linear layers of the platform's own quantisation methods, made and loaded as the host does."""
+"""Level 4: linear layers, plain and of the platform's own quantisation methods, made and loaded as the host does."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ __all__: list[str] = []
 _FORMATS = ("w8a8_int8",)
 """Of which the suite makes weights: int8 [N, K], and a float32 scale for each of the N outputs."""
 
+_PLAIN = "no quantisation"
+"""The host's own method, around which the platform may have registered a wrapper."""
+
 _ROWS = (1, 5, 40, 0, 300)
 _SHAPES = ((64, 48), (130, 72), (1024, 1136))
 """(K, N)."""
@@ -35,14 +38,15 @@ class QuantizedLayer:
     inputs: int
     outputs: int
     dtype: str
+    bias: bool = False
 
 
 def quantized_layers(subject: Subject, rng: random.Random) -> Iterator[QuantizedLayer]:
     dtypes = compute_dtypes(subject)
-    for method in subject.platform.supported_quantization:
-        if method in _FORMATS:
+    for method in (_PLAIN, *subject.platform.supported_quantization):
+        if method in (_PLAIN, *_FORMATS):
             for at, (inputs, outputs) in enumerate(_SHAPES):
-                yield QuantizedLayer(method, inputs, outputs, dtypes[at % len(dtypes)])
+                yield QuantizedLayer(method, inputs, outputs, dtypes[at % len(dtypes)], bias=at == 0)
 
 
 @check(
@@ -53,18 +57,21 @@ def quantized_layers(subject: Subject, rng: random.Random) -> Iterator[Quantized
     " nothing by address or shape",
 )
 def quantized_layers_follow_their_weights(subject: Subject, case: QuantizedLayer) -> None:
-    """A linear layer of `get_quantization_config()`, of weights of 8 bits with a scale for each output, gives what its
-    numbers stand for, to no and to 300 rows, within what inputs of 8 bits may err by; so do another of the same shape
-    beside it, and one whose weights are changed in place, as an update of weights does."""
-    config_class = subject.platform.get_quantization_config(case.method)
-    if config_class is None:
-        raise NotApplicable(
-            f"get_quantization_config({case.method!r}) answers None: the host's method serves"
-        )
-    config = config_class.from_config({})
-    dtype = getattr(torch, case.dtype)
-    if dtype not in config.get_supported_act_dtypes():
-        raise NotApplicable(f"{case.method} does not take inputs of {case.dtype}")
+    """A plain linear layer of the host, in the wrappers that are registered, and one of `get_quantization_config()`, of
+    weights of 8 bits with a scale for each output, give what their numbers stand for, with a bias and without, to no
+    and to 300 rows, within what inputs of 8 bits may err by; so do another of the same shape beside it, and one whose
+    weights are changed in place, as an update of weights does."""
+    subject.parts.init_backend()  # which may register wrappers
+    config = None
+    if case.method != _PLAIN:
+        config_class = subject.platform.get_quantization_config(case.method)
+        if config_class is None:
+            raise NotApplicable(
+                f"get_quantization_config({case.method!r}) answers None: the host's method serves"
+            )
+        config = config_class.from_config({})
+        if getattr(torch, case.dtype) not in config.get_supported_act_dtypes():
+            raise NotApplicable(f"{case.method} does not take inputs of {case.dtype}")
     generator = subject.torch_rng()
     layers = {what: _Layer(subject, case, config, generator) for what in (_FIRST, _SECOND)}
     for what, layer in layers.items():
@@ -83,15 +90,23 @@ class _Layer:
         self._subject, self._case, self._dtype = subject, case, getattr(torch, case.dtype)
         self._generator, self._shape = generator, (case.outputs, case.inputs)
         weight = self._numbers()
-        scale = torch.rand(case.outputs, 1, generator=generator) * 0.01 + 0.001
-        self.weights = weight.double() * scale.double()
-        self._scale = scale
-        self._layer = subject.parts.linear_layer(case.inputs, case.outputs, self._dtype, config)
+        self._scale = torch.ones(())
+        self._layer = subject.parts.linear_layer(
+            case.inputs, case.outputs, self._dtype, config, bias=case.bias
+        )
         self._layer.weight_loader(self._layer.weight, weight)
-        self._layer.weight_loader(self._layer.weight_scale, scale)
+        if case.method != _PLAIN:
+            self._scale = torch.rand(case.outputs, 1, generator=generator) * 0.01 + 0.001
+            self._layer.weight_loader(self._layer.weight_scale, self._scale)
+        self._bias = torch.randn(case.outputs, generator=generator).to(self._dtype) * 3
+        if case.bias:
+            self._layer.weight_loader(self._layer.bias, self._bias)
+        self.weights = weight.double() * self._scale.double()
         self._layer.quant_method.process_weights_after_loading(self._layer)
 
     def _numbers(self) -> torch.Tensor:
+        if self._case.method == _PLAIN:
+            return torch.randn(self._shape, generator=self._generator).to(self._dtype)
         return torch.randint(-127, 128, self._shape, generator=self._generator, dtype=torch.int8)
 
     def changes_its_weights(self) -> bool:
@@ -109,7 +124,7 @@ class _Layer:
             with torch.no_grad():
                 out = self._layer(x.to(self._subject.device))
             got = out[0] if isinstance(out, tuple) else out
-            wanted = x.double() @ self.weights.T
+            wanted = x.double() @ self.weights.T + self._bias.double() * self._case.bias
             expect(
                 got.shape == wanted.shape and got.dtype == self._dtype,
                 f"{self._case.method}: {what} answers {list(got.shape)} of {got.dtype} to {rows} rows of {x.dtype}",
@@ -117,12 +132,11 @@ class _Layer:
             )
             if rows == 0:
                 continue
-            step = (
-                x.double().abs().amax(1, keepdim=True) / 127
-            )  # of an input of 8 bits, of which half may be lost
-            bound = (
-                0.6 * step * self.weights.abs().sum(1) + _OF_THE_TYPE[self._case.dtype] * wanted.abs().amax()
-            )
+            bound = _OF_THE_TYPE[self._case.dtype] * wanted.abs().amax()
+            if self._case.method != _PLAIN:  # inputs may have 8 bits, of whose step half may be lost
+                step = x.double().abs().amax(1, keepdim=True) / 127
+                bound = 0.6 * step * self.weights.abs().sum(1) + bound
+            bound = bound.expand_as(wanted)
             off = (got.cpu().double() - wanted).abs()
             worst = tuple(torch.nonzero(off - bound == (off - bound).max())[0].tolist())
             expect(

@@ -17,6 +17,24 @@ from sglang_platform.core.discovery.distribution import normalize
 __all__: list[str] = []
 
 _RUN_BY_PYTHON = ("sitecustomize", "usercustomize")
+_EVERYBODYS = frozenset(
+    {
+        "benchmarks",
+        "common",
+        "config",
+        "configs",
+        "docs",
+        "examples",
+        "helpers",
+        "lib",
+        "libs",
+        "models",
+        "scripts",
+    }
+    | {"src", "test", "tests", "tools", "util", "utils"}
+)
+"""Names at the top that programs of operators, and slips of packaging, have as well."""
+
 _NO_MODULES = (".dist-info", ".data", ".libs", ".pth")
 
 
@@ -26,9 +44,9 @@ _NO_MODULES = (".dist-info", ".data", ".libs", ".pth")
     " leave what must come early to activate()",
 )
 def distribution_brings_only_its_own(subject: Subject) -> None:
-    """No module of the distribution has the name of one of Python's or lies in a package of another distribution, but
-    for a namespace that both share, and none of its files is run in every Python process: no sitecustomize, and no .pth
-    file with code, but for that of an editable installation."""
+    """No module of the distribution has the name of one of Python's, or one that everybody uses (utils, tests), or lies
+    in a package of another distribution, but for a namespace that both share, and none of its files is run in every
+    Python process: no sitecustomize, and no .pth file with code, but for that of an editable installation."""
     record = installed(subject)
     about = metadata_of(record)
     listed = about.read_text("RECORD") is not None
@@ -66,6 +84,8 @@ def _others(about: metadata.Distribution, tops: set[str]) -> Iterator[str]:
     for top in sorted(tops):
         if top in sys.stdlib_module_names:
             yield f"the module {top}, which is Python's"
+        if top in _EVERYBODYS:
+            yield f"the module {top}, a name that others have as well: who is found first hides the other"
         for name in dict.fromkeys(carriers.get(top, ())):
             if normalize(name) == own:
                 continue

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, check
-from sglang_platform.conformance.fixtures.state_decodes import REQUESTS, decode_of, decodes_brought
+from sglang_platform.conformance.fixtures.state_decodes import REQUESTS, decodes_brought, step_of
 from sglang_platform.conformance.fixtures.timing import Work, expect_ratio
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
@@ -70,7 +70,7 @@ def state_decodes_read_their_own_states(subject: Subject, case: PooledDecode) ->
     """A decode of four requests takes as long beside 2,048 states as beside 16: it reads and writes its own."""
 
     def decode(slots: int) -> Work:
-        return Work(decode_of(subject, case.kernel, slots), new_memory=True)
+        return Work(step_of(subject, case.kernel, slots), new_memory=True)
 
     expect_ratio(
         subject,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import Any
 
 import torch
@@ -148,26 +148,34 @@ def state_kernels_follow_their_definition(subject: Subject, case: StateStep) -> 
     prefills of one to 1,100 tokens and of 15 requests, gates of more than 4,096 tokens and norms of more than 65,535
     rows too, convolutions of three and four taps, with and without the arguments that may be None, with slots of 32
     and of 64 bits, with states of 32 and of 16 bits, with decays that leave nothing and keys of zeros; states of the
-    requests are updated in place, those of others stay, padded requests and tokens of nobody come out as zero, inputs
-    stay as they are, and a second call has other weights, slices of a projection, slots past the 255th, and states
-    between which others lie."""
+    requests are updated in place, and stay as they are, in 32 bits, where a step adds nothing; those of others stay,
+    padded requests and tokens of nobody come out as zero, inputs stay as they are. A second call has the tensors of the
+    first, with other numbers and other lengths in them, and a third other weights, slices of a projection, slots past
+    the 255th, and states between which others lie."""
     kernel = subject.platform.get_state_kernels()[case.kernel]
-    for variant in (False, True):
-        drawn = _Drawn(subject, case, variant)
-        _KERNELS[case.kernel](drawn, kernel, variant)
+    first = _Drawn(subject, case)
+    for drawn in (first, _Drawn(subject, case, over=first), _Drawn(subject, case, variant=True)):
+        _KERNELS[case.kernel](drawn, kernel, drawn.variant)
         drawn.judge_reads()
 
 
 class _Drawn:
     """Random inputs of one step, on the CPU and on the device, and the judge of what comes out."""
 
-    def __init__(self, subject: Subject, case: StateStep, variant: bool) -> None:
+    def __init__(
+        self, subject: Subject, case: StateStep, *, variant: bool = False, over: _Drawn | None = None
+    ) -> None:
+        """`over`: a call whose tensors on the device are written over, and given again."""
         self.subject, self.case, self._reads = subject, case, ReadsOfTheDevice()
+        self.variant, self._numbers = variant, count()
+        self._there: dict[Any, torch.Tensor] = {} if over is None else over._there
         self.dtype = getattr(torch, case.dtype)
-        self._rng = torch.Generator().manual_seed(subject.seed + variant)  # other weights in the second call
+        self._rng = torch.Generator().manual_seed(subject.seed + variant + 2 * (over is not None))
         self.far = _FAR if variant else 0
         self.pool = max(_SLOTS[case.step]) + 2 + self.far
         starts = _STEPS[case.step]
+        if starts is not None and over is not None:
+            starts = tuple(starts[-1] - start for start in reversed(starts))
         self.starts = None if starts is None else torch.tensor(starts, dtype=torch.int32)
         slots = [slot + self.far * (slot % 2) if slot >= 0 else slot for slot in _SLOTS[case.step]]
         self.slots = torch.tensor(slots, dtype=torch.int64 if variant else torch.int32)
@@ -204,11 +212,18 @@ class _Drawn:
         """On the device; with slots that are far, what tokens have is a slice of a projection, as models cut it up, or,
         in prefills of one request, a view of what is by channels first."""
         if not self.far or one.dim() < 2 or len(one) < self.tokens:
-            return one.to(self.subject.device, copy=True)
+            return self._written(one)
         if self.case.step == "one request":
             return one.transpose(0, -1).contiguous().to(self.subject.device).transpose(0, -1)
         wide = torch.cat((torch.ones_like(one), one, torch.ones_like(one)), dim=1).to(self.subject.device)
         return wide[:, one.shape[1] : 2 * one.shape[1]]
+
+    def _written(self, one: torch.Tensor) -> torch.Tensor:
+        """On the device, in the place of what an earlier call gave there; of bounds and slots, of any earlier one."""
+        at = "starts" if one is self.starts else "slots" if one is self.slots else next(self._numbers)
+        if at not in self._there:
+            self._there[at] = one.to(self.subject.device, copy=True)
+        return self._there[at].copy_(one)
 
     def _pool_of(self, states: torch.Tensor) -> torch.Tensor:
         """A copy on the device. With slots that are far, what a slot keeps of other layers lies between, as where the
@@ -248,6 +263,10 @@ class _Drawn:
                 f"{what} at {list(at)} is {here[at].item():.5g}, and must be {wanted[at].item():.5g}"
                 f" (the largest is {largest:.4g})",
             )
+
+    def judge_still(self, states: torch.Tensor, got: torch.Tensor) -> None:
+        """A step that adds nothing, and lets nothing decay, leaves states as they are."""
+        self.judge(got, states, "of a step that adds nothing, and lets nothing decay, the state", exact=True)
 
     def judge_states(self, before: torch.Tensor, got: torch.Tensor, wanted: torch.Tensor) -> None:
         used = {slot for slot in self.slots.tolist() if slot >= 0}
@@ -309,14 +328,22 @@ def _delta_rule(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> Non
         _one_delta_rule(drawn, kernel, each, drawn.dtype if variant else torch.float32)
     if variant:
         _one_delta_rule(drawn, kernel, 2, torch.float32, forgetful=True)
+    else:
+        _one_delta_rule(drawn, kernel, 1, torch.float32, still=True)
 
 
 def _one_delta_rule(
-    drawn: _Drawn, kernel: Callable[..., Any], each: int, pool: torch.dtype, *, forgetful: bool = False
+    drawn: _Drawn,
+    kernel: Callable[..., Any],
+    each: int,
+    pool: torch.dtype,
+    *,
+    forgetful: bool = False,
+    still: bool = False,
 ) -> None:
     """`each`: value heads of a key head. `pool`: the type of the states. `forgetful`: every second head forgets all in
     a few tokens, as Qwen3-Next's do whose decay is 16 and more: the product of its decays is no float32; and some
-    queries and keys are zeros."""
+    queries and keys are zeros. `still`: nothing is added, and nothing forgotten."""
     heads, k_dim, v_dim, scale = 2, 16, 8 if each < 4 else 24, 0.25  # values narrower and wider than keys
     q, k = (drawn.numbers(drawn.tokens, heads, k_dim) for _ in range(2))
     if forgetful:
@@ -326,6 +353,8 @@ def _one_delta_rule(
     if forgetful:
         log_decay[:, ::2] = 90 * log_decay[:, ::2] - 2
     step = torch.sigmoid(drawn.numbers(drawn.tokens, heads * each, dtype=torch.float32))
+    if still:
+        log_decay, step = torch.zeros_like(log_decay), torch.zeros_like(step)
     states = drawn.numbers(drawn.pool, heads * each, v_dim, k_dim, dtype=pool)
     given = (q, k, v, log_decay, step, drawn.starts, drawn.slots)
     (got, before), after = drawn.call(kernel, *given, states=states, scale=scale)
@@ -335,6 +364,8 @@ def _one_delta_rule(
     drawn.judge(got, wanted, "the output", drawn.owned)
     drawn.judge_rest(got)
     drawn.judge_states(states, after, states_after)
+    if still:
+        drawn.judge_still(states, after)
     if chunks is not None:
         if bool((drawn.slots >= 0).all()):  # of padding there are none, or anything
             drawn.judge(before, chunks, "the states before each chunk")
@@ -343,10 +374,15 @@ def _one_delta_rule(
 
 
 def _state_space(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:
+    for still in (False,) if variant else (False, True):
+        _one_state_space(drawn, kernel, variant, still)
+
+
+def _one_state_space(drawn: _Drawn, kernel: Callable[..., Any], variant: bool, still: bool) -> None:
     heads, groups, n = 4, 1 + variant, 16
     p = 80 if variant and drawn.starts is None else 8
     x = drawn.numbers(drawn.tokens, heads, p)
-    step = drawn.numbers(drawn.tokens, heads, dtype=torch.float32).abs() * 0.3
+    step = drawn.numbers(drawn.tokens, heads, dtype=torch.float32).abs() * (0.0 if still else 0.3)
     a = -drawn.numbers(heads, dtype=torch.float32).abs()
     b, c = (drawn.numbers(drawn.tokens, groups, n) for _ in range(2))
     d = drawn.numbers(heads, dtype=torch.float32) if variant else None
@@ -356,6 +392,8 @@ def _state_space(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> No
     drawn.judge(got, wanted, "the output", drawn.owned)
     drawn.judge_rest(got)
     drawn.judge_states(states, after, states_after)
+    if still:
+        drawn.judge_still(states, after)
 
 
 def _gated_norm(drawn: _Drawn, kernel: Callable[..., Any], variant: bool) -> None:

@@ -22,7 +22,10 @@ THREADS = {"OMP_NUM_THREADS": "13", "MKL_NUM_THREADS": "13"}
 would not be seen."""
 
 
-def _told(subject: Subject, attempt: int = 0) -> dict[str, Any]:
+_NO_THREADS = dict.fromkeys(THREADS)
+
+
+def _told(subject: Subject, attempt: int = 0, *, threads_named: bool = True) -> dict[str, Any]:
     record = installed(subject)
     module, _, attribute = record.value.partition("[")[0].replace(" ", "").partition(":")
     asked = activation(subject)
@@ -31,23 +34,26 @@ def _told(subject: Subject, attempt: int = 0) -> dict[str, Any]:
     others = sorted(
         {"torch", "numpy", *third_party(asked["imported"], module.partition(".")[0])} - {"sglang"}
     )
-    return _probed(module, attribute or "activate", subject.name, tuple(others), attempt)
+    return _probed(module, attribute or "activate", subject.name, tuple(others), attempt, threads_named)
 
 
 @cache
-def _probed(module: str, attribute: str, name: str, preload: tuple[str, ...], attempt: int) -> dict[str, Any]:
+def _probed(
+    module: str, attribute: str, name: str, preload: tuple[str, ...], attempt: int, threads_named: bool
+) -> dict[str, Any]:
+    threads = THREADS if threads_named else _NO_THREADS
     return probe(
         "left_behind",
         f"it imports {module} and calls {attribute}()",
-        environment={"SGLANG_PLATFORM": name, "SGLANG_PLATFORM_PLUGIN": None, **THREADS},
+        environment={"SGLANG_PLATFORM": name, "SGLANG_PLATFORM_PLUGIN": None, **threads},
         module=module,
         attribute=attribute,
         preload=["sglang_platform.core", *preload],
     )
 
 
-def _unchanged(subject: Subject, group: str) -> None:
-    told = _told(subject)["changes"].get(group, [])
+def _unchanged(subject: Subject, group: str, *, threads_named: bool = True) -> None:
+    told = _told(subject, threads_named=threads_named)["changes"].get(group, [])
     expect(not told, "asking the plugin leaves traces: " + "; ".join(told))
 
 
@@ -56,14 +62,16 @@ def _unchanged(subject: Subject, group: str) -> None:
     fix="change the host's settings in server args, and put back in `finally` what a probe needs changed for a moment",
 )
 def activate_leaves_the_process_alone(subject: Subject) -> None:
-    """Asking changes no variable, path, import finder, folder, umask, locale, signal handler, hook, limit, start
-    method, garbage collection and random state of the process, and replaces no module of the host."""
+    """Asking changes no variable, also where the operator names no number of threads, no path, import finder, folder,
+    umask, locale, signal handler, hook, limit, start method, garbage collection and random state of the process, and
+    replaces no module of the host."""
     replaced = activation(subject)["replaced"]
     expect(
         not replaced,
         f"asking the plugin leaves traces: modules of the host are replaced: {', '.join(replaced)}",
     )
     _unchanged(subject, "process")
+    _unchanged(subject, "process", threads_named=False)
 
 
 @check(level=Level.PACKAGING, fix="start threads in init_backend()")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,10 +14,10 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.fixtures.brought_classes import transfer_engine_class
 from sglang_platform.conformance.fixtures.kept import expect_nothing_kept
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
-from sglang_platform.core.distributed.transfer_engine import TransferEngine
 
 __all__: list[str] = []
 
@@ -24,6 +26,9 @@ _HOST_OF_128_BITS = "::1"
 """SGLang writes the session of an engine there as [::1]:PORT."""
 
 _ROWS, _WIDTH = 4096, 128
+_TIMES, _SECONDS = 5, 20
+"""Of transfers in both directions."""
+
 _THREADS = 4
 """SGLang sends from a pool of threads (disaggregation/mooncake/conn.py, 0.5.23)."""
 
@@ -67,11 +72,9 @@ class _Side:
 
 def _sides(subject: Subject, host: str = _HOST, peers: int = 1) -> list[_Side]:
     """Who sends, and its peers."""
-    if not hasattr(subject.platform, "get_transfer_engine_cls"):
-        raise NotApplicable("the platform is written on SGLang's classes, which leave transfers to SGLang")
+    cls = transfer_engine_class(subject)
     if subject.platform.device_type == "cuda":
         raise NotApplicable("SGLang's own engines know memory of the device type cuda, and carry it")
-    cls = subject.platform.get_transfer_engine_cls() or TransferEngine
     generator = subject.torch_rng()
     return [_Side(cls, subject, generator, host) for _ in range(1 + peers)]
 
@@ -87,18 +90,24 @@ class Sent:
     host: str = _HOST
     side_by_side: bool = False
     """Here; at the peer they are apart."""
+    short: int = 0
+    """Bytes of each block that stay here."""
     others: int = 0
     """Peers that get a row each after the first."""
+    both_ways: bool = False
+    """The peer sends as much to here at the same time, again and again."""
 
 
 def sent(subject: Subject, rng: random.Random) -> Iterator[Sent]:
     yield from (Sent(0), Sent(1), Sent(2), Sent(65), Sent(2000), Sent(1, _ROWS), Sent(40, 100))
     yield Sent(40, 2, side_by_side=True)
+    yield Sent(9, 2, short=44)
     yield Sent(3, others=2)
     yield Sent(1000, threads=_THREADS)
     yield Sent(rng.randrange(3, 60), rng.randrange(2, 60))
     if _has(_HOST_OF_128_BITS):
         yield Sent(9, host=_HOST_OF_128_BITS)
+    yield Sent(1, _ROWS, both_ways=True)
 
 
 def _has(host: str) -> bool:
@@ -119,10 +128,13 @@ def _has(host: str) -> bool:
 )
 def transfers_reach_their_places(subject: Subject, case: Sent) -> None:
     """`batch_transfer_sync_write()` brings each of 0 to 2,000 blocks, of the device's memory and the host's, of no
-    bytes, of a row and of all of a buffer, to its own address at the peer, from four threads at once too, between
-    addresses of IPv6, and to several peers; when it answers 0 they are there, and nothing else has changed on either
-    side."""
+    bytes, of a part of a row, of a row and of all of a buffer, to its own address at the peer, from four threads at
+    once too, between addresses of IPv6, to several peers, and while the peer sends to here; when it answers 0 they are
+    there, and nothing else has changed on either side."""
     here, there, *others = _sides(subject, case.host, 1 + case.others)
+    if case.both_ways:
+        _send_both_ways(here, there)
+        return
     source = random.Random(subject.seed)
     kept, wanted = here.held(), there.held()
     calls: list[tuple[list[int], list[int], list[int]]] = []
@@ -134,8 +146,13 @@ def transfers_reach_their_places(subject: Subject, case: Sent) -> None:
             from_, row = source.randrange(3), source.randrange(_ROWS - case.rows + 1)
             if case.side_by_side:
                 from_, row = 0, len(moves) * case.rows
-            wanted[to][place : place + case.rows] = kept[from_][row : row + case.rows]
-            moves.append((here.address(from_, row), there.address(to, place), case.rows * _WIDTH * 4))
+            size = case.rows * _WIDTH * 4 - case.short
+            target, source_rows = (
+                rows[first : first + case.rows].view(torch.uint8).view(-1)[:size]
+                for rows, first in ((wanted[to], place), (kept[from_], row))
+            )
+            target.copy_(source_rows)
+            moves.append((here.address(from_, row), there.address(to, place), size))
             if len(moves) == 1:  # as of a layer that keeps no keys for an indexer
                 moves.append((here.address(0, 1), there.address(0, 1), 0))
         calls.append(tuple(map(list, zip(*moves, strict=True))) if moves else ([], [], []))  # type: ignore[arg-type]
@@ -153,6 +170,40 @@ def transfers_reach_their_places(subject: Subject, case: Sent) -> None:
         _compare(other.held(), of_another, f"peer {at + 2}'s")
     _compare(there.held(), wanted, "the peer's")
     _compare(here.held(), kept, "the sender's")
+
+
+def _send_both_ways(here: _Side, there: _Side) -> None:
+    """Buffer 0 of each into buffer 1 of the other, at the same time."""
+    wanted = [
+        (mine[0], other[0], mine[2]) for mine, other in itertools.permutations((here.held(), there.held()))
+    ]
+    size, answers = _ROWS * _WIDTH * 4, []
+    together = threading.Barrier(2)
+
+    def send(from_: _Side, to: _Side) -> None:
+        for _ in range(_TIMES):
+            together.wait(_SECONDS)
+            blocks = [from_.address(0, 0)], [to.address(1, 0)], [size]
+            answers.append(from_.engine.batch_transfer_sync_write(to.session, *blocks))
+
+    senders = [
+        threading.Thread(target=send, args=sides, daemon=True)
+        for sides in itertools.permutations((here, there))
+    ]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join(_SECONDS)
+    expect(
+        not any(sender.is_alive() for sender in senders),
+        f"two engines that send {size} bytes to each other at once are not done after {_SECONDS} s",
+        fix="receive in a thread of its own, and hold no lock while it waits for the peer",
+    )
+    expect(
+        answers == [0] * 2 * _TIMES, f"of two engines that send to each other at once answers are {answers}"
+    )
+    for side, held, whose in zip((here, there), wanted, ("the sender's", "the peer's"), strict=True):
+        _compare(side.held(), list(held), whose)
 
 
 @check(

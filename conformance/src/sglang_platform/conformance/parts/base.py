@@ -76,9 +76,11 @@ class Parts(ABC):
     def attention_layer(self, **fields: Any) -> Any:
         """One attention layer's constants, as this host writes them: fields of core's `AttentionLayer`."""
 
-    def linear_layer(self, inputs: int, outputs: int, dtype: torch.dtype, quantization: Any) -> Any:
-        """A linear layer [outputs, inputs] without a bias, as this host makes it of a quantisation config: its weights
-        are still to be loaded. Only SGLang has such."""
+    def linear_layer(
+        self, inputs: int, outputs: int, dtype: torch.dtype, quantization: Any, *, bias: bool
+    ) -> Any:
+        """A linear layer [outputs, inputs], as this host makes it of a quantisation config or of None: its weights are
+        still to be loaded. Only SGLang has such."""
         raise NotImplementedError("linear layers are SGLang's: there is none without it")
 
     @property

@@ -148,10 +148,10 @@ class SGLangParts(Parts):
             setattr(layer, f"{name}_float", None if scale is None else float(scale))
         return layer
 
-    def linear_layer(self, inputs: int, outputs: int, dtype: Any, quantization: Any) -> Any:
+    def linear_layer(self, inputs: int, outputs: int, dtype: Any, quantization: Any, *, bias: bool) -> Any:
         from sglang.srt.layers.linear import ReplicatedLinear
 
-        more = {"bias": False, "params_dtype": dtype, "quant_config": quantization}
+        more = {"bias": bias, "params_dtype": dtype, "quant_config": quantization}
         with self.device:
             return ReplicatedLinear(inputs, outputs, prefix="model.layers.0.mlp.down_proj", **more)
 

@@ -79,9 +79,18 @@ def _ways(own: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return ways | {f"named, with page_size={size}": {**rest, "page_size": size} for size in sizes}
 
 
+def _changed(before: dict[str, str], after: dict[str, str]) -> dict[str, list[str | None]]:
+    """By name: what it was, and what it is."""
+    names = dict.fromkeys((*before, *after))
+    return {
+        name: [before.get(name), after.get(name)] for name in names if before.get(name) != after.get(name)
+    }
+
+
 def tried(platform: Any, own: dict[str, Any], words: set[str]) -> dict[str, Any]:
     """For each method, by `_ways`: `answered`, `raised` and `trace`, `assigned`, `unknown`,
-    `asked`, `lost` (what the operator named: what it was, what it is) and `again` (what a second call changes)."""
+    `asked`, `lost` (what the operator named: what it was, what it is), `again` (what a second call changes) and
+    `second` (what is otherwise for a second engine, whose arguments are the same)."""
     told = {}
     for method in ("apply_server_args_defaults", "finalize_server_args"):
         call = getattr(platform, method, None)
@@ -95,11 +104,10 @@ def tried(platform: Any, own: dict[str, Any], words: set[str]) -> dict[str, Any]
                 first = arguments.values()
                 call(arguments)
                 second = arguments.values()
-                one["again"] = {
-                    name: [first.get(name), second[name]]
-                    for name in second
-                    if second[name] != first.get(name)
-                }
+                one["again"] = _changed(first, second)
+                others = HostArguments({**KNOWN, **named}, {*words, *KNOWN})
+                call(others)
+                one["second"] = _changed(first, others.values())
                 one["lost"] = {
                     name: [repr(value), second[name]]
                     for name, value in named.items()

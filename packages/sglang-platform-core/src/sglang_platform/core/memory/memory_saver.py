@@ -40,7 +40,8 @@ class MemorySaver:
     def release(self, tag: str, tensors: Iterable[torch.Tensor], *, keep_content: bool = False) -> None:
         """Give back the memory of the tensors, which nobody reads until `resume(tag)`; views of one storage count once.
 
-        `keep_content`: what they hold is there again afterwards. Raises PlatformError for a tag that is released.
+        `keep_content`: what they hold is there again afterwards; without it they hold zeros. Raises PlatformError for a
+        tag that is released.
         """
         if tag in self._held:
             raise PlatformError(f"the memory {tag!r} is released already", fix="resume it first")
