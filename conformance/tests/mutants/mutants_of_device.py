@@ -1,4 +1,5 @@
-"""Level 2 mutants: device operations that answer in the wrong unit or type, or differently each time."""
+"""Level 2 mutants: device operations that answer in the wrong unit or type, or differently each time; streams that do
+not wait, in copies of level 3 too."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 from mutant import mutant
 
 from sglang_platform.conformance.reference.platform import ReferencePlatform
+from sglang_platform.core.memory.host_memory import HostMemory
 from sglang_platform.example_oot.platform import ExampleOOTPlatform
 
 
@@ -322,3 +324,50 @@ class _RecordedOnTheCurrent:
 class EventsOfTheCurrentStream(_OtherStreams):
     def _change(self, module: Any) -> None:
         module.Event = _RecordedOnTheCurrent
+
+
+@mutant(
+    check="contract.freed_tensors_wait_for_their_streams",
+    defect="record_stream() is left out: a tensor that another stream reads is given to the next one at once",
+    says="that another stream still read",
+    device="example_oot",
+)
+class StreamsAreNotRecorded(_OtherStreams):
+    def _change(self, module: Any) -> None:
+        torch.Tensor.record_stream = lambda own, stream: None  # type: ignore[method-assign,assignment]
+
+
+@mutant(
+    check="contract.copies_take_what_was_there",
+    defect="a copy that does not block reads the host's memory late, whatever is written there meanwhile",
+    says="are what the host wrote afterwards",
+    device="example_oot",
+)
+class CopiesReadTheHostLate(_OtherStreams):
+    def _change(self, module: Any) -> None:
+        copy = torch.Tensor.copy_
+
+        def late(own: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+            if not (non_blocking and source.device.type == "cpu" and own.device.type != "cpu"):
+                return copy(own, source)
+            threading.Timer(0.05, lambda: copy(own, source)).start()
+            return own
+
+        torch.Tensor.copy_ = late  # type: ignore[method-assign,assignment]
+
+
+class _OnAStreamOfItsOwn(HostMemory):
+    def copy(self, pairs: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        with torch.Stream(torch.accelerator.current_accelerator()):
+            super().copy(pairs)
+
+
+@mutant(
+    check="memory.host_copies_wait_for_the_stream",
+    defect="copies with host memory run on a stream of their own, which waits for nobody",
+    says="not as the current stream had them",
+    device="example_oot",
+)
+class HostCopiesOnTheirOwnStream(ExampleOOTPlatform):
+    def get_host_memory_cls(self) -> type | None:
+        return _OnAStreamOfItsOwn

@@ -39,14 +39,15 @@ def groupings(subject: Subject, rng: random.Random) -> Iterator[Grouping]:
     requires=_SEVERAL,
     cases=groupings,
     fix="the process group behind get_torch_distributed_backend_str() must count ranks within its group, reduce by"
-    " the operation that is asked for, and carry every collective that SGLang's groups call",
+    " the operation that is asked for, send what a tensor holds when send() is called, and carry every collective that"
+    " SGLang's groups call",
     seconds=400,
 )
 def collectives_in_groups(subject: Subject, case: Grouping) -> None:
     """Through torch.distributed, in groups of four, three and two ranks (as far as there are devices): all_reduce, also
     two that run at once, and of the largest and the smallest numbers, all_gather, all_gather_into_tensor,
-    reduce_scatter_tensor, all_to_all_single, broadcast, send and recv, isend and irecv, of no rows to 16 MiB, of whole
-    and real numbers of 8 to 64 bits."""
+    reduce_scatter_tensor, all_to_all_single, broadcast, send (also of what is written over at once) and recv, isend and
+    irecv, of no rows to 16 MiB, of whole and real numbers of 8 to 64 bits."""
     _judge(subject, case, "group")
 
 

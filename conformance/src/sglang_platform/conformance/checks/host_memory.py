@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import NotApplicable, check, expect
-from sglang_platform.conformance.fixtures.brought_classes import host_memory_class, memory_saver
+from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.fixtures.brought_classes import copying_memory, host_memory, memory_saver
 from sglang_platform.conformance.fixtures.kept import expect_nothing_kept
 from sglang_platform.conformance.fixtures.tensor_memory import bytes_in_tensors, resident
 from sglang_platform.conformance.level import Level
@@ -33,20 +33,6 @@ _REGISTERED = 40_000
 _DTYPES = (torch.bfloat16, torch.float32, torch.uint8)
 
 
-def _host_memory(subject: Subject) -> Any:
-    """The platform's, built as the host's worker builds it."""
-    return host_memory_class(subject)(pins=bool(subject.platform.is_pin_memory_available()))
-
-
-def _copying(subject: Subject) -> Any:
-    memory = _host_memory(subject)
-    if subject.platform.capabilities.hicache_device_kernels:
-        raise NotApplicable(
-            "SGLang copies with its device kernels: the platform declares hicache_device_kernels"
-        )
-    return memory
-
-
 @check(
     level=Level.MEMORY,
     hosts=("none",),
@@ -56,7 +42,7 @@ def _copying(subject: Subject) -> Any:
 def host_memory_is_lent_once(subject: Subject) -> None:
     """Memory of the host has the shape and type that was asked for, lies in host memory, side by side, and two that are
     alike share nothing."""
-    memory = _host_memory(subject)
+    memory = host_memory(subject)
     for dtype in _DTYPES:
         held = [memory.allocate((_ROWS, *_ROW), dtype) for _ in range(3)]
         held.append(memory.allocate(torch.Size((_ROWS, *_ROW)), dtype))
@@ -124,7 +110,7 @@ def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
     as many buffers as a model of 16 layers has, of 8, 16 and 32 bits, of rows of several widths, 9,001 rows side by
     side too, out of the device and into it, and touches no other row; between memory that somebody else allocated as
     well, while it is registered."""
-    memory, generator = _copying(subject), subject.torch_rng()
+    memory, generator = copying_memory(subject), subject.torch_rng()
     rows = max((_ROWS - 1, *case.from_, *case.to)) + 1
     from_, to = (torch.tensor(one, dtype=torch.int64) for one in (case.from_, case.to))
     for out in (True, False):
@@ -167,7 +153,7 @@ def host_copies_follow_their_slots(subject: Subject, case: HostSlots) -> None:
 def host_copies_keep_no_memory(subject: Subject) -> None:
     """Copies out of the device and into it, of device tensors that are new each time, leave nothing: memory does not
     grow with their number."""
-    memory, rows = _copying(subject), torch.arange(_ROWS)
+    memory, rows = copying_memory(subject), torch.arange(_ROWS)
     on_host = memory.allocate((_ROWS, *_ROW), torch.float32)
 
     def copied(number: int) -> None:
@@ -205,7 +191,7 @@ def host_pages_are_copied_whole(subject: Subject, case: HostPages) -> None:
     """`copy_pages_out()` of keys and values of all layers fills the pages of both targets, and of latent rows those of
     one; `copy_pages_in()` brings one layer of them back to other slots, in any order of pages, and neither touches
     anything else."""
-    memory, generator = _copying(subject), subject.torch_rng()
+    memory, generator = copying_memory(subject), subject.torch_rng()
     numbers = _ROWS // _PAGE
     shape = (numbers, case.layers, _PAGE, *_ROW)
     hosts = [_filled(memory.allocate(shape, torch.float32), generator) for _ in range(case.targets)]

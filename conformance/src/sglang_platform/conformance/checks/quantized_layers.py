@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.check import check, expect
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
@@ -39,6 +39,12 @@ class QuantizedLayer:
     outputs: int
     dtype: str
     bias: bool = False
+    ignored: bool = False
+    """The checkpoint names the layer among those that it leaves as they are."""
+
+    @property
+    def plain(self) -> bool:
+        return self.ignored or self.method == _PLAIN
 
 
 def quantized_layers(subject: Subject, rng: random.Random) -> Iterator[QuantizedLayer]:
@@ -47,6 +53,8 @@ def quantized_layers(subject: Subject, rng: random.Random) -> Iterator[Quantized
         if method in (_PLAIN, *_FORMATS):
             for at, (inputs, outputs) in enumerate(_SHAPES):
                 yield QuantizedLayer(method, inputs, outputs, dtypes[at % len(dtypes)], bias=at == 0)
+            if method != _PLAIN:
+                yield QuantizedLayer(method, *_SHAPES[0], dtypes[-1], ignored=True)
 
 
 @check(
@@ -59,19 +67,19 @@ def quantized_layers(subject: Subject, rng: random.Random) -> Iterator[Quantized
 def quantized_layers_follow_their_weights(subject: Subject, case: QuantizedLayer) -> None:
     """A plain linear layer of the host, in the wrappers that are registered, and one of `get_quantization_config()`, of
     weights of 8 bits with a scale for each output, give what their numbers stand for, with a bias and without, to no
-    and to 300 rows, within what inputs of 8 bits may err by; so do another of the same shape beside it, and one whose
-    weights are changed in place, as an update of weights does."""
+    and to 300 rows, within what inputs of 8 bits may err by, and one that the checkpoint ignores is a plain one; so do
+    another of the same shape beside it, and one whose weights are changed in place, as an update of weights does."""
     subject.parts.init_backend()  # which may register wrappers
     config = None
     if case.method != _PLAIN:
         config_class = subject.platform.get_quantization_config(case.method)
         if config_class is None:
-            raise NotApplicable(
-                f"get_quantization_config({case.method!r}) answers None: the host's method serves"
-            )
-        config = config_class.from_config({})
+            return  # the host's method serves
+        config = config_class.from_config({"ignore": [subject.parts.linear_prefix]} if case.ignored else {})
         if getattr(torch, case.dtype) not in config.get_supported_act_dtypes():
-            raise NotApplicable(f"{case.method} does not take inputs of {case.dtype}")
+            return
+        if case.ignored and not getattr(config, "ignore", ()):
+            return  # it has no such list
     generator = subject.torch_rng()
     layers = {what: _Layer(subject, case, config, generator) for what in (_FIRST, _SECOND)}
     for what, layer in layers.items():
@@ -95,7 +103,7 @@ class _Layer:
             case.inputs, case.outputs, self._dtype, config, bias=case.bias
         )
         self._layer.weight_loader(self._layer.weight, weight)
-        if case.method != _PLAIN:
+        if not case.plain:
             self._scale = torch.rand(case.outputs, 1, generator=generator) * 0.01 + 0.001
             self._layer.weight_loader(self._layer.weight_scale, self._scale)
         self._bias = torch.randn(case.outputs, generator=generator).to(self._dtype) * 3
@@ -105,7 +113,7 @@ class _Layer:
         self._layer.quant_method.process_weights_after_loading(self._layer)
 
     def _numbers(self) -> torch.Tensor:
-        if self._case.method == _PLAIN:
+        if self._case.plain:
             return torch.randn(self._shape, generator=self._generator).to(self._dtype)
         return torch.randint(-127, 128, self._shape, generator=self._generator, dtype=torch.int8)
 
@@ -119,7 +127,13 @@ class _Layer:
         return True
 
     def judge(self, what: str) -> None:
+        what = f"{self._case.method}: {what}{', which the checkpoint ignores,' if self._case.ignored else ''}"
+        fix = (
+            "make what the host's own get_quant_method() makes of layers that are ignored"
+            * self._case.ignored
+        )
         for rows in _ROWS:
+            case = {"method": self._case.method, "ignored": self._case.ignored, "rows": rows}
             x = torch.randn(rows, self._case.inputs, generator=self._generator).to(self._dtype)
             with torch.no_grad():
                 out = self._layer(x.to(self._subject.device))
@@ -127,13 +141,14 @@ class _Layer:
             wanted = x.double() @ self.weights.T + self._bias.double() * self._case.bias
             expect(
                 got.shape == wanted.shape and got.dtype == self._dtype,
-                f"{self._case.method}: {what} answers {list(got.shape)} of {got.dtype} to {rows} rows of {x.dtype}",
-                case={"rows": rows},
+                f"{what} answers {list(got.shape)} of {got.dtype} to {rows} rows of {x.dtype}",
+                case=case,
+                fix=fix or None,
             )
             if rows == 0:
                 continue
             bound = _OF_THE_TYPE[self._case.dtype] * wanted.abs().amax()
-            if self._case.method != _PLAIN:  # inputs may have 8 bits, of whose step half may be lost
+            if not self._case.plain:  # inputs may have 8 bits, of whose step half may be lost
                 step = x.double().abs().amax(1, keepdim=True) / 127
                 bound = 0.6 * step * self.weights.abs().sum(1) + bound
             bound = bound.expand_as(wanted)
@@ -141,7 +156,8 @@ class _Layer:
             worst = tuple(torch.nonzero(off - bound == (off - bound).max())[0].tolist())
             expect(
                 bool((off <= bound).all()),
-                f"{self._case.method}: {what} gives, of {rows} rows, {got[worst].item():.5g} at {list(worst)}, and"
+                f"{what} gives, of {rows} rows, {got[worst].item():.5g} at {list(worst)}, and"
                 f" must give {wanted[worst].item():.5g} (within {bound[worst].item():.2g})",
-                case={"rows": rows},
+                case=case,
+                fix=fix or None,
             )

@@ -1,4 +1,5 @@
-"""Level 2: streams of the device that wait for each other, as the host's copies and its next batch do."""
+"""Levels 2 and 3: streams of the device that wait for each other, as the host's copies and its next batch do, and what
+lies in memory meanwhile."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.fixtures.brought_classes import copying_memory
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 
@@ -21,6 +23,12 @@ _SECONDS = 0.1
 """The work that is waited for takes at least so long: the host gives the next work to the device much sooner."""
 _MOST_ROUNDS = 1 << 14
 _NUMBERS = 4096
+_ROWS = 16
+_SIZES = (256, 4096, 1 << 20)
+"""Numbers of 4 bytes: an allocator may have lists of their own for small and large blocks."""
+
+_TAKEN, _MOST_TAKEN = 4096, 1 << 24
+"""Tensors, and numbers in them, among which memory that was freed is looked for."""
 
 
 @dataclass(frozen=True)
@@ -46,28 +54,16 @@ def waits(subject: Subject, rng: random.Random) -> Iterator[Wait]:
 def streams_wait_for_each_other(subject: Subject, case: Wait) -> None:
     """Work on one stream that waits for another, by a stream, an event or on the host, begins when all that the other
     was given is done: the host copies results, and loads keys, beside the next batch."""
-    device = subject.device
-    if device.type == "cpu":
-        raise NotApplicable("a CPU has no streams")
-    module = torch.get_device_module(device.type)
-    if not hasattr(module, "Stream"):
-        raise NotApplicable(f"torch.{device.type} has no streams")
+    device, module = subject.device, _module(subject)
     first, second = module.Stream(), module.Stream()
     made, read = (torch.zeros(_NUMBERS, device=device) for _ in range(2))
-    unit = torch.eye(_WIDTH, device=device)
-    product = torch.empty_like(unit)
-
-    def work(rounds: int) -> None:
-        for _ in range(rounds):
-            torch.mm(unit, unit, out=product)
-
-    rounds = _rounds(work, module.synchronize)
+    work = _Work(device, module)
     for attempt in range(3):
         made.zero_()
         read.zero_()
         module.synchronize()
         with module.stream(first):
-            work(rounds)
+            work()
             made.fill_(attempt + 1)
         _WAYS[case.by](module, first, second)
         with module.stream(second):
@@ -81,17 +77,143 @@ def streams_wait_for_each_other(subject: Subject, case: Wait) -> None:
         )
 
 
-def _rounds(work: Callable[[int], None], synchronize: Callable[[], Any]) -> int:
-    rounds = 4
-    while rounds < _MOST_ROUNDS:
-        synchronize()
-        began = time.perf_counter()
-        work(rounds)
-        synchronize()
-        if time.perf_counter() - began > _SECONDS:
-            break
-        rounds *= 2
-    return rounds
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    seconds=120,
+    fix="give memory to nobody until every stream that record_stream() named has done what it was given before the"
+    " tensor was freed, whatever its size",
+)
+def freed_tensors_wait_for_their_streams(subject: Subject) -> None:
+    """A tensor that another stream still reads, and that `record_stream()` was told of it, is freed, and tensors of its
+    size are made and filled: the other stream reads what was in it, of 1 KiB to 4 MiB."""
+    device, module = subject.device, _module(subject)
+    other, work = module.Stream(), _Work(device, module)
+    for numbers in _SIZES:
+        made, read = torch.ones(numbers, device=device), torch.zeros(numbers, device=device)
+        module.synchronize()
+        with module.stream(other):
+            work()
+            read.copy_(made)
+        made.record_stream(other)
+        address = made.data_ptr()
+        del made
+        taken = []
+        for _ in range(min(_TAKEN, _MOST_TAKEN // numbers)):
+            taken.append(torch.empty(numbers, device=device))
+            if taken[-1].data_ptr() == address:  # a list of what is free may go round before
+                taken[-1].fill_(7)
+                break
+        module.synchronize()
+        lost = int((read != 1).sum())
+        expect(
+            lost == 0,
+            f"{lost} of {numbers} numbers of a tensor that another stream still read, and that was freed after"
+            " record_stream(), are those of a tensor that was made meanwhile",
+            case={"numbers": numbers},
+        )
+        del taken
+
+
+@check(
+    level=Level.CONTRACT,
+    needs="device",
+    seconds=120,
+    fix="copy memory that is not page-locked aside before a call with non_blocking=True returns, or wait for the copy",
+)
+def copies_take_what_was_there(subject: Subject) -> None:
+    """A copy to the device with non_blocking=True, behind other work, brings what was in ordinary memory of the host
+    when it was asked for: the host writes the next batch into it."""
+    device, module = subject.device, _module(subject)
+    work = _Work(device, module)
+    for numbers in _SIZES:
+        on_host, copied = torch.ones(numbers), torch.zeros(numbers, device=device)
+        module.synchronize()
+        work()
+        moved = on_host.to(device, non_blocking=True)
+        copied.copy_(on_host, non_blocking=True)
+        on_host.fill_(7)
+        module.synchronize()
+        for there, call in ((moved, "to()"), (copied, "copy_()")):
+            late = int((there != 1).sum())
+            expect(
+                late == 0,
+                f"after {call} with non_blocking=True {late} of {numbers} numbers are what the host wrote afterwards",
+                case={"numbers": numbers},
+            )
+
+
+@check(
+    level=Level.MEMORY,
+    hosts=("none",),
+    seconds=120,
+    fix="queue copies on the current stream; on a stream of your own let it wait for the current one, and the current"
+    " one for it",
+)
+def host_copies_wait_for_the_stream(subject: Subject) -> None:
+    """`copy_slots()` out of the device takes rows that work of the current stream is still to write, before later work
+    writes them anew, and into the device brings rows before later work reads them."""
+    memory = copying_memory(subject)
+    device, module = subject.device, _module(subject)
+    work, slots = _Work(device, module), torch.arange(_ROWS)
+    on_device = torch.zeros(_ROWS, _NUMBERS, device=device)
+    on_host = memory.allocate((_ROWS, _NUMBERS), torch.float32)
+    module.synchronize()
+    work()
+    on_device.fill_(3)
+    memory.copy_slots([on_device], [on_host], slots, slots.flip(0))
+    on_device.fill_(4)
+    module.synchronize()
+    wrong = int((on_host != 3).sum())
+    expect(
+        wrong == 0,
+        f"copy_slots() out of the device brings {wrong} of {on_host.numel()} numbers as they were before or after, and"
+        " not as the current stream had them",
+    )
+    on_host.fill_(5)
+    work()
+    on_device.fill_(4)
+    memory.copy_slots([on_host], [on_device], slots, slots.flip(0))
+    read = on_device.clone()
+    module.synchronize()
+    wrong = int((read != 5).sum())
+    expect(
+        wrong == 0,
+        f"after copy_slots() to the device the current stream reads {wrong} of {read.numel()} numbers as they were"
+        " before, or its earlier work writes over them",
+    )
+
+
+def _module(subject: Subject) -> Any:
+    """torch's of the device. Raises NotApplicable for one without streams."""
+    kind = subject.device.type
+    if kind == "cpu":
+        raise NotApplicable("a CPU has no streams")
+    module = torch.get_device_module(kind)
+    if not hasattr(module, "Stream"):
+        raise NotApplicable(f"torch.{kind} has no streams")
+    return module
+
+
+class _Work:
+    """Gives the current stream work of at least `_SECONDS`, products of which nobody reads the result."""
+
+    def __init__(self, device: torch.device, module: Any) -> None:
+        self._unit = torch.eye(_WIDTH, device=device)
+        self._product = torch.empty_like(self._unit)
+        self._rounds = 4
+        while self._rounds < _MOST_ROUNDS:
+            module.synchronize()
+            began = time.perf_counter()
+            self()
+            module.synchronize()
+            if time.perf_counter() - began > _SECONDS:
+                break
+            self._rounds *= 2
+
+    def __call__(self) -> None:
+        for _ in range(self._rounds):
+            torch.mm(self._unit, self._unit, out=self._product)
 
 
 def _recorded(module: Any, stream: Any) -> Any:

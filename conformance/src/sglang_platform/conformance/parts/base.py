@@ -83,6 +83,9 @@ class Parts(ABC):
         still to be loaded. Only SGLang has such."""
         raise NotImplementedError("linear layers are SGLang's: there is none without it")
 
+    linear_prefix = "model.layers.0.mlp.down_proj"
+    """The name of that layer in its model."""
+
     @property
     @abstractmethod
     def encoder_only(self) -> Any:

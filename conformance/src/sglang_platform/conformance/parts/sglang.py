@@ -153,7 +153,7 @@ class SGLangParts(Parts):
 
         more = {"bias": bias, "params_dtype": dtype, "quant_config": quantization}
         with self.device:
-            return ReplicatedLinear(inputs, outputs, prefix="model.layers.0.mlp.down_proj", **more)
+            return ReplicatedLinear(inputs, outputs, prefix=self.linear_prefix, **more)
 
     @property
     def encoder_only(self) -> Any:
