@@ -327,6 +327,22 @@ class EventsOfTheCurrentStream(_OtherStreams):
 
 
 @mutant(
+    check="contract.seeds_are_followed",
+    defect="each device has a seed of its own: the number and its index",
+    says="the second device gives other random numbers",
+    device="example_oot",
+)
+class SeedsByDevice(_OtherStreams):
+    def _change(self, module: Any) -> None:
+        def manual_seed_all(seed: int) -> None:
+            for index in range(module.device_count()):
+                with module.device(index):
+                    module.manual_seed(seed + index)
+
+        module.manual_seed_all = manual_seed_all
+
+
+@mutant(
     check="contract.freed_tensors_wait_for_their_streams",
     defect="record_stream() is left out: a tensor that another stream reads is given to the next one at once",
     says="that another stream still read",

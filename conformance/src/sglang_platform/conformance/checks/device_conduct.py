@@ -100,7 +100,7 @@ def device_operations_are_quick(subject: Subject) -> None:
 )
 def seeds_are_followed(subject: Subject) -> None:
     """`seed_everything(n)` makes random numbers of Python, numpy and torch, on the CPU and on the device, follow from n
-    alone; None changes nothing, and neither changes torch's defaults."""
+    alone, alike on a second device; None changes nothing, and neither changes torch's defaults."""
     seed = subject.platform.seed_everything
     with _random_numbers_kept():
         before = read_all(("torch",))
@@ -125,6 +125,14 @@ def seeds_are_followed(subject: Subject) -> None:
                 case={"source": source},
             )
         seed(11)
+        by_device = [_of_the_device(subject, index) for index in range(min(subject.device_count(), 2))]
+        expect(
+            all(one == by_device[0] for one in by_device),
+            "after seed_everything(11) the second device gives other random numbers than the first: ranks sample other"
+            " tokens",
+            fix="seed every device with the number itself: manual_seed_all(n) adds nothing to it",
+        )
+        seed(11)
         _drawn(subject)
         wanted = _drawn(subject)
         seed(11)
@@ -145,13 +153,22 @@ def _drawn(subject: Subject) -> dict[str, list[float]]:
         import numpy
 
         found["numpy"] = [float(number) for number in numpy.random.rand(4)]
-    if subject.device.type != "cpu":
-        with contextlib.suppress(
-            NotImplementedError
-        ):  # torch's word for an operator that a device does not have
-            numbers = torch.empty(4, device=subject.device).uniform_()
-            found[f"torch on {subject.device.type}"] = numbers.cpu().tolist()
+    on_device = _of_the_device(subject, None)
+    if on_device is not None:
+        found[f"torch on {subject.device.type}"] = on_device
     return found
+
+
+def _of_the_device(subject: Subject, index: int | None) -> list[float] | None:
+    """Of the one with that index, or of the subject's own; None on a CPU, and where it draws none."""
+    import torch
+
+    if subject.device.type == "cpu":
+        return None
+    device = subject.device if index is None else torch.device(subject.device.type, index)
+    with contextlib.suppress(NotImplementedError):  # torch's word for an operator that a device does not have
+        return torch.empty(4, device=device).uniform_().tolist()
+    return None
 
 
 @contextlib.contextmanager
