@@ -128,10 +128,9 @@ class _Layer:
 
     def judge(self, what: str) -> None:
         what = f"{self._case.method}: {what}{', which the checkpoint ignores,' if self._case.ignored else ''}"
-        fix = (
-            "make what the host's own get_quant_method() makes of layers that are ignored"
-            * self._case.ignored
-        )
+        fix = None
+        if self._case.ignored:
+            fix = "make what the host's own get_quant_method() makes of layers that are ignored"
         for rows in _ROWS:
             case = {"method": self._case.method, "ignored": self._case.ignored, "rows": rows}
             x = torch.randn(rows, self._case.inputs, generator=self._generator).to(self._dtype)
@@ -143,7 +142,7 @@ class _Layer:
                 got.shape == wanted.shape and got.dtype == self._dtype,
                 f"{what} answers {list(got.shape)} of {got.dtype} to {rows} rows of {x.dtype}",
                 case=case,
-                fix=fix or None,
+                fix=fix,
             )
             if rows == 0:
                 continue
@@ -159,5 +158,5 @@ class _Layer:
                 f"{what} gives, of {rows} rows, {got[worst].item():.5g} at {list(worst)}, and"
                 f" must give {wanted[worst].item():.5g} (within {bound[worst].item():.2g})",
                 case=case,
-                fix=fix or None,
+                fix=fix,
             )
