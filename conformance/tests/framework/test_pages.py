@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from sglang_platform.conformance.check import registered
+from sglang_platform.conformance.cli.pages import pages as command
 from sglang_platform.conformance.pages import page_of
-from sglang_platform.conformance.pages.record import mistakes_in, record_of
+from sglang_platform.conformance.pages.record import known_mistakes, mistakes_in, record_of
 from sglang_platform.conformance.pages.text import pages
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -56,6 +57,17 @@ def test_a_check_that_allows_something_says_what(mistakes: dict[str, list[str]])
         and record_of(check, mistakes).tolerance.startswith("None: what is read back")
     ]
     assert silent == []
+
+
+def test_the_suite_has_the_mistakes_of_the_mutants_with_it(
+    mistakes: dict[str, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who has the wheel alone reads them too."""
+    assert known_mistakes() == mistakes, "mistakes.json is stale: nox -s mutants writes it"
+    command(["contract.uuid_is_stable"])
+    told = capsys.readouterr().out
+    assert mistakes["contract.uuid_is_stable"]
+    assert all(one in told for one in mistakes["contract.uuid_is_stable"])
 
 
 def test_the_mistakes_are_those_of_the_mutants(mistakes: dict[str, list[str]]) -> None:

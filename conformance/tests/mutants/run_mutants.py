@@ -20,8 +20,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from mutant import HERE, Installed, Mutant, all_mutants
 
+from sglang_platform.conformance import pages
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import Outcome
+from sglang_platform.conformance.pages.record import mistakes_in
 from sglang_platform.conformance.runner import Runner, Selection
 
 
@@ -139,6 +141,13 @@ def table(verdicts: list[Verdict]) -> str:
     return _HEAD + "\n".join(lines) + "\n"
 
 
+def write(page: Path, text: str) -> None:
+    """The page, and its defects by check in the suite, whose pages tell them as the usual mistakes."""
+    page.write_text(text, encoding="utf-8")
+    mistakes = json.dumps(mistakes_in(text), indent=1, ensure_ascii=False)
+    Path(pages.__file__).with_name("mistakes.json").write_text(mistakes + "\n", encoding="utf-8")
+
+
 def _short(message: str) -> str:
     """The first line, without the folders of this machine and of this run."""
     line = re.sub(r"/\S*/(?:mutant-\w+|site-packages|models)/", "", message.strip().splitlines()[0])
@@ -163,7 +172,7 @@ def main() -> int:
     survivors = [verdict for verdict in verdicts if verdict.problem]
     print(f"{len(verdicts) - len(survivors)} of {len(verdicts)} mutants killed by the check meant for them")
     if asked.write is not None and not asked.names:
-        asked.write.write_text(table(verdicts), encoding="utf-8")
+        write(asked.write, table(verdicts))
     return 1 if survivors or not verdicts else 0
 
 

@@ -197,13 +197,16 @@ def _failure(error: BaseException, check: Check, name: str, case: Any, *, late: 
         found = {
             "failure": "error",
             "what": _what(error),
-            "fix": _fix_of(error, check) + (_LATE if late else ""),
+            "fix": _LATE + check.fix if late else _fix_of(error, check),
             "trace": trimmed(error),
         }
     return {"id": full_id(check.id, name or case_id(own)), "case": case_fields(own), **found}
 
 
-_LATE = "; where the device runs behind the host, an error comes at the next wait: look at the calls before it as well"
+_LATE = (
+    "look at the calls before the one that raises: the device runs behind the host, and an error comes at the next wait;"
+    " what they must do: "
+)
 
 
 def _unmet(check: Check, subject: Subject) -> dict[str, Any] | None:

@@ -224,9 +224,9 @@ class _Expected(Exception):
 @check(
     level=Level.CONTRACT,
     needs="device",
-    fix="return bytes: the peak of this process, or what all processes have in use, as total - free; the host of an"
-    " out-of-tree device takes get_device_total_memory() - get_current_memory_usage() as free. What this process holds"
-    " is part of total - free, and counts once",
+    fix="return bytes that all processes have in use, total - free: the host of an out-of-tree device takes"
+    " get_device_total_memory() - get_current_memory_usage() as free. The peak of this process alone is enough where"
+    " nobody else uses the device; what this process holds is part of total - free, and counts once",
 )
 def memory_usage_covers_allocations(subject: Subject) -> None:
     """With 256 MiB allocated, `get_current_memory_usage()` is at least that, in bytes, and it does not fall (each of

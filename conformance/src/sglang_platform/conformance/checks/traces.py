@@ -59,7 +59,8 @@ def _unchanged(subject: Subject, group: str, *, threads_named: bool = True) -> N
 
 @check(
     level=Level.PACKAGING,
-    fix="change the host's settings in server args, and put back in `finally` what a probe needs changed for a moment",
+    fix="set nothing where the module is imported; change the host's settings in server args, and put back in `finally`"
+    " what a probe needs changed for a moment",
 )
 def activate_leaves_the_process_alone(subject: Subject) -> None:
     """Asking changes no variable, also where the operator names no number of threads, no path, import finder, folder,

@@ -28,7 +28,8 @@ def pages(
     mutants: Annotated[
         Path | None,
         typer.Option(
-            help="The page of mutants, whose defects are the usual mistakes. Default: ../mutants.md of the output.",
+            help="A page of mutants, whose defects are the usual mistakes. Default: those of this edition.",
+            exists=True,
             dir_okay=False,
         ),
     ] = None,
@@ -36,7 +37,7 @@ def pages(
     """What each check asks, why, its cases, its tolerance, the usual mistakes and the fix."""
     from sglang_platform.conformance.case_ids import matches
     from sglang_platform.conformance.check import registered
-    from sglang_platform.conformance.pages.record import mistakes_in, record_of
+    from sglang_platform.conformance.pages.record import known_mistakes, mistakes_in, record_of
     from sglang_platform.conformance.pages.text import pages as as_pages
     from sglang_platform.conformance.pages.text import section
     from sglang_platform.conformance.selection import unknown_check
@@ -47,10 +48,7 @@ def pages(
             typer.echo(unknown_check(name, known), err=True)
             raise typer.Exit(_NOT_UNDERSTOOD)
     chosen = [one for one in known.values() if not checks or any(matches(name, one.id) for name in checks)]
-    if mutants is None and output is not None:
-        mutants = output.parent / "mutants.md"
-    told = mutants is not None and mutants.is_file()
-    mistakes = mistakes_in(mutants.read_text(encoding="utf-8")) if mutants is not None and told else {}
+    mistakes = mistakes_in(mutants.read_text(encoding="utf-8")) if mutants is not None else known_mistakes()
     if output is None:
         typer.echo("\n".join(section(record_of(one, mistakes)) for one in chosen), nl=False)
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import json
 import re
 import sys
 import typing
@@ -21,7 +22,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["CheckRecord", "mistakes_in", "record_of"]
+__all__ = ["CheckRecord", "known_mistakes", "mistakes_in", "record_of"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ def mistakes_in(page: str) -> dict[str, list[str]]:
         if name is not None:
             found.setdefault(name[1], []).append(cells[2])
     return found
+
+
+def known_mistakes() -> dict[str, list[str]]:
+    """Those of this edition, which `run_mutants.py --write` writes beside the page that it makes."""
+    return json.loads(files(__package__).joinpath("mistakes.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
 def _family(check: Check) -> str:
