@@ -204,8 +204,8 @@ def _failure(error: BaseException, check: Check, name: str, case: Any, *, late: 
 
 
 _LATE = (
-    "look at the calls before the one that raises: the device runs behind the host, and an error comes at the next wait;"
-    " what they must do: "
+    "look at the calls before the one that raises: the device runs behind the host, and an error comes at the next"
+    " wait; what they must do: "
 )
 
 
