@@ -18,17 +18,9 @@ from sglang_platform.conformance.reference.platform import ReferencePlatform
 
 # Prints how many bytes of 400 MB stay with the process after they are freed, and after they are given back.
 BETWEEN_BLOCKS_THAT_STAY = """
-import os
-from pathlib import Path
-
 import torch
 
-from sglang_platform.conformance.fixtures.tensor_memory import give_back_freed_memory
-
-
-def resident():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
-
+from sglang_platform.conformance.fixtures.tensor_memory import give_back_freed_memory, resident
 
 torch.ones(25_000)
 before = resident()

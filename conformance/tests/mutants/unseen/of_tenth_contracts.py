@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from broken import Table
-from of_fifth_contracts import ENGINE, LOADED, SAVER
+from of_fifth_contracts import ENGINE, LOADED
 from of_fifth_packaging import hook, with_hooks
 from of_sixth_graphs import SUM
+from of_tenth_memory import LEFT_FILLED
 from of_third_lifecycle import HOST_MEMORY, method
 from plugins import NAME, PACKAGE, PLATFORM, write_plugin
 
@@ -41,17 +42,7 @@ contract(
 contract(
     "ResumesWithWhatLayThere",
     "memory that is taken again holds what others left in it, and not zeros: a step reads it as NaN (vLLM 45542)",
-    method(
-        SAVER + "        class Own(MemorySaver):\n"
-        "            def resume(self, tag: str) -> bool:\n"
-        "                held = self._held.get(tag, [])\n"
-        "                moved = super().resume(tag)\n"
-        "                for one in held:\n"
-        "                    if one.content is None:\n"
-        "                        one.storage.fill_(255)\n"
-        "                return moved\n\n"
-        "        return Own\n"
-    ),
+    LEFT_FILLED,
     levels="contract memory",
 )
 contract(

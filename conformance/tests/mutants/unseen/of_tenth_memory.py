@@ -19,6 +19,18 @@ ALL_FREE = "        return self.free_pages\n"
 FREE = "    def free(self, free_index: torch.Tensor) -> None:\n"
 SORTED = "        if self.need_sort:\n            self._free.sort()\n"
 WAITS = "            self.layer_transfer_counter.wait_until(place)\n"
+LEFT_FILLED = method(
+    SAVER + "        class Own(MemorySaver):\n"
+    "            def resume(self, tag: str) -> bool:\n"
+    "                held = self._held.get(tag, [])\n"
+    "                moved = super().resume(tag)\n"
+    "                for one in held:\n"
+    "                    if one.content is None:\n"
+    "                        one.storage.fill_(255)\n"
+    "                return moved\n\n"
+    "        return Own\n"
+)
+"""Memory that was released without its content comes back full of what others left: met by two hands."""
 
 allocators(
     "FlushLeavesTheGroupOpen",
@@ -86,17 +98,7 @@ pools(
     "WokenMemoryHoldsOthers",
     "memory that was released without its content holds what others left there when it is taken again: the cache's "
     "padding page and the states of new requests are NaN (vLLM 45542, 44972)",
-    method(
-        SAVER + "        class Own(MemorySaver):\n"
-        "            def resume(self, tag: str) -> bool:\n"
-        "                held = self._held.get(tag, [])\n"
-        "                moved = super().resume(tag)\n"
-        "                for one in held:\n"
-        "                    if one.content is None:\n"
-        "                        one.storage.fill_(255)\n"
-        "                return moved\n\n"
-        "        return Own\n"
-    ),
+    LEFT_FILLED,
     levels="contract memory",
 )
 pools(

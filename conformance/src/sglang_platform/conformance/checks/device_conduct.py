@@ -8,12 +8,15 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sglang_platform.conformance.check import CheckFailed, NotApplicable, check, expect
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.probes.traces import changes, read_all
 from sglang_platform.conformance.subject import Subject
+
+if TYPE_CHECKING:
+    import torch
 
 __all__: list[str] = []
 
@@ -101,6 +104,8 @@ def device_operations_are_quick(subject: Subject) -> None:
 def seeds_are_followed(subject: Subject) -> None:
     """`seed_everything(n)` makes random numbers of Python, numpy and torch, on the CPU and on the device, follow from n
     alone, alike on a second device; None changes nothing, and neither changes torch's defaults."""
+    import torch
+
     seed = subject.platform.seed_everything
     with _random_numbers_kept():
         before = read_all(("torch",))
@@ -125,7 +130,8 @@ def seeds_are_followed(subject: Subject) -> None:
                 case={"source": source},
             )
         seed(11)
-        by_device = [_of_the_device(subject, index) for index in range(min(subject.device_count(), 2))]
+        first_two = range(min(subject.device_count(), 2))
+        by_device = [_drawn_on(torch.device(subject.device.type, index)) for index in first_two]
         expect(
             all(one == by_device[0] for one in by_device),
             "after seed_everything(11) the second device gives other random numbers than the first: ranks sample other"
@@ -153,19 +159,18 @@ def _drawn(subject: Subject) -> dict[str, list[float]]:
         import numpy
 
         found["numpy"] = [float(number) for number in numpy.random.rand(4)]
-    on_device = _of_the_device(subject, None)
+    on_device = _drawn_on(subject.device)
     if on_device is not None:
         found[f"torch on {subject.device.type}"] = on_device
     return found
 
 
-def _of_the_device(subject: Subject, index: int | None) -> list[float] | None:
-    """Of the one with that index, or of the subject's own; None on a CPU, and where it draws none."""
+def _drawn_on(device: torch.device) -> list[float] | None:
+    """The next numbers of a device; None on a CPU, and where it draws none."""
     import torch
 
-    if subject.device.type == "cpu":
+    if device.type == "cpu":
         return None
-    device = subject.device if index is None else torch.device(subject.device.type, index)
     with contextlib.suppress(NotImplementedError):  # torch's word for an operator that a device does not have
         return torch.empty(4, device=device).uniform_().tolist()
     return None

@@ -25,7 +25,7 @@ from sglang_platform.conformance.fixtures.op_calls import (
     norm_op,
 )
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind
-from sglang_platform.conformance.fixtures.state_decodes import decodes_brought, step_of
+from sglang_platform.conformance.fixtures.state_steps import step_of, steps_brought
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, fused_ops, kv_pool
 from sglang_platform.conformance.subject import Subject
@@ -210,7 +210,7 @@ class KeptByStates:
 def state_kernels_called(subject: Subject, rng: random.Random) -> Iterator[KeptByStates]:
     if getattr(subject.platform, "get_token_bitmask_fn", lambda: None)() is not None:
         yield KeptByStates(_MASK)
-    for kernel in decodes_brought(subject):
+    for kernel in steps_brought(subject):
         yield KeptByStates(kernel)
         yield KeptByStates(kernel, prefill=True)
 

@@ -48,13 +48,34 @@ class QuantizedLayer:
 
 
 def quantized_layers(subject: Subject, rng: random.Random) -> Iterator[QuantizedLayer]:
+    """Of the methods that the host makes layers of, and of those that the platform has of its own, in the types that
+    they take."""
     dtypes = compute_dtypes(subject)
     for method in (_PLAIN, *subject.platform.supported_quantization):
         if method in (_PLAIN, *_FORMATS):
-            for at, (inputs, outputs) in enumerate(_SHAPES):
-                yield QuantizedLayer(method, inputs, outputs, dtypes[at % len(dtypes)], bias=at == 0)
+            shapes = [
+                QuantizedLayer(method, *shape, dtypes[at % len(dtypes)], bias=at == 0)
+                for at, shape in enumerate(_SHAPES)
+            ]
             if method != _PLAIN:
-                yield QuantizedLayer(method, *_SHAPES[0], dtypes[-1], ignored=True)
+                shapes.append(QuantizedLayer(method, *_SHAPES[0], dtypes[-1], ignored=True))
+            yield from (case for case in shapes if method == _PLAIN or _is_served(subject, case))
+
+
+def _config(subject: Subject, case: QuantizedLayer) -> Any:
+    """Of a checkpoint; None for no quantisation, and for what the host's own method serves."""
+    cls = None if case.method == _PLAIN else subject.platform.get_quantization_config(case.method)
+    if cls is None:
+        return None
+    return cls.from_config({"ignore": [subject.parts.linear_prefix]} if case.ignored else {})
+
+
+def _is_served(subject: Subject, case: QuantizedLayer) -> bool:
+    """By the platform's own method, in that type, and with a list of layers that are ignored where one is asked for."""
+    config = _config(subject, case)
+    if config is None or getattr(torch, case.dtype) not in config.get_supported_act_dtypes():
+        return False
+    return not case.ignored or bool(getattr(config, "ignore", ()))
 
 
 @check(
@@ -70,16 +91,7 @@ def quantized_layers_follow_their_weights(subject: Subject, case: QuantizedLayer
     and to 300 rows, within what inputs of 8 bits may err by, and one that the checkpoint ignores is a plain one; so do
     another of the same shape beside it, and one whose weights are changed in place, as an update of weights does."""
     subject.parts.init_backend()  # which may register wrappers
-    config = None
-    if case.method != _PLAIN:
-        config_class = subject.platform.get_quantization_config(case.method)
-        if config_class is None:
-            return  # the host's method serves
-        config = config_class.from_config({"ignore": [subject.parts.linear_prefix]} if case.ignored else {})
-        if getattr(torch, case.dtype) not in config.get_supported_act_dtypes():
-            return
-        if case.ignored and not getattr(config, "ignore", ()):
-            return  # it has no such list
+    config = _config(subject, case)
     generator = subject.torch_rng()
     layers = {what: _Layer(subject, case, config, generator) for what in (_FIRST, _SECOND)}
     for what, layer in layers.items():

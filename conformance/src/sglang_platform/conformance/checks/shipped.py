@@ -17,21 +17,9 @@ from sglang_platform.core.discovery.distribution import normalize
 __all__: list[str] = []
 
 _RUN_BY_PYTHON = ("sitecustomize", "usercustomize")
-_EVERYBODYS = frozenset(
-    {
-        "benchmarks",
-        "common",
-        "config",
-        "configs",
-        "docs",
-        "examples",
-        "helpers",
-        "lib",
-        "libs",
-        "models",
-        "scripts",
-    }
-    | {"src", "test", "tests", "tools", "util", "utils"}
+_EVERYBODYS = (
+    *("benchmarks", "common", "config", "configs", "docs", "examples", "helpers", "lib", "libs"),
+    *("models", "scripts", "src", "test", "tests", "tools", "util", "utils"),
 )
 """Names at the top that programs of operators, and slips of packaging, have as well."""
 

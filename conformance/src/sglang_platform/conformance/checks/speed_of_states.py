@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, check
-from sglang_platform.conformance.fixtures.state_decodes import REQUESTS, decodes_brought, step_of
+from sglang_platform.conformance.fixtures.state_steps import REQUESTS, step_of, steps_brought
 from sglang_platform.conformance.fixtures.timing import Work, expect_ratio
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
@@ -56,7 +56,7 @@ class PooledDecode:
 
 
 def pooled_decodes(subject: Subject, rng: random.Random) -> Iterator[PooledDecode]:
-    for kernel in decodes_brought(subject):
+    for kernel in steps_brought(subject):
         yield PooledDecode(kernel)
 
 
