@@ -29,7 +29,7 @@ CORE_ROOMS = {
     "portable": "parts that run before a vendor has kernels",
     "plugins": "general plugins, loaded by our rules",
     "inspect": "doctor, hook check, upgrade and check of a plugin, what the host assumes",
-    "hosts": "the adapter: the one room that imports SGLang",
+    "sglang": "the adapter: the one room that imports SGLang",
     "template": "a vendor's copy of the example",
     "cli": "the command",
 }

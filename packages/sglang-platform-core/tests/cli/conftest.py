@@ -91,7 +91,9 @@ def command(tmp_path: Path, libraries: Path) -> Command:
     folder.mkdir()
     made = Command(folder, libraries)
     core = {
-        "sglang.srt.plugins": {"sglang_platform_core": "sglang_platform.core.hosts.sglang.srt.plugin:load"}
+        "sglang.srt.plugins": {
+            "sglang_platform_core": "sglang_platform.core.sglang.start.general_plugin:load"
+        }
     }
     made.install("core", core)
     (folder / "core_dist-1.0.dist-info").rename(folder / "sglang_platform_core-1.0.dist-info")

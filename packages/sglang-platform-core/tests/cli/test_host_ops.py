@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sglang_platform.core.hosts.sglang.versions import facts
 from sglang_platform.core.ops.fused_op import contract_ops
+from sglang_platform.core.sglang.versions import facts
 
 OPS = {
     "kernels/fused_op.py": "class BaseFusedOp:\n    def forward(self, *args): ...\n",

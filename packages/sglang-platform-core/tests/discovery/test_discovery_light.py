@@ -8,7 +8,7 @@ CHECK = """
 import sys
 heavy = {"torch", "numpy", "sglang", "triton"} & set(sys.modules)
 assert not heavy, heavy
-adapters = [name for name in sys.modules if name.startswith("sglang_platform.core.hosts.")]
+adapters = [name for name in sys.modules if name.startswith("sglang_platform.core.sglang.")]
 assert not adapters, adapters
 """
 

@@ -131,9 +131,9 @@ def test_doctor_names_it(site: Path) -> None:
 
 _IN_CORE = "sglang_platform/core/"
 DAMAGE: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "the adapter's plugin is gone": (f"{_IN_CORE}hosts/sglang/srt/plugin.py", Path.unlink),
-    "what the plugin loads is gone": (f"{_IN_CORE}hosts/sglang/srt/loading.py", Path.unlink),
-    "a seam is cut short": (f"{_IN_CORE}hosts/sglang/seams/lora.py", cut),
+    "the adapter's plugin is gone": (f"{_IN_CORE}sglang/start/general_plugin.py", Path.unlink),
+    "what the plugin loads is gone": (f"{_IN_CORE}sglang/start/launch.py", Path.unlink),
+    "a seam is cut short": (f"{_IN_CORE}sglang/lora.py", cut),
     "a contract class is empty": (f"{_IN_CORE}contract/srt.py", lambda file: file.write_text("")),
     "discovery is gone": (f"{_IN_CORE}discovery/entry.py", Path.unlink),
     "the hooks are zeros": (f"{_IN_CORE}hooks/registry.py", lambda f: f.write_bytes(bytes(f.stat().st_size))),

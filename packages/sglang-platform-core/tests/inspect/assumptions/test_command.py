@@ -14,9 +14,9 @@ from sglang_platform.core.cli.app import app
 from sglang_platform.core.hooks import registry
 from sglang_platform.core.hooks.patching.engine import HookEngine
 from sglang_platform.core.hooks.registry import HookRegistry
-from sglang_platform.core.hosts.sglang.seam_hooks import seams_of
 from sglang_platform.core.inspect.assumptions.page import assumptions_page
 from sglang_platform.core.inspect.assumptions.survey import survey_of
+from sglang_platform.core.sglang.seam_hooks import seams_of
 from sglang_platform.core.source.opening import open_host
 
 HOST = Path(__file__).parent / "host"

@@ -184,7 +184,7 @@ def test_a_plugin_without_source_is_refused(where) -> None:
 
 
 def test_the_package_of_an_entry_point_is_the_topmost_that_is_no_namespace() -> None:
-    assert package_of("sglang_platform.core.hosts.sglang.srt.plugin") == "sglang_platform.core"
+    assert package_of("sglang_platform.core.sglang.start.general_plugin") == "sglang_platform.core"
     assert package_of("json.decoder") == "json"
     assert package_of("json") == "json"
 

@@ -49,10 +49,10 @@ def ops(
 
     Nothing of SGLang is imported or run. Exit status 2: what is given cannot be read. 3: some of its modules cannot.
     """
-    from sglang_platform.core.hosts.sglang.op_classes import op_classes
-    from sglang_platform.core.hosts.sglang.versions import NEWEST, facts_for
     from sglang_platform.core.inspect.assumptions.survey import version_of
     from sglang_platform.core.ops.fused_op import contract_ops
+    from sglang_platform.core.sglang.op_classes import op_classes
+    from sglang_platform.core.sglang.versions import NEWEST, facts_for
     from sglang_platform.core.source.opening import open_host
 
     try:
@@ -128,14 +128,14 @@ def assumptions(
 
 
 def _survey(where: str, wheels: Path | None, *, download: bool) -> Survey:
-    from sglang_platform.core.hosts.sglang.versions import NEWEST
     from sglang_platform.core.inspect.assumptions.carried import NO_SEAMS
     from sglang_platform.core.inspect.assumptions.survey import survey_of, version_of
     from sglang_platform.core.inspect.upgrade.wheels import open_release
+    from sglang_platform.core.sglang.versions import NEWEST
 
     tree = open_release(where, wheels, download=download).tree
     try:
-        from sglang_platform.core.hosts.sglang.seam_hooks import seams_of
+        from sglang_platform.core.sglang.seam_hooks import seams_of
     except ImportError:  # the seams need torch, which reading does not
         return survey_of(tree, NO_SEAMS)
     return survey_of(tree, seams_of(version_of(tree.label) or NEWEST))

@@ -20,7 +20,7 @@ __all__ = ["ask_host", "examine_answers", "examine_live", "examined_live"]
 _SECONDS = 180
 """For SGLang's imports and the platform's; a plugin that hangs must not keep `doctor` for longer."""
 
-_PROBE = "import sys; from sglang_platform.core.hosts.sglang.srt.probe import main; main(sys.argv[1])"
+_PROBE = "import sys; from sglang_platform.core.sglang.evidence.platform_probe import main; main(sys.argv[1])"
 
 
 @functools.cache
