@@ -21,12 +21,12 @@ from typing import Any
 
 from measure import GONE, RELEASES
 
-from sglang_platform.core.inspect.upgrade.plugin import open_source
-from sglang_platform.core.inspect.upgrade.release import Release
-from sglang_platform.core.inspect.upgrade.report import upgrade_of
-from sglang_platform.core.inspect.upgrade.rows import Upgrade
-from sglang_platform.core.inspect.upgrade.wheels import open_release
 from sglang_platform.core.sglang.versions import History, HostFacts
+from sglang_platform.devtools.upgrade.plugin import open_source
+from sglang_platform.devtools.upgrade.release import Release
+from sglang_platform.devtools.upgrade.report import upgrade_of
+from sglang_platform.devtools.upgrade.rows import Upgrade
+from sglang_platform.devtools.upgrade.wheels import open_release
 
 PACKAGES = Path(__file__).parents[2] / "packages"
 DEVICES = ("sglang-platform-cuda", "sglang-platform-rocm", "sglang-platform-example-oot")

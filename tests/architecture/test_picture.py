@@ -59,7 +59,9 @@ def test_one_import_more_on_an_arrow_changes_nothing() -> None:
 
 def test_rooms_in_a_circle_cannot_be_drawn() -> None:
     with pytest.raises(ValueError, match="rooms in a circle"):
-        picture(_graph(("core.hooks.registry", "core.source"), ("core.source.scope", "core.hooks.registry")))
+        picture(
+            _graph(("core.hooks.registry", "core.installed"), ("core.installed.files", "core.hooks.registry"))
+        )
 
 
 def test_places_do_not_overlap() -> None:

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from sglang_platform.core.inspect.doctor.discovery import Finding, examine
-from sglang_platform.core.source.entry_points import target_problem
+from sglang_platform.core.doctor.discovery import Finding, examine
+from sglang_platform.core.doctor.entry_points import target_problem
 
 PLATFORMS = "sglang.srt.platforms"
 GENERAL = "sglang.srt.plugins"

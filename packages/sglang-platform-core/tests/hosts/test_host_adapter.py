@@ -9,8 +9,8 @@ from packaging.version import Version
 
 from sglang_platform.core.ops.fused_op import contract_ops
 from sglang_platform.core.sglang.arguments.server_args import choose_attention_backend
-from sglang_platform.core.sglang.op_classes import installed_ops
 from sglang_platform.core.sglang.versions import NEWEST, facts
+from sglang_platform.devtools.op_classes import installed_ops
 
 pytestmark = pytest.mark.host
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from sglang_platform.core.source.opening import open_host
+from sglang_platform.devtools.source.opening import open_host
 
 ROOT = Path(__file__).parents[4]
 PACKAGES = ("core", "cuda", "rocm", "example-oot")
 
 # Rooms that read source, hook any function, or know only their own objects.
 _WITHOUT_THE_HOST = {
-    *("source", "inspect", "hooks", "discovery", "cli", "template", "contract", "registries"),
+    *("installed", "doctor", "hooks", "discovery", "cli", "template", "contract", "registries"),
     "plugins.py",
 }
 

@@ -1,5 +1,5 @@
 """The program behind `sglang-platform doctor --deep`: starts SGLang's platform as a launch does, and writes down what
-it answers. `inspect.doctor.host_answers` runs it in a process of its own."""
+it answers. `doctor.host_answers` runs it in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import inspect
 import json
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sglang_platform.core.discovery import current
+from sglang_platform.core.discovery.asking import resolve_obj
+from sglang_platform.core.doctor.finding import Finding, describe
 from sglang_platform.core.errors import LaunchRefused, PlatformError
-from sglang_platform.core.inspect.doctor.finding import Finding, describe
-from sglang_platform.core.inspect.doctor.live_class import LiveFindings, examine_live_platform
 
 __all__ = ["main"]
 
@@ -29,8 +30,11 @@ _WITHOUT_A_PLATFORM = {"is_hpu"}
 """Helpers for devices that no platform is: True is right for none."""
 
 
-def main(path: str) -> None:
-    """Write the answers to `path` as JSON. What SGLang and the plugins print goes to standard error."""
+def main(path: str, *examinations: str) -> None:
+    """Write the answers to `path` as JSON. What SGLang and the plugins print goes to standard error.
+
+    examinations: functions by name, `(platform, origin) -> (findings, names of examined classes)`.
+    """
     answers: dict[str, Any] = {
         "failed": None,
         "refused": None,
@@ -40,7 +44,7 @@ def main(path: str) -> None:
     }
     with contextlib.redirect_stdout(sys.stderr):
         try:
-            _ask(answers)
+            _ask(answers, examinations)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  (what stops the launch of a host is the answer)
@@ -49,7 +53,7 @@ def main(path: str) -> None:
     Path(path).write_text(json.dumps(answers), encoding="utf-8")
 
 
-def _ask(answers: dict[str, Any]) -> None:
+def _ask(answers: dict[str, Any], examinations: Sequence[str]) -> None:
     import sglang.srt.platforms as host
     from sglang.srt.plugins import load_plugins
 
@@ -65,15 +69,19 @@ def _ask(answers: dict[str, Any]) -> None:
     if decision is not None and decision.origin is not None:
         with contextlib.suppress(Exception):  # what fails here fails in a launch, which tells of it
             importlib.import_module(_BACKENDS)
-        try:
-            live = examine_live_platform(platform, decision.origin)
-        except Exception as error:  # noqa: BLE001 - a class of an unforeseen form is one that was not looked at
-            traceback.print_exc()
-            what = f"the platform class of {decision.origin.name} could not be looked at in a running SGLang"
-            unread = Finding("platform-class-unread", "note", what, decision.origin, repr(error))
-            live = LiveFindings([unread], [])
-        answers["classes"] = [describe(one) for one in live.findings]
-        answers["examined"] = live.examined
+        answers["classes"] = [] if examinations else None
+        for examination in examinations:
+            try:
+                findings, examined = resolve_obj(examination)(platform, decision.origin)
+            except Exception as error:  # noqa: BLE001 - a class of an unforeseen form is one that was not looked at
+                traceback.print_exc()
+                what = (
+                    f"the platform class of {decision.origin.name} could not be looked at in a running SGLang"
+                )
+                findings = [Finding("platform-class-unread", "note", what, decision.origin, repr(error))]
+                examined = []
+            answers["classes"] += [describe(one) for one in findings]
+            answers["examined"] += examined
 
 
 def _core(platform: Any) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from typing import Any
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE, reporting
 from sglang_platform.core.discovery import current
 from sglang_platform.core.hooks.registry import HookRegistry
-from sglang_platform.core.inspect.host_registry import host_hooks
 from sglang_platform.core.plugins import loaded_plugins
 from sglang_platform.core.registries import coordinators, events, models, pools, quant
 from sglang_platform.core.sglang.arguments import host_limits
 from sglang_platform.core.sglang.device import stubs
+from sglang_platform.core.sglang.evidence.host_registry import host_hooks
 from sglang_platform.core.sglang.rebase import is_rebased
 from sglang_platform.core.sglang.start.llm_adapter import ADAPTER
 

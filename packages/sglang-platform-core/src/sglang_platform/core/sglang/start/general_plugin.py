@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sglang_platform.core.source.damaged import told_as_damage
+from sglang_platform.core.installed.damage import told_as_damage
 
 with told_as_damage():
     from sglang_platform.core.sglang.start.launch import load

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sglang_platform.core.discovery.groups import GENERAL_GROUP, OWN_PLUGIN
+from sglang_platform.core.installed.damage import CORE
 from sglang_platform.core.sglang.start.plugin_loop import Calls, PluginLoop
-from sglang_platform.core.source.damaged import CORE
 
 __all__ = ["LOOP", "become_the_only_plugin"]
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from sglang_platform.core.discovery.failures import explain
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.errors import HostError, LaunchRefused, PlatformError, PluginOrigin
+from sglang_platform.core.installed.damage import CORE, damage_behind
 from sglang_platform.core.sglang.versions import NEWEST, OLDEST
-from sglang_platform.core.source.damaged import CORE, damage_behind
 
 __all__ = ["Calls", "PluginLoop", "core_origin", "leave_to_core", "refusing_the_launch"]
 
