@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 
 from sglang_platform.core.discovery.current import current_platform
-from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
 from sglang_platform.core.plugins import load_plugins
 from sglang_platform.core.sglang.arguments import host_limits
@@ -14,7 +13,7 @@ from sglang_platform.core.sglang.evidence import llm_counts, process_report
 from sglang_platform.core.sglang.rebase import is_rebased
 from sglang_platform.core.sglang.repairs import build_locks
 from sglang_platform.core.sglang.start import all_hooks, llm_guard, llm_plugin_loop
-from sglang_platform.core.sglang.start.plugin_loop import core_origin, refusing_the_launch
+from sglang_platform.core.sglang.start.plugin_loop import core_origin, refusal, refusing_the_launch
 from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["load"]
@@ -27,7 +26,7 @@ def load() -> None:
     as `LaunchRefused`, which is none.
     """
     with refusing_the_launch():
-        HookRegistry.late_errors_as(LaunchRefused.because)  # SGLang skips model modules that fail to import
+        HookRegistry.late_errors_as(refusal)  # SGLang skips model modules that fail to import
         llm_guard.check_platform()
         attention_choices.offer(current_platform)
         if multiprocessing.parent_process() is None:
