@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -40,7 +41,8 @@ FEATURES = {
     "--disaggregation-mode", "--enable-dp-attention", "--enable-hierarchical-cache", "--enable-lora",
     "--enable-memory-saver", "--enable-memory-saver or --disaggregation-mode", "--speculative-algorithm",
     "a checkpoint with quantised weights", "a model whose layers keep a state per request",
-    "a model with capped logits (Gemma-2)", "a model with gated shared experts (Qwen2-MoE)", "register_model()",
+    "a model with capped logits (Gemma-2)", "a model with gated shared experts (Qwen2-MoE)",
+    "an architecture of register_model()",
 }  # fmt: skip
 
 
@@ -153,7 +155,9 @@ def test_a_lost_repair_is_told_once_in_a_launch(
 
     HookRegistry.reset()
     registration._told.clear()
-    monkeypatch.setattr("multiprocessing.parent_process", lambda: "a launcher, which has warned of it")
+    monkeypatch.setattr(
+        multiprocessing.current_process(), "_name", "started by a launcher that has warned of it"
+    )
     soft("invented_host:answer", check)
     HookRegistry.apply_hooks()
     assert caplog.messages == [warning]

@@ -35,9 +35,9 @@ _logger = logging.getLogger(__name__)
 
 
 class Launch(NamedTuple):
-    """What is about to be served. `model_config` is SGLang's; None while the arguments are settled."""
+    """What is about to be served. Arguments and model config are SGLang's; None as long as they are not known."""
 
-    arguments: Any
+    arguments: Any = None
     model_config: Any = None
 
 
@@ -152,7 +152,8 @@ def _refused(feature: Feature) -> LaunchRefused:
 
 def _is_first(loss: str) -> bool:
     """Whether no process of this launch has warned of a loss yet."""
-    if multiprocessing.parent_process() is not None:
+    # By its name: a spawned process knows no parent yet while it unpickles what it is to run, which loads plugins.
+    if multiprocessing.current_process().name != "MainProcess":
         _told.update(os.environ.get(_TOLD_VARIABLE, "").splitlines())
     if loss in _told:
         return False

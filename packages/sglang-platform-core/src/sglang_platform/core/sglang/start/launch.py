@@ -11,6 +11,7 @@ from sglang_platform.core.sglang.arguments import host_limits
 from sglang_platform.core.sglang.attention import choices as attention_choices
 from sglang_platform.core.sglang.evidence import llm_counts, process_report
 from sglang_platform.core.sglang.rebase import is_rebased
+from sglang_platform.core.sglang.registration import Launch, check_launch
 from sglang_platform.core.sglang.repairs import build_locks
 from sglang_platform.core.sglang.start import all_hooks, llm_guard, llm_plugin_loop
 from sglang_platform.core.sglang.start.plugin_loop import core_origin, refusal, refusing_the_launch
@@ -26,6 +27,7 @@ def load() -> None:
     as `LaunchRefused`, which is none.
     """
     with refusing_the_launch():
+        process_report.keep_warnings()
         HookRegistry.late_errors_as(refusal)  # SGLang skips model modules that fail to import
         llm_guard.check_platform()
         attention_choices.offer(current_platform)
@@ -34,9 +36,10 @@ def load() -> None:
         with plugin_source(core_origin()):
             all_hooks.register_hooks(current_platform, facts())
             if is_rebased(current_platform):
-                host_limits.warn(current_platform)
+                host_limits.log(current_platform)
             llm_counts.register_hooks()
         load_plugins(already_run=llm_plugin_loop.LOOP.take_over())
+        check_launch(Launch())
         process_report.keep()
 
 
