@@ -35,7 +35,7 @@ def plain() -> Launch:
     from transformers import LlamaConfig
 
     model = SimpleNamespace(hf_config=LlamaConfig(), quantization=None, linear_attn_registry_result=None)
-    return Launch(SimpleNamespace(disaggregation_mode="null"), model)
+    return Launch(SimpleNamespace(disaggregation_mode="null", **dict.fromkeys(FLAGS.split())), model)
 
 
 def everything_used() -> Launch:

@@ -33,7 +33,7 @@ _PREFILL = "sglang.srt.disaggregation.prefill:SchedulerDisaggregationPrefillMixi
 _CARRIED = ("mooncake", "fake")
 _FEATURE = Feature(
     "--disaggregation-mode",
-    lambda launch: (getattr(launch.arguments, "disaggregation_mode", None) or "null") != "null",
+    lambda launch: launch.arguments is not None and launch.arguments.disaggregation_mode != "null",
 )
 
 

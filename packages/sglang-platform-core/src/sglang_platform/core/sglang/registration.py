@@ -63,9 +63,11 @@ _launch: Launch | None = None
 
 def argument(field: str) -> Feature:
     """The feature that a server argument switches on."""
-    return Feature(
-        f"--{field.replace('_', '-')}", lambda launch: bool(getattr(launch.arguments, field, None))
-    )
+
+    def is_given(launch: Launch) -> bool:
+        return launch.arguments is not None and bool(getattr(launch.arguments, field))
+
+    return Feature(f"--{field.replace('_', '-')}", is_given)
 
 
 def required(target: str, hook: Callable[..., Any], type: HookType, *, without: str, order: int = 0) -> None:
@@ -96,8 +98,11 @@ def check_launch(launch: Launch) -> None:
     global _launch
     _launch = launch
     for feature in dict.fromkeys(lost.feature for lost in _features):
-        if feature.is_used(launch):
-            raise _refused(feature)
+        with losing_fields(
+            check_launch, without=f"{feature.name} is not refused, and may fail where it is used"
+        ):
+            if feature.is_used(launch):
+                raise _refused(feature)
 
 
 def forget() -> None:

@@ -14,8 +14,8 @@ _runners: list[Any] = []
 
 
 def _is_read(launch: Launch) -> bool:
-    mode = getattr(launch.arguments, "disaggregation_mode", None) or "null"
-    return mode != "null" or bool(getattr(launch.arguments, "enable_memory_saver", False))
+    given = launch.arguments
+    return given is not None and (given.disaggregation_mode != "null" or bool(given.enable_memory_saver))
 
 
 _READERS = Feature("--enable-memory-saver or --disaggregation-mode", _is_read)

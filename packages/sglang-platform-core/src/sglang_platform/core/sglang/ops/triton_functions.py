@@ -19,8 +19,10 @@ def _has(field: str) -> Callable[[Launch], bool]:
     """Whether the model's configuration sets a field."""
 
     def is_used(launch: Launch) -> bool:
-        config = getattr(launch.model_config, "hf_config", None)
-        return any(getattr(one, field, None) for one in (config, getattr(config, "text_config", None)))
+        if launch.model_config is None:
+            return False
+        config = launch.model_config.hf_config
+        return any(getattr(one, field, None) for one in (config, config.get_text_config()))
 
     return is_used
 

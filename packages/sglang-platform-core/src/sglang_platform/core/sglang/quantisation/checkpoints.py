@@ -67,9 +67,11 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         config.hf_quant_config = {}
 
     def is_read_back(launch: Launch) -> bool:
-        method = getattr(launch.model_config, "quantization", None)
-        described = _DESCRIBED in getattr(launch.model_config, "__dict__", {})
-        return described or (method is not None and not _served_by(platform, method))
+        if launch.model_config is None:
+            return False
+        method = launch.model_config.quantization
+        left = method is not None and not _served_by(platform, method)
+        return left or _DESCRIBED in vars(launch.model_config)
 
     feature = Feature("a checkpoint with quantised weights", is_read_back)
     only_for(feature, _CONFIG, verify, HookType.AROUND)

@@ -21,8 +21,8 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         return original(quantization) if own is None else own
 
     def is_declared(launch: Launch) -> bool:
-        method = getattr(launch.model_config or launch.arguments, "quantization", None)
-        return method in platform.supported_quantization
+        settled = launch.model_config or launch.arguments
+        return settled is not None and settled.quantization in platform.supported_quantization
 
     target = "sglang.srt.layers.quantization:get_quantization_config"
     declared = Feature("--quantization with a method that the platform declares", is_declared)

@@ -18,9 +18,7 @@ __all__ = ["register_hooks"]
 
 _REGISTRY = "sglang.srt.models.registry:_ModelRegistry"
 _PACKAGE = "sglang.srt.models"
-_REGISTERED = Feature(
-    "a registered model architecture (register_model)", lambda launch: bool(models.architectures.ids())
-)
+_REGISTERED = Feature("an architecture of register_model()", lambda launch: bool(models.architectures.ids()))
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:

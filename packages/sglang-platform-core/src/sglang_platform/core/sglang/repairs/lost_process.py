@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sglang_platform.core.hooks.registry import HookType
-from sglang_platform.core.sglang.registration import soft
+from sglang_platform.core.sglang.registration import losing_fields, soft
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -39,6 +39,8 @@ _OF_A_TRACKER = re.compile(r"(psm|sgl_shm|multi_tokenizer_args)_\w+|sem\.mp-\w+"
 _MAPPED = re.compile(rf"^\S+ \S+ \S+ \S+ (\d+) +{_SHARED}/", re.MULTILINE)
 """The inodes of what a process of Linux has mapped: of a semaphore it shows a name that is gone."""
 
+_QUEUE_STAYS = "shared memory of the ranks' message queue may stay in /dev/shm after the server has ended"
+_UNSAID = "the log does not say which process of the server was killed"
 _DYING_SECONDS = 5.0
 
 _logger = logging.getLogger(__name__)
@@ -51,7 +53,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         os.environ.setdefault(_CORE_DUMPS, "0")
     soft(
         _QUEUE_READY, _forget_the_queues_name, HookType.AFTER,
-        without="shared memory of the ranks' message queue may stay in /dev/shm after the server has ended",
+        without=_QUEUE_STAYS,
     )  # fmt: skip
     soft(
         _KILL, _spare_the_tracker, HookType.BEFORE,
@@ -63,17 +65,18 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     )  # fmt: skip
     soft(
         _HANDLER, _tell, HookType.BEFORE,
-        without="the log does not say which process of the server was killed",
+        without=_UNSAID,
     )  # fmt: skip
 
 
 def _forget_the_queues_name(_result: Any, queue: Any) -> None:
     """Every reader of this node has the memory open by now, and nobody else opens it: it ends with who has it open."""
-    buffer = getattr(queue, "buffer", None)  # None where a node has no readers
-    if buffer is not None and buffer.is_creator:
-        buffer.is_creator = False  # else it removes it again when it is freed, and fails
-        with contextlib.suppress(FileNotFoundError):
-            buffer.shared_memory.unlink()
+    with losing_fields(_forget_the_queues_name, without=_QUEUE_STAYS):
+        buffer = queue.buffer  # None where a node has no readers
+        if buffer is not None and buffer.is_creator:
+            buffer.is_creator = False  # else it removes it again when it is freed, and fails
+            with contextlib.suppress(FileNotFoundError):
+                buffer.shared_memory.unlink()
 
 
 def _spare_the_tracker(
@@ -132,15 +135,19 @@ def _living() -> Iterator[tuple[int, _Process]]:
 
 def _note_the_told(watchdog: Any) -> None:
     """SGLang's watchdog names the dead that it finds."""
-    _told.update(process.pid for process, _ in _dead(watchdog))
+    with losing_fields(_note_the_told, without=_UNSAID):
+        _told.update(process.pid for process, _ in _dead(watchdog))
 
 
 def _tell(handler: Any, *args: Any, **kwargs: Any) -> None:
     """What the handler does not say: which process is gone, and how."""
-    watchdog = getattr(getattr(handler, "tokenizer_manager", None), "_subprocess_watchdog", None)
-    if watchdog is not None:
-        _wait_for_the_dying(watchdog)
-    for process, name in _dead(watchdog) if watchdog is not None else ():
+    dead: list[tuple[Any, str]] = []
+    with losing_fields(_tell, without=_UNSAID):
+        watchdog = handler.tokenizer_manager._subprocess_watchdog
+        if watchdog is not None:
+            _wait_for_the_dying(watchdog)
+            dead = _dead(watchdog)
+    for process, name in dead:
         if process.pid in _told:
             continue
         code = process.exitcode
@@ -155,13 +162,12 @@ def _tell(handler: Any, *args: Any, **kwargs: Any) -> None:
 def _wait_for_the_dying(watchdog: Any) -> None:
     """Linux takes a process's memory, then closes its connections, by which others notice, and then tells how it ended.
     On a busy machine that takes a moment."""
-    for process in getattr(watchdog, "_processes", ()):
+    for process in watchdog._processes:
         with contextlib.suppress(OSError):
             if process.exitcode is None and Path(f"/proc/{process.pid}/statm").read_text().split()[0] == "0":
                 process.join(_DYING_SECONDS)
 
 
 def _dead(watchdog: Any) -> list[tuple[Any, str]]:
-    # A release that renames them loses what is said here, and serves.
-    pairs = zip(getattr(watchdog, "_processes", ()), getattr(watchdog, "_names", ()), strict=False)
+    pairs = zip(watchdog._processes, watchdog._names, strict=False)
     return [(process, name) for process, name in pairs if process.exitcode]
