@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.contract_version import check_contract_version
+from sglang_platform.core.discovery.damaged_install import CORE
 from sglang_platform.core.discovery.groups import (
     CONTRACT_GROUP,
     GENERAL_GROUP,
@@ -24,7 +25,7 @@ from sglang_platform.core.discovery.versions import conflicts
 from sglang_platform.core.errors import PlatformError, PluginOrigin
 from sglang_platform.core.inspect.doctor.finding import Finding, as_finding, worst_first
 from sglang_platform.core.source.contents import Unread
-from sglang_platform.core.source.damaged import CORE, damage_of
+from sglang_platform.core.source.damaged import damage_of
 from sglang_platform.core.source.entry_points import only_importable_from_here, target_problem
 from sglang_platform.core.source.installed import installed_version
 from sglang_platform.core.spelling import nearest

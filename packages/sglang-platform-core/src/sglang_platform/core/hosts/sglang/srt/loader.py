@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from sglang_platform.core.discovery.damaged_install import CORE
 from sglang_platform.core.discovery.groups import GENERAL_GROUP, OWN_PLUGIN
 from sglang_platform.core.hosts.sglang.taking_over import Calls, PluginLoop
-from sglang_platform.core.source.damaged import CORE
 
 __all__ = ["LOOP", "become_the_only_plugin"]
 

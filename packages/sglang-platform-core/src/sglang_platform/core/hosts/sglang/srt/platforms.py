@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sglang_platform.core.source.damaged import told_as_damage
+from sglang_platform.core.discovery.damaged_install import refusing_without_core
 
-with told_as_damage():
+with refusing_without_core():
     from sglang_platform.core.discovery.kind import SRT
     from sglang_platform.core.hosts.sglang.platform_class import rebased_class
     from sglang_platform.core.hosts.sglang.srt import loader, plugin
