@@ -33,5 +33,5 @@ The rooms:
                   modules, `rounds` settles targets, `place` finds them, `site` and `sites` change what stands there
     call/         what happens in a call: `kinds`, `frames` and the `declaration` of their parameters, the wrapper in
                   `compose`, and which hooks fit (`refusals`, `signatures`)
-    references/   everybody else who holds an original: `sweep`, then `holders` by way of the `heap`; `swaps`
+    references/   everybody else who holds an original: `sweep`, then `holders`; `swaps`
 """
