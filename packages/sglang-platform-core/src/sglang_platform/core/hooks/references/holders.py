@@ -172,8 +172,10 @@ def _slots(holder: Any, old: object, names: _Names) -> Iterator[Slot]:
     if isinstance(holder, dict):
         for key in [key for key, value in dict.copy(holder).items() if value is old]:
             full_name = name + names.step(holder, old, key)
-            is_class = isinstance(parent, type)
-            yield in_class(full_name, parent, key) if is_class else in_mapping(full_name, holder, key)
+            if isinstance(parent, type):
+                yield in_class(full_name, parent, key)
+            else:
+                yield in_mapping(full_name, holder, key)
     elif isinstance(holder, list):
         yield from (in_list(f"{name}[{i}]", holder, i) for i, one in enumerate(holder) if one is old)
     elif isinstance(holder, tuple):
