@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 
-from sglang_platform.core.discovery.damaged_install import missing_files_behind
 from sglang_platform.core.discovery.versions import requirements
 from sglang_platform.core.errors import (
     LaunchRefused,
@@ -16,7 +15,8 @@ from sglang_platform.core.errors import (
     cause_chain,
     explain,
 )
-from sglang_platform.core.source.contents import Unread
+from sglang_platform.core.installed.files import Unread
+from sglang_platform.core.installed.missing_files import missing_files_behind
 
 __all__ = ["amended", "missing_module_fix", "plugin_failed"]
 
