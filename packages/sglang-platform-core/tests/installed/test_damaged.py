@@ -10,21 +10,10 @@ from pathlib import Path
 
 import importlib_metadata
 import pytest
-from installed_copy import install_copy
 
 from sglang_platform.core.installed.damage import damage_of
 
 CORE, EXAMPLE = "sglang-platform-core", "sglang-platform-example-oot"
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Both distributions, installed, before those of this environment on the path."""
-    folder = tmp_path / "site"
-    for distribution in (CORE, EXAMPLE):
-        install_copy(distribution, folder)
-    monkeypatch.syspath_prepend(str(folder))
-    return folder
 
 
 def test_what_is_as_it_was_installed_is_no_damage(site: Path) -> None:

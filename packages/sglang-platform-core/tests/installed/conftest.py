@@ -8,6 +8,8 @@ import importlib.metadata
 import shutil
 from pathlib import Path
 
+import pytest
+
 PACKAGES = Path(__file__).parents[3]
 _MODULES = {
     "sglang-platform-core": "sglang_platform/core",
@@ -15,8 +17,18 @@ _MODULES = {
 }
 
 
-def install_copy(distribution: str, site: Path) -> Path:
-    """Put a distribution into `site`, with what its metadata in this environment says; returns its package's folder."""
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Both distributions, installed, before those of this environment on the path."""
+    folder = tmp_path / "site"
+    for distribution in _MODULES:
+        _install_copy(distribution, folder)
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
+
+
+def _install_copy(distribution: str, site: Path) -> None:
+    """Put a distribution into `site`, with what its metadata in this environment says."""
     module = _MODULES[distribution]
     source = PACKAGES / distribution / "src" / module
     shutil.copytree(source, site / module, ignore=shutil.ignore_patterns("__pycache__", "around_the_package"))
@@ -28,7 +40,6 @@ def install_copy(distribution: str, site: Path) -> Path:
     files = [one for folder in (site / module, info) for one in folder.rglob("*") if one.is_file()]
     lines = [_recorded(one, site) for one in sorted(files)]
     (info / "RECORD").write_text("\n".join([*lines, f"{info.name}/RECORD,,\n"]))
-    return site / module
 
 
 def _recorded(file: Path, site: Path) -> str:
