@@ -11,7 +11,7 @@ import copy
 import functools
 import threading
 import time
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,7 +41,7 @@ from sglang_platform.core.spelling import nearest
 
 __all__ = ["LoadedPlugin", "has_begun", "load_plugins", "loaded_plugins", "reset"]
 
-State = Literal["run", "run by the host", "left out", "failed"]
+State = Literal["run", "left out", "failed"]
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,11 @@ class _Loaded:
 _loaded = {kind.general_group: _Loaded() for kind in KINDS}
 
 
-def load_plugins(
-    already_run: Mapping[str, Exception | None] | None = None, *, kind: PlatformKind = SRT
-) -> None:
+def load_plugins(*, kind: PlatformKind = SRT) -> None:
     """Run every general plugin of a runtime that may run, once per process, and apply all registered hooks.
 
     A plugin may run unless SGLANG_PLUGINS is set and does not name it, or its distribution carries platforms of
-    which none is the active one. `already_run` says what those raised that a host has run in this process already.
+    which none is the active one.
 
     Further calls do nothing, also from inside a plugin; where the first one failed, they raise its error again. The
     hooks of a plugin that failed are withdrawn, and what it registered. Raises PluginNotFound for an unknown name in
@@ -90,7 +88,7 @@ def load_plugins(
             return
         loaded.begun = True
         try:
-            _load(already_run or {}, kind)
+            _load(kind)
         except (PlatformError, LaunchRefused) as error:
             loaded.error = error
             raise
@@ -116,20 +114,12 @@ def reset() -> None:
             loaded.plugins.clear()
 
 
-def _load(already_run: Mapping[str, Exception | None], kind: PlatformKind) -> None:
+def _load(kind: PlatformKind) -> None:
     stop = stop_on_error()
     found = [record for record in scan.records(kind.general_group) if record.name != OWN_PLUGIN]
-    chosen = _without_inactive(_without_filtered(found, already_run), already_run, kind)
+    chosen = _without_inactive(_without_filtered(found), kind)
     refuse_duplicates(chosen)
     for record in chosen:
-        if record.name in already_run:
-            raised = already_run[record.name]
-            if raised is None:
-                _report(record, "run by the host")
-            else:
-                why = f"the host called it, and went on: {type(raised).__name__}: {raised}"
-                _report(record, "failed", why)
-            continue
         started = time.perf_counter()
         try:
             with_host_first(
@@ -164,9 +154,7 @@ def _run(record: EntryPointRecord) -> None:
         raise
 
 
-def _without_filtered(
-    found: Iterable[EntryPointRecord], already_run: Container[str]
-) -> list[EntryPointRecord]:
+def _without_filtered(found: Iterable[EntryPointRecord]) -> list[EntryPointRecord]:
     """The plugins that SGLANG_PLUGINS lets through. Platforms may be named in it, since the host filters them too, and
     plugins of the other runtime, since both read the variable."""
     found = list(found)
@@ -186,16 +174,14 @@ def _without_filtered(
             )
     chosen = []
     for record in found:
-        if record.name in names or record.name in already_run:
+        if record.name in names:
             chosen.append(record)
         else:
             _report(record, "left out", f"{PLUGINS_VARIABLE}={','.join(names)}")
     return chosen
 
 
-def _without_inactive(
-    found: Iterable[EntryPointRecord], already_run: Container[str], kind: PlatformKind
-) -> list[EntryPointRecord]:
+def _without_inactive(found: Iterable[EntryPointRecord], kind: PlatformKind) -> list[EntryPointRecord]:
     """The plugins whose distribution carries no platform, or the active one. Asks for the platform only if it must."""
     platforms: dict[str, list[str]] = {}
     for record in scan.records(kind.group):
@@ -211,11 +197,7 @@ def _without_inactive(
             f"it belongs to the platform {' or '.join(map(repr, carried))}, and the active one is "
             f"{active.name if active else 'none of the plugins'}"
         )
-        if record.name in already_run:
-            log(__name__).warning("the host ran the general plugin %s, though %s", record.origin, reason)
-            chosen.append(record)
-        else:
-            _report(record, "left out", reason)
+        _report(record, "left out", reason)
     return chosen
 
 
