@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sglang_platform.core.discovery.failures import plugin_failed
+from sglang_platform.core.discovery.refusals import plugin_failed
 from sglang_platform.core.errors import LaunchRefused, PluginFailed, PluginOrigin
 from sglang_platform.core.installed.missing_files import missing_files, refusing_without_core
 

@@ -19,13 +19,12 @@ from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import load_entry_point
 from sglang_platform.core.discovery.contract_version import check_contract_version
 from sglang_platform.core.discovery.distribution import normalize
-from sglang_platform.core.discovery.failures import amended, plugin_failed
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.discovery.host_first import HostWanted, with_host_first
 from sglang_platform.core.discovery.kind import KINDS, SRT, PlatformKind, installed_plugins
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.log import log
-from sglang_platform.core.discovery.refusals import refuse_duplicates
+from sglang_platform.core.discovery.refusals import amended, plugin_failed, refuse_duplicates
 from sglang_platform.core.discovery.resolve import PlatformChoice
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import (
