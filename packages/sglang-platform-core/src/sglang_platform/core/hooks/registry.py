@@ -21,9 +21,10 @@ from typing import Any, ParamSpec, TypeVar
 
 from sglang_platform.core.errors import HookError, PluginOrigin
 from sglang_platform.core.hooks.patching.engine import HookEngine
-from sglang_platform.core.hooks.registration import RETURN_NONE, HookSource, HookType, Registration
+from sglang_platform.core.hooks.registration import HookSource, Registration
 from sglang_platform.core.hooks.report import HookRecord, record
 from sglang_platform.core.hooks.targets import parse
+from sglang_platform.core.hooks.types import RETURN_NONE, HookType
 from sglang_platform.core.host import plugin_run_by_host
 
 __all__ = [

@@ -12,11 +12,11 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["Flavour", "Hookable", "flavour", "hookable", "lend_attributes"]
+from sglang_platform.core.hooks.types import Flavour
 
-Flavour = Literal["plain", "coroutine", "generator", "async generator"]
+__all__ = ["Hookable", "flavour", "hookable", "lend_attributes"]
 
 _CO_GENERATOR, _CO_COROUTINE, _CO_ASYNC_GENERATOR = 0x20, 0x80, 0x200
 

@@ -13,9 +13,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from sglang_platform.core.errors import HookError
-from sglang_platform.core.hooks.patching.failures import error_of, warn_of_two
 from sglang_platform.core.hooks.patching.finder import HookFinder, is_running
-from sglang_platform.core.hooks.registration import HookType, Registration
+from sglang_platform.core.hooks.registration import Registration
+from sglang_platform.core.hooks.report import error_of, warn_of_two
+from sglang_platform.core.hooks.types import HookType
 
 if TYPE_CHECKING:
     from sglang_platform.core.hooks.patching.rounds import Rounds

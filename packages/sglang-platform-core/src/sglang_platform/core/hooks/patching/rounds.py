@@ -15,13 +15,17 @@ from types import ModuleType
 
 from sglang_platform.core.errors import HookTargetError
 from sglang_platform.core.hooks import existence
-from sglang_platform.core.hooks.patching.failures import fail
-from sglang_platform.core.hooks.patching.finder import OnExecuted, is_running, loaded, when_finished
-from sglang_platform.core.hooks.patching.lazy_names import LazyNames
-from sglang_platform.core.hooks.patching.place import Deferred, MissingName
+from sglang_platform.core.hooks.patching.finder import (
+    LazyNames,
+    OnExecuted,
+    is_running,
+    loaded,
+    when_finished,
+)
 from sglang_platform.core.hooks.patching.sites import Sites
 from sglang_platform.core.hooks.registration import Registration
-from sglang_platform.core.hooks.targets import parse, resolve
+from sglang_platform.core.hooks.report import fail
+from sglang_platform.core.hooks.targets import Deferred, MissingName, parse, resolve
 from sglang_platform.core.source.address import Address
 
 __all__ = ["Rounds"]

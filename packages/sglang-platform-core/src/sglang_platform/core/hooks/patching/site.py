@@ -9,15 +9,15 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from sglang_platform.core.errors import HookError
-from sglang_platform.core.hooks.call.compose import Layer, Wrapper
+from sglang_platform.core.hooks.call.compose import Wrapper
 from sglang_platform.core.hooks.call.kinds import flavour, hookable
-from sglang_platform.core.hooks.patching.place import Place, attribute, own_names
 from sglang_platform.core.hooks.patching.substitute import Substitute, home_module
-from sglang_platform.core.hooks.patching.traced import forget_traced
 from sglang_platform.core.hooks.references.swaps import Edit, Swap, in_mapping
-from sglang_platform.core.hooks.registration import HookType, Registration
+from sglang_platform.core.hooks.registration import Registration
+from sglang_platform.core.hooks.targets import Place, attribute, own_names
+from sglang_platform.core.hooks.types import HookType
 
-__all__ = ["Site"]
+__all__ = ["Site", "last_replacement"]
 
 
 class Site:
@@ -82,13 +82,12 @@ class Site:
         if self.hookable.by_identity:
             assert replacement is not None  # no other type is accepted
             return self._install_substitute(replacement.hook)
-        layers = [one for one in accepted if one.type is not HookType.REPLACE]
         kept = frozenset([home_module(replacement.hook)] if replacement is not None else [])
         is_new = self.wrapper is None
         wrapper = self.wrapper or Wrapper(self.hookable.function, self.where)
         restacked = wrapper.stack(
             replacement.hook if replacement is not None else self.hookable.function,
-            [Layer(one.type, one.hook, one.label, one.origin) for one in layers],
+            [one for one in accepted if one.type is not HookType.REPLACE],
         )
         if not is_new:
             if restacked:
@@ -226,9 +225,23 @@ class Site:
 
     def _has_changed(self) -> None:
         if not self.in_module:
-            forget_traced()
+            _forget_traced()
 
 
 def last_replacement(accepted: Sequence[Registration]) -> Registration | None:
     """The REPLACE hook that wins: the last of those given in stacking order."""
     return next((one for one in reversed(accepted) if one.type is HookType.REPLACE), None)
+
+
+def _forget_traced() -> None:
+    """Have `torch.compile` trace all code of this process again. It takes the attributes of a class for constants.
+
+    Not by `torch._dynamo.reset_code_caches()`: it waits for a thread that compiles, whose imports may wait for us.
+    """
+    dynamo: Any = sys.modules.get("torch._dynamo")
+    frames: Any = sys.modules.get("torch._dynamo.convert_frame")
+    if hasattr(dynamo, "reset_code") and hasattr(frames, "input_codes"):  # else it is still being imported
+        for reference in [*frames.input_codes.seen, *frames.output_codes.seen]:
+            code = reference()
+            if code is not None:
+                dynamo.reset_code(code)

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
 from sglang_platform.core.errors import HookError, HookSignatureError
-from sglang_platform.core.hooks.call.refusals import refusal, taken_by_position_only
-from sglang_platform.core.hooks.patching.failures import fail, log, warn_of_two
-from sglang_platform.core.hooks.patching.place import Deferred, MissingName, Place, locate
+from sglang_platform.core.hooks.call.fit import refusal, taken_by_position_only
 from sglang_platform.core.hooks.patching.site import Site, last_replacement
 from sglang_platform.core.hooks.references.swaps import Swap
 from sglang_platform.core.hooks.references.sweep import sweep
-from sglang_platform.core.hooks.registration import HookType, Registration, stacking
+from sglang_platform.core.hooks.registration import Registration, stacking
+from sglang_platform.core.hooks.report import fail, log, warn_of_two
+from sglang_platform.core.hooks.targets import Deferred, MissingName, Place, locate
+from sglang_platform.core.hooks.types import HookType
 from sglang_platform.core.source.address import Address
 
 __all__ = ["Sites"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from sglang_platform.core.hooks.patching.place import Place, own_names
 from sglang_platform.core.hooks.references.swaps import Swap
+from sglang_platform.core.hooks.targets import Place, own_names
 
 __all__ = ["Substitute", "home_module"]
 
