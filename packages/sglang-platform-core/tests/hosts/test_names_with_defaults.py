@@ -36,9 +36,7 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
         "_cuda_graph_config_locked": "set when the operator's argument was read",
         "cuda_graph_config": "set when the operator's argument was read",
     },
-    "core/hosts/sglang/seams/quant_wrappers.py": {
-        "quant_method": "layers without a quantised product have none"
-    },
+    "core/hosts/sglang/registries/quant.py": {"quant_method": "layers without a quantised product have none"},
     "core/hosts/sglang/seams/quantised_checkpoints.py": {"hf_text_config": "a record in the making"},
     "core/hosts/sglang/seams/server_args.py": {
         "_declarations_materialized": "records that can be locked, 0.5.15 to 0.5.18",

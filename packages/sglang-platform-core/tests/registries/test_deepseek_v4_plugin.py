@@ -43,7 +43,7 @@ from sglang_platform.core.registries import (  # noqa: E402
     register_forward_hook,
     register_quant_wrapper,
 )
-from sglang_platform.core.registries.entries import RegistryError  # noqa: E402
+from sglang_platform.core.registries.registry import RegistryError  # noqa: E402
 
 SWITCHES = {
     "DSV4_MODEL": "1",

@@ -22,7 +22,7 @@ from sglang_platform.core.registries import (
     register_request_coordinator,
 )
 from sglang_platform.core.registries.coordinators import COORDINATORS_VARIABLE, wanted_coordinators
-from sglang_platform.core.registries.entries import RegistryError
+from sglang_platform.core.registries.registry import RegistryError
 
 
 def test_first_match_in_priority_order() -> None:

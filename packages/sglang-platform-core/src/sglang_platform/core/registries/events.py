@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sglang_platform.core.hooks.registry import with_source_of_now
-from sglang_platform.core.registries.entries import Entries, RegistryError
+from sglang_platform.core.registries.registry import Registry, RegistryError
 from sglang_platform.core.spelling import nearest
 
 __all__ = [
@@ -139,4 +139,4 @@ def _collect() -> None:
         )
 
 
-listeners: Entries[Any] = Entries("lifecycle listener", changed=_collect)
+listeners: Registry[Any] = Registry("lifecycle_listeners", "lifecycle listener", changed=_collect)

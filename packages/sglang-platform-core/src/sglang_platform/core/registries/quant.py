@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sglang_platform.core.discovery.log import log
-from sglang_platform.core.registries.entries import Entries, RegistryError
+from sglang_platform.core.registries.registry import Registry, RegistryError
 
 __all__ = ["QuantMethodWrapper", "is_wrapped", "register_quant_wrapper", "wrap", "wrappers"]
 
@@ -26,7 +26,7 @@ class _Wrapper:
     factory: Factory
 
 
-wrappers: Entries[_Wrapper] = Entries("quant wrapper")
+wrappers: Registry[_Wrapper] = Registry("quant_wrappers", "quant wrapper")
 _asked = False  # whether a layer has been wrapped, or could have been
 
 

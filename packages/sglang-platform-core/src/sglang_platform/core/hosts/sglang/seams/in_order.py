@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sglang_platform.core.hosts.sglang import registries
 from sglang_platform.core.hosts.sglang.rebase import is_rebased
 from sglang_platform.core.hosts.sglang.seams import (
     communicator,
@@ -20,26 +21,20 @@ from sglang_platform.core.hosts.sglang.seams import (
     grammar,
     group_device,
     hierarchical_cache,
-    host_pools,
     http_errors,
-    kv_pools,
-    lifecycle_events,
     lora,
     lost_process,
     media_processor,
     memory_saver,
-    model_registry,
     model_runner_calls,
     only_on_cuda,
     overlap,
     piecewise,
     pool_choice,
     processes,
-    quant_wrappers,
     quantised_checkpoints,
     quantization_config,
     ray_actors,
-    request_coordinators,
     requests,
     rotary_embedding,
     server_args,
@@ -62,12 +57,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     """Register the hooks that this host version needs: those of the registries, then those of a platform of ours."""
     processes.register_hooks(platform, host)
     served_model.register_hooks()
-    model_registry.register_hooks(platform, host)
-    quant_wrappers.register_hooks(platform, host)
-    kv_pools.register_hooks(platform, host)
-    host_pools.register_hooks(platform, host)
-    request_coordinators.register_hooks(platform, host)
-    lifecycle_events.register_hooks(platform, host)
+    registries.register_hooks(platform, host)
     if is_rebased(platform):
         _for_a_platform_of_ours(platform, host)
 

@@ -13,9 +13,9 @@ from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.discovery.kind import SRT
 from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.hosts.sglang.platform_class import OneObject, rebase_for
+from sglang_platform.core.hosts.sglang.registries.kv_pools import registered_pool_cls
 from sglang_platform.core.hosts.sglang.seams import lora, piecewise
 from sglang_platform.core.hosts.sglang.seams.fused_ops import register_fused_ops
-from sglang_platform.core.hosts.sglang.seams.kv_pools import registered_pool_cls
 from sglang_platform.core.hosts.sglang.seams.server_args import choose_attention_backend
 from sglang_platform.core.hosts.sglang.srt import drafts, parts, pools, stubs
 from sglang_platform.core.hosts.sglang.srt.every_process import load_plugins_soon

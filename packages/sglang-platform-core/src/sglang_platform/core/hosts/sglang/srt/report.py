@@ -22,7 +22,8 @@ from sglang_platform.core.hosts.sglang.srt import limits, stubs
 from sglang_platform.core.hosts.sglang.srt.adapter import ADAPTER
 from sglang_platform.core.inspect.host_registry import host_hooks
 from sglang_platform.core.plugins import loaded_plugins
-from sglang_platform.core.registries import coordinators, events, models, pools, quant
+from sglang_platform.core.registries import events
+from sglang_platform.core.registries.registry import registries
 
 __all__ = ["keep"]
 
@@ -82,15 +83,9 @@ def _limits() -> list[dict[str, str]]:
 
 
 def _registries() -> dict[str, Any]:
-    return {
-        "quant_wrappers": quant.wrappers.describe(),
-        "kv_pool_factories": pools.kv_pool_factories.describe(),
-        "host_pool_factories": pools.host_pool_factories.describe(),
-        "request_coordinators": coordinators.coordinators.describe(),
-        "lifecycle_listeners": events.listeners.describe(),
-        "model_architectures": models.architectures.describe(),
-        "answers": events.query_collect("query_report"),
-    }
+    """The parts in each registry, and the answers of the lifecycle listeners."""
+    parts: dict[str, Any] = {registry.name: registry.describe() for registry in registries()}
+    return {**parts, "answers": events.query_collect("query_report")}
 
 
 def _name(cls: type) -> str:

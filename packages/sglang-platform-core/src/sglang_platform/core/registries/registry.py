@@ -1,4 +1,4 @@
-"""What all registries share: entries under stable ids, in an order that registration does not decide."""
+"""A registry: parts under stable ids, in an order that registration does not decide."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginOrig
 from sglang_platform.core.hooks.registry import current_source, with_source_of_now
 from sglang_platform.core.spelling import shown
 
-__all__ = ["Entries", "Entry", "RegistryError", "withdraw"]
+__all__ = ["Entry", "Registry", "RegistryError", "registries", "withdraw"]
 
 T = TypeVar("T")
 
@@ -31,20 +31,27 @@ class Entry(Generic[T]):
     origin: PluginOrigin | None
 
 
-class Entries(Generic[T]):
-    """Parts by id. Safe under threads; iteration sees a snapshot, lowest priority first, then by id.
+class Registry(Generic[T]):
+    """Parts of one sort, by id. Each instance is listed by `registries()` and has its rows in the process report.
+
+    Safe under threads; iteration sees a snapshot, lowest priority first, then by id.
 
     Registering an id again with an equal part does nothing; with another part it is an error that names both plugins.
     """
 
-    def __init__(self, what: str, changed: Callable[[], None] = lambda: None) -> None:
-        """`changed()` is called after each change, before those who wait for the first entry."""
-        self.what, self._changed = what, changed
+    def __init__(self, name: str, what: str, changed: Callable[[], None] = lambda: None) -> None:
+        """
+        Args:
+            name: the key in the process report, e.g. ``quant_wrappers``.
+            what: one part in words, for messages, e.g. ``quant wrapper``.
+            changed: called after each change, before the calls that wait for the first entry.
+        """
+        self.name, self.what, self._changed = name, what, changed
         self._lock = threading.Lock()
         self._by_id: dict[str, Entry[T]] = {}
         self._ordered: tuple[Entry[T], ...] = ()
         self._waiting: list[Callable[[], None]] = []
-        _all.append(self)
+        _registries.append(self)
 
     def add(self, id: str, part: T, priority: int = 0) -> None:
         """Raises RegistryError where `id` is no non-empty str, or another part has it."""
@@ -141,10 +148,15 @@ class Entries(Generic[T]):
         ]
 
 
-_all: list[Entries[Any]] = []
+_registries: list[Registry[Any]] = []
+
+
+def registries() -> tuple[Registry[Any], ...]:
+    """Every registry whose module this process has imported."""
+    return tuple(_registries)
 
 
 def withdraw(origin: PluginOrigin) -> None:
-    """Forget what a plugin registered anywhere: one that failed half way."""
-    for entries in _all:
-        entries.withdraw(origin)
+    """Forget all parts of a plugin, for one that failed half way."""
+    for registry in _registries:
+        registry.withdraw(origin)
