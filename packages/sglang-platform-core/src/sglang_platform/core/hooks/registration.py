@@ -1,4 +1,4 @@
-"""What one `register()` call leaves behind: the hook, its target, its plugin, and what became of it."""
+"""The record of one `register()` call: the hook, its target, its plugin, and its state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class HookSource(NamedTuple):
 
 
 class Registration:
-    """One hook on one target. Only `patching` changes what became of it: `state`, `why`, `error`, `unreached`."""
+    """One hook on one target. Only `patching` changes its state: `state`, `why`, `error`, `unreached`, `overridden`."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ class HookRecord(TypedDict):
     """``pending``: its module has not run in this process. ``applied``: in force. ``failed``: see `why`."""
     why: str | None
     unreached: list[str]
-    """Places that still hold what the hook was meant to cover, by name."""
+    """Names of holders that still have the original."""
     pid: int
 
 
@@ -68,7 +68,7 @@ def as_text(records: Iterable[HookRecord]) -> str:
 
 
 def fail(registrations: Iterable[Registration], error: type[HookError], why: str, where: str) -> None:
-    """Note that these hooks on `where` are not applied, and why; warn of those that nobody requires."""
+    """Mark these hooks on `where` as failed, and warn of those that are not required."""
     for one in registrations:
         one.fail(error, why)
         if not one.required:
@@ -104,7 +104,7 @@ _FIXES: dict[type[HookError], str] = {
 
 
 def warn_of_two(target: str, earlier: Sequence[Registration], later: Registration) -> None:
-    """Warn that `later` replaces what the last of `earlier` replaces already, if there is one."""
+    """Warn that `later` overrides the last of the `earlier` REPLACE hooks, if there is one."""
     if earlier:
         log().warning("%s is replaced twice: the %s overrides the %s", target, later.label, earlier[-1].label)
 

@@ -34,7 +34,7 @@ class Target(NamedTuple):
 
 
 class MissingModule(NamedTuple):
-    """No module found for a target: what was looked for, and the nearest name that exists."""
+    """No module was found for a target: the cause, and the nearest names that exist."""
 
     why: str
     nearest: tuple[str, ...]
@@ -147,7 +147,7 @@ def own_names(owner: Any) -> dict[str, Any]:
 
 
 def attribute(owner: Any, name: str) -> Place | None:
-    """The place of ``owner.name``; None where there is none. An object inherits what its class has."""
+    """The place of ``owner.name``; None where there is none. An object inherits the attributes of its class."""
     if isinstance(owner, type):
         for klass in owner.__mro__:
             if name in vars(klass):

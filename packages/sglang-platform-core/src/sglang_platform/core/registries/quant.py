@@ -49,7 +49,7 @@ class QuantMethodWrapper:
         return getattr(self.inner, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # State of the inner method stays the inner method's, whoever sets it.
+        # State of the inner method stays there, also when it is set through the wrapper.
         if name == "inner" or name in self.__dict__ or not hasattr(self.inner, name):
             object.__setattr__(self, name, value)
         else:

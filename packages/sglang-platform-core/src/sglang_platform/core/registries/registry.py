@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class RegistryError(PlatformError):
-    """A registry was asked for, or given, something that it cannot serve."""
+    """A registry cannot serve a request or take a registration."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class Registry(Generic[T]):
     Registering an id again with an equal part does nothing; with another part it is an error that names both plugins.
     """
 
-    def __init__(self, name: str, what: str, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, name: str, noun: str, changed: Callable[[], None] = lambda: None) -> None:
         """
         Args:
             name: the key in the process report, e.g. ``quant_wrappers``.
-            what: one part in words, for messages, e.g. ``quant wrapper``.
+            noun: one part in words, for messages, e.g. ``quant wrapper``.
             changed: called after each change, before the calls that wait for the first entry.
         """
-        self.name, self.what, self._changed = name, what, changed
+        self.name, self.noun, self._changed = name, noun, changed
         self._lock = threading.Lock()
         self._by_id: dict[str, Entry[T]] = {}
         self._ordered: tuple[Entry[T], ...] = ()
@@ -57,7 +57,7 @@ class Registry(Generic[T]):
         """Raises RegistryError where `id` is no non-empty str, or another part has it."""
         if not isinstance(id, str) or not id.strip():
             raise RegistryError(
-                f"a {self.what} needs a non-empty str as its id, not {shown(id)}",
+                f"a {self.noun} needs a non-empty str as its id, not {shown(id)}",
                 fix="register it under a name",
             )
         entry = Entry(id, part, priority, current_source())
@@ -67,7 +67,7 @@ class Registry(Generic[T]):
                 if held.part == part and held.priority == priority:
                     return
                 raise RegistryError(
-                    f"two {self.what}s are registered as {id!r}",
+                    f"two {self.noun}s are registered as {id!r}",
                     plugin=entry.origin,
                     why=f"{held.origin or 'no plugin'} registered {shown(held.part)} with priority {held.priority}",
                     fix="give each its own id",
@@ -87,14 +87,14 @@ class Registry(Generic[T]):
         return self._drop(lambda one: one.origin == origin)
 
     def call(self, entry: Entry[T], name: str, part: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """What a function of the part answers. Raises RegistryError, from its cause, where the function raises."""
+        """The answer of a function of the part. Raises RegistryError, from its cause, where the function raises."""
         try:
             return part(*args, **options)
         except (PlatformError, LaunchRefused, KeyboardInterrupt):
             raise
         except BaseException as error:
             raise RegistryError(
-                f"the {name} of {self.what} {entry.id!r} failed",
+                f"the {name} of {self.noun} {entry.id!r} failed",
                 plugin=entry.origin,
                 why=explain(error),
                 fix="correct it and install what it needs, or leave its plugin out",
@@ -116,7 +116,7 @@ class Registry(Generic[T]):
         call()
 
     def clear(self) -> None:
-        """Forget all parts, and who waits for the first. For tests."""
+        """Forget all parts, and the calls that wait for the first. For tests."""
         with self._lock:
             self._keep({})
             self._waiting.clear()

@@ -1,4 +1,4 @@
-"""The wrapper: the function that stands in a target's place, and sends each call through a stack of hooks.
+"""The wrapper: the function in a target's place, which sends each call through a stack of hooks.
 
 Hooks wrap like an onion: the first is innermost, the last outermost. Nested wrappers would cost a frame per hook, so
 one frame calls all hooks whose type runs on the way in or on the way out (`frames` shows it). A hook around the call
@@ -75,7 +75,7 @@ class Section(NamedTuple):
 
 
 class Wrapper:
-    """The function that stands in a target's place. It stays the same object while its hooks change.
+    """The function in a target's place. It stays the same object while its hooks change.
 
     A call that is under way keeps the frame that it started with: each change of the stack gives the function other
     code, whose parts are bound under names of their own (``inner_1``, ``hook_0_1``, then ``inner_2`` and so on).
@@ -90,7 +90,7 @@ class Wrapper:
         self._stacked: tuple[int, ...] = ()
         """The ids of the base and of the layers' parts; the frame's globals keep those alive."""
         self._inside: list[functools.partial[Any] | FunctionType] = []
-        """The callables that we made for this stack: what AROUND hooks get as `original`, and `rest_` frames."""
+        """The callables made for this stack: the `original` of each hook around the call, and `rest_` frames."""
         self._globals = _frame_globals()
         self.function = self._with_defaults(
             FunctionType(general_code(self.flavour, True, False, ()), self._globals)
@@ -109,7 +109,7 @@ class Wrapper:
     def stack(self, base: Callable[..., Any], layers: Sequence[Registration]) -> bool:
         """Let calls go through `layers`, innermost first, to `base`: the target itself or its replacement.
 
-        False where they do already: the code stays, and what `torch.compile` has made of it.
+        False where they do already: then the code stays, and its compilation by `torch.compile`.
         """
         stacked = (id(base), *(id(part) for one in layers for part in (one.type, one.hook, one.origin)))
         if stacked == self._stacked:
@@ -128,7 +128,7 @@ class Wrapper:
         return True
 
     def references(self, value: object) -> int:
-        """How often the wrapper refers to `value`. `sweep` subtracts these to know whether anybody else does."""
+        """The number of references from the wrapper to `value`. `sweep` subtracts them to find other holders."""
         attributes = vars(self.function).values()
         lent = (getattr(one, "__self__", None) for one in attributes)
         held = [*self._globals.values(), *attributes, *lent]
@@ -137,9 +137,9 @@ class Wrapper:
         return sum(one is value for one in held)
 
     def objects(self) -> Iterator[object]:
-        """The wrapper's own objects that may refer to what it wraps.
+        """The wrapper's own objects that may refer to its target.
 
-        The target is none of them, though `__wrapped__` leads to it: its defaults may refer to another target.
+        The target itself is none of them, though `__wrapped__` leads to it: its defaults may refer to another target.
         """
         yield from (self, vars(self), self._globals, self.function, vars(self.function), self._inside)
         yield from (one for name, one in vars(self.function).items() if name != "__wrapped__")

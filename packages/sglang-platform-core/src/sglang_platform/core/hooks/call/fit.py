@@ -2,7 +2,7 @@
 
 A target's arguments may come by position, and keyword-only ones by name; arguments with a default may be left out. A
 hook that cannot take one of those calls is refused. A hook that names a positional argument differently is not: it
-works unless somebody passes that argument by name, which is said as a warning.
+works unless a caller passes that argument by name, so it gets a warning.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CO_VARARGS, _CO_VARKEYWORDS = 0x4, 0x8
 
 
 class Parameters(NamedTuple):
-    """What a callable takes. The last `defaults` of the positional ones may be left out."""
+    """The parameters of a callable. `defaults` belong to the last positional ones."""
 
     positional: tuple[str, ...]
     positional_only: int
@@ -64,7 +64,7 @@ def refusal(target: Hookable, registration: Registration) -> str | None:
     if flavour_of_hook == "coroutine" and flavour_of_target in ("plain", "generator"):
         return "the hook is async and its target is not: nobody would await it"
     if flavour_of_hook in ("generator", "async generator") and not type_.record.may_be_generator:
-        return f"a {type_.name} hook that is a generator would never run"
+        return f"the {type_.name} hook is a generator and would never run"
     return misfit(target.function, hook, type_)
 
 

@@ -1,8 +1,8 @@
 """The text and code of the one frame through which a stack of hooks is called.
 
 Two kinds of frame. The general one takes ``(*args, **kwargs)``: it serves every target, and hands the arguments on as
-they came. The fitted one has the parameters of its target. It costs what a frame written by hand costs, and is used
-for plain functions where no part of it can tell the difference: each takes the target's parameters with the very same
+they came. The fitted one has the parameters of its target. It costs as much as a frame written by hand, and is used for
+plain functions where no part of it can tell the difference: each takes the target's parameters with the very same
 defaults, so that it may be called with them by position, however the call came.
 
 For one BEFORE hook (layer 0) and one AFTER hook around it (layer 1), the general frame is:
@@ -35,10 +35,10 @@ And the fitted frame on a target with the parameters ``a, b=0``:
 The free names are its parts, which `compose` binds in the frame's globals:
 
     hook_0    the hook of layer 0; layers count from the innermost
-    layer_0   that layer, for the error about what its hook returned
-    inner     what the layers are around: the target, its replacement, or what an AROUND hook further in made of it
+    layer_0   that layer, for the error about a value that its hook must not return
+    inner     the callable inside the layers: the target, its replacement, or the `original` of `around`
     around    an AROUND hook right inside the layers, called as ``around(inner, ...)``
-    rest_0    what layer 0 is around, as a general frame: changed arguments may have a form that is not the target's
+    rest_0    the callable inside layer 0, as a general frame: changed arguments may have another form than the target's
 
 Each layer sees the arguments that came in at its own place: layer 1 above does not see what the hook inside it changed.
 """
@@ -74,7 +74,7 @@ _DEEPEST_NEST = 20  # Python's own limit of nested blocks
 
 
 def general_code(flavour: Flavour, same_flavour: bool, around: bool, layers: LayerKinds) -> CodeType:
-    """The code of a frame for any arguments. `same_flavour`: what is called innermost has the target's flavour."""
+    """The code of a frame for any arguments. `same_flavour`: the innermost callable has the target's flavour."""
     return _compiled(_general_lines, flavour, same_flavour, around, layers)
 
 
@@ -242,7 +242,7 @@ _ENDINGS: dict[Flavour, tuple[str, ...]] = {
         "    if result is not None:",
         "        return (yield from result)",
     ),
-    # What `yield from` does for a generator: items out; sent values, thrown exceptions and the close in.
+    # The same as `yield from` for a generator: items out; sent values, thrown exceptions and the close in.
     "async generator": (
         "    if result is None:",
         "        return",

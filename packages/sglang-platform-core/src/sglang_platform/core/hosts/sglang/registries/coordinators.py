@@ -1,4 +1,4 @@
-"""The request coordinators of the registry, made with each scheduler and told of its requests."""
+"""The seam of request coordinators: made with each scheduler, called for its requests and batches."""
 
 from __future__ import annotations
 

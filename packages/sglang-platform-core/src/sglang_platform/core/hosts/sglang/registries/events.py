@@ -64,4 +64,4 @@ _HOOKS: dict[str, Callable[[], None]] = {
     "on_batch_done": partial(when_batch_done, _batch_done),
     "on_cache_flushed": partial(_register, f"{SCHEDULER}.flush_cache", _cache_flushed, HookType.AFTER),
 }
-"""By event, what registers the hook that dispatches it."""
+"""By event, the function that registers the hook for it."""
