@@ -7,8 +7,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from sglang_platform.core.errors import HookTargetError
-from sglang_platform.core.source.address import Address, nearest
-from sglang_platform.core.source.search import Found, find_module, submodules
+from sglang_platform.core.installed.address import Address, nearest
+from sglang_platform.core.installed.modules import Found, find_module, submodules
 from sglang_platform.core.spelling import shown
 
 __all__ = [

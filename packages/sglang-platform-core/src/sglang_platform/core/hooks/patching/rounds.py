@@ -26,7 +26,7 @@ from sglang_platform.core.hooks.patching.sites import Sites
 from sglang_platform.core.hooks.registration import Registration
 from sglang_platform.core.hooks.report import fail
 from sglang_platform.core.hooks.targets import Deferred, MissingName, parse, resolve
-from sglang_platform.core.source.address import Address
+from sglang_platform.core.installed.address import Address
 
 __all__ = ["Rounds"]
 

@@ -14,7 +14,7 @@ from sglang_platform.core.hooks.registration import Registration, stacking
 from sglang_platform.core.hooks.report import fail, log, warn_of_two
 from sglang_platform.core.hooks.targets import Deferred, MissingName, Place, locate
 from sglang_platform.core.hooks.types import HookType
-from sglang_platform.core.source.address import Address
+from sglang_platform.core.installed.address import Address
 
 __all__ = ["Sites"]
 
