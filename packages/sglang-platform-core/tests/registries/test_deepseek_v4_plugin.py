@@ -76,7 +76,7 @@ def registered() -> dict[str, tuple[str, ...]]:
         events.listeners,
         models.architectures,
     )
-    return {one.what: one.ids() for one in entries if one}
+    return {one.noun: one.ids() for one in entries if one}
 
 
 def test_everything_is_off_by_default() -> None:
