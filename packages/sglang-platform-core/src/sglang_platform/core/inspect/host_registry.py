@@ -7,11 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from sglang_platform.core.errors import HookTargetError
+from sglang_platform.core.hooks import existence
 from sglang_platform.core.hooks.targets import MissingModule, parse, resolve
-from sglang_platform.core.inspect.hook_check.on_host import cut_at_its_last_dot
-from sglang_platform.core.source.answers import Absent
-from sglang_platform.core.source.environment import Environment
-from sglang_platform.core.source.lookup import Lookup
 from sglang_platform.core.spelling import shown
 
 __all__ = ["as_rows", "host_hooks"]
@@ -36,22 +33,29 @@ def host_hooks() -> Iterator[dict[str, Any]]:
 
 def as_rows() -> list[dict[str, Any]]:
     """The same hooks as rows of `HookRegistry.report()`; one on what the installed SGLang does not have has failed."""
-    lookup, rows = Lookup(Environment()), []
+    rows = []
     for one in host_hooks():
         applied = one.pop("applied")
-        why = None if applied else _missing(lookup, one["target"])
+        why = None if applied else _missing(one["target"])
         state = "applied" if applied else "failed" if why else "pending"
         rows.append({**one, "registry": "sglang", "state": state, "why": why, "unreached": []})
+    existence.forget()
     return rows
 
 
-def _missing(lookup: Lookup, target: str) -> str | None:
+def _missing(target: str) -> str | None:
+    """Why SGLang's registry can never apply a hook on this target; None where it can, or where nothing tells."""
     try:
         address = resolve(parse(target))
     except HookTargetError as error:
         return error.what
-    answer = address if isinstance(address, MissingModule) else lookup.find(address)
-    if isinstance(answer, MissingModule | Absent):
-        near = f"; did you mean {' or '.join(answer.nearest[:3])}?" if answer.nearest else ""
-        return f"{answer.why}{near}"
-    return cut_at_its_last_dot(target)
+    verdict = address if isinstance(address, MissingModule) else existence.check(address)
+    if isinstance(verdict, MissingModule) or verdict.answer == "missing":
+        near = f"; did you mean {' or '.join(verdict.nearest[:3])}?" if verdict.nearest else ""
+        return f"{verdict.why}{near}"
+    module, colon, path = target.partition(":")
+    if colon and "." not in path:
+        return (
+            f"SGLang's registry never applies it: it cuts the target at its last dot; write {module}.{path}"
+        )
+    return None
