@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from sglang_platform.core.hooks import existence
-from sglang_platform.core.source.address import Address
-from sglang_platform.core.source.search import find_module
+from sglang_platform.core.installed.address import Address
+from sglang_platform.core.installed.modules import find_module
 
 OTHER = """
 def thing(): ...

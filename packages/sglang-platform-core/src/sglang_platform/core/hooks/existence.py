@@ -16,8 +16,8 @@ from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from sglang_platform.core.source.address import Address, nearest
-from sglang_platform.core.source.search import find_module, submodules
+from sglang_platform.core.installed.address import Address, nearest
+from sglang_platform.core.installed.modules import find_module, submodules
 
 if TYPE_CHECKING:
     from sglang_platform.core.hooks.top_level import Binding, ClassBody, TopLevel

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from importlib.util import resolve_name
 
-from sglang_platform.core.source.address import Address
+from sglang_platform.core.installed.address import Address
 
 __all__ = ["Binding", "BoundNames", "ClassBody", "TopLevel"]
 
