@@ -31,7 +31,8 @@ here:
 The rooms:
 
     (here)        registering and reporting: `registry`, `registration`, `report`, `targets` from a name to its place,
-                  and `existence`, which tells from a module's source whether a target exists
+                  and `existence`, which tells from a module's source whether a target exists: `top_level` reads its
+                  names
     patching/     applying hooks and undoing them. `engine` keeps the hooks, `finder` brings the news of modules,
                   `rounds` settles targets, `sites` and `site` change the attribute in a place
     call/         the call of a hooked target: `kinds` of callables, whether a hook fits (`fit`), the code of `frames`,
