@@ -13,12 +13,16 @@
     [declares]                      # only where the platform class has no place for it
     supported_kv_kinds = ["mha"]
 
+    [pool_fixtures]                 # for a plugin's own kind of KV pool: its rows to try
+    my_rows = "my_plugin.testing:MyRowsFixture"
+
 It is strict: an expectation of which nothing fails any more is a failure, and so is a tolerance that is not needed; an
 id that does not exist is an error, so is a missing reason.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,7 +45,8 @@ else:
 __all__ = ["DEFAULT_NAME", "VendorFile", "read_vendor_file"]
 
 DEFAULT_NAME = "conformance.toml"
-_TABLES = ("expected_failures", "tolerances", "declares")
+_TABLES = ("expected_failures", "tolerances", "declares", "pool_fixtures")
+_PLACE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _DECLARES = (
     "supported_kv_kinds",
     "supported_kv_dtypes",
@@ -133,6 +138,11 @@ def read_vendor_file(path: Path | None, known: list[str]) -> VendorFile:
         _unknown("declaration", name, _DECLARES)
         for name in tables.get("declares", {})
         if name not in _DECLARES
+    ]
+    problems += [
+        f'the fixture of {kind!r} is {place!r}, not a place "package.module:name"'
+        for kind, place in tables.get("pool_fixtures", {}).items()
+        if not (isinstance(place, str) and _PLACE.fullmatch(place))
     ]
     if problems:
         raise ConfigurationError(

@@ -127,7 +127,7 @@ class HostFacts:
     # Memory
 
     dsa_pool: str = fact("DSATokenToKVPool", before={"0.5.13": "NSATokenToKVPool"})
-    """The host's class of DSA pools. The other kinds' classes never changed their names: `contract/pool_kinds.py`."""
+    """The host's class of DSA pools. The other kinds' classes never changed their names: `pool_classes.py`."""
 
     paged_allocator: str = fact(
         f"{_POOLS}.allocator.paged:PagedTokenToKVPoolAllocator",

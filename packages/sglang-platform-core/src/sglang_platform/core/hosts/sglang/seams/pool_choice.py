@@ -12,7 +12,7 @@ from typing import Any
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.host import PoolAsked, active_host
 from sglang_platform.core.hosts.sglang.checked import load
-from sglang_platform.core.hosts.sglang.srt.pools import host_pool
+from sglang_platform.core.hosts.sglang.pool_classes import host_pool
 from sglang_platform.core.hosts.sglang.srt.served_model import served_model
 from sglang_platform.core.hosts.sglang.versions import HostFacts
 

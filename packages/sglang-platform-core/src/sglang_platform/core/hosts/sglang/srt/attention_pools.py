@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from sglang_platform.core.attention.backend import LatentRows
 from sglang_platform.core.errors import HostError
 from sglang_platform.core.hosts.sglang.checked import load
-from sglang_platform.core.hosts.sglang.srt.pools import host_pool
+from sglang_platform.core.hosts.sglang.pool_classes import host_pool
 from sglang_platform.core.hosts.sglang.versions import facts
 
 __all__ = ["no_indexer", "what_the_pool_is"]

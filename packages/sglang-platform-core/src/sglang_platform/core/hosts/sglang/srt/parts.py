@@ -11,11 +11,10 @@ from sglang_platform.core.hosts.sglang.rebase import host_first, rebase
 from sglang_platform.core.hosts.sglang.seams.piecewise import HostPieces
 from sglang_platform.core.hosts.sglang.srt.attention_pools import no_indexer, what_the_pool_is
 from sglang_platform.core.hosts.sglang.srt.graph import HostDecodeBatches, host_calls
-from sglang_platform.core.hosts.sglang.srt.pools import host_pool, rebase_pool
+from sglang_platform.core.hosts.sglang.srt.pools import rebase_pool
 from sglang_platform.core.hosts.sglang.versions import facts
 
 __all__ = [
-    "host_pool",
     "rebase_allocator",
     "rebase_attention_backend",
     "rebase_full_graph_backend",

@@ -13,6 +13,7 @@ from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.discovery.kind import SRT
 from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.hosts.sglang.platform_class import OneObject, rebase_for
+from sglang_platform.core.hosts.sglang.pool_classes import host_pool
 from sglang_platform.core.hosts.sglang.seams import lora, piecewise
 from sglang_platform.core.hosts.sglang.seams.fused_ops import register_fused_ops
 from sglang_platform.core.hosts.sglang.seams.kv_pools import registered_pool_cls
@@ -84,7 +85,7 @@ class _HostFacing:
             return parts.rebase_pool(cls, kind, self._plugin_origin, triton=triton)
         if facts().takes_none_for_parts:
             return None
-        return pools.without_stray_keywords(parts.host_pool(kind), kind)
+        return pools.without_stray_keywords(host_pool(kind), kind)
 
     def get_paged_allocator_cls(self) -> type | None:
         cls = super().get_paged_allocator_cls()  # type: ignore[misc]
