@@ -22,7 +22,6 @@ id that does not exist is an error, so is a missing reason.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ from typing import Any
 from sglang_platform.conformance.case_ids import matches
 from sglang_platform.conformance.expectation import Expectation, Tolerance
 from sglang_platform.conformance.outcome import Outcome, failed_with
+from sglang_platform.core.contract.pool_kinds import PLACE
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.source.contents import file_bytes
 from sglang_platform.core.spelling import nearest
@@ -46,7 +46,6 @@ __all__ = ["DEFAULT_NAME", "VendorFile", "read_vendor_file"]
 
 DEFAULT_NAME = "conformance.toml"
 _TABLES = ("expected_failures", "tolerances", "declares", "pool_fixtures")
-_PLACE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _DECLARES = (
     "supported_kv_kinds",
     "supported_kv_dtypes",
@@ -142,7 +141,7 @@ def read_vendor_file(path: Path | None, known: list[str]) -> VendorFile:
     problems += [
         f'the fixture of {kind!r} is {place!r}, not a place "package.module:name"'
         for kind, place in tables.get("pool_fixtures", {}).items()
-        if not (isinstance(place, str) and _PLACE.fullmatch(place))
+        if not (isinstance(place, str) and PLACE.fullmatch(place))
     ]
     if problems:
         raise ConfigurationError(

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from sglang_platform.core.errors import ContractError
 from sglang_platform.core.spelling import shown
 
-__all__ = ["KINDS", "KV_POOL_KINDS", "PoolKind", "register_pool_kind"]
+__all__ = ["KINDS", "KV_POOL_KINDS", "PLACE", "PoolKind", "register_pool_kind"]
 
-_PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+"""`package.module:name`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,5 +93,5 @@ def _problems(row: PoolKind) -> Iterator[str]:
             yield f"older_names holds {name!r}, no identifier"
     for field in ("base", "host_class"):
         place = getattr(row, field)
-        if place is not None and not _PLACE.fullmatch(place):
+        if place is not None and not PLACE.fullmatch(place):
             yield f"{field} is {place!r}, no `package.module:name`"
