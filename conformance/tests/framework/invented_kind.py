@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sglang_platform.conformance.fixtures.pool_kinds import MLAFixture
+from sglang_platform.conformance.fixtures.pool_kinds.mla import MLAFixture
 from sglang_platform.conformance.reference.platform import ReferencePlatform
 from sglang_platform.conformance.reference.pools import ReferenceMLAPool
 from sglang_platform.core import MLATokenToKVPool

@@ -15,7 +15,8 @@ from deepseek_v4_plugin.pool_kind import KIND
 from deepseek_v4_plugin.token_pool import V4TokenPool
 from test_invented_kind import OF_ANY_KIND
 
-from sglang_platform.conformance.fixtures.pool_kinds import MLAFixture, fixture_of
+from sglang_platform.conformance.fixtures.pool_kinds import fixture_of
+from sglang_platform.conformance.fixtures.pool_kinds.mla import MLAFixture
 from sglang_platform.conformance.reference.platform import ReferencePlatform
 from sglang_platform.core.contract.pool_kinds import KINDS, PoolKind
 from sglang_platform.core.errors import ConfigurationError

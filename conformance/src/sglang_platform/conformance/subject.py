@@ -24,7 +24,7 @@ from sglang_platform.core.ops.fused_op import FusedOp
 if TYPE_CHECKING:
     import torch
 
-    from sglang_platform.conformance.fixtures.pool_kinds import PoolFixture
+    from sglang_platform.conformance.fixtures.pool_fixture import PoolFixture
     from sglang_platform.conformance.served_shape import ServedShape
 
 __all__ = ["PlatformRefused", "Subject"]
