@@ -60,7 +60,7 @@ def _names(node: ast.AST) -> list[str]:
 def _sglang_classes() -> frozenset[str]:
     """The classes of SGLang that the adapter names: strings that are a name of several words, or end in one."""
     hosts, contract = (
-        [node for tree in _trees(room) for node in ast.walk(tree)] for room in ("hosts", "contract")
+        [node for tree in _trees(room) for node in ast.walk(tree)] for room in ("sglang", "contract")
     )
     found = (
         re.fullmatch(r"(?:[\w.]*[.:])?([A-Z]+[a-z0-9]*[A-Z]\w*[a-z]\w*)", _string(node)) for node in hosts

@@ -34,7 +34,7 @@ from sglang_platform.conformance.expectation import Expectation, Tolerance
 from sglang_platform.conformance.outcome import Outcome, failed_with
 from sglang_platform.core.contract.pool_kinds import PLACE
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.source.contents import file_bytes
+from sglang_platform.core.installed.files import file_bytes
 from sglang_platform.core.spelling import nearest
 
 if sys.version_info >= (3, 11):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sglang_platform.core.hosts.sglang.diffusion.platform import HOST_ATTENTION, HOST_COMMUNICATOR
+from sglang_platform.core.sglang.diffusion.platform import HOST_ATTENTION, HOST_COMMUNICATOR
 
 pytestmark = pytest.mark.host
 

@@ -9,9 +9,9 @@ import sglang.srt.mem_cache.memory_pool as host_pools
 from sglang_platform.core import MLATokenToKVPool
 from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.errors import HostError
-from sglang_platform.core.hosts.sglang.pool_classes import host_pool
-from sglang_platform.core.hosts.sglang.srt.parts import rebase_pool
 from sglang_platform.core.registries import register_pool_kind
+from sglang_platform.core.sglang.parts import rebase_pool
+from sglang_platform.core.sglang.pools.kinds import host_pool
 
 HOSTS = "sglang.srt.mem_cache.memory_pool:MLATokenToKVPool"
 

@@ -1,0 +1,570 @@
+"""What differs between the releases of SGLang: the only table of it. All other modules of the adapter ask `facts()`.
+
+One line per fact. Its value is the newest release's; `before` says what it was earlier, newest first: `fact(True,
+before={"0.5.13": False})` is True from 0.5.13 on and was False until then. So a new release that changes nothing needs
+no line, and one that renames something changes one: the new value, and the former in front of `before`. Read from the
+wheels of every release from 0.5.11 to 0.5.23. (What a vendor may have written in an older form is the contract's half:
+`contract/drift.py`.)
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+from packaging.version import Version
+
+from sglang_platform.core.contract.drift import NEWEST
+from sglang_platform.core.errors import HostError
+
+__all__ = [
+    "NEWEST", "OLDEST", "History", "HostFacts", "facts", "facts_for", "installed_version", "known_releases", "since",
+]  # fmt: skip
+
+_logger = logging.getLogger(__name__)
+
+OLDEST = "0.5.11"
+"""The first release with a platform interface."""
+
+
+class History(NamedTuple):
+    """One fact through the releases."""
+
+    newest: Any
+    before: Mapping[str, Any] = {}
+    """What it was before the release named, newest first."""
+
+    def at(self, release: tuple[int, ...]) -> Any:
+        """The value in a release, given as numbers."""
+        value = self.newest
+        for changed, older in self.before.items():
+            if release >= _numbers(changed):
+                break
+            value = older
+        return value
+
+
+def fact(newest: Any, *, before: Mapping[str, Any] | None = None) -> Any:
+    return field(default=newest, metadata={"history": History(newest, before or {})})
+
+
+_POOLS = "sglang.srt.mem_cache"
+_COMPILATION = "sglang.srt.compilation"
+_RUNNER = "sglang.srt.model_executor"
+_XGRAMMAR = "sglang.srt.constrained.xgrammar_backend"
+_LLGUIDANCE = "sglang.srt.constrained.llguidance_backend:GuidanceGrammar.apply_vocab_mask"
+
+_KERNELS = "sglang.kernels.ops"
+_ATTENTION = "sglang.srt.layers.attention"
+
+_STORE_AND_MOVE = frozenset({"_store_kv_layer", "_move_kv_cache_impl"})
+_AND_INDEX_KEYS = _STORE_AND_MOVE | {"_create_index_key_cache"}
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_OPS_11 = _names(
+    """Conv2dLayer Conv3dLayer DeepseekScalingRotaryEmbedding DualChunkRotaryEmbedding DynamicNTKAlphaRotaryEmbedding
+    DynamicNTKScalingRotaryEmbedding Ernie4_5_VLRotaryEmbedding GeluAndMul Gemma3RMSNorm Gemma3nRMSNorm
+    Gemma4RMSNorm Gemma4RotaryEmbedding GemmaRMSNorm Glm4vRMSNorm GlmOcrRMSNorm Indexer LayerNorm
+    LinearScalingRotaryEmbedding Llama3RotaryEmbedding Llama4VisionRotaryEmbedding MRotaryEmbedding
+    Mixer2RMSNormGated NewGELU QuickGELU RMSNorm RMSNormWithoutScale RotaryEmbedding ScalingRotaryEmbedding
+    SiluAndMul TopK UnquantizedFusedMoEMethod XIELU YaRNScalingMRotaryEmbedding YaRNScalingRotaryEmbedding"""
+)
+_OPS_13 = _OPS_11 | {"ReLU2"}
+_OPS_14 = _OPS_13 | {"Compressor"}
+_OPS_16 = _OPS_14 | {"_InklingUnquantizedFusedMoEMethod"}
+_OPS_17 = _OPS_16 | {"NPUMXFP8OnlineMoEMethod", "SituAndMul"}
+_OPS_UNTIL_22 = _names(
+    """FusedAddRMSNormOp GeluAndMulOp GeluTanhAndMulOp GemmaFusedAddRMSNormOp GemmaRMSNormOp QuickGELUOp RMSNormOp
+    ReLU2Op _GatedActivationOp"""
+)
+_OPS_18 = _OPS_17 | _OPS_UNTIL_22 | {"SiluAndMulOp"}
+_OPS_19 = _OPS_18 | {"Fp8ScaledMMOp"}
+_OPS_20 = _OPS_19 | {"ClampPositionOp", "IndexerKPool", "QSAIndexer"}
+_OPS_21 = _OPS_20 | {"BailingMRotaryEmbedding", "MingRMSNorm"}
+_OPS_23 = (_OPS_21 - _OPS_UNTIL_22) | _names(
+    """BeamAttentionGateOp BeamRotaryEmbedding BeamSandwichResidualRMSNormOp BeamSiluAndMul
+    BeamUnquantizedFusedMoEMethod Flux3GatedMLPOp Flux3LinearOp Flux3QKVQKNormRopeOp FusedMuseSparkRouting
+    FusedPostExpertNormWeightedSumTRTLLM FusedPostNormResidualPreNorm FusedQKNorm FusedRMSNormGate Qwen3_5RMSNorm
+    Qwen3_5RMSNormGated _Flux3PrimsTsOp _FusedNormFP4Quant"""
+)
+
+_SPECULATIVE = "sglang.kernels.ops.speculative"
+_SPECULATIVE_KERNELS = frozenset(
+    {
+        f"{_SPECULATIVE}.spec_tree:build_tree_kernel_efficient_func",
+        f"{_SPECULATIVE}.spec_tree:verify_tree_greedy_func",
+        f"{_SPECULATIVE}.reconstruct_tree:reconstruct_indices_from_tree_mask_func",
+        f"{_SPECULATIVE}.cache_locs:assign_draft_cache_locs_contiguous_func",
+        f"{_SPECULATIVE}.cache_locs:assign_extend_cache_locs_uniform_func",
+        f"{_SPECULATIVE}.cache_locs:assign_extend_cache_locs_func",
+        f"{_SPECULATIVE}.cache_locs:fill_front_out_cache_loc_func",
+        f"{_SPECULATIVE}.eagle:fill_accept_out_cache_loc_func",
+        f"{_SPECULATIVE}.eagle:fill_bonus_tokens_func",
+        f"{_SPECULATIVE}.gather_spec_extras:gather_spec_extras",
+        "sglang.srt.mem_cache.allocation:assign_req_to_token_pool_func",
+        "sglang.srt.mem_cache.allocation:get_last_loc",
+        "sglang.srt.speculative.spec_utils:_select_top_k_tokens_later",
+    }
+)
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """The shape of one release. A place is `pkg.mod:name`, and where a hook goes `pkg.mod:Class.attr`."""
+
+    version: str = ""
+
+    # Memory
+
+    dsa_pool: str = fact("DSATokenToKVPool", before={"0.5.13": "NSATokenToKVPool"})
+    """The host's class of DSA pools. The other kinds' classes never changed their names: `pools/kinds.py`."""
+
+    paged_allocator: str = fact(
+        f"{_POOLS}.allocator.paged:PagedTokenToKVPoolAllocator",
+        before={"0.5.13": f"{_POOLS}.allocator:PagedTokenToKVPoolAllocator"},
+    )
+    token_allocator: str = fact(
+        f"{_POOLS}.allocator.token:TokenToKVPoolAllocator",
+        before={"0.5.13": f"{_POOLS}.allocator:TokenToKVPoolAllocator"},
+    )
+
+    pool_points: frozenset[str] = fact(
+        _AND_INDEX_KEYS | {"_scatter_mla_rows"},
+        before={"0.5.20": _AND_INDEX_KEYS, "0.5.18": _STORE_AND_MOVE, "0.5.15": frozenset()},
+    )
+    """The overridable points of a KV pool that the host's own methods go through."""
+
+    describes_buffers: bool = fact(True, before={"0.5.16": False})
+    """Whether an MHA pool's buffers are described by `_build_kv_buffer_descs()`; before, by tensors beside them."""
+
+    write_location: str | None = fact(f"{_POOLS}.memory_pool:KVWriteLoc", before={"0.5.14": None})
+    """What a pool takes for slots that lie elsewhere in the pool of a window; None: it looks them up itself."""
+
+    dsa_fp8_flag: str = fact("dsa_kv_cache_store_fp8", before={"0.5.13": "nsa_kv_cache_store_fp8"})
+    """The attribute of an MLA pool that says whether its rows are packed for DSA."""
+
+    takes_none_for_parts: bool = fact(True, before={"0.5.22": False})
+    """Whether None from a pool or allocator factory means the host's own class."""
+
+    stray_pool_keywords: frozenset[str] = fact(frozenset(), before={"0.5.22": frozenset({"index_head_dim"})})
+    """Keywords that the host hands a platform's MLA pool though its own class takes none of that name."""
+
+    host_pools: tuple[str, ...] = fact(
+        (
+            f"{_POOLS}.pool_host.mha:MHATokenToKVPoolHost",
+            f"{_POOLS}.pool_host.mla:MLATokenToKVPoolHost",
+            f"{_POOLS}.pool_host.dsa:DSAIndexerPoolHost",
+        ),
+        before={
+            "0.5.19": (
+                f"{_POOLS}.pool_host.mha:MHATokenToKVPoolHost",
+                f"{_POOLS}.pool_host.mla:MLATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:DSAIndexerPoolHost",
+            ),
+            "0.5.16": (
+                f"{_POOLS}.memory_pool_host:MHATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:MLATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:DSAIndexerPoolHost",
+            ),
+            "0.5.13": (
+                f"{_POOLS}.memory_pool_host:MHATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:MLATokenToKVPoolHost",
+                f"{_POOLS}.memory_pool_host:NSAIndexerPoolHost",
+            ),
+        },
+    )
+    """The pools in host memory of the hierarchical cache, per kind of KV pool."""
+
+    host_allocations: str = fact(
+        f"{_POOLS}.pool_host.common:ALLOC_MEMORY_FUNCS",
+        before={"0.5.14": f"{_POOLS}.memory_pool_host:ALLOC_MEMORY_FUNCS"},
+    )
+    """The functions with which such a pool allocates, by device type."""
+
+    # Graphs and attention
+
+    graph_calls: tuple[str, str] = fact(
+        ("can_run_graph", "execute"), before={"0.5.14": ("can_run", "replay")}
+    )
+    """The methods of a decode graph runner that the host calls: the question and the replay."""
+
+    decode_runner: str = fact("decode_cuda_graph_runner", before={"0.5.14": "graph_runner"})
+    """The attribute of a model runner that holds the decode graph runner."""
+
+    eager_runner: str | None = fact(f"{_RUNNER}.runner.eager_runner:EagerRunner", before={"0.5.14": None})
+
+    graph_sizes: tuple[str | None, str] = fact(
+        ("sglang.srt.runtime_context:get_exec", "graph.cuda_graph_config.decode.bs"),
+        before={
+            "0.5.18": (None, "server_args.cuda_graph_config.decode.bs"),
+            "0.5.14": (None, "server_args.cuda_graph_bs"),
+        },
+    )
+    """Where the batch sizes to capture are kept: a function (None: the model runner) and the attributes below."""
+
+    batch_holds_pools: bool = fact(False, before={"0.5.13": True})
+    """Whether a `ForwardBatch` carries the pools and the attention backend itself."""
+
+    forward_context: bool = fact(True, before={"0.5.13": False})
+    """Whether a forward runs inside `forward_context(...)`."""
+
+    context_takes_batch: bool = fact(True, before={"0.5.23": False})
+    """Whether `forward_context` wants the batch as well."""
+
+    translates_slots: bool = fact(True, before={"0.5.22": False})
+    """Whether a static batch must be bound to the runner's slot translator."""
+
+    knows_hyper_connections: bool = fact(True, before={"0.5.12": False})
+    """Whether a model config has `hc_hidden_size`, the width of hidden states that carry the residual streams."""
+
+    hands_over_indices: bool = fact(True, before={"0.5.14": False})
+    """Whether a model runner says how many attention indices a pipeline stage is handed (`get_pp_proxy_topk_size`)."""
+
+    hands_over_blocks: bool = fact(True, before={"0.5.17": False})
+    """Whether it says so of residual blocks (`get_pp_proxy_residual_num_blocks`)."""
+
+    blocks_handed_over_as: str = fact("attn_res_bank", before={"0.5.22": "residual"})
+
+    metadata_halves: bool = fact(True, before={"0.5.13": False})
+    """Whether attention metadata is prepared in an outer and an inner half of a graph."""
+
+    barrier_asks_backend: bool = fact(True, before={"0.5.22": False})
+    """Whether the scheduler's barrier on CUDA stands right after a launch, and asks the attention backend in each mode
+    when its reads end (`shared_read_ends`; from 0.5.18 on, for all modes but a draft's extend)."""
+
+    server_hidden_mode: str | None = fact(
+        f"{_RUNNER}.forward_batch_info:get_server_return_hidden_states_mode", before={"0.5.18": None}
+    )
+    """The function that says which hidden states all batches ask for. None: a batch that asks for any has no graph."""
+
+    init_lora_of_graphs: str | None = fact(
+        "init_decode_cuda_graph_batch_info",
+        before={"0.5.23": "init_cuda_graph_batch_info", "0.5.20": None},
+    )
+    """The method of a LoRA manager that makes what decode graphs read of a batch's adapters, called with the largest
+    batch and the tokens per request; None: on CUDA's device only."""
+
+    lora_skips_batches: tuple[str, ...] = fact(
+        ("skip_inactive_lora_batches", "skip_inactive_dense_lora"),
+        before={"0.5.23": ("skip_inactive_lora_batches",)},
+    )
+    """What a LoRA backend says where it computes nothing for a batch without adapters: a capture would miss it."""
+
+    compile_phase: str = fact(
+        f"{_COMPILATION}.compile_phase:is_in_torch_compile_warmup",
+        before={"0.5.14": f"{_COMPILATION}.piecewise_context_manager:is_in_pcg_torch_compile"},
+    )
+    """The function that says whether prefill is only being compiled; beside it is the stream of the capture."""
+
+    weak_references: str = fact(
+        f"{_RUNNER}.runner_backend_utils.weak_ref_tensor",
+        before={"0.5.22": f"{_COMPILATION}.weak_ref_tensor"},
+    )
+    """The module of weak tensor references, which loads beside CUDA only."""
+
+    op_class: str = fact(
+        "sglang.kernels.fused_op:BaseFusedOp",
+        before={"0.5.18": "sglang.srt.layers.utils.multi_platform:MultiPlatformOp"},
+    )
+
+    op_choice: str = fact("_resolve_forward_method", before={"0.5.18": "dispatch_forward"})
+    """The method of `op_class` that chooses the forward."""
+
+    fused_ops: frozenset[str] = fact(
+        _OPS_23,
+        before={
+            "0.5.23": _OPS_21,
+            "0.5.21": _OPS_20,
+            "0.5.20": _OPS_19,
+            "0.5.19": _OPS_18,
+            "0.5.18": _OPS_17,
+            "0.5.17": _OPS_16,
+            "0.5.16": _OPS_14,
+            "0.5.14": _OPS_13,
+            "0.5.13": _OPS_11,
+        },
+    )
+    """The classes that derive from `op_class`, as `op_classes` reads them."""
+
+    # Server arguments
+
+    finished_arguments: str = fact(
+        "sglang.srt.arg_groups.pipeline:run_resolution_pipeline",
+        before={"0.5.19": "sglang.srt.server_args:ServerArgs.__post_init__"},
+    )
+    """The function that has filled in every server argument when it returns."""
+
+    keeps_raw_arguments: bool = fact(True, before={"0.5.19": False})
+    """Whether the record holds the operator's own values (`_raw_input`)."""
+
+    resolved_view: str | None = fact("sglang.srt.arg_groups.overrides:resolved_view", before={"0.5.15": None})
+    """The function that gives a view of the record with what the host settled on; None: the record itself has it."""
+
+    declares_arguments: str = fact(
+        "sglang.srt.arg_groups.overrides:record_foreign_defaults",
+        before={"0.5.20": "sglang.srt.arg_groups.overrides:declare_direct_writes"},
+    )
+    """The function under which assignments to such a record are made. Only asked where `keeps_raw_arguments`."""
+
+    settles_model: str = fact(
+        "sglang.srt.arg_groups.model_hook:handle_model_specific_adjustments",
+        before={"0.5.19": "sglang.srt.server_args:ServerArgs._handle_model_specific_adjustments"},
+    )
+    """The function that settles the arguments for a model, and asserts the name of its attention backend."""
+
+    # Requests
+
+    typed_requests: bool = fact(True, before={"0.5.15": False})
+    """Whether the fields of a request declare the types that a worker reads, or would read without pickle."""
+
+    media_on_cuda: str | None = fact(
+        None, before={"0.5.21": "sglang.srt.multimodal.processors.base_processor:BaseMultimodalProcessor"}
+    )
+    """The class that prepares pictures on CUDA wherever the machine is not one of a CPU alone, by its module's flag."""
+
+    leaves_out_token_logprobs: str | None = fact(
+        None,
+        before={
+            "0.5.21": "sglang.srt.layers.logprob_processor:get_token_ids_logprobs",
+            "0.5.16": "sglang.srt.layers.utils.logprob:get_token_ids_logprobs",
+        },
+    )
+    """What gives a list among tensors for a request of a batch that asks for no token's log probability."""
+
+    # What the host asks a platform for; where it does not, a hook of ours carries the answer in, or it is reported.
+
+    imports_everywhere: frozenset[str] = fact(
+        frozenset(),
+        before={
+            "0.5.16": frozenset({"sglang.jit_kernel.dsa.cutedsl_paged_mqa_logits"}),
+            "0.5.15": frozenset(),
+            "0.5.13": frozenset({"sgl_kernel.kvcacheio"}),
+        },
+    )
+    """Modules for CUDA that the host imports whatever the device, without a check."""
+
+    builds_rotary_off_device: bool = fact(True, before={"0.5.13": False})
+    """Whether rotary embeddings can be built on an out-of-tree platform without vLLM installed."""
+
+    capabilities_struct: bool = fact(True, before={"0.5.22": False})
+    """Whether the host reads `capabilities`, and asks for pools by `get_kv_pool_cls(kind=)`."""
+
+    asks_every_platform: bool = fact(True, before={"0.5.22": False})
+    """Whether in-tree platforms are asked for pools, allocators and graph runners as well."""
+
+    asks_device: bool = fact(True, before={"0.5.13": False})
+    """Whether an out-of-tree device type is known to the host, and its default device asked for."""
+
+    asks_triton: bool = fact(True, before={"0.5.22": False})
+    asks_hicache_kernels: bool = fact(True, before={"0.5.22": False})
+    asks_pynccl: bool = fact(True, before={"0.5.23": False})
+    asks_quantization_config: bool = fact(True, before={"0.5.13": False})
+    asks_distributed_backend: bool = fact(True, before={"0.5.14": False})
+    asks_pin_memory: bool = fact(True, before={"0.5.16": False})
+    asks_speculative_algorithm: bool = fact(True, before={"0.5.21": False})
+    asks_speculative_worker: bool = fact(True, before={"0.5.23": False})
+    asks_full_graph_backend: bool = fact(True, before={"0.5.21": False})
+    asks_post_load_model: bool = fact(True, before={"0.5.22": False})
+    asks_mamba_extra_buffer: bool = fact(True, before={"0.5.22": False})
+    asks_group_device: bool = fact(True, before={"0.5.23": False})
+
+    asks_piecewise_backend: bool = fact(False, before={"0.5.22": True})
+    """Whether prefill can be asked for in compiled pieces (`tc_piecewise`)."""
+
+    pieces_argument: str = fact("cuda_graph_config", before={"0.5.14": "disable_piecewise_cuda_graph"})
+    """The server argument that says whether prefill is served in pieces."""
+
+    # Speculative decoding
+
+    settles_speculation: str = fact(
+        "sglang.srt.arg_groups.speculative_hook:handle_speculative_decoding",
+        before={"0.5.13": "sglang.srt.server_args:ServerArgs._handle_speculative_decoding"},
+    )
+    """The function that checks the algorithm and its arguments."""
+
+    speculative_kernels: frozenset[str] = fact(_SPECULATIVE_KERNELS, before={"0.5.23": frozenset()})
+    """The functions that start a kernel of the host's; empty: they cannot be replaced."""
+
+    speculative_sampling: str = fact("sglang.srt.speculative.eagle_utils:eagle_sample")
+    """The function that verifies, in whose module the sampling kernels have their names."""
+
+    model_config_of: str = fact("sglang.srt.arg_groups.model_override_base:model_config_of")
+    """The function that gives the model's config for server arguments. Only asked where `speculative_kernels` are."""
+
+    config_with_states: str = fact("sglang.srt.configs.hybrid_arch:mambaish_config")
+    """The function that answers None for a model whose layers keep no state per request. Only asked there."""
+
+    stamps_draft_backends: bool = fact(True, before={"0.5.18": False})
+    """Whether the makers of a draft model's backends answer with a name beside the backend."""
+
+    # Sampling
+
+    applies_grammar_mask: tuple[str, ...] = fact((f"{_XGRAMMAR}:XGrammarGrammar.apply_vocab_mask",))
+    """The methods that put a grammar's mask on logits: `(self, logits, vocab_mask)`."""
+
+    applies_grammar_mask_statically: tuple[str, ...] = fact(
+        (f"{_XGRAMMAR}:XGrammarGrammarBackend.apply_vocab_mask", _LLGUIDANCE),
+        before={"0.5.12": (_LLGUIDANCE,)},
+    )
+    """The same as static methods: `(logits, vocab_mask)`."""
+
+    caps_logits: str = fact(
+        f"{_KERNELS}.activation.softcap:softcap_inplace_logits",
+        before={
+            "0.5.16": "sglang.srt.layers.triton_ops.softcap:softcap_inplace_logits",
+            "0.5.13": "sglang.srt.layers.logits_processor:fused_softcap",
+        },
+    )
+    """The Triton kernel that caps a model's logits, in place."""
+
+    # Layers with states
+
+    convolution_kernels: str = fact(_KERNELS + ".mamba", before={"0.5.16": f"{_ATTENTION}.mamba"})
+    state_space_kernels: str = fact(
+        _KERNELS + ".mamba.triton_ops", before={"0.5.16": f"{_ATTENTION}.mamba.ops"}
+    )
+    delta_rule_kernels: str = fact(f"{_KERNELS}.attention.fla", before={"0.5.16": f"{_ATTENTION}.fla"})
+    delta_gate_kernels: str = fact(
+        f"{_KERNELS}.attention.linear",
+        before={"0.5.23": f"{_KERNELS}.attention.fla", "0.5.16": f"{_ATTENTION}.fla"},
+    )
+    delta_projection: str = fact(
+        f"{_KERNELS}.attention.triton_gdn_fused_proj",
+        before={"0.5.17": "sglang.jit_kernel.triton.gdn_fused_proj"},
+    )
+    """Packages of the Triton kernels, and the module of those that take a gated delta net's projections apart."""
+
+    gates_shared_experts: str | None = fact(
+        f"{_KERNELS}.elementwise.elementwise:fused_gate_sigmoid_mul_add",
+        before={
+            "0.5.17": f"{_KERNELS}.layernorm.elementwise:fused_gate_sigmoid_mul_add",
+            "0.5.16": "sglang.srt.layers.elementwise:fused_gate_sigmoid_mul_add",
+            "0.5.14": None,
+        },
+    )
+    """The Triton kernel that adds the gated output of shared experts."""
+
+    decides_on_snapshots: str | None = fact(
+        "sglang.srt.arg_groups.overrides:supports_mamba_cache_extra_buffer", before={"0.5.15": None}
+    )
+    """The function that says whether states are snapshot for prefix reuse; the host makes it its default then."""
+
+    # Prefill and decode apart
+
+    prefill_events: tuple[str, ...] = fact(
+        ("maybe_send_cached_prefix_chunk", "send_kv_chunk"),
+        before={"0.5.23": ("maybe_send_cached_prefix_chunk",), "0.5.16": ()},
+    )
+    """Methods of `disaggregation.prefill:SchedulerDisaggregationPrefillMixin` that make an event of `torch.cuda`."""
+
+    weight_updater: str = fact(
+        "sglang.srt.managers.scheduler_components.weight_updater:SchedulerWeightUpdaterManager",
+        before={"0.5.13": "sglang.srt.managers.scheduler_update_weights_mixin:SchedulerUpdateWeightsMixin"},
+    )
+    """The class that releases and resumes a worker's memory."""
+
+    releases_while_paused: bool = fact(True, before={"0.5.21": False})
+    """Whether memory can be released while requests wait, where the engine is paused."""
+
+    races_when_it_sends_early: bool = fact(False, before={"0.5.22": True, "0.5.15": False})
+    """Whether rows of a cached prefix are sent while a forward may still be writing them: nothing waits for it."""
+
+    counts_attention_ranks: bool = fact(True, before={"0.5.22": False})
+    """Whether `attn_dp_size` says how many ranks attend to requests of their own, not `enable_dp_attention`."""
+
+    graphs_of_ranks_apart: bool = fact(True, before={"0.5.23": False})
+    """Whether ranks that attend to requests of their own replay decode graphs; in earlier releases it was not tried."""
+
+    copy_of_local_rows: str = fact(
+        "sglang.srt.layers.dp_attention:memcpy",
+        before={"0.5.20": "sglang.srt.layers.dp_attention:memcpy_triton"},
+    )
+    """The copy between a rank's rows and those of all ranks, in data-parallel attention."""
+
+    # Processes
+
+    sets_device: str = fact(
+        "sglang.srt.distributed.bootstrap:init_parallel_runtime",
+        before={"0.5.21": "sglang.srt.managers.scheduler:Scheduler.__init__"},
+    )
+    """The function in which a scheduler process sets its device, before it takes memory there; it runs once."""
+
+    ranks_in_context: bool = fact(True, before={"0.5.21": False})
+    """Whether a process keeps its ranks in `runtime_context`; before, that function is called with them."""
+
+    has_all_to_all: bool = fact(True, before={"0.5.13": False})
+    """Whether a group has `all_to_all_single`; the other collectives have been there since the first release."""
+
+    loads_plugins_in: frozenset[str] = fact(
+        frozenset({"launcher", "scheduler", "detokenizer", "data-parallel controller"}),
+        before={"0.5.22": frozenset({"launcher", "scheduler"})},
+    )
+
+
+TABLE: dict[str, History] = {f.name: f.metadata["history"] for f in fields(HostFacts) if f.metadata}
+"""The facts above by name, each with its history."""
+
+
+def facts() -> HostFacts:
+    """The facts of the installed SGLang."""
+    return facts_for(installed_version())
+
+
+@functools.cache
+def facts_for(version: str) -> HostFacts:
+    """The facts of a release. A newer one than the table gets the newest values, and a warning says so: also what is
+    built from sources after the newest release (`0.5.24.dev3+g1a2b3c4`), or where git knew no tag (`0.0.0`). An older
+    one is refused with HostError, since it has no platform interface."""
+    untagged = not any(_numbers(version))
+    release = _numbers(NEWEST if untagged else version)
+    if release < _numbers(OLDEST):
+        raise HostError(
+            f"SGLang {version} has no platform interface",
+            why=f"the interface came with SGLang {OLDEST}",
+            fix=f"install SGLang {OLDEST} or later",
+        )
+    if untagged or Version(Version(version).public) > Version(NEWEST):
+        _logger.warning(
+            "SGLang %s is newer than the releases this adapter was written for (%s to %s); it is served as %s is. "
+            "Run `sglang-platform doctor`.",
+            version, OLDEST, NEWEST, NEWEST,
+        )  # fmt: skip
+    return HostFacts(version, **{name: history.at(release) for name, history in TABLE.items()})
+
+
+def since(fact_name: str) -> str:
+    """The first release in which the fact is as in the newest."""
+    return next(iter(TABLE[fact_name].before), OLDEST)
+
+
+def known_releases() -> tuple[str, ...]:
+    """The releases that changed something, oldest first, and the newest that was read."""
+    changed = {release for history in TABLE.values() for release in history.before}
+    return tuple(sorted({OLDEST, NEWEST, *changed}, key=_numbers))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return Version(version).release
+
+
+def installed_version() -> str:
+    """The version that SGLang's metadata states. Raises HostError where it states none or cannot be read."""
+    try:
+        version: str | None = importlib.metadata.version("sglang")
+    except (LookupError, ImportError, OSError, ValueError) as error:
+        version, why = None, str(error)
+    else:
+        why = "its METADATA has no Version"
+    if version is None:
+        raise HostError(
+            "the version of the installed SGLang cannot be told", why=why, fix="install sglang again"
+        )
+    return version
