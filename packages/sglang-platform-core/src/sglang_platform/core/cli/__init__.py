@@ -28,6 +28,7 @@ _LOOK_AGAIN = 0.1
 def main() -> None:
     """Run the command with the arguments of this process."""
     with own_faults_told():
+        # Commands of other packages import `cli.output`, which brings no other command with it.
         from sglang_platform.core.cli.app import app
 
         app()

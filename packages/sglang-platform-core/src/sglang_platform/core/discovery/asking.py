@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from sglang_platform.core.discovery.contract_version import check_contract_version
+from sglang_platform.core.discovery.damaged_install import missing_files_behind
 from sglang_platform.core.discovery.host_first import HostWanted
 from sglang_platform.core.discovery.refusals import plugin_failed
 from sglang_platform.core.discovery.scan import EntryPointRecord
@@ -21,7 +22,6 @@ from sglang_platform.core.errors import (
     PluginFailed,
     PluginOrigin,
 )
-from sglang_platform.core.installed.missing_files import missing_files_behind
 from sglang_platform.core.spelling import nearest, shown
 
 __all__ = ["Answer", "ask", "asked_plugin", "load_class", "load_entry_point", "resolve_obj"]

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import asked_plugin
+from sglang_platform.core.discovery.damaged_install import refusing_without_core
 from sglang_platform.core.discovery.kind import DIFFUSION, SRT, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.process import host_attribute
 from sglang_platform.core.discovery.scan import EntryPointRecord
-from sglang_platform.core.installed.missing_files import refusing_without_core
 
 __all__ = ["mm_platform_plugin", "platform_plugin"]
 

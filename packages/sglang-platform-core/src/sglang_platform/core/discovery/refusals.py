@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from sglang_platform.core.discovery.damaged_install import missing_files_behind
 from sglang_platform.core.discovery.distribution import UnreadableMetadata
 from sglang_platform.core.discovery.kind import PlatformKind
 from sglang_platform.core.discovery.scan import EntryPointRecord
@@ -25,7 +26,6 @@ from sglang_platform.core.errors import (
 )
 from sglang_platform.core.installed.distributions import requirements
 from sglang_platform.core.installed.files import Unread
-from sglang_platform.core.installed.missing_files import missing_files_behind
 from sglang_platform.core.spelling import nearest
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sglang_platform.core.installed.missing_files import refusing_without_core
+from sglang_platform.core.discovery.damaged_install import refusing_without_core
 
 with refusing_without_core():
     from sglang_platform.core.sglang.start.launch import load

@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
+from sglang_platform.core.discovery.damaged_install import CORE, missing_files_behind
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.errors import HostError, LaunchRefused, PlatformError, PluginOrigin, explain
-from sglang_platform.core.installed.missing_files import CORE, missing_files_behind
 from sglang_platform.core.sglang.versions import NEWEST, OLDEST
 
 __all__ = ["Calls", "PluginLoop", "core_origin", "leave_to_core", "refusing_the_launch"]

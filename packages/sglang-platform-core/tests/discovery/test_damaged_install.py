@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import importlib_metadata
 import pytest
 
-from sglang_platform.core.discovery.refusals import plugin_failed
+from sglang_platform.core.discovery.damaged_install import missing_files, refusing_without_core
+from sglang_platform.core.discovery.failures import plugin_failed
 from sglang_platform.core.errors import LaunchRefused, PluginFailed, PluginOrigin
-from sglang_platform.core.installed.missing_files import missing_files, refusing_without_core
 
 CORE, EXAMPLE = "sglang-platform-core", "sglang-platform-example-oot"
 ORIGIN = PluginOrigin("example_oot", EXAMPLE, "0.1.0")
 PACKAGES = Path(__file__).parents[3]
 _PROGRAM = Path(__file__).parents[1] / "hosts" / "programs" / "serve_or_refuse.py"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Core and the example, as wheels install them, before those of this environment on the path."""
+    for distribution, package in ((CORE, "core"), (EXAMPLE, "example_oot")):
+        module = Path("sglang_platform") / package
+        shutil.copytree(
+            PACKAGES / distribution / "src" / module,
+            tmp_path / module,
+            ignore=shutil.ignore_patterns("__pycache__", "around_the_package"),
+        )
+        found = importlib_metadata.distribution(distribution)
+        info = tmp_path / f"{distribution.replace('-', '_')}-{found.version}.dist-info"
+        info.mkdir()
+        for name in ("METADATA", "entry_points.txt"):
+            (info / name).write_text(found.read_text(name) or "")
+        files = (file for file in (tmp_path / module).rglob("*") if file.is_file())
+        (info / "RECORD").write_text("".join(f"{file.relative_to(tmp_path)},,\n" for file in files))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
 
 
 def cut(file: Path) -> None:
@@ -79,7 +102,7 @@ _IN_CORE = "sglang_platform/core/"
 DAMAGE: dict[str, tuple[str, Callable[[Path], object]]] = {
     "the adapter's plugin is gone": (f"{_IN_CORE}sglang/start/general_plugin.py", Path.unlink),
     "what the plugin loads is gone": (f"{_IN_CORE}sglang/start/launch.py", Path.unlink),
-    "a seam is cut short": (f"{_IN_CORE}sglang/lora.py", cut),
+    "an adapter file is cut short": (f"{_IN_CORE}sglang/lora.py", cut),
     "a contract class is empty": (f"{_IN_CORE}contract/srt.py", lambda file: file.write_text("")),
     "discovery is gone": (f"{_IN_CORE}discovery/entry.py", Path.unlink),
     "the hooks are zeros": (f"{_IN_CORE}hooks/registry.py", lambda f: f.write_bytes(bytes(f.stat().st_size))),
