@@ -8,7 +8,7 @@ import pytest
 from import_graph import DISTRIBUTIONS
 from line_counts import lines_by_room, page
 
-MOST_OF_CORE = 31_000
+MOST_OF_CORE = 32_000
 """Lines of core's source files, with docstrings, comments and blank lines, without `inspect`, which nothing that serves
 imports; rounded up to the next 500."""
 
@@ -20,8 +20,9 @@ def test_core_stays_small() -> None:
 
 @pytest.mark.parametrize("name", ["cuda", "rocm"])
 def test_a_vendors_package_holds_its_kernels(name: str) -> None:
+    """Those that its hardware shapes; kernels that the packages share stand once in core."""
     package = lines_by_room()[name]
-    assert package["all"][0] > 1_500
+    assert package["all"][0] > 900
     assert package.get("kernels", (0, 0))[1] > 3
 
 
