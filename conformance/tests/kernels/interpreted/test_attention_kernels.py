@@ -20,13 +20,14 @@ from sglang_platform.conformance.kernels.checks import index_logits as index_che
 from sglang_platform.conformance.kernels.checks import sparse_decode as sparse_check
 from sglang_platform.conformance.kernels.checks import top_slots as top_check
 from sglang_platform.conformance.kernels.checks.attention_oracle import Rule
-from sglang_platform.conformance.kernels.mutants import Mutant, mutated
+from sglang_platform.conformance.kernels.mutants import Mutant, load, mutated
 from sglang_platform.conformance.kernels.tested import drawing_from
 from sglang_platform.core.portable.triton.top_slots import top_slots
 
 CPU = torch.device("cpu")
 HERE = f"sglang_platform.{os.environ['KERNELS_OF']}.kernels"
 WRAPPERS = "sglang_platform.core.portable.triton.wrappers"
+RULE = "sglang_platform.core.portable.triton.attention_layer"
 EXTEND = "sglang_platform.core.portable.triton.kernels.extend"
 INDEX = "sglang_platform.core.portable.triton.kernels.dsa_index"
 decode, hardware = (importlib.import_module(f"{HERE}.{name}") for name in ("decode", "hardware"))
@@ -65,9 +66,9 @@ DECODE_MUTANTS = (
     Mutant("no value scale", f"{HERE}.decode", "acc *= tl.load(v_scale_ptr)", "acc *= 1.0"),
     Mutant(
         "scales swapped",
-        f"{WRAPPERS}.decode",
-        "*one_element(q, k_scale, v_scale)",
-        "*one_element(q, v_scale, k_scale)",
+        RULE,
+        "*one_element(q, self.k_scale, self.v_scale)",
+        "*one_element(q, self.v_scale, self.k_scale)",
     ),
     Mutant(
         "interleaved head groups",
@@ -83,7 +84,7 @@ DECODE_MUTANTS = (
     ),
     Mutant("window one short", f"{HERE}.decode", "length - 1 - window", "length - window"),
     Mutant("window one long", f"{HERE}.decode", "length - 1 - window", "length - 2 - window"),
-    Mutant("no soft cap", f"{WRAPPERS}.decode", "CAPPED=logit_cap > 0", "CAPPED=False"),
+    Mutant("no soft cap", RULE, '"CAPPED": self.logit_cap > 0', '"CAPPED": False'),
     Mutant("natural instead of binary logarithm", f"{HERE}.decode", "tl.log2(total)", "tl.log(total)"),
     Mutant("old sum kept as it was", f"{HERE}.decode", "acc * r[:, None], input", "acc, input"),
     Mutant("rest of the head left out", f"{WRAPPERS}.decode", "REST=rest", "REST=0"),
@@ -174,7 +175,7 @@ EXTEND_MUTANTS = (
         "scale *= tl.load(k_scale_ptr)\n        cached_scale = scale",
     ),
     Mutant("the slot after", EXTEND, "table_row + key, mask", "table_row + key + 1, mask", 2),
-    Mutant("sink left out", EXTEND, "SINKS=sinks is not None", "SINKS=False"),
+    Mutant("sink left out", RULE, '"SINKS": self.sinks is not None', '"SINKS": False'),
     Mutant("old sum not rescaled", EXTEND, "acc * r[:, None], input", "acc, input"),
     Mutant(
         "rows of the next request stored",
@@ -202,6 +203,14 @@ EXTEND_MUTANTS = (
 )
 
 
+def with_defect(entry: Any, mutant: Mutant, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    if mutant.module != RULE:
+        return mutated(entry, mutant, folder)
+    wrapper = importlib.import_module(entry.func.__module__)
+    monkeypatch.setattr(wrapper, "AttentionRule", load(mutant, folder).AttentionRule)
+    return entry
+
+
 def first_fault(check: Any, entry: Any, mutant: Mutant) -> str | None:
     """Over the shapes that have what the mutant breaks, cheap ones first."""
     words = {"scale": "kv=float8", "cap": "cap=", "window": "window=", "sink": "sinks", "split": "splits"}
@@ -222,14 +231,15 @@ def first_fault(check: Any, entry: Any, mutant: Mutant) -> str | None:
 
 
 @pytest.mark.parametrize("mutant", DECODE_MUTANTS, ids=lambda m: m.name.replace(" ", "-"))
-def test_a_defect_in_decode_is_seen(mutant: Mutant, tmp_path: Path) -> None:
-    entry = mutated(decode.paged_decode, mutant, tmp_path)
+def test_a_defect_in_decode_is_seen(mutant: Mutant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = with_defect(decode.paged_decode, mutant, tmp_path, monkeypatch)
     assert first_fault(decode_check, entry, mutant) is not None
 
 
 @pytest.mark.parametrize("mutant", EXTEND_MUTANTS, ids=lambda m: m.name.replace(" ", "-"))
-def test_a_defect_in_extend_is_seen(mutant: Mutant, tmp_path: Path) -> None:
-    assert first_fault(extend_check, mutated(hardware.paged_extend, mutant, tmp_path), mutant) is not None
+def test_a_defect_in_extend_is_seen(mutant: Mutant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = with_defect(hardware.paged_extend, mutant, tmp_path, monkeypatch)
+    assert first_fault(extend_check, entry, mutant) is not None
 
 
 TOP = top_slots.__module__

@@ -23,17 +23,14 @@ before. Source: FlashAttention-2 (Dao, arXiv 2307.08691) for the order of the lo
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 
-from sglang_platform.core.portable.triton.attention_shapes import (
-    head_parts,
-    one_element,
-    shares_values,
-    split_count,
-)
+from sglang_platform.core.portable.triton.attention_layer import AttentionRule
+from sglang_platform.core.portable.triton.attention_shapes import head_parts, shares_values, split_count
 from sglang_platform.core.portable.triton.kernels.die_order import shared_on_one_die
 from sglang_platform.core.portable.triton.kernels.stored_rows import load_rows
 from sglang_platform.core.portable.triton.merge import merge_equal_parts
@@ -243,18 +240,13 @@ def paged_extend(
     max_new: int,
     max_prefix: int | None = None,
     splits: int | None = None,
-    scale: float,
     causal: bool = True,
-    logit_cap: float = 0.0,
-    window: int = -1,
-    sinks: torch.Tensor | None = None,
-    k_scale: torch.Tensor | None = None,
-    v_scale: torch.Tensor | None = None,
+    **asked: Any,
 ) -> torch.Tensor:
     """Fill `out` [T, Hq, Dv] and return it.
 
     q [T, Hq, D]: the new tokens of all requests, request by request; k_new [T, Hk, D] and v_new [T, Hk, Dv] their keys
-    and values, or None where the caches hold them already. Caches, `table`, `rows` and the options as in
+    and values, or None where the caches hold them already. Caches, `table`, `rows` and `asked` as in
     `decode.paged_decode`; k_scale and v_scale apply to cached values only. `query_start` int [B + 1]: where each
     request's tokens begin, and T. `prefix_lens` int [B]: cached tokens before them. max_new: the most new tokens of a
     request, max_prefix: the most cached ones, the table's width when None (both known on the CPU, so nothing waits for
@@ -264,6 +256,7 @@ def paged_extend(
 
     Raises ValueError for shapes and dtypes that do not fit.
     """
+    rule = AttentionRule(**asked)
     tokens, q_heads, dim = q.shape
     values = out.shape[2]
     kv_heads = k_cache.shape[1] if k_new is None else k_new.shape[1]
@@ -289,7 +282,7 @@ def paged_extend(
     blocks = triton.cdiv(max_new * group, shape.block_m)
     if splits is None:
         cached = table.shape[1] if max_prefix is None else max_prefix
-        cached = min(cached, window + max_new) if window >= 0 else cached
+        cached = min(cached, rule.window + max_new) if rule.window >= 0 else cached
         programs = blocks * kv_heads * batch
         splits = split_count(record.processors, 1, programs, cached) if programs < record.processors else 1
     # float32 also where nothing is written there: another type is another code, compiled while a request waits.
@@ -298,17 +291,16 @@ def paged_extend(
     lse = torch.empty(results, dtype=torch.float32, device=q.device)
     extend_kernel[(blocks, kv_heads, batch * splits)](
         q, new_k, new_v, stored.k, stored.v, table, rows, query_start, prefix_lens, out, partial, lse,
-        q if sinks is None else sinks, *one_element(q, k_scale, v_scale), scale, logit_cap, window, splits,
+        *rule.values(q), splits,
         q.stride(0), q.stride(1), new_k.stride(0), new_k.stride(1), new_v.stride(0), new_v.stride(1),
         stored.k.stride(0), stored.k.stride(1), stored.v.stride(0), stored.v.stride(1), table.stride(0),
         out.stride(0), out.stride(1),
         GROUP=group, D=dim, DV=values, MAIN=main, REST=rest,
         VALUES=main if latent else triton.next_power_of_2(values), LATENT=latent,
-        NEW=k_new is not None, CAUSAL=causal, WINDOW=window >= 0,
-        FORMAT=stored.name, IN_HARDWARE=stored.in_hardware, SCALED=k_scale is not None or v_scale is not None,
-        CAPPED=logit_cap > 0, SINKS=sinks is not None,
+        NEW=k_new is not None, CAUSAL=causal, WINDOW=rule.window >= 0,
+        FORMAT=stored.name, IN_HARDWARE=stored.in_hardware, **rule.flags(),
         BLOCK_M=shape.block_m, BLOCK_N=shape.block_n, **shape.options(),
     )  # fmt: skip
     if splits > 1:
-        merge_parts(partial, lse, out, sinks=sinks, splits=splits)
+        merge_parts(partial, lse, out, sinks=rule.sinks, splits=splits)
     return out
