@@ -207,7 +207,7 @@ def with_defect(entry: Any, mutant: Mutant, folder: Path, monkeypatch: pytest.Mo
     if mutant.module != RULE:
         return mutated(entry, mutant, folder)
     wrapper = importlib.import_module(entry.func.__module__)
-    monkeypatch.setattr(wrapper, "AttentionRule", load(mutant, folder).AttentionRule)
+    monkeypatch.setattr(wrapper, "LayerRule", load(mutant, folder).LayerRule)
     return entry
 
 

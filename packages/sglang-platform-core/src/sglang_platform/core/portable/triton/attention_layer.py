@@ -11,11 +11,11 @@ import torch
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.portable.triton.attention_shapes import one_element
 
-__all__ = ["AttentionRule", "is_causal", "joined", "kv_scale", "rule_of", "unserved"]
+__all__ = ["LayerRule", "is_causal", "joined", "kv_scale", "rule_of", "unserved"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentionRule:
+class LayerRule:
     """How tokens attend to each other, as decode and extend take it.
 
     scale: of the scores. logit_cap: 0 for none. window: how many earlier positions are seen, -1 for all. sinks float
@@ -46,7 +46,7 @@ class AttentionRule:
 def rule_of(
     layer: Any, sinks: torch.Tensor | None, device: torch.device | str, *, scaled: bool, latent: bool
 ) -> dict[str, Any]:
-    """A layer's `AttentionRule`, as keywords. scaled: its cache is read with scales; latent: it holds latent rows."""
+    """`LayerRule` of a layer, as keywords. scaled: its cache is read with scales; latent: it holds latent rows."""
     window = layer.sliding_window_size
     # The latent part of a key is its value, and has its scale.
     v_scale = layer.k_scale if latent else layer.v_scale

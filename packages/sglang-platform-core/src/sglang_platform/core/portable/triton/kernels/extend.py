@@ -29,7 +29,7 @@ import torch
 import triton
 import triton.language as tl
 
-from sglang_platform.core.portable.triton.attention_layer import AttentionRule
+from sglang_platform.core.portable.triton.attention_layer import LayerRule
 from sglang_platform.core.portable.triton.attention_shapes import head_parts, shares_values, split_count
 from sglang_platform.core.portable.triton.kernels.die_order import shared_on_one_die
 from sglang_platform.core.portable.triton.kernels.stored_rows import load_rows
@@ -256,7 +256,7 @@ def paged_extend(
 
     Raises ValueError for shapes and dtypes that do not fit.
     """
-    rule = AttentionRule(**asked)
+    rule = LayerRule(**asked)
     tokens, q_heads, dim = q.shape
     values = out.shape[2]
     kv_heads = k_cache.shape[1] if k_new is None else k_new.shape[1]

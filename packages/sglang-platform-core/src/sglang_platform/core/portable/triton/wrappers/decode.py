@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 import triton
 
-from sglang_platform.core.portable.triton.attention_layer import AttentionRule
+from sglang_platform.core.portable.triton.attention_layer import LayerRule
 from sglang_platform.core.portable.triton.attention_shapes import (
     TOKENS_PER_PART,
     head_parts,
@@ -59,7 +59,7 @@ def paged_decode(
     `seq_lens` int [B] its tokens, the new one included (0 answers zeros). Absorbed MLA: Hk = 1 and v_cache is a view of
     k_cache's first Dv columns.
 
-    asked: the fields of `AttentionRule`. packed: k_cache is uint8 [S, 1, bytes] of packed sparse-MLA rows
+    asked: the fields of `LayerRule`. packed: k_cache is uint8 [S, 1, bytes] of packed sparse-MLA rows
     (`memory.packed_fp8`) in this 8-bit format.
 
     page_size: where it is more than 1, the tokens from each multiple of it on lie in slots that follow each other, the
@@ -75,7 +75,7 @@ def paged_decode(
 
     Raises ValueError for shapes and dtypes that do not fit.
     """
-    rule = AttentionRule(**asked)
+    rule = LayerRule(**asked)
     batch, q_heads, dim = q.shape
     values = out.shape[2]
     kv_heads = k_cache.shape[1]
