@@ -15,8 +15,8 @@ from sglang_platform.conformance.checks.findings import problems
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.inspect.changes import read_hooks
 from sglang_platform.core.inspect.hook_check.check import check as check_hooks
-from sglang_platform.core.inspect.registrations import read_hooks
 from sglang_platform.core.source.address import Address
 from sglang_platform.core.source.answers import Absent
 from sglang_platform.core.source.environment import Environment

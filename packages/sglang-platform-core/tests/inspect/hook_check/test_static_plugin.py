@@ -9,7 +9,7 @@ import pytest
 
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.hooks.registration import HookType
-from sglang_platform.core.inspect.registrations import read_hooks
+from sglang_platform.core.inspect.changes import read_hooks
 from sglang_platform.core.source.opening import open_plugin, package_of
 
 

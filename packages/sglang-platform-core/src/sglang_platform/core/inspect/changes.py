@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from sglang_platform.core.discovery.kind import installed_plugins
 from sglang_platform.core.errors import ConfigurationError, PluginOrigin
-from sglang_platform.core.inspect.patches import StandIn, read_patches
-from sglang_platform.core.inspect.registrations import WantedHook, read_hooks
+from sglang_platform.core.inspect.change_reader import read_source
+from sglang_platform.core.inspect.registrations import StandIn, WantedHook
 from sglang_platform.core.source.entry_points import reference
 from sglang_platform.core.source.opening import open_module, package_of
 from sglang_platform.core.source.tree import SourceTree
 
-__all__ = ["OURS", "Changes", "changes_of_installed", "is_ours", "read_changes"]
+__all__ = ["OURS", "Changes", "changes_of_installed", "is_ours", "read_changes", "read_hooks"]
 
 OURS = frozenset(f"sglang-platform-{name}" for name in ("core", "cuda", "rocm", "example-oot", "conformance"))
 """This project's distributions. What they couple to the host is run by their own tests, on every release."""
@@ -27,10 +27,30 @@ class Changes(NamedTuple):
     unread: tuple[str, ...]
 
 
+class PluginHooks(NamedTuple):
+    """What is registered alone."""
+
+    hooks: tuple[WantedHook, ...]
+    unread: tuple[str, ...]
+
+
 def read_changes(source: SourceTree, plugin: str | None = None) -> Changes:
-    """All of one plugin. Nothing of it is imported or run."""
-    hooks, patches = read_hooks(source, plugin), read_patches(source, plugin=plugin)
-    return Changes((*hooks.hooks, *patches.written), patches.stand_ins, (*hooks.unread, *patches.unread))
+    """All of one plugin, what is registered first. Nothing of it is imported or run."""
+    hooks, stand_ins, unread = read_source(source, plugin)
+    return Changes(
+        tuple(dict.fromkeys(sorted(hooks, key=lambda one: one.written))),
+        tuple(dict.fromkeys(stand_ins)),
+        tuple(dict.fromkeys(one.place for one in sorted(unread, key=lambda one: one.is_write))),
+    )
+
+
+def read_hooks(source: SourceTree, plugin: str | None = None) -> PluginHooks:
+    """The registrations alone, without what is written past any registry."""
+    hooks, _, unread = read_source(source, plugin)
+    return PluginHooks(
+        tuple(dict.fromkeys(one for one in hooks if not one.written)),
+        tuple(dict.fromkeys(one.place for one in unread if not one.is_write)),
+    )
 
 
 def is_ours(origin: PluginOrigin) -> bool:
