@@ -1,8 +1,8 @@
 """What a plugin's source changes of a host, read without importing or running it.
 
 Registrations of hooks are `@plugin_hook(...)` and `HookRegistry.register(...)`, SGLang's or ours. What is written past
-any registry is ``module.name = f``, ``Class.method = f``, ``setattr(...)``, ``sys.modules[...] = ...``. A target is known
-where the source shows it: a string, a constant, an f-string of those, the variable of a loop over a literal, or a
+any registry is ``module.name = f``, ``Class.method = f``, ``setattr(...)`` and ``sys.modules[...] = ...``. A target is
+known where the source shows it: a string, a constant, an f-string of those, the variable of a loop over a literal, or a
 parameter of a function of the plugin that is called with one of these. All others are listed by place.
 """
 

@@ -30,14 +30,18 @@ class Call(NamedTuple):
         return f"{self.text} ({self.place})"
 
     def is_taken_by(self, signature: inspect.Signature) -> bool:
+        return self.refused_by(signature) is None
+
+    def refused_by(self, signature: inspect.Signature) -> str | None:
+        """Why a signature does not take it, in Python's words; None where it does."""
         given = [None] * self.positional
         try:
             (signature.bind_partial if self.is_open else signature.bind)(
                 *given, **dict.fromkeys(self.keywords)
             )
-        except TypeError:
-            return False
-        return True
+        except TypeError as error:
+            return str(error)
+        return None
 
 
 def calls_of(host: SourceTree, name: str, *, near: str = "") -> Iterator[Call]:

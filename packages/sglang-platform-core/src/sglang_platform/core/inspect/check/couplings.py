@@ -12,7 +12,7 @@ from sglang_platform.core.inspect.upgrade.members import Function
 from sglang_platform.core.inspect.upgrade.plugin import PluginSource
 from sglang_platform.core.inspect.upgrade.reader import Couplings
 from sglang_platform.core.inspect.upgrade.release import Release
-from sglang_platform.core.inspect.upgrade.shapes import bound_parameters, parameters_of, refused, shown
+from sglang_platform.core.inspect.upgrade.shapes import bound_parameters, parameters_of, shown
 from sglang_platform.core.source.answers import Absent, Definition
 
 __all__ = ["examine_couplings", "examine_hooks"]
@@ -57,7 +57,7 @@ def _call(one: Coupling, host: Release) -> Iterator[Remark]:
         node = answer.node if isinstance(answer, Definition) else None
         plain = isinstance(node, Function) and not node.decorator_list
         signature = parameters_of(node, is_method=False) if plain else None  # type: ignore[arg-type]
-    why = refused(call, signature) if signature is not None else None
+    why = call.refused_by(signature) if signature is not None else None
     if why is not None:
         yield Remark(
             "couplings",

@@ -10,7 +10,7 @@ from sglang_platform.core.inspect.hook_check.check import CheckedHook, check
 from sglang_platform.core.inspect.registrations import WantedHook
 from sglang_platform.core.inspect.upgrade.compare_names import side_of
 from sglang_platform.core.inspect.upgrade.coupling import Coupling
-from sglang_platform.core.inspect.upgrade.rows import CouplingChange, Side, Verdict
+from sglang_platform.core.inspect.upgrade.rows import CouplingChange, Side, Verdict, change_of
 from sglang_platform.core.inspect.upgrade.sides import Sides
 from sglang_platform.core.source.answers import Definition
 
@@ -58,17 +58,7 @@ class HookAnswers:
         if after.moved_to and found[1] is None:
             homes = [sides.new.find(one.replace(":", ".")) for one in after.moved_to[:1]]
             found[1] = next((side_of(sides.new, one) for one in homes if isinstance(one, Definition)), None)
-        return CouplingChange(
-            coupling.kind,
-            coupling.target,
-            verdict,
-            how,
-            what,
-            (coupling.place,),
-            found[0],
-            found[1],
-            fix,
-        )
+        return change_of(coupling, verdict, how, what, found[0], found[1], fix)
 
     def _all(self) -> dict[WantedHook, tuple[CheckedHook, CheckedHook, CheckedHook]]:
         """Of each hook that is not in the newer release as it was: the older's row, the newer's, and both compared."""

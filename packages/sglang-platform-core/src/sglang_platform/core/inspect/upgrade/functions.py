@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 
-from sglang_platform.core.inspect.host_calls import Call
+from sglang_platform.core.inspect.host_calls import call_of
 from sglang_platform.core.inspect.upgrade.coupling import Coupling, SourcePlace
 from sglang_platform.core.inspect.upgrade.given import given_to_method
 from sglang_platform.core.inspect.upgrade.members import Function
@@ -188,7 +188,8 @@ class Body:
             return
         called = self._called(node, names)
         self._beneath(node.func, names)
-        place, call = self._place(self._module, node), _as_call(node, str(self._place(self._module, node)))
+        place = self._place(self._module, node)
+        call = call_of(node, str(place))
         match called:
             case TheClass(pair):
                 self.found.append(Coupling("construct", pair.full, place, pair, call=call))
@@ -329,16 +330,3 @@ class Body:
     def _own_names(self, function: Function) -> dict[str, Value]:
         assert self._own is not None
         return given_to_method(self._own, function, self._types)
-
-
-def _as_call(node: ast.Call, place: str) -> Call:
-    text = " ".join(ast.unparse(node).split())
-    return Call(
-        place,
-        text if len(text) <= 100 else f"{text[:97]}...",
-        sum(not isinstance(one, ast.Starred) for one in node.args),
-        tuple(word.arg for word in node.keywords if word.arg is not None),
-        any(isinstance(one, ast.Starred) for one in node.args)
-        or any(word.arg is None for word in node.keywords),
-        dotted(node.func.value) if isinstance(node.func, ast.Attribute) else (),
-    )

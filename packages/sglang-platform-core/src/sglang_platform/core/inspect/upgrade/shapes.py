@@ -17,7 +17,6 @@ __all__ = [
     "kind_of_function",
     "kind_of_member",
     "parameters_of",
-    "refused",
     "shown",
     "values_of",
     "what_differs",
@@ -117,16 +116,6 @@ def _renamed(old: inspect.Signature, new: inspect.Signature) -> dict[str, str]:
     if any(one.name in names or other.name in names or one.kind != other.kind for one, other in pairs):
         return {}
     return {one.name: other.name for one, other in pairs}
-
-
-def refused(call: Call, signature: inspect.Signature) -> str | None:
-    """Why a signature does not take a call, in Python's words; None where it does."""
-    given = [None] * call.positional
-    try:
-        (signature.bind_partial if call.is_open else signature.bind)(*given, **dict.fromkeys(call.keywords))
-    except TypeError as error:
-        return str(error)
-    return None
 
 
 def where_arguments_go(call: Call, signature: inspect.Signature) -> list[str]:
