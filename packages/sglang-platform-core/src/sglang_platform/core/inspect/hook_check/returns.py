@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sglang_platform.core.hooks.registration import HookType
 from sglang_platform.core.inspect.registrations import WrittenHook
-from sglang_platform.core.source.signatures import FunctionNode
+from sglang_platform.core.source.signatures import own_nodes, yields
 from sglang_platform.core.source.values import dotted
 
 __all__ = ["other_shape", "values_given"]
@@ -43,13 +43,12 @@ def other_shape(target: ast.AST | None, hook: WrittenHook, host: str) -> str | N
 
 def _returns(node: ast.AST) -> list[ast.expr]:
     """What its `return` statements give."""
-    return [one.value for one in _own(node) if isinstance(one, ast.Return) and one.value is not None]
+    return [one.value for one in own_nodes(node) if isinstance(one, ast.Return) and one.value is not None]
 
 
 def _gives_nothing(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """It comes to its end without a value. One that writes `return None`, raises or yields means to."""
-    yields = any(isinstance(one, ast.Yield | ast.YieldFrom) for one in _own(node))
-    return not (_returns(node) or yields or isinstance(node.body[-1], ast.Raise))
+    return not (_returns(node) or yields(node) or isinstance(node.body[-1], ast.Raise))
 
 
 def _gives_a_value(node: ast.AST | None) -> bool:
@@ -67,7 +66,7 @@ def _is_a_value(given: ast.expr) -> bool:
 
 def _taken_apart(node: ast.AST, first: str, type_: HookType) -> Iterator[tuple[int, int]]:
     """``a, b = result`` of an AFTER hook; ``a, b = original(...)`` of an AROUND hook."""
-    for one in _own(node):
+    for one in own_nodes(node):
         if not isinstance(one, ast.Assign) or not isinstance(one.targets[0], ast.Tuple | ast.List):
             continue
         value: ast.expr = one.value
@@ -88,16 +87,6 @@ def _taken_apart(node: ast.AST, first: str, type_: HookType) -> Iterator[tuple[i
 def _length(value: ast.expr) -> int | None:
     plain = isinstance(value, ast.Tuple) and not any(isinstance(one, ast.Starred) for one in value.elts)
     return len(value.elts) if plain else None  # type: ignore[attr-defined]
-
-
-def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function, those of functions inside it left out."""
-    waiting = list(getattr(node, "body", ()))
-    while waiting:
-        one = waiting.pop(0)
-        yield one
-        if not isinstance(one, FunctionNode | ast.ClassDef):
-            waiting.extend(ast.iter_child_nodes(one))
 
 
 def _name(node: ast.AST | None) -> str:

@@ -11,7 +11,7 @@ from sglang_platform.core.inspect.upgrade.members import HostClass, HostMember
 from sglang_platform.core.inspect.upgrade.rows import CouplingChange, Side, Verdict, change_of, shortened
 from sglang_platform.core.inspect.upgrade.shapes import bound_parameters, shown
 from sglang_platform.core.inspect.upgrade.sides import Sides
-from sglang_platform.core.source.signatures import decorators
+from sglang_platform.core.source.signatures import decorators, only_refuses
 
 __all__ = ["base_changes", "construct_change"]
 
@@ -64,13 +64,13 @@ def _duties(old: HostClass, new: HostClass) -> Iterator[tuple[str, HostMember]]:
         if (
             member.function is None
             or name.startswith("__")
-            or not (_is_abstract(member) or _only_refuses(member))
+            or not (_is_abstract(member) or only_refuses(member.function))
         ):
             continue
         if not _is_abstract(member) and _is_written_without(new, member):
             continue
         before = old.find(name)
-        if before is None or not (_is_abstract(before) or _only_refuses(before)):
+        if before is None or not (_is_abstract(before) or only_refuses(before.function)):
             yield name, member
 
 
@@ -78,26 +78,15 @@ def _is_written_without(one: HostClass, member: HostMember) -> bool:
     """Does a class of the host below the plugin's write others of the owner's refusals, and leave this one?"""
     owner = next(part for part in one.line() if part.address == member.owner)
     written = [
-        one.find(name) for name, each in owner.own.items() if _is_abstract(each) or _only_refuses(each)
+        one.find(name)
+        for name, each in owner.own.items()
+        if _is_abstract(each) or only_refuses(each.function)
     ]
     return any(each is not None and each.owner != member.owner for each in written)
 
 
 def _is_abstract(member: HostMember) -> bool:
     return "abstractmethod" in decorators(member.node)
-
-
-def _only_refuses(member: HostMember) -> bool:
-    """Is its body nothing but ``raise NotImplementedError``?"""
-    function = member.function
-    if function is None:
-        return False
-    body = [
-        one
-        for one in function.body
-        if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
-    ]
-    return len(body) == 1 and isinstance(body[0], ast.Raise) and "NotImplementedError" in ast.unparse(body[0])
 
 
 def construct_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:

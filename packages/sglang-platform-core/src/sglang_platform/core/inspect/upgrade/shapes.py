@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from sglang_platform.core.inspect.hook_check.returns import values_given
 from sglang_platform.core.inspect.host_calls import Call, signature_of
 from sglang_platform.core.inspect.upgrade.members import Function, HostMember
-from sglang_platform.core.source.signatures import decorators
+from sglang_platform.core.source.signatures import decorators, own_nodes
 from sglang_platform.core.source.values import dotted
 
 __all__ = [
@@ -168,18 +168,13 @@ def values_of(node: ast.AST | None) -> int | None:
 
 
 def _lengths(node: Function) -> Iterator[int | None]:
-    waiting: list[ast.AST] = list(node.body)
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, ast.Return):
-            value = one.value
-            if isinstance(value, ast.Tuple) and not any(isinstance(part, ast.Starred) for part in value.elts):
-                yield len(value.elts)
-            elif not (value is None or (isinstance(value, ast.Constant) and value.value is None)):
-                count = _annotated(node.returns)
-                yield count
-        elif not isinstance(one, Function | ast.Lambda | ast.ClassDef):
-            waiting.extend(ast.iter_child_nodes(one))
+    for one in own_nodes(node):
+        if not isinstance(one, ast.Return) or one.value is None:
+            continue
+        if isinstance(one.value, ast.Tuple) and not any(isinstance(x, ast.Starred) for x in one.value.elts):
+            yield len(one.value.elts)
+        elif not (isinstance(one.value, ast.Constant) and one.value.value is None):
+            yield _annotated(node.returns)
 
 
 def _annotated(node: ast.expr | None) -> int | None:
