@@ -31,6 +31,7 @@ TRITON_VERSIONS = ["3.6.0", "3.7.1", "3.8.0"]
 
 PACKAGES = [
     "packages/sglang-platform-core",
+    "packages/sglang-platform-devtools",
     "packages/sglang-platform-cuda",
     "packages/sglang-platform-rocm",
     "packages/sglang-platform-example-oot",

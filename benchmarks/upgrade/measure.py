@@ -19,11 +19,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.core.inspect.upgrade.plugin import open_source
-from sglang_platform.core.inspect.upgrade.release import Release
-from sglang_platform.core.inspect.upgrade.report import upgrade_of
-from sglang_platform.core.inspect.upgrade.rows import CouplingChange
-from sglang_platform.core.inspect.upgrade.wheels import open_release
+from sglang_platform.devtools.upgrade.plugin import open_source
+from sglang_platform.devtools.upgrade.release import Release
+from sglang_platform.devtools.upgrade.report import upgrade_of
+from sglang_platform.devtools.upgrade.rows import CouplingChange
+from sglang_platform.devtools.upgrade.wheels import open_release
 
 HERE = Path(__file__).parent
 RELEASES = [f"0.5.{number}" for number in range(11, 24)]

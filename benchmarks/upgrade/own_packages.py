@@ -1,7 +1,7 @@
 """`sglang-platform upgrade` on this project's own packages, over every step of SGLang's releases.
 
 The truth is known twice. One wheel of each device package serves on every release (`nox -s host-matrix`): no row of
-theirs may say `breaks`. And core's adapter has a table of what changed (`hosts/sglang/versions.py`): a place of SGLang
+theirs may say `breaks`. And core's adapter has a table of what changed (`sglang/versions.py`): a place of SGLang
 that it names for the older releases alone, and that the newer release has no more, must be reported as gone in that
 step. Whether the newer release has it is asked of its files by plain text.
 
@@ -21,12 +21,12 @@ from typing import Any
 
 from measure import GONE, RELEASES
 
-from sglang_platform.core.hosts.sglang.versions import History, HostFacts
-from sglang_platform.core.inspect.upgrade.plugin import open_source
-from sglang_platform.core.inspect.upgrade.release import Release
-from sglang_platform.core.inspect.upgrade.report import upgrade_of
-from sglang_platform.core.inspect.upgrade.rows import Upgrade
-from sglang_platform.core.inspect.upgrade.wheels import open_release
+from sglang_platform.core.sglang.versions import History, HostFacts
+from sglang_platform.devtools.upgrade.plugin import open_source
+from sglang_platform.devtools.upgrade.release import Release
+from sglang_platform.devtools.upgrade.report import upgrade_of
+from sglang_platform.devtools.upgrade.rows import Upgrade
+from sglang_platform.devtools.upgrade.wheels import open_release
 
 PACKAGES = Path(__file__).parents[2] / "packages"
 DEVICES = ("sglang-platform-cuda", "sglang-platform-rocm", "sglang-platform-example-oot")

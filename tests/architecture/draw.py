@@ -23,7 +23,7 @@ WIDTH, MARGIN = 800, 16
 BOX_HEIGHT, LAYER_HEIGHT, TOP = 34, 92, 144
 PORT = 13  # between arrows that leave or reach one side of a box
 LETTER = 7.4  # width of one, in the font of the room names
-SPECIAL = {"hosts": "imports SGLang"}
+SPECIAL = {"sglang": "imports SGLang"}
 
 
 def arrows_between_rooms(imports: Iterable[Import]) -> set[tuple[str, str]]:

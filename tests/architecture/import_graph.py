@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 OURS = "sglang_platform"
 DISTRIBUTIONS = {
     "core": "packages/sglang-platform-core",
+    "devtools": "packages/sglang-platform-devtools",
     "cuda": "packages/sglang-platform-cuda",
     "rocm": "packages/sglang-platform-rocm",
     "example_oot": "packages/sglang-platform-example-oot",
@@ -75,7 +76,7 @@ def modules_below(folder: Path) -> dict[str, Path]:
 
 @cache
 def our_graph(root: Path = ROOT) -> Graph:
-    """The graph of our five distributions' sources: one to three seconds, once in a process."""
+    """The graph of our distributions' sources: one to three seconds, once in a process."""
     modules: dict[str, Path] = {}
     for folder in DISTRIBUTIONS.values():
         modules |= modules_below(root / folder / "src")

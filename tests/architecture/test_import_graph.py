@@ -1,4 +1,4 @@
-"""The house rules on imports, held over the sources of our five distributions, and each seen to fail."""
+"""The house rules on imports, held over the sources of our distributions, and each seen to fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from import_graph import OURS, Graph, circles, modules_below, our_graph, read_gr
 from rooms import BESIDE_CORE, CORE_ROOMS, PUBLIC_NAMES, wrong_arrows
 
 RUN_IN_A_HOST = {
-    "sglang_platform.core.hosts.sglang": "the adapter",
+    "sglang_platform.core.sglang": "the adapter",
     "sglang_platform.conformance.host": "processes of the engine that the suite starts",
     "sglang_platform.conformance.kits": "processes of SGLang's own test kits",
     "sglang_platform.conformance.versions": "what the matrix runs in each release's own environment",
@@ -41,7 +41,7 @@ def test_every_room_is_there(graph: Graph) -> None:
     refuse(sorted(modules - graph.modules.keys()), "the order names rooms that exist")
 
 
-def test_only_hosts_imports_sglang(graph: Graph) -> None:
+def test_only_the_adapter_imports_sglang(graph: Graph) -> None:
     refuse(_imports_of_the_host(graph), "only what runs in a process of SGLang imports it")
 
 
@@ -145,7 +145,7 @@ def test_an_arrow_to_the_wrong_house_is_seen(tmp_path: Path, importer: str, impo
 
 @pytest.mark.parametrize(
     ("importer", "count"),
-    [("core/inspect/doctor.py", 2), ("cuda/platform.py", 2), ("core/hosts/sglang/rebase.py", 0)],
+    [("core/doctor/discovery.py", 2), ("cuda/platform.py", 2), ("core/sglang/rebase.py", 0)],
 )
 def test_an_import_of_sglang_elsewhere_is_seen(tmp_path: Path, importer: str, count: int) -> None:
     text = "def later():\n    import sglang.srt\n    from sgl_kernel import store\n"
@@ -169,7 +169,7 @@ def test_an_import_of_sglang_elsewhere_is_seen(tmp_path: Path, importer: str, co
 def test_a_hidden_local_import_is_seen(tmp_path: Path, text: str, seen: int) -> None:
     one, two = f"from {CORE}.memory.pool import Pool", f"from {CORE}.memory.rows import Row"
     files = {"core/memory/pool.py": "", "core/memory/rows.py": ""}
-    graph = tree(tmp_path, {**files, "core/hosts/parts.py": text.format(one=one, two=two)})
+    graph = tree(tmp_path, {**files, "core/sglang/parts.py": text.format(one=one, two=two)})
     assert len(_unexplained(graph)) == seen
 
 

@@ -11,7 +11,7 @@ import torch
 import sglang.srt.platforms as host
 from sglang.srt.plugins import load_plugins
 from sglang_platform.core import counter, current_platform as ours
-from sglang_platform.core.hosts.sglang.srt import served_model
+from sglang_platform.core.sglang import served_model
 from sglang_platform.core.errors import HostError, PlatformError
 from sglang_platform.core.portable.triton.architecture import for_architecture
 import sglang.srt.mem_cache.memory_pool as theirs
@@ -209,7 +209,7 @@ with for_architecture(resolve_name(f"sglang_platform.{name}.kernels.tuning:ARCHI
     with pytest.raises(PlatformError, match="disable-hybrid-swa-memory"):
         build(runner(windows))
     from sglang_platform.core import AttentionBackend as CoreBackend
-    from sglang_platform.core.hosts.sglang.srt.parts import rebase_attention_backend
+    from sglang_platform.core.sglang.parts import rebase_attention_backend
 
     plain = rebase_attention_backend(type("Plain", (CoreBackend,), {}), None)(runner(windows))
     assert plain._window_layers() == {0: (0, False), 1: (0, True)} and plain._latent_rows() is None

@@ -20,7 +20,7 @@ from sglang_platform.conformance.host import reference
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import EngineProcess
 from sglang_platform.conformance.host.stacks import completed
-from sglang_platform.core.hosts.sglang.versions import facts_for
+from sglang_platform.core.sglang.versions import facts_for
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 

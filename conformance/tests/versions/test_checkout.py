@@ -16,10 +16,10 @@ import pytest
 from sglang_platform.conformance.versions.checkout import install, sources_of, version_of
 from sglang_platform.conformance.versions.newest import write_reports
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.hosts.sglang.versions import NEWEST, TABLE, facts_for
-from sglang_platform.core.inspect.upgrade.plugin import open_source
-from sglang_platform.core.inspect.upgrade.report import upgrade_of
-from sglang_platform.core.inspect.upgrade.wheels import open_release
+from sglang_platform.core.sglang.versions import NEWEST, TABLE, facts_for
+from sglang_platform.devtools.upgrade.plugin import open_source
+from sglang_platform.devtools.upgrade.report import upgrade_of
+from sglang_platform.devtools.upgrade.wheels import open_release
 
 PLATFORMS = "srt/platforms"
 PLUGIN = """

@@ -30,7 +30,7 @@ from sglang_platform.conformance.case_ids import matches
 from sglang_platform.conformance.expectation import Expectation, Tolerance
 from sglang_platform.conformance.outcome import Outcome, failed_with
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.source.contents import file_bytes
+from sglang_platform.core.installed.files import file_bytes
 from sglang_platform.core.spelling import nearest
 
 if sys.version_info >= (3, 11):

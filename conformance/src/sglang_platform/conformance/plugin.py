@@ -12,7 +12,7 @@ from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import ask
 from sglang_platform.core.discovery.groups import PLATFORM_GROUP
 from sglang_platform.core.discovery.scan import EntryPointRecord
-from sglang_platform.core.source.opening import package_files
+from sglang_platform.devtools.source.opening import package_files
 
 __all__ = ["CheckedPlugin", "DeviceAbsent", "named"]
 

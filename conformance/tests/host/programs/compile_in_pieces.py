@@ -22,7 +22,7 @@ from sglang.srt.model_executor.runner_backend_utils.tc_piecewise_cuda_graph impo
 
 from sglang_platform.core import HookRegistry, HookType
 from sglang_platform.core.counters import counter, snapshot
-from sglang_platform.core.hosts.sglang.seams import piecewise
+from sglang_platform.core.sglang.graphs import piecewise
 
 traced = counter("pieces.hooks_traced")
 

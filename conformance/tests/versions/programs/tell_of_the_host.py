@@ -7,7 +7,7 @@ import importlib.util
 import json
 import logging
 
-from sglang_platform.core.hosts.sglang.versions import facts
+from sglang_platform.core.sglang.versions import facts
 
 logging.basicConfig(level=logging.WARNING)
 found = importlib.util.find_spec("sglang")

@@ -1,100 +1,15 @@
-"""The command in a process of its own that sees only the distributions a test makes."""
+"""`command`: the command where core alone is installed, beside what a test makes."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import textwrap
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
+from command_runner import Command, command_on, libraries
 
-import sglang_platform.core
-
-PLATFORM = """
-from sglang_platform.core.contract.srt import SRTPlatform
-class Platform(SRTPlatform):
-    device_name = "made"
-    device_type = "cpu"
-"""
-
-
-class Command:
-    """Runs `sglang-platform` on a folder of distributions."""
-
-    def __init__(self, folder: Path, libraries: Path) -> None:
-        self.folder = folder
-        source = str(Path(sglang_platform.core.__path__[0]).parents[1])
-        self._path = os.pathsep.join([str(folder), source, str(libraries)])
-
-    def install(self, name: str, entry_points: Mapping[str, Mapping[str, str]], **modules: str) -> None:
-        """Write the distribution `<name>-dist` and its modules."""
-        info = self.folder / f"{name}_dist-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-dist\nVersion: 1.0\n")
-        sections = [
-            f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in e.items())
-            for group, e in entry_points.items()
-        ]
-        (info / "entry_points.txt").write_text("\n".join(sections))
-        for module, source in modules.items():
-            (self.folder / f"{module}.py").write_text(textwrap.dedent(source))
-
-    def platform(self, name: str, body: str) -> None:
-        """Install a platform plugin whose `activate()` has this body."""
-        self.install(
-            name,
-            {
-                "sglang.srt.platforms": {name: f"{name}_plugin:activate"},
-                "sglang_platform.contract": {name: "v1"},
-            },
-            **{f"{name}_plugin": f"def activate():\n    {body}\n", f"{name}_cls": PLATFORM},
-        )
-
-    def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        code = "from sglang_platform.core.cli import main; main()"
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("SGLANG_")}
-        return subprocess.run(
-            [sys.executable, "-S", "-c", code, *arguments],
-            env={**clean, "PYTHONPATH": self._path, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-
-    def json(self, *arguments: str, status: int = 0, **environment: str) -> Any:
-        """The document that the command writes with `--json`."""
-        run = self(*arguments, "--json", **environment)
-        assert run.returncode == status, run.stdout + run.stderr
-        return json.loads(run.stdout)
-
-
-@pytest.fixture(scope="session")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command's own libraries, without the metadata of anything."""
-    folder = tmp_path_factory.mktemp("libraries")
-    for entry in Path(typer.__file__).parents[1].iterdir():
-        if entry.suffix not in (".dist-info", ".egg-info", ".pth") and not entry.name.startswith("sglang"):
-            (folder / entry.name).symlink_to(entry)
-    return folder
+__all__ = ["command", "libraries"]
 
 
 @pytest.fixture
 def command(tmp_path: Path, libraries: Path) -> Command:
-    folder = tmp_path / "site"
-    folder.mkdir()
-    made = Command(folder, libraries)
-    core = {
-        "sglang.srt.plugins": {"sglang_platform_core": "sglang_platform.core.hosts.sglang.srt.plugin:load"}
-    }
-    made.install("core", core)
-    (folder / "core_dist-1.0.dist-info").rename(folder / "sglang_platform_core-1.0.dist-info")
-    metadata = folder / "sglang_platform_core-1.0.dist-info" / "METADATA"
-    metadata.write_text(metadata.read_text().replace("core-dist", "sglang-platform-core"))
-    return made
+    return command_on(tmp_path / "site", libraries, devtools=False)

@@ -35,7 +35,7 @@ def test_list_says_what_is_installed_and_imports_none_of_it(command) -> None:
                 "name": "sglang_platform_core",
                 "distribution": "sglang-platform-core",
                 "version": "1.0",
-                "entry_point": "sglang_platform.core.hosts.sglang.srt.plugin:load",
+                "entry_point": "sglang_platform.core.sglang.start.general_plugin:load",
                 "contract": None,
             },
         ],

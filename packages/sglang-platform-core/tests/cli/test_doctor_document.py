@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from sglang_platform.core.inspect.doctor.finding import FindingId
+from sglang_platform.core.doctor.finding import FindingId
 
 OLD = {"sglang.platform_plugins": {"old": "old_plugin:activate"}}
 

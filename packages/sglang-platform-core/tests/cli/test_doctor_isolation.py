@@ -27,7 +27,7 @@ class Environment:
         self.install(
             "sglang-platform-core",
             "sglang_platform_core",
-            "sglang_platform.core.hosts.sglang.srt.plugin:load",
+            "sglang_platform.core.sglang.start.general_plugin:load",
         )
 
     def install(self, distribution: str, name: str, value: str, where: Path | None = None) -> None:

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from sglang_platform.core.inspect.doctor.discovery import Finding, examine
-from sglang_platform.core.source.entry_points import target_problem
+from sglang_platform.core.doctor.discovery import Finding, examine
+from sglang_platform.core.doctor.entry_points import target_problem
 
 PLATFORMS = "sglang.srt.platforms"
 GENERAL = "sglang.srt.plugins"
@@ -17,7 +17,7 @@ GENERAL = "sglang.srt.plugins"
 def _core_installed(site) -> None:
     site.distribution(
         "sglang-platform-core",
-        {GENERAL: {"sglang_platform_core": "sglang_platform.core.hosts.sglang.srt.plugin:load"}},
+        {GENERAL: {"sglang_platform_core": "sglang_platform.core.sglang.start.general_plugin:load"}},
         version="0.1.0",
         requires=('sglang<0.6,>=0.5.11; extra == "sglang"', "packaging"),
     )

@@ -8,7 +8,7 @@ CHECK = """
 import sys
 heavy = {"torch", "numpy", "sglang", "triton"} & set(sys.modules)
 assert not heavy, heavy
-adapters = [name for name in sys.modules if name.startswith("sglang_platform.core.hosts.")]
+adapters = [name for name in sys.modules if name.startswith("sglang_platform.core.sglang.")]
 assert not adapters, adapters
 """
 
@@ -23,7 +23,7 @@ assert not adapters, adapters
         "from sglang_platform.core.discovery import current; assert current.choice().origin.name == 'dev'",
         "from sglang_platform.core import load_plugins; load_plugins()",
         "from sglang_platform.core import current_platform; assert current_platform.device_name == 'dev'",
-        "from sglang_platform.core.inspect.doctor.discovery import examine; examine()",
+        "from sglang_platform.core.doctor.discovery import examine; examine()",
         "from sglang_platform.core import current_platform; current_platform.device_name\n"
         "from sglang_platform.core.discovery import current; assert list(current.trace().lines())",
     ],

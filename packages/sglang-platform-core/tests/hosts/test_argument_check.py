@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sglang_platform.core.errors import LaunchRefused
-from sglang_platform.core.hosts.sglang.srt.argument_check import check_arguments, refuse
+from sglang_platform.core.sglang.arguments.check import check_arguments, refuse
 
 _SETTLED = {
     "kv_cache_dtype": "auto",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sglang_platform.core.hosts.sglang.srt import build_locks
+from sglang_platform.core.sglang.repairs import build_locks
 
 
 def _lock(folder: Path, name: str = "lock", *, minutes_old: float) -> Path:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
-from sglang_platform.core.hosts.sglang.versions import facts
+from sglang_platform.core.sglang.versions import facts
 
 pytestmark = pytest.mark.host
 

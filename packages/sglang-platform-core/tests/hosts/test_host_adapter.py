@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from packaging.version import Version
 
-from sglang_platform.core.hosts.sglang.op_classes import installed_ops
-from sglang_platform.core.hosts.sglang.seams.server_args import choose_attention_backend
-from sglang_platform.core.hosts.sglang.versions import NEWEST, facts
 from sglang_platform.core.ops.fused_op import contract_ops
+from sglang_platform.core.sglang.arguments.server_args import choose_attention_backend
+from sglang_platform.core.sglang.versions import NEWEST, facts
+from sglang_platform.devtools.op_classes import installed_ops
 
 pytestmark = pytest.mark.host
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sglang_platform.core.graph.piecewise import PiecewiseBackend
-from sglang_platform.core.hosts.sglang.seams import piecewise
-from sglang_platform.core.hosts.sglang.srt import parts
-from sglang_platform.core.hosts.sglang.versions import facts_for
+from sglang_platform.core.sglang import parts
+from sglang_platform.core.sglang.graphs import piecewise
+from sglang_platform.core.sglang.versions import facts_for
 
 
 def arguments(backend: str, *chosen: tuple[str, str]) -> SimpleNamespace:

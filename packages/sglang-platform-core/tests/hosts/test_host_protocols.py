@@ -11,8 +11,8 @@ import pytest
 from packaging.version import Version
 
 from sglang_platform.conformance.whose_parts.asked import COMPARED, UNDECIDED, answer, protocols
-from sglang_platform.core.hosts.sglang.versions import NEWEST
-from sglang_platform.core.source.opening import open_host
+from sglang_platform.core.sglang.versions import NEWEST
+from sglang_platform.devtools.source.opening import open_host
 
 COMMITTED = Path(__file__).with_name("host_protocols.txt")
 PLATFORMS = {

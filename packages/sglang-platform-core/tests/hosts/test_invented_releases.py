@@ -19,11 +19,11 @@ from sglang_platform.core.contract import bridges, drift
 from sglang_platform.core.contract.bridges import bridged_names, older_methods
 from sglang_platform.core.contract.drift_rows import ChangedSignature, DriftRow, Renamed, checked
 from sglang_platform.core.errors import ContractError
-from sglang_platform.core.hosts.sglang import versions
-from sglang_platform.core.hosts.sglang.seams import fused_ops
-from sglang_platform.core.hosts.sglang.srt.limits import limits_of
-from sglang_platform.core.hosts.sglang.versions import History, HostFacts, facts_for
-from sglang_platform.core.inspect.doctor import core_overrides
+from sglang_platform.core.sglang import versions
+from sglang_platform.core.sglang.arguments.host_limits import limits_of
+from sglang_platform.core.sglang.ops import fused as fused_ops
+from sglang_platform.core.sglang.versions import History, HostFacts, facts_for
+from sglang_platform.devtools.doctor import core_overrides
 
 LAST = versions.NEWEST
 _MAJOR, _MINOR, _PATCH = Version(LAST).release

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sglang_platform.core import PlatformCapabilities, PlatformEnum, SRTPlatform
-from sglang_platform.core.hosts.sglang.seams import processes
-from sglang_platform.core.hosts.sglang.srt.limits import limits_of
-from sglang_platform.core.hosts.sglang.versions import facts_for
+from sglang_platform.core.sglang.arguments.host_limits import limits_of
+from sglang_platform.core.sglang.start import child_processes
+from sglang_platform.core.sglang.versions import facts_for
 
 
 class Device(SRTPlatform):
@@ -76,8 +76,8 @@ def test_pieces_of_prefill_are_a_limit_where_the_host_has_no_argument_for_them()
 
 
 def test_the_adapters_own_class_before_the_vendors_hides_no_limit() -> None:
-    from sglang_platform.core.hosts.sglang.srt.limits import overridden
-    from sglang_platform.core.hosts.sglang.srt.platform import _HostFacing
+    from sglang_platform.core.sglang.arguments.host_limits import overridden
+    from sglang_platform.core.sglang.start.llm_platform import _HostFacing
 
     class InTree(Device):
         _enum = PlatformEnum.CUDA
@@ -103,36 +103,36 @@ def test_only_targets_that_run_the_host_are_wrapped() -> None:
     def hosts(*args: Any) -> None: ...
 
     process = object()
-    assert processes._wrap_target(process, target=_target) is None
-    assert processes._wrap_target(process) is None
-    wrapped = processes._wrap_target(process, target=_as_if_the_hosts(hosts), args=(1,))
+    assert child_processes._wrap_target(process, target=_target) is None
+    assert child_processes._wrap_target(process) is None
+    wrapped = child_processes._wrap_target(process, target=_as_if_the_hosts(hosts), args=(1,))
     assert wrapped is not None
     (args, kwargs) = wrapped
     assert args == (process,)
-    assert isinstance(kwargs["target"], processes.PluginsFirst)
+    assert isinstance(kwargs["target"], child_processes.PluginsFirst)
     assert kwargs["args"] == (1,)
-    assert processes._wrap_target(process, **kwargs) is None  # not twice
-    by_position = processes._wrap_target(process, None, hosts)
+    assert child_processes._wrap_target(process, **kwargs) is None  # not twice
+    by_position = child_processes._wrap_target(process, None, hosts)
     assert by_position is not None
-    assert isinstance(by_position[0][2], processes.PluginsFirst)
+    assert isinstance(by_position[0][2], child_processes.PluginsFirst)
 
 
 def test_a_wrapped_target_is_pickled_with_what_it_runs() -> None:
-    again = pickle.loads(pickle.dumps(processes.PluginsFirst(_target)))
+    again = pickle.loads(pickle.dumps(child_processes.PluginsFirst(_target)))
     assert again.target is _target
 
 
 def test_a_process_of_multiprocessing_takes_the_wrapped_target() -> None:
     from sglang_platform.core import HookRegistry
 
-    processes.register_hooks(None, facts_for("0.5.23"))
+    child_processes.register_hooks(None, facts_for("0.5.23"))
     HookRegistry.apply_hooks()
     try:
 
         def hosts() -> None: ...
 
         process = multiprocessing.get_context("spawn").Process(target=_as_if_the_hosts(hosts), daemon=True)
-        assert isinstance(process._target, processes.PluginsFirst)  # type: ignore[attr-defined]
+        assert isinstance(process._target, child_processes.PluginsFirst)  # type: ignore[attr-defined]
         assert process.daemon
         plain = multiprocessing.Process(target=_target)
         assert plain._target is _target  # type: ignore[attr-defined]

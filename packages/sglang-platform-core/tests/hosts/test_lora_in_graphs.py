@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sglang_platform.core.hosts.sglang.seams.lora import spread
+from sglang_platform.core.sglang.lora import spread
 
 
 def test_slices_go_to_the_places_of_the_largest_rank() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sglang_platform.conformance.host.stacks import completed
-from sglang_platform.core.source.opening import open_host
+from sglang_platform.devtools.source.opening import open_host
 
 pytestmark = pytest.mark.host
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sglang_platform.core.hosts.sglang.seams.triton_functions import _cap
+from sglang_platform.core.sglang.ops.triton_functions import _cap
 
 CONFIGURATION = {
     "architectures": ["GptOssForCausalLM"],

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from sglang_platform.core.source.opening import open_host
+from sglang_platform.devtools.source.opening import open_host
 
 ROOT = Path(__file__).parents[4]
 PACKAGES = ("core", "cuda", "rocm", "example-oot")
 
 # Rooms that read source, hook any function, or know only their own objects.
 _WITHOUT_THE_HOST = {
-    *("source", "inspect", "hooks", "discovery", "cli", "template", "contract", "registries"),
+    *("installed", "doctor", "hooks", "discovery", "cli", "template", "contract", "registries"),
     "plugins.py",
 }
 
@@ -26,38 +26,36 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
     "core/attention/speculative.py": {
         "topk": "drafts of n-grams have none: then the mask is read, also of a chain"
     },
-    "core/hosts/sglang/seams/http_errors.py": {"max_model_len": "an answer, or the refusal in its place"},
-    "core/hosts/sglang/seams/memory_saver.py": {
+    "core/sglang/repairs/http_errors.py": {"max_model_len": "an answer, or the refusal in its place"},
+    "core/sglang/memory/saver.py": {
         "_init_data_ptrs_and_strides": "MHA pools since 0.5.16",
         "_kv_buffer_descs": "MHA pools since 0.5.16",
         "data_ptrs": "MHA pools before 0.5.16",
     },
-    "core/hosts/sglang/seams/piecewise.py": {
+    "core/sglang/graphs/piecewise.py": {
         "_cuda_graph_config_locked": "set when the operator's argument was read",
         "cuda_graph_config": "set when the operator's argument was read",
     },
-    "core/hosts/sglang/seams/quant_wrappers.py": {
+    "core/sglang/registries/quant_wrappers.py": {
         "quant_method": "layers without a quantised product have none"
     },
-    "core/hosts/sglang/seams/quantised_checkpoints.py": {"hf_text_config": "a record in the making"},
-    "core/hosts/sglang/seams/server_args.py": {
+    "core/sglang/quantisation/checkpoints.py": {"hf_text_config": "a record in the making"},
+    "core/sglang/arguments/server_args.py": {
         "_declarations_materialized": "records that can be locked, 0.5.15 to 0.5.18",
         "device": "a record in the making",
         "model_path": "a record in the making",
     },
-    "core/hosts/sglang/seams/speculative_launch.py": {"speculative_algorithm": "a record in the making"},
-    "core/hosts/sglang/seams/worker_memory.py": {
-        "get_key_buffer": "tells pools from other attributes of a pool"
-    },
-    "core/hosts/sglang/srt/graph.py": {"lora_manager": "model runners with adapters, up to 0.5.19"},
-    "core/hosts/sglang/srt/pool_buffers.py": {
+    "core/sglang/speculative/launch.py": {"speculative_algorithm": "a record in the making"},
+    "core/sglang/memory/worker.py": {"get_key_buffer": "tells pools from other attributes of a pool"},
+    "core/sglang/graphs/decode.py": {"lora_manager": "model runners with adapters, up to 0.5.19"},
+    "core/sglang/pools/buffers.py": {
         "_kv_buffer_descs": "MHA pools since 0.5.16",
         "data_ptrs": "MHA pools before 0.5.16",
         "k_buffer": "latent pools have none",
         "supported_dtypes": "says what a device's pool stores; one that derives from the host's class has none",
     },
-    "core/hosts/sglang/srt/pools.py": {"loc": "a tensor of slots, or the host's object around it"},
-    "core/hosts/sglang/srt/request_check.py": dict.fromkeys(
+    "core/sglang/pools/rebased.py": {"loc": "a tensor of slots, or the host's object around it"},
+    "core/sglang/repairs/request_check.py": dict.fromkeys(
         (
             "input_embeds",
             "logprob_start_len",
@@ -70,7 +68,7 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
         ),
         "requests of several classes and releases, each with fields of its own",
     ),
-    "core/hosts/sglang/seams/disaggregation.py": {
+    "core/sglang/disaggregation.py": {
         "disagg_kv_sender": "of the request, which is one of several arguments"
     },
     "example_oot/graph_runner.py": {"tensors": "of a pipeline stage that is not the last"},
@@ -81,17 +79,17 @@ OTHERS: dict[str, set[str]] = {
     "core/attention/backend.py": {"slot_map"},
     "core/graph/piecewise.py": {"data_ptr"},
     "core/graph/stage.py": {"data_ptr"},
-    "core/hosts/sglang/seams/disaggregation.py": {"Event"},
-    "core/hosts/sglang/seams/dp_attention.py": {"to"},
-    "core/hosts/sglang/seams/processes.py": {"func"},
-    "core/hosts/sglang/srt/argument_check.py": {"device_count"},
-    "core/hosts/sglang/srt/attention_choices.py": {"get_attention_backends"},
-    "core/hosts/sglang/srt/drafts.py": {"forward_draft"},
-    "core/hosts/sglang/srt/limits.py": {"fp8"},
-    "core/hosts/sglang/srt/loader.py": {"_collects_for_core"},
-    "core/hosts/sglang/srt/pools.py": {"_pool_kind"},
-    "core/hosts/sglang/taking_over.py": {"raised"},
-    "core/hosts/sglang/seams/hierarchical_cache.py": {"_host_memory"},
+    "core/sglang/disaggregation.py": {"Event"},
+    "core/sglang/attention/data_parallel.py": {"to"},
+    "core/sglang/start/child_processes.py": {"func"},
+    "core/sglang/arguments/check.py": {"device_count"},
+    "core/sglang/attention/choices.py": {"get_attention_backends"},
+    "core/sglang/speculative/draft_steps.py": {"forward_draft"},
+    "core/sglang/arguments/host_limits.py": {"fp8"},
+    "core/sglang/start/llm_plugin_loop.py": {"_collects_for_core"},
+    "core/sglang/pools/rebased.py": {"_pool_kind"},
+    "core/sglang/start/plugin_loop.py": {"raised"},
+    "core/sglang/pools/hierarchical_cache.py": {"_host_memory"},
     "cuda/kernels/tuning/__init__.py": {"shared_memory_per_block_optin"},
     "example_oot/device.py": {"index"},
     "example_oot/diffusion/platform.py": {"name"},

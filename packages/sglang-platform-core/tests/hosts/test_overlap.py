@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sglang_platform.core.hosts.sglang.seams.overlap import behind_the_forward
-from sglang_platform.core.hosts.sglang.versions import facts_for
+from sglang_platform.core.sglang.device.stream_order import behind_the_forward
+from sglang_platform.core.sglang.versions import facts_for
 
 OVERLAP, STAGES = {"enable_overlap": True}, {"enable_overlap": False}
 WINDOWS, FULL = {"is_hybrid_swa": True}, {"is_hybrid_swa": False}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sglang_platform.core.hosts.sglang.rebase import host_first, rebase
+from sglang_platform.core.sglang.rebase import host_first, rebase
 
 
 class CorePool:

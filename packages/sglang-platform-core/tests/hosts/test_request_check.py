@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from sglang_platform.core.hosts.sglang.srt.request_check import (
+from sglang_platform.core.sglang.repairs.request_check import (
     Model,
     check_batch,
     check_request,
     malformed_as_value_error,
 )
-from sglang_platform.core.hosts.sglang.srt.request_rules import MAX_SAMPLES
+from sglang_platform.core.sglang.repairs.request_limits import MAX_SAMPLES
 
 _MODEL = Model(vocabulary=100, context=32, hidden_size=4, takes_media=False)
 

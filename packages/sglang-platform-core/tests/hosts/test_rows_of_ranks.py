@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from sglang_platform.core.hosts.sglang.seams.dp_attention import copy_rows
+from sglang_platform.core.sglang.attention.data_parallel import copy_rows
 
 
 @pytest.mark.parametrize("on_device", [False, True], ids=["numbers", "tensors"])

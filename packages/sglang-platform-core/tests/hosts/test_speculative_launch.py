@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from sglang_platform.core.errors import LaunchRefused
-from sglang_platform.core.hosts.sglang.seams.speculative_launch import check_algorithm, check_arguments
-from sglang_platform.core.hosts.sglang.versions import NEWEST, facts_for
+from sglang_platform.core.sglang.speculative.launch import check_algorithm, check_arguments
+from sglang_platform.core.sglang.versions import NEWEST, facts_for
 
 _ARGUMENTS = {
     "speculative_accept_threshold_single": 1.0,

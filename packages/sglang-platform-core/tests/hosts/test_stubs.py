@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sglang_platform.core.hosts.sglang.srt import stubs
+from sglang_platform.core.sglang.device import stubs
 
 
 @pytest.fixture(autouse=True)

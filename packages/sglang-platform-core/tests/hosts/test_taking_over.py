@@ -9,9 +9,9 @@ import pytest
 
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.errors import HostError, LaunchRefused
-from sglang_platform.core.hosts.sglang.diffusion import loader as diffusion
-from sglang_platform.core.hosts.sglang.srt import loader as srt
-from sglang_platform.core.hosts.sglang.taking_over import PluginLoop, leave_to_core, refusing_the_launch
+from sglang_platform.core.sglang.diffusion import plugin_loop as diffusion
+from sglang_platform.core.sglang.start import llm_plugin_loop as srt
+from sglang_platform.core.sglang.start.plugin_loop import PluginLoop, leave_to_core, refusing_the_launch
 
 LOOP = PluginLoop("some_host.plugins", "collect", "load_them")
 

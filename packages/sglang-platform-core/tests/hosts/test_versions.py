@@ -15,8 +15,8 @@ from packaging.version import Version
 
 from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.errors import HostError
-from sglang_platform.core.hosts.sglang import versions
-from sglang_platform.core.hosts.sglang.versions import HostFacts, facts_for, known_releases
+from sglang_platform.core.sglang import versions
+from sglang_platform.core.sglang.versions import HostFacts, facts_for, known_releases
 
 
 def numbers(release: str) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.contract.signatures import bound_signature, broken_calls, without_annotations
 from sglang_platform.core.contract.state_kernels import STATE_KERNELS
-from sglang_platform.core.source.search import find_module
+from sglang_platform.core.installed.modules import find_module
 
 __all__: list[str] = []
 

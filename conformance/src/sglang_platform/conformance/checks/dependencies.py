@@ -10,7 +10,7 @@ from sglang_platform.conformance.checks.packaging import installed
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.discovery.distribution import normalize
-from sglang_platform.core.source.imports import Imported, imports_of
+from sglang_platform.devtools.source.imports import Imported, imports_of
 
 __all__: list[str] = []
 

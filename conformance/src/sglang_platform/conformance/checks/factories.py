@@ -10,7 +10,7 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.contract.pool_kinds import KV_POOL_KINDS
 from sglang_platform.core.ops.fused_op import FusedOp
-from sglang_platform.core.source.environment import Environment
+from sglang_platform.devtools.source.environment import Environment
 
 __all__ = ["answer_of", "backends_of", "host_backends"]
 

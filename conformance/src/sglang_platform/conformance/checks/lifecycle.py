@@ -16,7 +16,7 @@ from sglang_platform.conformance.probes.fresh import Ending, until_it_ends
 from sglang_platform.conformance.probes.lifecycle import SEED, drawn_numbers
 from sglang_platform.conformance.probes.traces import SETTINGS
 from sglang_platform.conformance.subject import Subject
-from sglang_platform.core.source.search import find_module
+from sglang_platform.core.installed.modules import find_module
 from sglang_platform.core.spelling import nearest
 
 __all__: list[str] = []

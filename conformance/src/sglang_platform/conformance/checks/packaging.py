@@ -18,7 +18,7 @@ from sglang_platform.core.discovery.contract_version import stated_versions
 from sglang_platform.core.discovery.groups import PLATFORM_GROUP
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import LOCATION
-from sglang_platform.core.source.entry_points import target_problem
+from sglang_platform.core.doctor.entry_points import target_problem
 from sglang_platform.core.spelling import nearest
 
 __all__ = ["activation", "installed", "metadata_of", "third_party"]

@@ -15,14 +15,14 @@ from sglang_platform.conformance.checks.findings import problems
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.inspect.changes import read_hooks
-from sglang_platform.core.inspect.hook_check.check import check as check_hooks
-from sglang_platform.core.source.address import Address
-from sglang_platform.core.source.answers import Absent
-from sglang_platform.core.source.environment import Environment
-from sglang_platform.core.source.imports import Imported, imports_of
-from sglang_platform.core.source.lookup import Lookup
-from sglang_platform.core.source.opening import open_host, open_module, package_of
+from sglang_platform.core.installed.address import Address
+from sglang_platform.devtools.changes import read_hooks
+from sglang_platform.devtools.hook_check.check import check as check_hooks
+from sglang_platform.devtools.source.answers import Absent
+from sglang_platform.devtools.source.environment import Environment
+from sglang_platform.devtools.source.imports import Imported, imports_of
+from sglang_platform.devtools.source.lookup import Lookup
+from sglang_platform.devtools.source.opening import open_host, open_module, package_of
 
 __all__ = ["HostNames"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.source.contents import Unread, file_bytes
-from sglang_platform.core.source.damaged import CORE, damage_of
+from sglang_platform.core.installed.damage import CORE, damage_of
+from sglang_platform.core.installed.files import Unread, file_bytes
 
 __all__ = [
     "refuse_damaged_checkpoint", "refuse_damaged_packages", "refuse_odd_prompts", "refuse_unreadable_metadata",

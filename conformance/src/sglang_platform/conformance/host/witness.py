@@ -19,7 +19,7 @@ from typing import Any
 from sglang_platform.conformance.host.distribution import path_with, write_distribution
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE, counter
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
-from sglang_platform.core.hosts.sglang.versions import facts
+from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["COUNTED", "HOSTS_OPS", "NAME", "install", "load", "parts_in_use"]
 

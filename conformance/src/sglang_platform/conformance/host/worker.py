@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.core.hosts.sglang.srt.proof import GAUGE_METHOD
+from sglang_platform.core.sglang.evidence.llm_counts import GAUGE_METHOD
 
 __all__: list[str] = []
 

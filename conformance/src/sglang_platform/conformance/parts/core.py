@@ -15,9 +15,9 @@ from sglang_platform.core.attention.batch import AttentionLayer, ForwardBatch, F
 from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.discovery import current
 from sglang_platform.core.errors import PluginFailed
-from sglang_platform.core.inspect.doctor.platform_location import PlatformLocation, platform_locations
-from sglang_platform.core.source.environment import Environment
-from sglang_platform.core.source.lookup import Lookup
+from sglang_platform.devtools.doctor.platform_location import PlatformLocation, platform_locations
+from sglang_platform.devtools.source.environment import Environment
+from sglang_platform.devtools.source.lookup import Lookup
 
 __all__ = ["CoreParts"]
 

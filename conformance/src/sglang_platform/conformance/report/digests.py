@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.core.source.opening import package_of
-from sglang_platform.core.source.search import find_module
+from sglang_platform.core.installed.modules import find_module
+from sglang_platform.devtools.source.opening import package_of
 
 __all__ = ["file_digest", "plugin_digest", "seal", "suite_digest"]
 

@@ -15,7 +15,7 @@ from sglang_platform.conformance.report.document import SCHEMA
 from sglang_platform.conformance.report.page import page
 from sglang_platform.core.cli.output import write_text
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.source.contents import file_bytes
+from sglang_platform.core.installed.files import file_bytes
 
 __all__ = ["REPORT_FILES", "find_reports", "read_report", "schema", "write_report"]
 

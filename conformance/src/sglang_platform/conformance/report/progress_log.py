@@ -14,7 +14,7 @@ from typing import Any
 from sglang_platform.conformance.outcome import Outcome
 from sglang_platform.core.cli.output import write_text
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.source.contents import file_bytes
+from sglang_platform.core.installed.files import file_bytes
 
 __all__ = ["ProgressLog"]
 

@@ -26,12 +26,12 @@ from packaging.requirements import Requirement
 from sglang_platform.conformance.host.stacks import completed
 from sglang_platform.core import HookRegistry, SRTPlatform, current_platform
 from sglang_platform.core.counters import snapshot
-from sglang_platform.core.hosts.sglang.checked import load
-from sglang_platform.core.hosts.sglang.seams.fused_ops import register_fused_ops
-from sglang_platform.core.hosts.sglang.srt import stubs
-from sglang_platform.core.hosts.sglang.srt.limits import limits_of
-from sglang_platform.core.hosts.sglang.srt.parts import host_pool
-from sglang_platform.core.hosts.sglang.versions import facts
+from sglang_platform.core.sglang.arguments.host_limits import limits_of
+from sglang_platform.core.sglang.device import stubs
+from sglang_platform.core.sglang.host_classes import load
+from sglang_platform.core.sglang.ops.fused import register_fused_ops
+from sglang_platform.core.sglang.parts import host_pool
+from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["CHECKS", "main"]
 

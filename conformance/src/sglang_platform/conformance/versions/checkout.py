@@ -17,7 +17,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.hosts.sglang.versions import NEWEST
+from sglang_platform.core.sglang.versions import NEWEST
 
 __all__ = ["install", "main", "sources_of", "version_of"]
 

@@ -24,11 +24,11 @@ from packaging.version import Version
 
 from sglang_platform.conformance.versions.checkout import version_of
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.inspect.upgrade.page import page as upgrade_page
-from sglang_platform.core.inspect.upgrade.plugin import open_source
-from sglang_platform.core.inspect.upgrade.report import upgrade_of
-from sglang_platform.core.inspect.upgrade.rows import describe
-from sglang_platform.core.inspect.upgrade.wheels import open_release
+from sglang_platform.devtools.upgrade.page import page as upgrade_page
+from sglang_platform.devtools.upgrade.plugin import open_source
+from sglang_platform.devtools.upgrade.report import upgrade_of
+from sglang_platform.devtools.upgrade.rows import describe
+from sglang_platform.devtools.upgrade.wheels import open_release
 
 __all__ = ["before", "main", "newest_of", "require_run", "write_page", "write_reports"]
 

@@ -14,7 +14,7 @@ from typing import Any
 from packaging.version import Version
 
 from sglang_platform.core.contract.bridges import older_methods
-from sglang_platform.core.hosts.sglang.versions import facts_for
+from sglang_platform.core.sglang.versions import facts_for
 
 __all__ = ["failures", "main", "page"]
 
@@ -166,7 +166,7 @@ def _seams(versions: list[str]) -> list[str]:
         "## How an answer arrives",
         "",
         "`asked`: the release asks the platform; `hook`: a hook of core's carries the answer in. The facts are in "
-        "`core/hosts/sglang/versions.py` and `core/contract/drift.py`, read from every release between as well.",
+        "`core/sglang/versions.py` and `core/contract/drift.py`, read from every release between as well.",
         "",
         *_table(["", *versions], rows),
         "",

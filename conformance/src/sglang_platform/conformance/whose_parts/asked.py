@@ -11,8 +11,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from sglang_platform.core.source.opening import open_host
-from sglang_platform.core.source.tree import SourceTree
+from sglang_platform.devtools.source.opening import open_host
+from sglang_platform.devtools.source.tree import SourceTree
 
 __all__ = ["COMPARED", "OBJECTS", "UNDECIDED", "answer", "protocols"]
 

@@ -139,7 +139,7 @@ def __getattr__(name: str) -> Any:
     except Exception as error:
         if "sglang" in sys.modules:  # a host, which would go on without whoever asks here
             # Only for this message.
-            from sglang_platform.core.source.damaged import refuse_damage
+            from sglang_platform.core.installed.damage import refuse_damage
 
             refuse_damage(error)
         raise

@@ -80,15 +80,15 @@ class HostRuntime(NamedTuple):  # a dataclass would import inspect, which regist
 
 LLM_RUNTIME = HostRuntime(
     platform_module="sglang.srt.platforms",
-    adapter_place="sglang_platform.core.hosts.sglang.srt.adapter:ADAPTER",
-    rebased_classes="sglang_platform.core.hosts.sglang.srt.platforms",
+    adapter_place="sglang_platform.core.sglang.start.llm_adapter:ADAPTER",
+    rebased_classes="sglang_platform.core.sglang.start.activated",
 )
 """SGLang's LLM runtime."""
 
 DIFFUSION_RUNTIME = HostRuntime(
     platform_module="sglang.multimodal_gen.runtime.platforms",
-    adapter_place="sglang_platform.core.hosts.sglang.diffusion.adapter:ADAPTER",
-    rebased_classes="sglang_platform.core.hosts.sglang.diffusion.platforms",
+    adapter_place="sglang_platform.core.sglang.diffusion.adapter:ADAPTER",
+    rebased_classes="sglang_platform.core.sglang.diffusion.activated",
 )
 """SGLang's diffusion runtime."""
 

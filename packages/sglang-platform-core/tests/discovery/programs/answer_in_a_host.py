@@ -29,7 +29,7 @@ assert isinstance(ours, HostPlatform)
 import my_dev_impl
 
 assert my_dev_impl.calls == [1]
-assert my_dev_impl.activate() == "sglang_platform.core.hosts.sglang.srt.platforms:my_dev"
+assert my_dev_impl.activate() == "sglang_platform.core.sglang.start.activated:my_dev"
 with pytest.raises(AttributeError, match="other_dev"):
     current.host_platform_class("other_dev")
 

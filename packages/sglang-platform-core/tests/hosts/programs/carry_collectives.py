@@ -11,8 +11,8 @@ import torch.distributed as dist
 
 from sglang_platform.core import HookRegistry
 from sglang_platform.core.distributed.communicator import DeviceCommunicator
-from sglang_platform.core.hosts.sglang.seams import communicator
-from sglang_platform.core.hosts.sglang.versions import facts
+from sglang_platform.core.sglang.groups import communicator
+from sglang_platform.core.sglang.versions import facts
 
 rank, store = int(sys.argv[1]), sys.argv[2]
 calls = []

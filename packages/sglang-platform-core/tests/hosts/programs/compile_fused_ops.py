@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import sglang.srt.platforms as host  # noqa: F401
 
 from sglang_platform.core import current_platform as platform
-from sglang_platform.core.hosts.sglang.seams import fused_ops
+from sglang_platform.core.sglang.ops import fused as fused_ops
 
 logging.disable(logging.WARNING)
 platform.init_backend()

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import torch
 
 from sglang_platform.core import HookRegistry
-from sglang_platform.core.hosts.sglang.seams import lora
-from sglang_platform.core.hosts.sglang.versions import facts
+from sglang_platform.core.sglang import lora
+from sglang_platform.core.sglang.versions import facts
 
 lora.register_hooks(
     SimpleNamespace(is_out_of_tree=lambda: True, is_pin_memory_available=lambda: True), facts()

@@ -8,8 +8,8 @@ import sglang.srt.mem_cache.memory_pool as host_pools
 
 from sglang_platform.core import MLATokenToKVPool
 from sglang_platform.core.contract.pool_kinds import KINDS
-from sglang_platform.core.hosts.sglang.srt.parts import host_pool, rebase_pool
 from sglang_platform.core.registries import register_pool_kind
+from sglang_platform.core.sglang.parts import host_pool, rebase_pool
 
 HOSTS = "sglang.srt.mem_cache.memory_pool:MLATokenToKVPool"
 

@@ -10,7 +10,7 @@ from sglang.srt.runtime_context import get_parallel
 
 from sglang_platform.core import DSATokenToKVPool, MLATokenToKVPool
 from sglang_platform.core.errors import HostError, PlatformError, PluginOrigin
-from sglang_platform.core.hosts.sglang.srt.parts import rebase_pool
+from sglang_platform.core.sglang.parts import rebase_pool
 
 origin = PluginOrigin("my_device", "my-dist", "1.2")
 created = []

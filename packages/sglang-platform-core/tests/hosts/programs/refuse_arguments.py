@@ -10,7 +10,7 @@ load_plugins()
 
 from sglang.srt.server_args import ServerArgs  # noqa: E402 -- after the plugins, as in SGLang's own launcher
 
-from sglang_platform.core.hosts.sglang.versions import facts  # noqa: E402
+from sglang_platform.core.sglang.versions import facts  # noqa: E402
 
 answers = []
 for arguments in json.loads(sys.argv[1]):

@@ -8,12 +8,12 @@ import pytest
 
 from sglang_platform.core import HookRegistry
 from sglang_platform.core.errors import HostError
-from sglang_platform.core.hosts.sglang.seams import model_registry
-from sglang_platform.core.hosts.sglang.versions import facts
 from sglang_platform.core.registries import register_model
 from sglang_platform.core.registries.entries import RegistryError
+from sglang_platform.core.sglang.registries import model_architectures
+from sglang_platform.core.sglang.versions import facts
 
-model_registry.register_hooks(None, facts())
+model_architectures.register_hooks(None, facts())
 register_model("GoodPluginModel", "plugin_models.good:Good")
 register_model("BrokenPluginModel", "plugin_models.broken:Broken")
 register_model("OffPluginModel", "plugin_models.switched_off:Off")

@@ -11,8 +11,8 @@ import sglang.srt.platforms as host  # noqa: F401
 from sglang_platform.core import FusedOp
 from sglang_platform.core import current_platform as platform
 from sglang_platform.core.errors import HostError
-from sglang_platform.core.hosts.sglang.seams import fused_ops
-from sglang_platform.core.hosts.sglang.versions import facts
+from sglang_platform.core.sglang.ops import fused as fused_ops
+from sglang_platform.core.sglang.versions import facts
 
 platform.init_backend()
 KEY = platform.get_dispatch_key_name()

@@ -8,7 +8,7 @@ from sglang.srt.plugins import load_plugins
 from sglang.srt.server_args import ServerArgs
 
 from sglang_platform.core import current_platform
-from sglang_platform.core.hosts.sglang.srt.served_model import resolved
+from sglang_platform.core.sglang.served_model import resolved
 
 load_plugins()
 for features in (current_platform.attention_features, ("mha", "sliding_window")):

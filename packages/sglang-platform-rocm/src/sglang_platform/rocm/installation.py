@@ -9,8 +9,8 @@ from __future__ import annotations
 from packaging.version import Version
 
 from sglang_platform.core import PlatformUnavailable
+from sglang_platform.core.installed.distributions import installed_version
 from sglang_platform.core.portable.torch.build import torch_build
-from sglang_platform.core.source.installed import installed_version
 
 __all__ = ["why_unfit"]
 

@@ -31,14 +31,12 @@ def main() -> None:
         try:
             # Commands of other packages import `cli.output`, which brings no other command with it.
             from sglang_platform.core.cli.app import app
-            from sglang_platform.core.cli.extensions import add_installed
         except Exception as error:
             # Only for this message.
-            from sglang_platform.core.source.damaged import refuse_damage
+            from sglang_platform.core.installed.damage import refuse_damage
 
             refuse_damage(error)
             raise
-        add_installed(app)
         app()
 
 

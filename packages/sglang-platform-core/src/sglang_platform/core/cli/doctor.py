@@ -9,7 +9,7 @@ import typer
 from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, console, print_json, quiet_plugins
 
 if TYPE_CHECKING:
-    from sglang_platform.core.inspect.doctor.finding import Finding
+    from sglang_platform.core.doctor.finding import Finding
 
 __all__ = ["SCHEMA", "doctor"]
 
@@ -42,14 +42,14 @@ def doctor(deep: DeepOption = False, source_only: SourceOption = False, as_json:
 
     Exit status 1: at least one problem was found; warnings and notes alone give 0.
     """
-    from sglang_platform.core.inspect.doctor.examination import examine_everything
-    from sglang_platform.core.inspect.doctor.finding import describe, worst_first
+    from sglang_platform.core.doctor.examination import examine_everything
+    from sglang_platform.core.doctor.finding import describe, worst_first
 
     with quiet_plugins():
         findings = examine_everything(start_host=not source_only)
     answers = None
     if deep:
-        from sglang_platform.core.inspect.doctor.host_answers import ask_host, examine_answers
+        from sglang_platform.core.doctor.host_answers import ask_host, examine_answers
 
         typer.echo("importing SGLang in a process of its own, which takes ten seconds or more", err=True)
         answers = ask_host()
@@ -68,7 +68,7 @@ def doctor(deep: DeepOption = False, source_only: SourceOption = False, as_json:
 def _print(findings: list[Finding]) -> None:
     from rich.text import Text
 
-    from sglang_platform.core.inspect.doctor.finding import NOT_LOOKED_AT
+    from sglang_platform.core.doctor.finding import NOT_LOOKED_AT
 
     out = console()
     for finding in findings:

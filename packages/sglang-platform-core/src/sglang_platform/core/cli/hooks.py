@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from sglang_platform.core.cli.extensions import ExtensibleHooks
 from sglang_platform.core.cli.output import (
     FOUND_A_PROBLEM,
     JsonOption,
@@ -20,7 +21,9 @@ __all__ = ["hooks"]
 
 # Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
 
-hooks = typer.Typer(help="The hooks that the installed plugins register.", no_args_is_help=True)
+hooks = typer.Typer(
+    cls=ExtensibleHooks, help="The hooks that the installed plugins register.", no_args_is_help=True
+)
 
 
 @hooks.callback()
@@ -36,8 +39,8 @@ def report(as_json: JsonOption = False) -> None:
     """
     from sglang_platform.core.hooks.registry import HookRegistry
     from sglang_platform.core.hooks.report import as_text
-    from sglang_platform.core.inspect.host_registry import as_rows
     from sglang_platform.core.plugins import load_plugins
+    from sglang_platform.core.sglang.evidence.host_registry import as_rows
 
     error = None
     try:

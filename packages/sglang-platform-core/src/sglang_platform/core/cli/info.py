@@ -20,7 +20,7 @@ from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.kind import DIFFUSION, SRT, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.core.source.installed import installed_version
+from sglang_platform.core.installed.distributions import installed_version
 
 __all__ = ["info"]
 

@@ -1,7 +1,7 @@
 """How the host's interface drifted: each older form, what took its place, and when.
 
 This is the contract's half of what is known about releases: what a vendor may have written, and what a host calls. The
-other half, the host's own classes and functions, is `hosts/sglang/versions.py`; it stands above the contract, which
+other half, the host's own classes and functions, is `sglang/versions.py`; it stands above the contract, which
 imports no host, so this half is kept here. Read from the wheels of SGLang 0.5.11 to 0.5.23, every release between.
 
 A row is all that a change needs. A vendor's class in the older form is served through today's name, with one warning

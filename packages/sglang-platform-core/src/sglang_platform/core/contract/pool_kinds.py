@@ -30,7 +30,7 @@ class PoolKind:
     keywords: the constructor keywords that give the shape of a row, besides those of every pool: `size`, `page_size`,
         `dtype`, `layer_num`, `device`, `enable_memory_saver`, `start_layer`, `end_layer`.
     host_class: the host's class in `sglang.srt.mem_cache.memory_pool`, or `"module:name"`; host_fact: the fact of a
-        release that names it where releases differ (`hosts/sglang/versions.py`), else None.
+        release that names it where releases differ (`sglang/versions.py`), else None.
     fixture: the suite's `PoolFixture` of this kind: the rows that it tries, and how it finds their bytes.
     reference: the suite's own pool of this kind, in a module of `sglang_platform.conformance.reference` where it begins
         with a dot.

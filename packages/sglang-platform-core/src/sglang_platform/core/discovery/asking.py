@@ -21,7 +21,7 @@ from sglang_platform.core.errors import (
     PluginFailed,
     PluginOrigin,
 )
-from sglang_platform.core.source.damaged import damage_behind
+from sglang_platform.core.installed.damage import damage_behind
 from sglang_platform.core.spelling import nearest, shown
 
 __all__ = ["Answer", "ask", "asked_plugin", "load_class", "load_entry_point", "resolve_obj"]

@@ -13,7 +13,7 @@ from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.process import host_attribute
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.errors import LaunchRefused, PlatformError
-from sglang_platform.core.source.damaged import told_as_damage
+from sglang_platform.core.installed.damage import told_as_damage
 
 __all__ = ["mm_platform_plugin", "platform_plugin"]
 

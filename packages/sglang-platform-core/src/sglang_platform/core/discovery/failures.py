@@ -14,8 +14,8 @@ from sglang_platform.core.errors import (
     ReentrantResolution,
     cause_chain,
 )
-from sglang_platform.core.source.contents import Unread
-from sglang_platform.core.source.damaged import damage_behind
+from sglang_platform.core.installed.damage import damage_behind
+from sglang_platform.core.installed.files import Unread
 
 __all__ = ["amended", "explain", "missing_module_fix", "plugin_failed"]
 

@@ -7,6 +7,7 @@ __all__ = [
     "CONTRACT_GROUP",
     "DIFFUSION_GENERAL_GROUP",
     "DIFFUSION_PLATFORM_GROUP",
+    "DOCTOR_GROUP",
     "GENERAL_GROUP",
     "KNOWN_GROUPS",
     "OWN_PLUGIN",
@@ -30,7 +31,10 @@ CONTRACT_GROUP = "sglang_platform.contract"
 """The contract version a plugin was built for: its name, and `v<number>` as the value. Never loaded."""
 
 COMMAND_GROUP = "sglang_platform.cli"
-"""Subcommands of `sglang-platform`: a `typer.Typer` under the subcommand's name."""
+"""Subcommands of `sglang-platform`: a `typer.Typer` or a function under the subcommand's name."""
+
+DOCTOR_GROUP = "sglang_platform.doctor"
+"""Extensions of `doctor`: `sources` reads sources, `live_platform` examines the platform of a running SGLang."""
 
 OWN_PLUGIN = "sglang_platform_core"
 """Core's own general plugin, through which the host's loader reaches this project."""
@@ -41,6 +45,7 @@ KNOWN_GROUPS = frozenset(
         GENERAL_GROUP,
         CONTRACT_GROUP,
         COMMAND_GROUP,
+        DOCTOR_GROUP,
         DIFFUSION_PLATFORM_GROUP,
         DIFFUSION_GENERAL_GROUP,
         "sglang.serve_backends",

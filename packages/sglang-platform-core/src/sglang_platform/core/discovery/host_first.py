@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from sglang_platform.core.discovery.failures import explain
 from sglang_platform.core.discovery.kind import PlatformKind
 from sglang_platform.core.errors import HostError, LaunchRefused, PlatformError, PluginOrigin
-from sglang_platform.core.source.search import find_module
+from sglang_platform.core.installed.modules import find_module
 
 __all__ = ["HostWanted", "with_host_first"]
 
@@ -30,7 +30,7 @@ class HostWanted(BaseException):
 class _Watch:
     """First on `sys.meta_path` while plugins are asked: stops the first import of the host by this thread."""
 
-    delegates = True  # it finds nothing itself: see `source.search`
+    delegates = True  # it finds nothing itself: see `installed.modules`
 
     def __init__(self, package: str) -> None:
         self.package, self.thread, self.importer = package, threading.get_ident(), ""

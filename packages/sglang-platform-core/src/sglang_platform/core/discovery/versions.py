@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from sglang_platform.core.source.contents import Unread
-from sglang_platform.core.source.installed import installed_version, metadata_headers
+from sglang_platform.core.installed.distributions import installed_version, metadata_headers
+from sglang_platform.core.installed.files import Unread
 
 __all__ = ["conflicts", "requirements"]
 

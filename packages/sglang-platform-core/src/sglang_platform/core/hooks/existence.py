@@ -1,56 +1,167 @@
 """Whether a target exists, read from the source of its module, which is never imported for it.
 
 Two readings, the cheap one first. The module's compiled code names every class and function that it defines (for
-SGLang's scheduler: 3 ms from the bytecode cache, against 110 ms to parse it). What that does not show (names bound by
-import or assignment, inherited attributes, conditions, absence) is read by `source.lookup`, as for `doctor` and
-`hooks check`.
+SGLang's scheduler: 3 ms from the bytecode cache, against 110 ms to parse it). Names that are imported, assigned or
+inherited, and absence, are read from one flat look at the text: `top_level`.
 """
 
 from __future__ import annotations
 
+import abc
 import functools
 import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from sglang_platform.core.source.address import Address
-from sglang_platform.core.source.search import find_module
+from sglang_platform.core.installed.address import Address, nearest
+from sglang_platform.core.installed.modules import find_module, submodules
 
 if TYPE_CHECKING:
-    from sglang_platform.core.source.lookup import Lookup
+    from sglang_platform.core.hooks.top_level import Binding, ClassBody, ModuleBody
 
 __all__ = ["Verdict", "check", "forget"]
 
 _CO_OPTIMIZED = 0x1  # set on functions, not on class bodies
+_FARTHEST = 30  # imports, aliases and base classes in a row
 
 
 class Verdict(NamedTuple):
-    """`unknown` where the source cannot tell: a star import of something unreadable, a metaclass, generated names."""
+    """`missing` is certain; `unknown` where one flat look cannot tell: generated names, a metaclass, a C extension."""
 
     answer: Literal["exists", "missing", "unknown"]
     why: str = ""
     nearest: tuple[str, ...] = ()
 
 
+_EXISTS = Verdict("exists")
+
+
 def check(address: Address) -> Verdict:
     """Does the module define, import or inherit the attribute? Follows imports and bases from source to source."""
-    if _is_plainly_defined(address):
-        return Verdict("exists")
-    # Parsing costs what importing `ast` and this room costs, and most targets never get here.
-    from sglang_platform.core.source.answers import Absent, Definition
-
-    answer = _lookup().find(address)
-    if isinstance(answer, Definition):
-        return Verdict("exists")
-    if isinstance(answer, Absent):
-        return Verdict("missing", answer.why, answer.nearest)
-    return Verdict("unknown", answer.why)
+    return _check(address, frozenset())
 
 
 def forget() -> None:
     """Drop what was read. The engine calls it when a check is over: a file may change before the next one."""
-    _lookup.cache_clear()
+    _parsed.cache_clear()
     _compiled.cache_clear()
+
+
+def _check(address: Address, seen: frozenset[Address]) -> Verdict:
+    if not address.path or _is_plainly_defined(address):
+        return _EXISTS
+    if address in seen:
+        return Verdict("missing", f"{address} is imported in a circle")  # the others that it may be decide
+    if len(seen) > _FARTHEST:
+        return Verdict("unknown", f"{address} is imported from too far")
+    module = _parsed(address.module)
+    if isinstance(module, str):
+        return Verdict("unknown", module)
+    return _in_module(module, address.path, seen | {address})
+
+
+def _in_module(module: ModuleBody, path: tuple[str, ...], seen: frozenset[Address]) -> Verdict:
+    first, rest = path[0], path[1:]
+    verdicts = [_below(module, (first,), one, rest, seen) for one in module.names.get(first, ())]
+    if module.is_package and find_module(f"{module.name}.{first}") is not None:
+        verdicts.append(_check(Address(f"{module.name}.{first}", rest), seen))
+    if not verdicts:
+        verdicts = [one for star in module.stars if (one := _starred(star, path, seen)) is not None]
+    if first in module.uncertain or (not verdicts and (first.startswith("__") or module.may_bind_others())):
+        return Verdict("unknown", f"{module.name} may bind or delete {first!r} as it runs")
+    if verdicts:
+        return _surest(verdicts)
+    close = nearest(first, (*module.names, *submodules(find_module(module.name))))
+    return Verdict(
+        "missing", f"{module.name} has no {first!r}", tuple(f"{module.name}:{one}" for one in close)
+    )
+
+
+def _starred(star: str, path: tuple[str, ...], seen: frozenset[Address]) -> Verdict | None:
+    """The verdict on a name that `from star import *` may bring; None where it does not."""
+    verdict = _check(Address(star, path[:1]), seen)
+    origin = _parsed(star)
+    if verdict.answer == "missing":
+        return None
+    if isinstance(origin, str) or verdict.answer == "unknown" or "__all__" in origin.names:
+        return Verdict("unknown", f"`import *` may not take {path[0]!r} from {star}")
+    return None if path[0].startswith("_") else _check(Address(star, path), seen)
+
+
+def _below(
+    module: ModuleBody, name: tuple[str, ...], bound: Binding, path: tuple[str, ...], seen: frozenset[Address]
+) -> Verdict:
+    """The verdict on `path` below a name, given one thing that the name is bound to."""
+    if not path:
+        return _EXISTS
+    if isinstance(bound, Address):
+        return _check(Address(bound.module, (*bound.path, *path)), seen)
+    where = f"{module.name}:{'.'.join(name)}"
+    if bound is None:
+        return Verdict("unknown", f"{where} is no class that the source shows")
+    first, rest = path[0], path[1:]
+    if first in bound.names and first not in bound.uncertain:
+        return _surest([_below(module, (*name, first), one, rest, seen) for one in bound.names[first]])
+    if hasattr(type, first) and not rest:
+        return _EXISTS
+    inherited = [_inherited(module, name, bound, base, path, seen) for base in bound.bases]
+    if (surest := _surest([*inherited, Verdict("missing")])).answer != "missing":
+        return surest
+    if bound.may_gain(first) or module.may_set(first):
+        return Verdict("unknown", f"a decorator, a metaclass or other code may add {first!r} to {where}")
+    close = [f"{where}.{one}" for one in nearest(first, bound.names)]
+    close += [one for verdict in inherited for one in verdict.nearest]
+    return Verdict("missing", f"{where} has no {first!r}", tuple(close))
+
+
+def _inherited(
+    module: ModuleBody,
+    name: tuple[str, ...],
+    body: ClassBody,
+    base: tuple[str, ...],
+    path: tuple[str, ...],
+    seen: frozenset[Address],
+) -> Verdict:
+    """The verdict on `path` in a base of the class `name`."""
+    is_beside = bool(base) and base[0] in body.around.names
+    origin = (body.around if is_beside else module).origin(base)
+    if len(base) == 1 and not is_beside and base[0] not in module.names and not module.stars:
+        origin = Address("builtins", base)
+    live = _live_class(origin) if origin is not None else None
+    if live is not None:
+        return _in_live_class(live, path)
+    at = (*(name[:-1] if is_beside else ()), *base)
+    if not base or _check(Address(module.name, at), seen) != _EXISTS:
+        return Verdict("unknown", f"a base class of {module.name}:{'.'.join(name)} cannot be followed")
+    return _check(Address(module.name, (*at, *path)), seen)
+
+
+def _live_class(origin: Address) -> type | None:
+    """The class at this address, where this process has loaded it anyway."""
+    found: Any = sys.modules.get(origin.module)
+    for part in origin.path:
+        found = vars(found).get(part) if hasattr(found, "__dict__") else None
+    return found if isinstance(found, type) else None
+
+
+def _in_live_class(live: type, path: tuple[str, ...]) -> Verdict:
+    if hasattr(live, path[0]) and len(path) == 1:
+        return _EXISTS
+    is_plain = type(live) in (type, abc.ABCMeta) and not any(
+        "__init_subclass__" in vars(one) for one in live.__mro__[:-1]
+    )
+    if hasattr(live, path[0]) or not (is_plain or live.__module__.startswith("typing")):
+        return Verdict("unknown", f"{live.__qualname__} may add names to its subclasses")
+    close = nearest(path[0], dir(live))
+    return Verdict("missing", "", tuple(f"{live.__module__}:{live.__qualname__}.{one}" for one in close))
+
+
+def _surest(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict on a name that is one of several things."""
+    return min(verdicts, key=lambda one: ("exists", "unknown", "missing").index(one.answer))
 
 
 def _is_plainly_defined(address: Address) -> bool:
@@ -97,9 +208,22 @@ def _compiled(module: str) -> tuple[CodeType, bytes] | None:
 
 
 @functools.cache
-def _lookup() -> Lookup:
-    # Loaded with the first target that the compiled code does not show: see `check`.
-    from sglang_platform.core.source.environment import Environment
-    from sglang_platform.core.source.lookup import Lookup
+def _parsed(module: str) -> ModuleBody | str:
+    """The module's top level, or why it cannot be read."""
+    # Loaded with the first target that the compiled code does not show: parsing costs what importing `ast` costs.
+    from sglang_platform.core.hooks.top_level import ModuleBody
 
-    return Lookup(Environment())
+    found = find_module(module)
+    if found is None:
+        return f"there is no module {module}"
+    origin = found.origin
+    if found.is_namespace:
+        return ModuleBody(module, True, b"")
+    if origin is None or not origin.endswith(".py"):
+        return f"{module} has no Python source"
+    get_data = getattr(found.spec.loader if found.spec is not None else None, "get_data", None)
+    try:
+        text = get_data(origin) if get_data is not None else Path(origin).read_bytes()
+        return ModuleBody(module, found.search_path is not None, text)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"{origin} cannot be read: {type(error).__name__}"

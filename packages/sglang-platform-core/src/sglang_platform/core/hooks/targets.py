@@ -6,8 +6,8 @@ import sys
 from typing import NamedTuple
 
 from sglang_platform.core.errors import HookTargetError
-from sglang_platform.core.source.address import Address, nearest
-from sglang_platform.core.source.search import Found, find_module, submodules
+from sglang_platform.core.installed.address import Address, nearest
+from sglang_platform.core.installed.modules import Found, find_module, submodules
 from sglang_platform.core.spelling import shown
 
 __all__ = ["MissingModule", "Target", "parse", "resolve"]

@@ -2,7 +2,7 @@
 
 A general plugin registers a part under a stable id; the shared code asks the registry. Importing this package or
 registering imports neither torch nor sglang. In SGLang the registries are reached through hooks of ours
-(`hosts/sglang/seams/`).
+(`core/sglang/registries/`).
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from sglang_platform.core.source.address import nearest
-from sglang_platform.core.source.search import find_module, submodules
+from sglang_platform.core.installed.address import nearest
+from sglang_platform.core.installed.modules import find_module, submodules
 
 __all__ = ["Deferred", "MissingName", "Place", "attribute", "locate", "own_names"]
 

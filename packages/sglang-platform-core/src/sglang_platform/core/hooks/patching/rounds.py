@@ -22,7 +22,7 @@ from sglang_platform.core.hooks.patching.place import Deferred, MissingName
 from sglang_platform.core.hooks.patching.sites import Sites
 from sglang_platform.core.hooks.registration import Registration
 from sglang_platform.core.hooks.targets import parse, resolve
-from sglang_platform.core.source.address import Address
+from sglang_platform.core.installed.address import Address
 
 __all__ = ["Rounds"]
 

@@ -13,7 +13,7 @@ from sglang_platform.core.hooks.patching.site import Site, last_replacement
 from sglang_platform.core.hooks.references.swaps import Swap
 from sglang_platform.core.hooks.references.sweep import sweep
 from sglang_platform.core.hooks.registration import HookType, Registration, stacking
-from sglang_platform.core.source.address import Address
+from sglang_platform.core.installed.address import Address
 
 __all__ = ["Sites"]
 

@@ -1,0 +1,295 @@
+"""What `sglang-platform doctor` looks for in discovery: each finding says what, which plugin, why, what to do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
+
+from sglang_platform.core.discovery import scan
+from sglang_platform.core.discovery.contract_version import check_contract_version
+from sglang_platform.core.discovery.groups import (
+    CONTRACT_GROUP,
+    GENERAL_GROUP,
+    KNOWN_GROUPS,
+    OWN_PLUGIN,
+    PLATFORM_GROUP,
+    RETIRED_GROUPS,
+)
+from sglang_platform.core.discovery.kind import KINDS, PLUGIN_GROUPS, SRT, PlatformKind, installed_plugins
+from sglang_platform.core.discovery.lazy import lazy_platform
+from sglang_platform.core.discovery.refusals import refuse_duplicates
+from sglang_platform.core.discovery.settings import PLUGINS_VARIABLE, plugin_filter, stop_on_error
+from sglang_platform.core.discovery.versions import conflicts
+from sglang_platform.core.doctor.entry_points import only_importable_from_here, target_problem
+from sglang_platform.core.doctor.finding import Finding, as_finding, worst_first
+from sglang_platform.core.errors import PlatformError, PluginOrigin
+from sglang_platform.core.installed.damage import CORE, damage_of
+from sglang_platform.core.installed.distributions import installed_version
+from sglang_platform.core.installed.files import Unread
+from sglang_platform.core.spelling import nearest
+
+__all__ = ["Finding", "examine"]
+
+
+def examine() -> list[Finding]:
+    """All findings of discovery, problems first. Asks the platform plugins by the rules; imports no more than that."""
+    findings: dict[tuple[str, PluginOrigin | None], Finding] = {}
+    for check in _CHECKS:
+        for finding in check():
+            findings.setdefault((finding.what, finding.plugin), finding)
+    return worst_first(findings.values())
+
+
+def _metadata() -> Iterator[Finding]:
+    found = scan.scan()
+    for path, reason in found.unreadable:
+        yield Finding(
+            "metadata-unreadable",
+            "problem",
+            f"{path} cannot be read",
+            None,
+            reason,
+            "reinstall the distribution, or remove the folder",
+        )
+    for path, by in found.hidden:
+        beside = PurePath(path).parent == PurePath(by).parent
+        yield Finding(
+            "distribution-hidden",
+            "warning",
+            f"{path} is hidden",
+            None,
+            f"{by} lies beside it and has the same name: an installation broke off, or was copied over another"
+            if beside
+            else f"{by} has the same name and comes first on sys.path",
+            "remove the folder whose version is not the installed code's"
+            if beside
+            else "uninstall one of the two",
+        )
+
+
+def _damage() -> Iterator[Finding]:
+    """Of core and of every distribution with plugins."""
+    origins = {record.origin.distribution: record.origin for record in scan.scan().records}
+    for distribution in sorted({CORE, *filter(None, origins)}):
+        if damage := damage_of(distribution):
+            yield Finding(
+                "files-damaged",
+                "problem" if damage.unusable else "warning",
+                f"{distribution} {damage.version} is not as it was installed",
+                origins.get(distribution),
+                damage.why,
+                damage.fix,
+            )
+
+
+def _groups() -> Iterator[Finding]:
+    for record in scan.scan().records:
+        if record.group in KNOWN_GROUPS or not record.group.startswith(("sglang.", "sglang_platform.")):
+            continue
+        meant = RETIRED_GROUPS.get(record.group) or nearest(record.group, KNOWN_GROUPS)
+        yield Finding(
+            "group-unread",
+            "problem" if record.group in RETIRED_GROUPS else "warning",
+            f"the entry-point group {record.group!r} is read by nobody",
+            record.origin,
+            f"{record.name} = {record.value} is never found"
+            + (", the group has another name since SGLang 0.5.11" if record.group in RETIRED_GROUPS else ""),
+            f"move it to {meant!r} and install the distribution again" if meant else "remove the entry point",
+        )
+
+
+def _targets() -> Iterator[Finding]:
+    for record in installed_plugins():
+        problem = target_problem(record.value)
+        if problem is not None:
+            yield Finding(
+                "entry-point-nowhere",
+                "problem",
+                f"the entry point {record.name!r} leads nowhere",
+                record.origin,
+                f"{record.name} = {record.value}: {problem}",
+                f"correct it in {record.origin.distribution} and install that again",
+            )
+        elif only_importable_from_here(record.value):
+            yield Finding(
+                "importable-from-here-only",
+                "warning",
+                f"the plugin {record.name!r} is importable from this folder only",
+                record.origin,
+                f"the module of {record.value} is found in the working directory, not in the environment",
+                "pip install the distribution (-e for development)",
+            )
+
+
+def _duplicates() -> Iterator[Finding]:
+    for group in PLUGIN_GROUPS:
+        try:
+            refuse_duplicates(scan.records(group))
+        except PlatformError as error:
+            yield as_finding(error)
+
+
+def _contracts() -> Iterator[Finding]:
+    plugins = list(installed_plugins())
+    for record in plugins:
+        try:
+            check_contract_version(record)
+        except PlatformError as error:
+            yield as_finding(error)
+    for contract in scan.records(CONTRACT_GROUP):
+        if not any(record.origin == contract.origin for record in plugins):
+            yield Finding(
+                "contract-without-plugin",
+                "warning",
+                f"a contract version is stated for {contract.name!r}, but there is no such plugin",
+                contract.origin,
+                f"{contract.origin.distribution} has no plugin of that name, so the version is not checked",
+                f"in {CONTRACT_GROUP} use the plugin's own entry-point name",
+            )
+
+
+def _decision() -> Iterator[Finding]:
+    for kind in KINDS:
+        # Most machines have nothing for the diffusion runtime, and need not read of it.
+        if kind is SRT or scan.records(kind.group) or kind.variable in os.environ:
+            yield from _decision_of(kind)
+
+
+def _decision_of(kind: PlatformKind) -> Iterator[Finding]:
+    process = lazy_platform(kind)[1]
+    where = "" if kind is SRT else f", for the {kind.runtime} runtime"
+    try:
+        stop_on_error()
+        choice = process.choose()
+    except PlatformError as error:
+        yield as_finding(error)
+    else:
+        outcome = choice.trace.outcome or "no platform plugin is active"
+        yield Finding("platform-decided", "note", f"{outcome}{where}", choice.origin)
+    trace = process.trace
+    for candidate in trace.candidates if trace else ():
+        if candidate.outcome == "declined":
+            what = f"{candidate.origin.name} declined{where}"
+            if candidate.fix is not None:
+                what += ", and its device is here"
+                yield Finding(
+                    "platform-unfit", "problem", what, candidate.origin, candidate.reason, candidate.fix
+                )
+                continue
+            yield Finding("platform-declined", "note", what, candidate.origin, candidate.reason)
+        elif candidate.outcome == "failed":
+            fix = "see the reason; to go on without it: SGLANG_PLATFORM_ON_ERROR=warn"
+            if trace is None or trace.error is None:
+                what = f"{candidate.origin.name} failed{where}"
+                yield Finding("plugin-failed", "problem", what, candidate.origin, candidate.reason, fix)
+
+
+def _filters() -> Iterator[Finding]:
+    try:
+        names = plugin_filter()
+    except PlatformError as error:
+        yield as_finding(error)
+        return
+    if names is None:
+        return
+    general = [record for record in scan.records(GENERAL_GROUP) if record.name != OWN_PLUGIN]
+    platforms = scan.records(PLATFORM_GROUP)
+    known = {OWN_PLUGIN, *(record.name for record in installed_plugins())}
+    variable = f"{PLUGINS_VARIABLE}={','.join(names)}"
+    for name in names:
+        if name not in known:
+            meant = nearest(name, known)
+            yield Finding(
+                "filter-unknown-name",
+                "problem",
+                f"{PLUGINS_VARIABLE} names {name!r}, which is no installed plugin",
+                None,
+                f"installed: {', '.join(sorted(known))}",
+                f"write {meant!r}" if meant else f"remove it from {PLUGINS_VARIABLE}",
+            )
+    if OWN_PLUGIN not in names:
+        yield Finding(
+            "filter-hides-core",
+            "problem",
+            f"{variable} keeps {OWN_PLUGIN!r} out of SGLang",
+            None,
+            "SGLang then runs no code of this project: nothing checks the platform, and no hook of it is applied",
+            f"add {OWN_PLUGIN} to {PLUGINS_VARIABLE}",
+        )
+    if not os.environ.get("SGLANG_PLATFORM"):
+        for record in platforms:
+            if record.name not in names:
+                yield Finding(
+                    "filter-hides-platform",
+                    "problem",
+                    f"{variable} hides the platform {record.name!r} from SGLang",
+                    record.origin,
+                    "SGLang filters platforms by it too, as long as SGLANG_PLATFORM is not set",
+                    f"set SGLANG_PLATFORM={record.name}, or add {record.name} to {PLUGINS_VARIABLE}",
+                )
+    origin = _active()
+    for record in general:
+        if record.name not in names and origin and origin.distribution == record.origin.distribution:
+            yield Finding(
+                "filter-hides-own-hooks",
+                "warning",
+                f"{variable} leaves out {record.name!r}, which belongs to the active platform",
+                record.origin,
+                "the platform's own hooks are not registered",
+                f"add {record.name} to {PLUGINS_VARIABLE}",
+            )
+
+
+def _active() -> PluginOrigin | None:
+    try:
+        return lazy_platform(SRT)[1].choose().origin
+    except PlatformError:
+        return None  # told by _decision
+
+
+def _versions() -> Iterator[Finding]:
+    core = installed_version("sglang-platform-core")
+    if core is None:
+        yield Finding(
+            "core-not-installed",
+            "problem",
+            "sglang-platform-core is not installed as a distribution",
+            None,
+            "it is importable, but has no metadata: SGLang cannot find it, and runs no code of this project",
+            "pip install the folder of sglang-platform-core (-e for development)",
+        )
+    distributions = {record.origin.distribution for record in scan.scan().records}
+    for name in sorted({"sglang-platform-core", *filter(None, distributions)}):
+        try:
+            for wanted, found in conflicts(name, ("sglang", "sglang-platform-core")):
+                yield Finding(
+                    "version-conflict",
+                    "problem",
+                    f"{name} {installed_version(name)} needs {wanted}, and {found} is installed",
+                    None,
+                    "the two are not made for each other",
+                    f"install a matching version of {name}, or pip install '{wanted}'",
+                )
+        except Unread as error:
+            yield Finding(
+                "metadata-unreadable",
+                "problem",
+                f"what {name} needs was not looked at: its METADATA cannot be read",
+                None,
+                str(error),
+                f"install {name} again",
+            )
+
+
+_CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    _metadata,
+    _damage,
+    _groups,
+    _targets,
+    _duplicates,
+    _contracts,
+    _decision,
+    _filters,
+    _versions,
+)

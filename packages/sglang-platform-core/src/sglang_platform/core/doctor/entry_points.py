@@ -1,0 +1,49 @@
+"""Whether an entry point leads somewhere, read from the files, without importing what it names."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from sglang_platform.core.hooks.existence import check, forget
+from sglang_platform.core.installed.address import Address
+from sglang_platform.core.installed.modules import find
+
+__all__ = ["only_importable_from_here", "reference", "target_problem"]
+
+
+def reference(value: str) -> tuple[str, str]:
+    """The module and the attribute of ``pkg.mod:attribute [extra]``; the attribute is empty where there is none."""
+    module, _, attribute = value.partition("[")[0].replace(" ", "").partition(":")
+    return module, attribute
+
+
+def target_problem(value: str) -> str | None:
+    """What is wrong with `pkg.mod:attribute`, or None where it is right or cannot be told without importing."""
+    module, attribute = reference(value)
+    if not module or (":" in value and not attribute):
+        return f"{value!r} is no object reference (`pkg.mod:function`)"
+    if not attribute:
+        return f"{value!r} names a module, not a function in one"
+    spec, missing = find(module)
+    if spec is None:
+        return f"the module {missing!r} does not exist in this environment"
+    verdict = check(Address(module, tuple(attribute.split("."))))
+    forget()  # the file may change before it is asked again
+    if verdict.answer != "missing":
+        return None
+    meant = next((one.partition(":")[2] for one in verdict.nearest if one.startswith(f"{module}:")), None)
+    return f"the module {module!r} does not define {attribute!r}" + (
+        f"; did you mean {meant!r}?" if meant else ""
+    )
+
+
+def only_importable_from_here(value: str) -> bool:
+    """Whether the module is found in the working directory only, so that a process elsewhere lacks it."""
+    module, _ = reference(value)
+    script_folder = sys.path[0] if sys.path else ""
+    here = str(Path.cwd())
+    elsewhere = [entry for entry in sys.path[1:] if entry not in ("", ".")]
+    if script_folder not in ("", ".", here):
+        elsewhere.insert(0, script_folder)
+    return find(module)[0] is not None and find(module, elsewhere)[0] is None

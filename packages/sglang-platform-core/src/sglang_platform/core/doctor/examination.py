@@ -1,0 +1,58 @@
+"""All checks of `doctor`: those of core, then those of each distribution that extends it.
+
+An extension is an entry point in the group `sglang_platform.doctor` under the name `sources`: a function
+`(*, start_host: bool) -> Iterable[Finding]`. `sglang-platform-devtools` brings the one that reads sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sglang_platform.core.discovery import scan
+from sglang_platform.core.discovery.asking import resolve_obj
+from sglang_platform.core.discovery.failures import explain
+from sglang_platform.core.discovery.groups import DOCTOR_GROUP
+from sglang_platform.core.doctor.discovery import examine
+from sglang_platform.core.doctor.finding import Finding, worst_first
+from sglang_platform.core.doctor.isolation import examine_isolation
+
+__all__ = ["examine_everything"]
+
+_EXTENSION = "sources"
+
+
+def examine_everything(*, start_host: bool) -> list[Finding]:
+    """Every finding, problems first, each told once. Imports neither torch nor sglang, nor any platform class.
+
+    start_host: an active platform on SGLang's own classes is looked at in a running SGLang, in a process of its own.
+    """
+    findings = examine()  # asks the plugins, so that where their classes are is known afterwards
+    told = {(finding.id, finding.plugin) for finding in findings}
+    findings += [finding for finding in examine_isolation() if (finding.id, finding.plugin) not in told]
+    findings += _of_extensions(start_host=start_host)
+    return worst_first(dict.fromkeys(findings))
+
+
+def _of_extensions(*, start_host: bool) -> Iterator[Finding]:
+    extensions = [record for record in scan.records(DOCTOR_GROUP) if record.name == _EXTENSION]
+    if not extensions:
+        yield Finding(
+            "sources-unread",
+            "note",
+            "the sources of the plugins were not read: hook targets, overridden methods, platform classes",
+            None,
+            "sglang-platform-devtools is not installed",
+            "pip install sglang-platform-devtools",
+        )
+    for record in extensions:
+        try:
+            yield from resolve_obj(record.value)(start_host=start_host)
+        except Exception as error:  # noqa: BLE001 - a broken extension must not take the other findings with it
+            yield Finding(
+                "sources-unread",
+                "problem",
+                "the sources of the plugins were not read: an extension of doctor failed",
+                record.origin,
+                explain(error),
+                f"install {record.origin.distribution} again",
+            )

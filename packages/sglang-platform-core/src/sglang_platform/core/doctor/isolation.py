@@ -1,0 +1,68 @@
+"""Plugins that can be imported from this folder, or with this PYTHONPATH, and from nowhere else.
+
+Their metadata is installed, so every process finds the entry point; whether the module is there depends on where, and
+with which variables, a process was started. An interpreter in an empty folder, without PYTHONPATH, tells.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+from sglang_platform.core.discovery.kind import installed_plugins
+from sglang_platform.core.discovery.scan import EntryPointRecord
+from sglang_platform.core.doctor.entry_points import reference
+from sglang_platform.core.doctor.finding import Finding
+from sglang_platform.core.doctor.fresh_interpreter import found_by_a_fresh_interpreter
+from sglang_platform.core.installed.modules import find
+
+__all__ = ["examine_isolation"]
+
+
+def examine_isolation() -> Iterator[Finding]:
+    """A warning for each plugin whose metadata is found everywhere and whose module is not."""
+    here: dict[EntryPointRecord, tuple[str, ModuleSpec]] = {}
+    for record in installed_plugins():
+        module, _ = reference(record.value)
+        spec = find(module)[0] if module else None
+        if spec is not None and record.origin.distribution:
+            here[record] = (module, spec)
+    if not here:
+        return
+    try:
+        modules, distributions = found_by_a_fresh_interpreter(
+            sorted({module for module, _ in here.values()}),
+            sorted({record.origin.distribution or "" for record in here}),
+        )
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        yield Finding(
+            "isolation-unknown",
+            "note",
+            "whether the plugins can be imported from another folder could not be checked",
+            None,
+            f"{type(error).__name__}: {error}",
+        )
+        return
+    for record, (module, spec) in here.items():
+        if module not in modules and record.origin.distribution in distributions:
+            place = spec.origin or next(iter(spec.submodule_search_locations or ()), "")
+            yield Finding(
+                "importable-from-here-only",
+                "warning",
+                f"the plugin {record.name!r} is importable from this folder only"
+                if not _through_pythonpath(place)
+                else f"the plugin {record.name!r} is importable with this PYTHONPATH only",
+                record.origin,
+                f"{record.origin.distribution} is installed, but {module} is found at {place} alone, which a process "
+                "started elsewhere does not search: there the plugin fails",
+                "pip install the distribution again (-e for development); for an editable install, check that its "
+                "source folder is still where it was",
+            )
+
+
+def _through_pythonpath(place: str) -> bool:
+    entries = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    return any(Path(place).is_relative_to(Path(entry).absolute()) for entry in entries)

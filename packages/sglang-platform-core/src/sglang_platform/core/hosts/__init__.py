@@ -1,1 +1,0 @@
-"""Hosts: the engines a platform can be plugged into. Only modules below this folder import one."""

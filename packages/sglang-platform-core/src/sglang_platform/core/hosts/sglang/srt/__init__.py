@@ -1,1 +1,0 @@
-"""The LLM runtime, `sglang.srt`."""

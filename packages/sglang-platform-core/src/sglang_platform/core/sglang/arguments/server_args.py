@@ -1,0 +1,151 @@
+"""SGLang's server arguments: what the operator asked for, the platform's default, and the platform's last word."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sglang_platform.core.errors import LaunchRefused
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.sglang.arguments.check import check_arguments
+from sglang_platform.core.sglang.host_classes import load
+from sglang_platform.core.sglang.served_model import resolved
+from sglang_platform.core.sglang.versions import HostFacts, facts
+
+__all__ = ["asked_for", "choose_attention_backend", "register_hooks", "register_rule"]
+
+_ATTENTION = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
+_NAMES_BACKENDS = {"GptOssForCausalLM": "sinks"}
+"""Models of which the host asserts that their attention backend is one that it names, and the feature they need."""
+
+_KEPT = "_sglang_platform_asked_for"
+
+
+def asked_for(server_args: Any, field: str) -> Any:
+    """The value the operator gave for `field`, None where none was given.
+
+    The host keeps the raw input beside what it resolved, or a hook of ours does.
+    """
+    raw = getattr(server_args, "_raw_input" if facts().keeps_raw_arguments else _KEPT, None)
+    return raw.get(field) if isinstance(raw, dict) else getattr(server_args, field, None)
+
+
+def choose_attention_backend(server_args: Any, default: str) -> None:
+    """Make `default` the attention backend unless the operator named one.
+
+    Needed because on device type "cpu" the host fills in a backend of its own before it asks the platform.
+    """
+    if not any(asked_for(server_args, field) for field in _ATTENTION):
+        server_args.attention_backend = default
+
+
+def register_hooks(platform: Any, host: HostFacts) -> None:
+    """Give the platform the last word: after the host has settled every argument, in the process that settles them.
+
+    Children of the launcher receive the finished record. Where the host keeps the raw input in
+    it, assignments are declared as the host's own rules declare theirs, so that its readers see them.
+    """
+    target = host.finished_arguments
+    if not host.keeps_raw_arguments:
+        HookRegistry.register(target, _keep_input, HookType.BEFORE)
+
+    def finalize(server_args: Any) -> None:
+        _check_device(server_args, platform)
+        platform.finalize_server_args(server_args)
+
+    register_rule(platform, host, finalize)
+
+    def settle_model(original: Any, server_args: Any) -> None:
+        try:
+            original(server_args)
+        except AssertionError as refused:
+            _settle_as_a_named_backend(original, server_args, platform, refused)
+
+    HookRegistry.register(host.settles_model, settle_model, HookType.AROUND)
+
+    def check(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
+        if not _resolves_nothing(server_args):
+            asked = [(field, asked_for(server_args, field)) for field in _ATTENTION]
+            check_arguments(resolved(server_args), platform, [(field, name) for field, name in asked if name])
+
+    HookRegistry.register(target, check, HookType.AFTER)
+
+
+def register_rule(platform: Any, host: HostFacts, rule: Callable[[Any], None]) -> None:
+    """Call `rule(server_args)` when the host has settled every argument, in the process that settles them.
+
+    It reads what was settled on, and what it assigns is settled. Rules run in the order of their registration, the
+    platform's last word first. One that raises LaunchRefused stops the launch before any worker starts.
+    """
+
+    def apply(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
+        if not _resolves_nothing(server_args):
+            _assign(server_args, platform, rule)
+
+    HookRegistry.register(host.finished_arguments, apply, HookType.AFTER)
+
+
+def _assign(server_args: Any, platform: Any, rule: Callable[[Any], None]) -> None:
+    if facts().keeps_raw_arguments:
+        load(facts().declares_arguments)(server_args, f"platform:{platform.device_name}", rule)
+    else:
+        with _writable(server_args):
+            rule(server_args)
+
+
+def _settle_as_a_named_backend(
+    settle: Callable[[Any], None], server_args: Any, platform: Any, refused: AssertionError
+) -> None:
+    """Settle a model whose backends the host knows by name, as with one of them, where the platform's backend has what
+    the model asks for; else raise `refused`."""
+    needs = next((feature for model, feature in _NAMES_BACKENDS.items() if model in str(refused)), None)
+    view, backends = resolved(server_args), platform.get_attention_backends()
+    own = {field: getattr(view, field) for field in _ATTENTION if getattr(view, field) in backends}
+    if not own or needs not in platform.attention_features:
+        raise refused
+
+    def name(record: Any, triton: bool) -> None:
+        for field, value in own.items():
+            setattr(record, field, "triton" if triton else value)
+
+    _assign(server_args, platform, functools.partial(name, triton=True))
+    settle(server_args)
+    _assign(server_args, platform, functools.partial(name, triton=False))
+
+
+def _resolves_nothing(server_args: Any) -> bool:
+    """Whether the record has no model: the host then leaves every argument as it was given."""
+    return str(getattr(server_args, "model_path", "")).lower() in ("none", "dummy")
+
+
+def _check_device(server_args: Any, platform: Any) -> None:
+    """Raise LaunchRefused for `--device` of another type: the host would serve there, without the platform's parts."""
+    device = getattr(server_args, "device", None)
+    if not device or str(device).partition(":")[0] == platform.device_type:
+        return
+    name = platform.device_name
+    raise LaunchRefused(
+        f"the engine is to run on device {str(device)!r}, and the platform {name!r} is of {platform.device_type!r}",
+        plugin=getattr(platform, "_plugin_origin", None),
+        why=f"server_args.device is {str(device)!r}: with it SGLang would leave the platform's parts aside",
+        fix=f"leave out --device, or give --device {platform.device_type}; or do not choose the platform {name!r}",
+    )
+
+
+def _keep_input(server_args: Any, *args: Any, **kwargs: Any) -> None:
+    setattr(server_args, _KEPT, {field: getattr(server_args, field, None) for field in _ATTENTION})
+
+
+@contextlib.contextmanager
+def _writable(server_args: Any) -> Iterator[None]:
+    """Where the resolved record is read-only by now, the host has a switch for its own writes."""
+    locked = getattr(server_args, "_declarations_materialized", False)
+    if locked:
+        object.__setattr__(server_args, "_internal_write", True)
+    try:
+        yield
+    finally:
+        if locked:
+            object.__setattr__(server_args, "_internal_write", False)

@@ -1,0 +1,1 @@
+"""The platform's attention backends in SGLang: names, pools, data-parallel attention."""

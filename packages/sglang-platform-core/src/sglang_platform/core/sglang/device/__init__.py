@@ -1,0 +1,1 @@
+"""The device in SGLang's processes: missing modules, device answers, streams, initialisation."""

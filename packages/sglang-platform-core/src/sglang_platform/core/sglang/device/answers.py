@@ -1,0 +1,59 @@
+"""What functions of the host say of the device, where they know a fixed list of devices and do not ask the platform."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.sglang.versions import HostFacts
+
+__all__ = ["register_hooks"]
+
+_PLACE = "sglang.srt.utils.common"
+
+
+def register_hooks(platform: Any, host: HostFacts) -> None:
+    """Answer from the platform: pinned memory and Triton; out of tree also the device, its name, its type and the
+    backend of its groups."""
+
+    def is_pin_memory_available(original: Any, device: Any = None) -> bool:
+        return bool(platform.is_pin_memory_available(device))
+
+    def support_triton(original: Any, backend: str) -> bool:
+        return bool(platform.capabilities.supports_triton) and bool(original(backend))
+
+    if not host.asks_pin_memory:
+        HookRegistry.register(f"{_PLACE}:is_pin_memory_available", is_pin_memory_available, HookType.AROUND)
+    if not host.asks_triton:
+        HookRegistry.register(f"{_PLACE}:support_triton", support_triton, HookType.AROUND)
+    if platform.is_out_of_tree():
+        _out_of_tree(platform, host)
+
+
+def _out_of_tree(platform: Any, host: HostFacts) -> None:
+    def get_device_name(device_id: int = 0) -> str:
+        return str(platform.get_device_name(device_id))
+
+    def get_device(original: Any, device_id: int | None = None) -> str:
+        return str(platform.get_device(device_id))
+
+    def allow(config: Any, *args: Any, **kwargs: Any) -> None:
+        from sglang.srt.configs import device_config
+
+        if platform.device_type not in device_config.SUPPORTED_DEVICES:
+            device_config.SUPPORTED_DEVICES.append(platform.device_type)
+
+    def get_default_distributed_backend(original: Any, device: str) -> str:
+        own = device == platform.device_type
+        return str(platform.get_torch_distributed_backend_str() if own else original(device))
+
+    # The host's answers None, and its callers look up tuning tables by the name.
+    HookRegistry.register(f"{_PLACE}:get_device_name", get_device_name, HookType.REPLACE)
+    if not host.asks_device:
+        HookRegistry.register(f"{_PLACE}:get_device", get_device, HookType.AROUND)
+        HookRegistry.register(
+            "sglang.srt.configs.device_config:DeviceConfig.__init__", allow, HookType.BEFORE
+        )
+    if not host.asks_distributed_backend:
+        target = "sglang.srt.distributed.parallel_state:get_default_distributed_backend"
+        HookRegistry.register(target, get_default_distributed_backend, HookType.AROUND)

@@ -1,0 +1,23 @@
+"""Pictures are prepared by the CPU on devices that are not CUDA: up to 0.5.20 SGLang names `cuda` for all others."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.sglang.versions import HostFacts
+
+__all__ = ["register_hooks"]
+
+
+def register_hooks(platform: Any, host: HostFacts) -> None:
+    """For out-of-tree devices that are not CUDA to torch, in releases that do not ask the platform."""
+    if host.media_on_cuda is None or platform.device_type == "cuda" or not platform.is_out_of_tree():
+        return
+    module = host.media_on_cuda.partition(":")[0]
+
+    def on_the_cpu(*args: Any, **kwargs: Any) -> None:
+        sys.modules[module]._is_cpu = True  # type: ignore[attr-defined]
+
+    HookRegistry.register(f"{host.media_on_cuda}.__init__", on_the_cpu, HookType.BEFORE)

@@ -1,0 +1,31 @@
+"""Calls of a platform that the host makes out of tree only, or not in every release: `init_backend()` and
+`post_load_model()`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.sglang.host_classes import MODEL_RUNNER
+from sglang_platform.core.sglang.versions import HostFacts
+
+__all__ = ["register_hooks"]
+
+
+def register_hooks(platform: Any, host: HostFacts) -> None:
+    """Initialise the backend once per worker, before its first model runner is built, and tell of a loaded model."""
+    initialised = platform.is_out_of_tree()
+
+    def init_backend(runner: Any, *args: Any, **kwargs: Any) -> None:
+        nonlocal initialised
+        if not initialised:
+            initialised = True
+            platform.init_backend()
+
+    def post_load_model(result: Any, runner: Any, *args: Any, **kwargs: Any) -> None:
+        platform.post_load_model(runner.model)
+
+    if not initialised:
+        HookRegistry.register(f"{MODEL_RUNNER}.__init__", init_backend, HookType.BEFORE)
+    if not host.asks_post_load_model:
+        HookRegistry.register(f"{MODEL_RUNNER}.load_model", post_load_model, HookType.AFTER)

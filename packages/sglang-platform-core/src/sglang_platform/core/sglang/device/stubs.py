@@ -1,0 +1,149 @@
+"""Modules that a device lacks, stood in for before the host imports them.
+
+A platform names them in `stub_modules()`; what this version of the host imports on every device is added. A module
+that can be imported for real is left alone, one that is missing or fails to load is stood in for, and what was served
+is taken out again when the host ends on another platform. Where vendors ship `sitecustomize.py` or `.pth` files for
+this, the stubs here appear only in processes of the host, and only for the platform that runs.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any, NoReturn
+
+from sglang_platform.core.sglang.versions import facts
+
+__all__ = ["AbsentModule", "install", "served", "withdraw"]
+
+_logger = logging.getLogger(__name__)
+
+
+class AbsentModule(ModuleType):
+    """A module whose every public name can be imported and says, when it is called, that it is not there."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        where = f"{self.__name__}.{name}"
+
+        def absent(*args: Any, **kwargs: Any) -> NoReturn:
+            raise NotImplementedError(
+                f"{where}() was called, and {where.partition('.')[0]} is not installed or does not load on this "
+                "device: switch off the feature that needs it, or install it"
+            )
+
+        absent.__name__ = absent.__qualname__ = name
+        return absent
+
+
+class _StubFinder(importlib.abc.MetaPathFinder):
+    """Comes first on the import path, for the declared names only, and lets a real module go before a stub."""
+
+    def __init__(self, modules: Mapping[str, ModuleType | None]) -> None:
+        self.modules = dict(modules)
+        for name in modules:
+            # The host's own packages are there: what fails to load in them is an error.
+            while "." in name and not name.startswith("sglang."):
+                name = name.rpartition(".")[0]
+                self.modules.setdefault(name, None)
+        self.served: dict[str, ModuleType] = {}
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name not in self.modules:
+            return None
+        for finder in sys.meta_path:
+            real = None if finder is self else finder.find_spec(name, path, target)
+            if real is not None:
+                if real.loader is not None:
+                    real.loader = _RealFirst(real.loader, self, name)
+                return real
+        return importlib.machinery.ModuleSpec(name, _StubLoader(self), origin="stub", is_package=True)
+
+    def stub(self, name: str) -> ModuleType:
+        return self.modules[name] or ModuleType(name, "Stands in for a library that this device lacks.")
+
+    def note(self, name: str, module: ModuleType, why: str) -> None:
+        self.served[name] = module
+        _logger.info("%s is a stub in this process: it %s", name, why)
+
+
+class _StubLoader(importlib.abc.Loader):
+    def __init__(self, finder: _StubFinder) -> None:
+        self._finder = finder
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return self._finder.stub(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        self._finder.note(module.__spec__.name, module, "is not installed")
+
+
+class _RealFirst(importlib.abc.Loader):
+    """Runs the real module; where its own imports or libraries fail, turns it into the stub."""
+
+    def __init__(self, real: Any, finder: _StubFinder, name: str) -> None:
+        self._real, self._finder, self._name = real, finder, name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._real.create_module(spec)  # type: ignore[no-any-return]
+
+    def exec_module(self, module: ModuleType) -> None:
+        try:
+            self._real.exec_module(module)
+        except (ImportError, OSError) as error:
+            for loaded in [name for name in sys.modules if name.startswith(f"{self._name}.")]:
+                del sys.modules[loaded]
+            stub = self._finder.stub(self._name)
+            stub.__spec__, stub.__path__ = module.__spec__, []
+            sys.modules[self._name] = stub  # the import machinery hands out what stands here afterwards
+            self._finder.note(self._name, stub, f"is installed and does not load: {error}")
+
+
+_finder: _StubFinder | None = None
+
+
+def install(platform: Any) -> None:
+    """Serve what `platform` declares from now on.
+
+    Called when the host instantiates the platform, which it does while its first modules are imported. Again is a
+    no-op.
+    """
+    global _finder
+    if _finder is not None:
+        return
+    needed = (
+        {name: AbsentModule(name) for name in facts().imports_everywhere} if platform.is_out_of_tree() else {}
+    )
+    modules = {**needed, **platform.stub_modules()}
+    if modules:
+        _finder = _StubFinder(modules)
+        sys.meta_path.insert(0, _finder)
+
+
+def withdraw() -> None:
+    """Serve none any more, and forget those that were imported."""
+    global _finder
+    if _finder is None:
+        return
+    if _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
+    for name, module in _finder.served.items():
+        if sys.modules.get(name) is module:
+            del sys.modules[name]
+    _finder = None
+
+
+def served() -> tuple[str, ...]:
+    """The names of the stubs that were imported in this process."""
+    return tuple(sorted(_finder.served)) if _finder is not None else ()

@@ -1,0 +1,90 @@
+"""A platform of ours as the diffusion runtime's: the class re-based, its answers translated into the host's."""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+from typing import Any
+
+from sglang_platform.core.attention.diffusion import DiffusionAttention
+from sglang_platform.core.discovery.kind import DIFFUSION
+from sglang_platform.core.errors import HostError, PluginOrigin
+from sglang_platform.core.sglang.diffusion import attention, device_module
+from sglang_platform.core.sglang.host_classes import check_part
+from sglang_platform.core.sglang.start.platform_class import OneObject, rebase_for
+
+__all__ = ["rebase_platform"]
+
+
+def rebase_platform(cls: type, origin: PluginOrigin) -> type:
+    """`cls` on the host's `Platform`. A class written directly on the host's is returned as it is.
+
+    The host calls some methods on the class in its own code and all of them on the one instance in ours, so the
+    contract's instance methods take the place of the host's class methods. Its enum is another class than ours, and
+    it asks for its own member by identity.
+    """
+    from sglang.multimodal_gen.runtime.platforms.interface import Platform, PlatformEnum
+
+    rebased = rebase_for(cls, origin, Platform, outer=_HostFacing, metaclass=_OneDiffusionPlatform)
+    if rebased is not cls:
+        rebased._enum = PlatformEnum[cls._enum.name]  # type: ignore[attr-defined]
+    return rebased
+
+
+class _OneDiffusionPlatform(OneObject):
+    kind = DIFFUSION
+
+
+class _HostFacing:
+    """Goes before the vendor's class: asks it through `super()` and hands the host what the host can use."""
+
+    _plugin_origin: PluginOrigin | None = None
+
+    def get_attn_backend_cls_str(self, selected_backend: Any, head_size: int, dtype: Any) -> str:
+        place = super().get_attn_backend_cls_str(selected_backend, head_size, dtype)  # type: ignore[misc]
+        cls = self._named_class("get_attn_backend_cls_str()", place)
+        if isinstance(cls, type) and issubclass(cls, DiffusionAttention):
+            return attention.place_of_backend(cls)
+        from sglang.multimodal_gen.runtime.layers.attention.backends.attention_backend import AttentionBackend
+
+        check_part(
+            cls, (DiffusionAttention, AttentionBackend), "get_attn_backend_cls_str()", self._plugin_origin
+        )
+        return str(place)
+
+    def get_device_communicator_cls(self) -> str:
+        return self._communicator("get_device_communicator_cls")
+
+    def get_all_to_all_communicator_cls(self) -> str:
+        return self._communicator("get_all_to_all_communicator_cls")
+
+    def init_backend(self) -> None:
+        device_module.complete(self)
+        super().init_backend()  # type: ignore[misc]
+
+    def _communicator(self, method: str) -> str:
+        from sglang.multimodal_gen.runtime.distributed.device_communicators.base_device_communicator import (
+            DeviceCommunicatorBase,
+        )
+
+        place = getattr(super(), method)()
+        cls = self._named_class(f"{method}()", place)
+        check_part(cls, (DeviceCommunicatorBase,), f"{method}()", self._plugin_origin)
+        return str(place)
+
+    def _named_class(self, factory: str, place: Any) -> Any:
+        if not isinstance(place, str) or not place:
+            raise HostError(
+                f"{factory} answered {place!r}, which names no class",
+                plugin=self._plugin_origin,
+                why='the diffusion runtime takes the name of a class, "pkg.mod.Class"',
+                fix="return such a name",
+            )
+        try:
+            return resolve_name(place)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise HostError(
+                f"{factory} names {place}, which cannot be imported",
+                plugin=self._plugin_origin,
+                why=f"{type(error).__name__}: {error}",
+                fix="correct the name, or the import of its module",
+            ) from error

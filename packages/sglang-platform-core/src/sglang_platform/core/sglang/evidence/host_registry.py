@@ -1,0 +1,61 @@
+"""Hooks that plugins registered with SGLang's own registry, which logs what fails and has no report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from sglang_platform.core.errors import HookTargetError
+from sglang_platform.core.hooks import existence
+from sglang_platform.core.hooks.targets import MissingModule, parse, resolve
+from sglang_platform.core.spelling import shown
+
+__all__ = ["as_rows", "host_hooks"]
+
+
+def host_hooks() -> Iterator[dict[str, Any]]:
+    """Each hook on SGLang's registry in this process; none where that is not loaded."""
+    registry: Any = getattr(sys.modules.get("sglang.srt.plugins.hook_registry"), "HookRegistry", None)
+    for target, hooks in getattr(registry, "_hooks", {}).items():
+        for kind, hook, source in hooks:
+            yield {
+                "target": target,
+                "type": kind.value,
+                "hook": f"{hook.__module__}.{hook.__qualname__}"
+                if hasattr(hook, "__qualname__")
+                else shown(hook),
+                "plugin": source.plugin_name if source else None,
+                "distribution": source.dist_name if source else None,
+                "applied": target in registry._patched,
+            }
+
+
+def as_rows() -> list[dict[str, Any]]:
+    """The same hooks as rows of `HookRegistry.report()`; one on what the installed SGLang does not have has failed."""
+    rows = []
+    for one in host_hooks():
+        applied = one.pop("applied")
+        why = None if applied else _missing(one["target"])
+        state = "applied" if applied else "failed" if why else "pending"
+        rows.append({**one, "registry": "sglang", "state": state, "why": why, "unreached": []})
+    existence.forget()
+    return rows
+
+
+def _missing(target: str) -> str | None:
+    """Why SGLang's registry can never apply a hook on this target; None where it can, or where nothing tells."""
+    try:
+        address = resolve(parse(target))
+    except HookTargetError as error:
+        return error.what
+    verdict = address if isinstance(address, MissingModule) else existence.check(address)
+    if isinstance(verdict, MissingModule) or verdict.answer == "missing":
+        near = f"; did you mean {' or '.join(verdict.nearest[:3])}?" if verdict.nearest else ""
+        return f"{verdict.why}{near}"
+    module, colon, path = target.partition(":")
+    if colon and "." not in path:
+        return (
+            f"SGLang's registry never applies it: it cuts the target at its last dot; write {module}.{path}"
+        )
+    return None

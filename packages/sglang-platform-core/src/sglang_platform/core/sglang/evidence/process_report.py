@@ -1,0 +1,98 @@
+"""What this process of SGLang ended on, written where another process can read it.
+
+With `SGLANG_PLATFORM_REPORT_DIR` set, each process writes `process-<pid>.json` when its plugins are loaded, and again
+whenever hooks were applied: the decision and its trace, the general plugins, and the state of each hook, on our
+registry and on the host's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from sglang_platform.core.counters import REPORT_DIR_VARIABLE, reporting
+from sglang_platform.core.discovery import current
+from sglang_platform.core.hooks.registry import HookRegistry
+from sglang_platform.core.plugins import loaded_plugins
+from sglang_platform.core.registries import coordinators, events, models, pools, quant
+from sglang_platform.core.sglang.arguments import host_limits
+from sglang_platform.core.sglang.device import stubs
+from sglang_platform.core.sglang.evidence.host_registry import host_hooks
+from sglang_platform.core.sglang.rebase import is_rebased
+from sglang_platform.core.sglang.start.llm_adapter import ADAPTER
+
+__all__ = ["keep"]
+
+_STARTED = time.time()
+
+
+def keep() -> None:
+    """Write the report of this process now, and whenever hooks change. Does nothing without the variable."""
+    folder = os.environ.get(REPORT_DIR_VARIABLE)
+    if folder:
+        path = Path(folder) / f"process-{os.getpid()}.json"
+        _write(path)
+        HookRegistry.when_settled(lambda: _write(path))
+
+
+def _write(path: Path) -> None:
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    text = json.dumps(_report(), indent=1)
+    with reporting():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text)
+        partial.replace(path)  # a reader never sees half a report
+
+
+def _report() -> dict[str, Any]:
+    decision = current.decision()
+    trace = current.trace()
+    return {
+        "pid": os.getpid(),
+        "started": _STARTED,
+        "command": sys.argv,
+        "host": {"name": ADAPTER.name, "version": ADAPTER.version},
+        "platform": {
+            "plugin": decision.origin._asdict() if decision and decision.origin else None,
+            "class": _name(type(current.current_platform)) if current.resolved() else None,
+            "trace": trace.as_dict() if trace else None,
+            "explained": list(trace.lines()) if trace else [],
+        },
+        "plugins": [
+            {"plugin": plugin.origin._asdict(), "state": plugin.state, "reason": plugin.reason}
+            for plugin in loaded_plugins()
+        ],
+        "limits": _limits(),
+        "stubs": list(stubs.served()),
+        "registries": _registries(),
+        "hooks": HookRegistry.report(),
+        "hooks_on_the_hosts_registry": list(host_hooks()),
+    }
+
+
+def _limits() -> list[dict[str, str]]:
+    """What the platform offers and this version of the host cannot use."""
+    platform = current.current_platform
+    if not (current.resolved() and is_rebased(platform)):
+        return []
+    return [limit._asdict() for limit in host_limits.limits_of(platform)]
+
+
+def _registries() -> dict[str, Any]:
+    return {
+        "quant_wrappers": quant.wrappers.describe(),
+        "kv_pool_factories": pools.kv_pool_factories.describe(),
+        "host_pool_factories": pools.host_pool_factories.describe(),
+        "request_coordinators": coordinators.coordinators.describe(),
+        "lifecycle_listeners": events.listeners.describe(),
+        "model_architectures": models.architectures.describe(),
+        "answers": events.query_collect("query_report"),
+    }
+
+
+def _name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

@@ -1,0 +1,1 @@
+"""Graph runners: decode graphs, pieces of a prefill, ranks with batches of their own."""

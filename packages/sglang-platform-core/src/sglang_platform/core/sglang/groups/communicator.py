@@ -1,0 +1,91 @@
+"""The platform's communicator in the host's groups. No release asks for one (0.5.11 to 0.5.23): hooks carry it in.
+
+Two collectives the host has through its own NCCL wrapper alone (`all_gatherv`, `reduce_scatterv`, in
+`distributed/parallel_state.py`: "pynccl is required"). A device without that wrapper gets core's, made of
+`torch.distributed`, where its communicator brings none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sglang_platform.core.distributed.communicator import COLLECTIVES
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.sglang.host_classes import GROUP_COORDINATOR
+from sglang_platform.core.sglang.versions import HostFacts
+
+__all__ = ["register_hooks"]
+
+_KEPT = "_sglang_platform_communicator"
+_PORTABLE = "_sglang_platform_portable_communicator"
+_NCCL_ONLY = ("all_gatherv", "reduce_scatterv")
+
+
+def register_hooks(platform: Any, host: HostFacts) -> None:
+    """Give each group of more than one rank its communicator, and let it carry the collectives it has."""
+    cls = platform.get_communicator_class()
+    if cls is not None:
+
+        def equip(result: Any, group: Any, *args: Any, **kwargs: Any) -> None:
+            if group.world_size > 1:
+                setattr(group, _KEPT, _made(cls, group))
+
+        HookRegistry.register(f"{GROUP_COORDINATOR}.__init__", equip, HookType.AFTER)
+    for name in COLLECTIVES:
+        if name == "all_to_all_single" and not host.has_all_to_all:
+            continue
+        if name in _NCCL_ONLY or hasattr(cls, name):
+            HookRegistry.register(f"{GROUP_COORDINATOR}.{name}", _routed(name), HookType.AROUND)
+
+
+def _made(cls: Any, group: Any) -> Any:
+    return cls(
+        cpu_group=group.cpu_group,
+        device=group.device,
+        device_group=group.device_group,
+        unique_name=group.unique_name,
+    )
+
+
+def _carrier(name: str, group: Any) -> Any:
+    """Who carries a collective of this group; None where the host does."""
+    communicator = getattr(group, _KEPT, None)
+    if communicator is not None and not communicator.disabled and hasattr(communicator, name):
+        return communicator
+    if name in _NCCL_ONLY and group.pynccl_comm is None:
+        return _portable(group)
+    return None
+
+
+def _portable(group: Any) -> Any:
+    made = getattr(group, _PORTABLE, None)
+    if made is None:
+        # torch, which the process that starts the others would load for this alone.
+        from sglang_platform.core.distributed.torch_group import TorchGroupCommunicator
+
+        made = _made(TorchGroupCommunicator, group)
+        setattr(group, _PORTABLE, made)
+    return made
+
+
+def _routed(name: str) -> Callable[..., Any]:
+    def collective(original: Any, group: Any, *args: Any, **kwargs: Any) -> Any:
+        communicator = _carrier(name, group)
+        if communicator is None or kwargs.get("output_tensor_list") is not None:
+            return original(group, *args, **kwargs)
+        # The host's parameters beyond the contract's (an output list, a stream) stay with the host.
+        if name == "all_gather" and len(args) > 2:
+            return original(group, *args, **kwargs)
+        kwargs.pop("output_tensor_list", None)
+        return getattr(communicator, name)(*args, **kwargs)
+
+    def gather_each(original: Any, group: Any, input_: Any, sizes: Any = None, output: Any = None) -> Any:
+        communicator = _carrier(name, group)
+        if communicator is None:
+            more = () if output is None else (output,)  # a parameter that older hosts do not have
+            return original(group, input_, sizes, *more)
+        each = input_ if isinstance(input_, list | tuple) else [input_]
+        return [communicator.all_gatherv(one, sizes, output) for one in each]
+
+    return gather_each if name == "all_gatherv" else collective

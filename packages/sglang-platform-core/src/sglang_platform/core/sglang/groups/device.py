@@ -1,0 +1,43 @@
+"""`get_group_coordinator_device()`: hosts before 0.5.23 do not ask an out-of-tree platform; and tensors of the groups
+that stay in the host's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.sglang.host_classes import GROUP_COORDINATOR
+from sglang_platform.core.sglang.versions import HostFacts
+
+__all__ = ["register_hooks"]
+
+_SAME_NODE = "sglang.srt.distributed.parallel_state:in_the_same_node_as"
+
+
+def _on_the_host(original: Any, *args: Any, **kwargs: Any) -> Any:
+    """The ranks find out over a group of the host's, also where it is asked while a model is built on the device."""
+    import torch
+
+    with torch.device("cpu"):
+        return original(*args, **kwargs)
+
+
+def register_hooks(platform: Any, host: HostFacts) -> None:
+    """Put each group on the platform's device, where the host does not ask for it."""
+    if not platform.is_out_of_tree():
+        return
+    HookRegistry.register(_SAME_NODE, _on_the_host, HookType.AROUND)
+    if host.asks_group_device:
+        return
+
+    def bind_device(result: Any, group: Any, *args: Any, **kwargs: Any) -> None:
+        import torch
+
+        device = platform.get_group_coordinator_device(group.local_rank)
+        if device != group.device:
+            group.device = device
+            group.device_module = torch.get_device_module(device)
+            group.active_ranks = group.active_ranks.to(device)
+
+    # Inside the communicator's hook on the same function, which hands the device on.
+    HookRegistry.register(f"{GROUP_COORDINATOR}.__init__", bind_device, HookType.AFTER, order=-1)

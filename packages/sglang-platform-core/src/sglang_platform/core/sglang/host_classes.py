@@ -1,0 +1,34 @@
+"""Classes of SGLang: their places, loading one by its place, and refusing a factory's wrong answer."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from sglang_platform.core.errors import HostError, PluginOrigin
+
+__all__ = ["GROUP_COORDINATOR", "MODEL_RUNNER", "SCHEDULER", "check_part", "load"]
+
+# The same names in every release from 0.5.11 to 0.5.23.
+GROUP_COORDINATOR = "sglang.srt.distributed.parallel_state:GroupCoordinator"
+MODEL_RUNNER = "sglang.srt.model_executor.model_runner:ModelRunner"
+SCHEDULER = "sglang.srt.managers.scheduler:Scheduler"
+
+
+def load(place: str) -> Any:
+    """The object at `pkg.mod:name`."""
+    module, name = place.split(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def check_part(cls: Any, accepted: tuple[type, ...], factory: str, origin: PluginOrigin | None) -> None:
+    """Raises HostError unless `cls` is a class that derives from one of `accepted`."""
+    if isinstance(cls, type) and issubclass(cls, accepted):
+        return
+    names = " or ".join(f"{base.__module__}.{base.__name__}" for base in accepted)
+    raise HostError(
+        f"{factory} answered {cls!r}, which SGLang cannot use",
+        plugin=origin,
+        why=f"a class is needed that derives from {names}",
+        fix="return such a class, None for the host's own, or raise NotImplementedError with a reason",
+    )

@@ -1,0 +1,1 @@
+"""Device memory that a worker holds: what it holds, and the memory saver."""

@@ -1,0 +1,66 @@
+"""What this worker's model runners hold on the device, for the seams that give it back or send it to another engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.sglang.host_classes import MODEL_RUNNER
+
+__all__ = ["cache", "device_type", "register_hooks", "runners", "weights"]
+
+_runners: list[Any] = []
+
+
+def register_hooks(platform: Any) -> None:
+    """Note each model runner when it has loaded its model: the target's, and a draft's where there is one."""
+    if platform.device_type == "cuda" or not platform.is_out_of_tree():
+        return
+
+    def loaded(result: Any, runner: Any, *args: Any, **kwargs: Any) -> None:
+        if all(known is not runner for known in _runners):
+            _runners.append(runner)
+
+    HookRegistry.register(f"{MODEL_RUNNER}.load_model", loaded, HookType.AFTER)
+
+
+def runners() -> tuple[Any, ...]:
+    """The model runners of this worker, in the order in which they loaded."""
+    return tuple(_runners)
+
+
+def device_type(runner: Any) -> str:
+    return str(runner.device).partition(":")[0]
+
+
+def weights() -> list[Any]:
+    """Parameters and buffers of the models that lie on the device."""
+    return [
+        tensor
+        for runner in _runners
+        for tensor in (*runner.model.parameters(), *runner.model.buffers())
+        if tensor.device.type == device_type(runner)
+    ]
+
+
+def cache() -> list[Any]:
+    """Every tensor of rows that the KV pools keep on the device; a pool made of pools is walked."""
+    found: dict[int, Any] = {}
+    for runner in _runners:
+        pools = [runner.token_to_kv_pool]
+        while pools:
+            pool = pools.pop()
+            for value in vars(pool).values():
+                for one in value if isinstance(value, list | tuple) else [value]:
+                    if _is_rows(one, device_type(runner)):
+                        found[id(one)] = one
+                    elif hasattr(one, "get_key_buffer") and one is not pool:
+                        pools.append(one)
+    return list(found.values())
+
+
+def _is_rows(value: Any, type_: str) -> bool:
+    import torch  # every worker has it by now; the launcher does not
+
+    # Rows have two dimensions or more; tables of addresses and strides beside them have one.
+    return isinstance(value, torch.Tensor) and value.device.type == type_ and value.dim() > 1

@@ -1,0 +1,1 @@
+"""Fused ops: registered forwards, and SGLang's Triton functions on other devices."""

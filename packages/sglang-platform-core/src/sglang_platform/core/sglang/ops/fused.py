@@ -1,0 +1,186 @@
+"""Forwards registered for fused ops, asked for wherever SGLang chooses a forward for an op of that class."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sglang_platform.core.errors import HostError, PluginOrigin
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.ops.fused_op import FusedOp, FusedOpEntry, contract_ops, or_else
+from sglang_platform.core.sglang.host_classes import load
+from sglang_platform.core.sglang.versions import TABLE, facts
+from sglang_platform.core.spelling import nearest
+
+__all__ = ["register_fused_ops"]
+
+Forward = Callable[..., Any]
+
+_logger = logging.getLogger(__name__)
+
+_forwards: dict[str, Forward] = {}
+"""What serves each op, by the name of its class. The class's module need not be loaded, and may never be."""
+
+_COMPUTES = ("forward", "forward_native", "apply")
+"""What a subclass leaves as it is, if it computes the same."""
+
+_OWN_FORWARD = "its class has a `forward` of its own, which asks for none"
+
+
+def register_fused_ops(dispatch_key: str, origin: PluginOrigin | None = None) -> list[str]:
+    """Serve the host's ops by every forward of this key; returns the ops' names, less those this release has not.
+
+    The host looks forwards up by the very class, and for out-of-tree platforms alone. Here those of a class serve the
+    subclasses that compute the same, and a platform that keeps its CUDA or ROCm identity too. Raises HostError for a
+    name that no release has.
+    """
+    base = load(facts().op_class)
+    served = [entry for entry in FusedOp.registered(dispatch_key) if _is_there(entry, base, origin)]
+    _forwards.clear()
+    _forwards.update({entry.name: _CALLED_AS.get(entry.op, _as_is)(entry.forward) for entry in served})
+    if served:
+        target = f"{base.__module__}:{base.__qualname__}.{facts().op_choice}"
+        HookRegistry.unregister(target, _choose)
+        HookRegistry.register(target, _choose, HookType.AROUND)
+        HookRegistry.apply_hooks()
+    return [entry.op for entry in served]
+
+
+def _choose(original: Any, op: Any) -> Any:
+    forward = _forward_for(type(op))
+    own = original(op)
+    # No bound method: code that torch compiles gives the op its forward by itself, and would ask the op for that name.
+    return own if forward is None else or_else(partial(forward, op), own)
+
+
+def _forward_for(cls: type) -> Forward | None:
+    """That of the nearest class which has one, unless `cls` computes something else, or is registered with the host."""
+    for base in cls.__mro__:
+        forward = _forwards.get(base.__name__)
+        if forward is not None:
+            same = all(getattr(cls, name, None) is getattr(base, name, None) for name in _COMPUTES)
+            return forward if same and not _is_registered_with_host(cls) else None
+    return None
+
+
+def _is_registered_with_host(cls: type) -> bool:
+    from sglang.srt.platforms import current_platform
+
+    registry = cls._oot_forward_registry  # type: ignore[attr-defined]
+    return cls in registry.get(current_platform.get_dispatch_key_name(), {})
+
+
+def _is_there(entry: FusedOpEntry, base: type, origin: PluginOrigin | None) -> bool:
+    """Whether this release has the op and asks for a forward; else a warning. Raises HostError where none has it."""
+    name, here, history = entry.name, facts().fused_ops, TABLE["fused_ops"]
+    live = {cls.__name__: cls for cls in _below(base)}
+    why = "other releases have it, this one has not"
+    if name in live:
+        asks = live[name].forward is base.forward  # type: ignore[attr-defined]
+        why = _OWN_FORWARD
+    elif name in here and entry.op_cls is not None:
+        asks = True
+    elif name not in here and name in history.newest.union(*history.before.values()):
+        asks = False
+    else:
+        if not _is_defined(name, base):
+            raise _unknown(name, {*here, *live}, origin)
+        asks = True
+    if not asks:
+        _logger.warning(
+            "the forward that %s registers for the op %s never runs in SGLang %s: %s",
+            origin or "a plugin", name, facts().version, why,
+        )  # fmt: skip
+    return asks
+
+
+def _is_defined(name: str, base: type) -> bool:
+    """Whether a file of the host's package has a class of that name: in a release newer than the table."""
+    definition = re.compile(rb"^class %s\(" % name.encode(), re.MULTILINE)
+    root = Path(str(sys.modules[base.__module__.partition(".")[0]].__path__[0]))
+    return any(definition.search(path.read_bytes()) for path in root.rglob("*.py"))
+
+
+def _unknown(name: str, known: set[str], origin: PluginOrigin | None) -> HostError:
+    close = nearest(name, known.union(contract_ops()))
+    return HostError(
+        f"a forward is registered for the fused op {name!r}, which SGLang {facts().version} does not have",
+        plugin=origin,
+        why=f"of its {len(known)} ops none has that class name, nor had one of an earlier release",
+        fix=(f"did you mean {close!r}? " if close else "") + "`sglang-platform host ops` lists them",
+    )
+
+
+def _below(cls: type) -> Iterator[type]:
+    one: type
+    for one in cls.__subclasses__():
+        yield one
+        yield from _below(one)
+
+
+def _as_is(forward: Forward) -> Forward:
+    return forward
+
+
+def _moe_experts(forward: Forward) -> Forward:
+    def host_forward(self: Any, layer: Any, dispatch_output: Any) -> Any:
+        from sglang.srt.layers.moe.token_dispatcher import StandardCombineInput
+
+        topk_weights, topk_ids, _ = dispatch_output.topk_output
+        config = _Config(self.moe_runner_config)
+        hidden = forward(self, layer, dispatch_output.hidden_states, topk_weights, topk_ids, config)
+        return hidden if hidden is NotImplemented else StandardCombineInput(hidden_states=hidden)
+
+    return host_forward
+
+
+def _topk(forward: Forward) -> Forward:
+    """Ours chooses; SGLang goes on with the choice as it does with a model's own routing function: it moves experts
+    between ranks, masks rows of padding, records."""
+
+    def host_forward(self: Any, hidden_states: Any, router_logits: Any, **more: Any) -> Any:
+        own, config = self.topk_config, _Config(self.topk_config)
+        theirs = (
+            config.custom_routing_function is not None
+            or config.apply_routed_scaling_factor_on_output
+            or config.num_shared_topk_slots  # columns of shared experts, which the host's own router appends
+            or config.num_fused_shared_experts  # the same before 0.5.23
+            or any(value is not None for value in more.values())
+        )
+        answer = NotImplemented if theirs else forward(self, hidden_states, router_logits, config)
+        if answer is NotImplemented:
+            return answer
+        chosen = {"custom_routing_function": lambda **_: answer, "use_grouped_topk": False}
+        self.topk_config = dataclasses.replace(own, correction_bias=None, **chosen)
+        try:
+            return self.forward_native(hidden_states, router_logits)
+        finally:
+            self.topk_config = own
+
+    return host_forward
+
+
+class _Config:
+    """The host's MoE configuration; a field that this version does not have yet reads as None."""
+
+    __slots__ = ("_config",)
+
+    def __init__(self, config: Any) -> None:
+        self._config = config
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_config" or name.startswith(
+            "__"
+        ):  # what asks before there is one: torch's tracer, copies
+            raise AttributeError(name)
+        return getattr(self._config, name, None)
+
+
+_CALLED_AS: dict[str, Callable[[Forward], Forward]] = {"moe.experts": _moe_experts, "moe.topk": _topk}
+"""Ops whose call in the contract is not the host's."""

@@ -1,0 +1,146 @@
+"""Allocators, attention backends and graph runners, re-based on SGLang's classes. Pools: `pools.py`."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from sglang_platform.core.errors import PluginOrigin
+from sglang_platform.core.sglang.attention.pools import no_indexer, what_the_pool_is
+from sglang_platform.core.sglang.graphs.decode import HostDecodeBatches, host_calls
+from sglang_platform.core.sglang.graphs.piecewise import HostPieces
+from sglang_platform.core.sglang.host_classes import check_part, load
+from sglang_platform.core.sglang.pools.rebased import host_pool, rebase_pool
+from sglang_platform.core.sglang.rebase import host_first, rebase
+from sglang_platform.core.sglang.versions import facts
+
+__all__ = [
+    "host_pool",
+    "rebase_allocator",
+    "rebase_attention_backend",
+    "rebase_full_graph_backend",
+    "rebase_graph_runner",
+    "rebase_piecewise_backend",
+    "rebase_pool",
+]
+
+_PAGED = "sglang_platform.core.memory.paged:PagedTokenToKVPoolAllocator"
+_ATTENTION = "sglang_platform.core.attention.backend:AttentionBackend"
+_GRAPH_RUNNER = "sglang_platform.core.graph.runner:GraphRunner"
+_FULL_GRAPHS = "sglang_platform.core.graph.full:FullGraphBackend"
+_PIECEWISE = "sglang_platform.core.graph.piecewise:PiecewiseBackend"
+
+
+def rebase_allocator(cls: Any, origin: PluginOrigin | None) -> type:
+    """A paged allocator class of ours on the host's.
+
+    Core's implementation keeps the state, so core serves every name it defines; the host's class supplies the
+    scheduler-facing rest (prefill budgets, segment frees), which is written against those names.
+    """
+    core_base, host_base = load(_PAGED), load(facts().paged_allocator)
+    check_part(cls, (core_base, host_base), "get_paged_allocator_cls()", origin)
+    return rebase(cls, core_base, host_base)
+
+
+def allocator_of_last_resort() -> type:
+    """Core's own paged allocator, for a host that takes no None and whose own allocator needs Triton."""
+    return rebase_allocator(load(_PAGED), None)
+
+
+def rebase_attention_backend(cls: Any, origin: PluginOrigin | None) -> type:
+    """An attention backend class of ours on the host's base class, whose defaults serve what is left out."""
+    core_base = load(_ATTENTION)
+    host_base = load("sglang.srt.layers.attention.base_attn_backend:AttentionBackend")
+    check_part(cls, (core_base, host_base), "get_attention_backends()", origin)
+    bridge = host_first(core_base, host_base)
+    # The host leaves these to each backend; core's answer serves every backend that reads only static inputs.
+    bridge.pop("get_cuda_graph_seq_len_fill_value", None)
+    bridge.pop("support_triton", None)
+    # The host hands drafts to `forward_extend`, which is not told how they see each other.
+    bridge.pop("forward", None)
+    bridge.update(what_the_pool_is())
+    bridge.setdefault("get_indexer_metadata", no_indexer)
+    outer = None
+    if not facts().metadata_halves:
+        bridge.pop("init_forward_metadata", None)  # the host's only raises; core's calls the two halves
+        outer = _MetadataInOnePiece
+    return rebase(cls, core_base, host_base, bridge=bridge, outer=outer)
+
+
+class _MetadataInOnePiece:
+    """For hosts whose own graph runner hands over the tensors of a batch one by one."""
+
+    def init_forward_metadata_capture_cuda_graph(
+        self,
+        bs: int,
+        num_tokens: int,
+        req_pool_indices: Any,
+        seq_lens: Any,
+        encoder_lens: Any,
+        forward_mode: Any,
+        spec_info: Any,
+    ) -> None:
+        self._prepare(bs, req_pool_indices, seq_lens, encoder_lens, forward_mode, spec_info, in_capture=True)
+
+    def init_forward_metadata_replay_cuda_graph(
+        self,
+        bs: int,
+        req_pool_indices: Any,
+        seq_lens: Any,
+        seq_lens_sum: int,
+        encoder_lens: Any,
+        forward_mode: Any,
+        spec_info: Any,
+        seq_lens_cpu: Any,
+    ) -> None:
+        self._prepare(bs, req_pool_indices, seq_lens, encoder_lens, forward_mode, spec_info, in_capture=False)
+
+    def _prepare(
+        self,
+        bs: int,
+        rows: Any,
+        seq_lens: Any,
+        encoder_lens: Any,
+        mode: Any,
+        spec_info: Any,
+        *,
+        in_capture: bool,
+    ) -> None:
+        backend: Any = self
+        batch = SimpleNamespace(
+            batch_size=bs,
+            req_pool_indices=rows[:bs],
+            seq_lens=seq_lens[:bs],
+            encoder_lens=encoder_lens,
+            forward_mode=mode,
+            spec_info=spec_info,
+        )
+        backend.init_forward_metadata_out_graph(batch, in_capture=in_capture)
+        backend.init_forward_metadata_in_graph(batch)
+
+
+def rebase_graph_runner(cls: Any, origin: PluginOrigin | None) -> type:
+    """A decode graph runner class of ours that builds, runs and slices the host's own batches."""
+    core_base = load(_GRAPH_RUNNER)
+    if isinstance(cls, type) and not issubclass(cls, core_base):
+        return cls  # written directly for the host, which asks for no base class of a graph runner
+    check_part(cls, (core_base,), "get_graph_runner_cls()", origin)
+    bridge = host_first(core_base, HostDecodeBatches)
+    return rebase(cls, core_base, HostDecodeBatches, bridge=bridge, outer=host_calls(*facts().graph_calls))
+
+
+def rebase_full_graph_backend(cls: Any, origin: PluginOrigin | None) -> type:
+    """A backend class of ours for the graph runners that the host builds itself."""
+    core_base = load(_FULL_GRAPHS)
+    host_base = load("sglang.srt.model_executor.runner_backend.base_cuda_graph_backend:BaseCudaGraphBackend")
+    check_part(cls, (core_base, host_base), "get_full_graph_backend_cls()", origin)
+    return rebase(cls, core_base, host_base)
+
+
+def rebase_piecewise_backend(cls: Any, origin: PluginOrigin | None) -> type:
+    """A piecewise backend class of ours that captures when, and on the stream that, the host says."""
+    core_base = load(_PIECEWISE)
+    if isinstance(cls, type) and not issubclass(cls, core_base):
+        return cls  # written directly for the host, which asks for no base class here
+    check_part(cls, (core_base,), "get_piecewise_backend_cls()", origin)
+    return rebase(cls, core_base, HostPieces, bridge=host_first(core_base, HostPieces))

@@ -1,0 +1,1 @@
+"""Quantised checkpoints and the platform's quantisation configurations."""

@@ -1,0 +1,23 @@
+"""`get_quantization_config()`: no release asks an in-tree platform, and hosts up to 0.5.12 ask none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.sglang.versions import HostFacts
+
+__all__ = ["register_hooks"]
+
+
+def register_hooks(platform: Any, host: HostFacts) -> None:
+    """Let the platform's configuration go before the host's, where the host does not ask for it."""
+    if host.asks_quantization_config and platform.is_out_of_tree():
+        return
+
+    def get_quantization_config(original: Any, quantization: str) -> Any:
+        own = platform.get_quantization_config(quantization)
+        return original(quantization) if own is None else own
+
+    target = "sglang.srt.layers.quantization:get_quantization_config"
+    HookRegistry.register(target, get_quantization_config, HookType.AROUND)

@@ -1,0 +1,41 @@
+"""The steps of SGLang's scheduler that a request goes through, for those who follow requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.sglang.host_classes import SCHEDULER
+
+__all__ = ["when_batch_done", "when_request_admitted"]
+
+
+def when_request_admitted(tell: Callable[[Any, Any], None]) -> None:
+    """Call `tell(scheduler, req)` for each request that is queued for the first time.
+
+    The host's function queues a request or aborts it, and is called again for a request that was retracted.
+    """
+
+    def add_request(original: Any, scheduler: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
+        again = kwargs.get("is_retracted", bool(args and args[0]))
+        waiting = len(scheduler.waiting_queue)
+        result = original(scheduler, req, *args, **kwargs)
+        # With prefill and decode in separate engines the request waits in other queues.
+        queued = scheduler.disaggregation_mode.value != "null" or len(scheduler.waiting_queue) > waiting
+        if queued and not again:
+            tell(scheduler, req)
+        return result
+
+    HookRegistry.register(f"{SCHEDULER}._add_request_to_queue", add_request, HookType.AROUND)
+
+
+def when_batch_done(tell: Callable[[Any, Any, Any], None]) -> None:
+    """Call `tell(scheduler, batch, result)` when the scheduler has worked up the result of a batch."""
+
+    def process_batch_result(
+        _: Any, scheduler: Any, batch: Any, result: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        tell(scheduler, batch, result)
+
+    HookRegistry.register(f"{SCHEDULER}.process_batch_result", process_batch_result, HookType.AFTER)

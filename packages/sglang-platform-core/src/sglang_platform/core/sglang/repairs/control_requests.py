@@ -1,0 +1,85 @@
+"""Requests that change how the server runs: those that would end its workers are refused before they are sent.
+
+SGLang's workers take such a request as an order, and what they cannot do ends them. One of them comes too early even
+when the client waited for its answers: memory is released by an idle worker only, and a worker is idle one step after
+it has answered. It is held back until then, and requests that came after it until its memory is there again: a forward
+over memory that was given back ends the worker. Nor can it resume what was not released.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.sglang.host_classes import SCHEDULER, load
+from sglang_platform.core.sglang.served_model import resolved
+from sglang_platform.core.sglang.versions import HostFacts
+
+__all__ = ["register_hooks"]
+
+_MANAGER = "sglang.srt.managers.tokenizer_manager:TokenizerManager"
+_RELEASE = "ReleaseMemoryOccupationReqInput"
+_HELD, _LATER = "_sglang_platform_held", "_sglang_platform_later"
+_FORWARDS = ("TokenizedGenerate", "TokenizedEmbedding", "BatchTokenized")
+_RECORDS = ("start", "stop", "dump")
+
+
+def register_hooks(platform: Any, host: HostFacts) -> None:
+    """Check orders to the workers, for every platform of ours."""
+    HookRegistry.register(f"{_MANAGER}.update_weights_from_disk", _check_load_format, HookType.BEFORE)
+    for verb in _RECORDS:
+        target = f"{_MANAGER}.{verb}_expert_distribution_record"
+        HookRegistry.register(target, _check_recorder, HookType.BEFORE)
+    HookRegistry.register(
+        f"{host.weight_updater}.resume_memory_occupation", _resume_released, HookType.AROUND
+    )
+
+    def in_turn(original: Any, scheduler: Any, requests: Any, *args: Any, **kwargs: Any) -> Any:
+        held: list[Any] = scheduler.__dict__.setdefault(_HELD, [])
+        later: list[Any] = scheduler.__dict__.setdefault(_LATER, [])
+        if not (requests or held or later):  # most steps
+            return original(scheduler, requests, *args, **kwargs)
+        mixed_in = isinstance(scheduler, load(host.weight_updater))
+        released = (scheduler if mixed_in else scheduler.weight_updater).offload_tags
+        now = []
+        for one in requests:
+            name = type(one).__name__
+            if name == _RELEASE:
+                held.append(one)
+            elif (held or released) and name.startswith(_FORWARDS):
+                later.append(one)
+            else:
+                now.append(one)
+        result = original(scheduler, now, *args, **kwargs)
+        paused = {"ignore_waiting": scheduler._engine_paused} if host.releases_while_paused else {}
+        if held and scheduler.is_fully_idle(**paused):
+            orders, scheduler.__dict__[_HELD] = held, []
+            original(scheduler, orders, *args, **kwargs)
+        elif later and not held and not released:
+            scheduler.__dict__[_LATER] = []
+            original(scheduler, later, *args, **kwargs)
+        return result
+
+    HookRegistry.register(f"{SCHEDULER}.process_input_requests", in_turn, HookType.AROUND)
+
+
+def _check_load_format(manager: Any, request: Any, *args: Any, **kwargs: Any) -> None:
+    formats = [one.value for one in load("sglang.srt.configs.load_config:LoadFormat")]
+    if request.load_format is not None and request.load_format not in formats:
+        raise ValueError(f"load_format is {request.load_format!r}; there are {', '.join(formats)}")
+
+
+def _resume_released(original: Any, updater: Any, request: Any) -> Any:
+    """What was not released needs no resuming; the host's worker ends on it."""
+    released = sorted(updater.offload_tags)
+    request.tags = [tag for tag in request.tags or released if tag in released]
+    if not request.tags:
+        return load("sglang.srt.managers.io_struct:ResumeMemoryOccupationReqOutput")()
+    return original(updater, request)
+
+
+def _check_recorder(manager: Any, *args: Any, **kwargs: Any) -> None:
+    if resolved(manager.server_args).expert_distribution_recorder_mode is None:
+        raise ValueError(
+            "the server records no expert distribution; it does with --expert-distribution-recorder-mode"
+        )

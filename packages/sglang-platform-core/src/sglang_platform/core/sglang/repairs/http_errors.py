@@ -1,0 +1,68 @@
+"""Over HTTP a client's error is answered as one: SGLang has a 500 for some of them.
+
+Most endpoints turn a ValueError into a 400 themselves. What the others let through (a parser's name that does not
+exist, an empty conversation) is handled at the application, which all endpoints share.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.sglang.versions import HostFacts
+
+__all__ = ["register_hooks"]
+
+_SERVER = "sglang.srt.entrypoints.http_server"
+_DETOKENIZE = "sglang.srt.entrypoints.openai.serving_tokenize:OpenAIServingDetokenize"
+_TOKENIZE = "sglang.srt.entrypoints.openai.serving_tokenize:OpenAIServingTokenize"
+_OLLAMA_CHAT = "sglang.srt.entrypoints.ollama.serving:OllamaServing.handle_chat"
+_SCORE = "sglang.srt.managers.tokenizer_manager:TokenizerManager.score_request"
+_LARGEST_ID = 2**32 - 1  # what a tokenizer can be asked about
+
+
+def register_hooks(platform: Any, host: HostFacts) -> None:
+    """Teach the application about ValueError before it serves, in the process that has one tokenizer."""
+    HookRegistry.register(f"{_SERVER}:_setup_and_run_http_server", _teach, HookType.BEFORE)
+    HookRegistry.register(f"{_DETOKENIZE}._convert_to_internal_request", _check_ids, HookType.BEFORE)
+    HookRegistry.register(f"{_TOKENIZE}._handle_non_streaming_request", _within_64_bits, HookType.AROUND)
+    HookRegistry.register(_OLLAMA_CHAT, _check_conversation, HookType.BEFORE)
+    HookRegistry.register(_SCORE, _check_labels, HookType.BEFORE)
+
+
+def _teach(*args: Any, **kwargs: Any) -> None:
+    server = importlib.import_module(_SERVER)
+
+    async def answer(request: Any, error: Exception) -> Any:
+        return server._create_error_response(error)
+
+    server.app.add_exception_handler(ValueError, answer)
+
+
+def _check_ids(serving: Any, request: Any, *args: Any, **kwargs: Any) -> None:
+    lists = request.tokens if request.tokens and isinstance(request.tokens[0], list) else [request.tokens]
+    for ids in lists:
+        for one in ids:
+            if not isinstance(one, int) or not 0 <= one <= _LARGEST_ID:
+                raise ValueError(f"{str(one)[:40]} is no token id")
+
+
+async def _within_64_bits(original: Any, *args: Any, **kwargs: Any) -> Any:
+    """A tokenizer that knows no longest text says 10**30, which the JSON of some releases cannot write."""
+    answer = await original(*args, **kwargs)
+    if getattr(answer, "max_model_len", 0) >= 2**63:
+        answer.max_model_len = -1  # as of a tokenizer that says nothing
+    return answer
+
+
+def _check_conversation(serving: Any, request: Any, *args: Any, **kwargs: Any) -> None:
+    # A chat template of some versions of transformers trips over none.
+    if not request.messages:
+        raise ValueError("messages is empty: a conversation has one message or more")
+
+
+def _check_labels(manager: Any, *args: Any, label_token_ids: Any = None, **kwargs: Any) -> None:
+    # Releases up to 0.5.22 look for the labels in answers that were not asked for any.
+    if label_token_ids == []:
+        raise ValueError("label_token_ids is empty: a score is one of a token")

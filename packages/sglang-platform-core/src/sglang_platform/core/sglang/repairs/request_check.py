@@ -1,0 +1,213 @@
+"""A client's request, held against the model and the table of rules, before it leaves for a worker.
+
+All of it raises ValueError, which the host answers with a 400 (over HTTP) or raises at the caller (in an `Engine`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sglang_platform.core.sglang.repairs.request_limits import INTERNAL, MAX_SAMPLES, REQUEST, SAMPLING
+
+__all__ = ["Model", "check_batch", "check_request", "check_taken_apart", "malformed_as_value_error"]
+
+_SESSION = {"id": str, "rid": str, "offset": int, "replace": bool, "drop_previous_output": bool}
+
+
+_TRIPPED = (TypeError, AttributeError, LookupError, OverflowError, AssertionError, RecursionError, re.error)
+
+
+class Model(NamedTuple):
+    """What a request is held against."""
+
+    vocabulary: int
+    context: int
+    """Tokens of prompt and answer together."""
+
+    hidden_size: int
+    takes_media: bool
+    """Whether it takes images, video or audio."""
+
+
+@contextlib.contextmanager
+def malformed_as_value_error() -> Iterator[None]:
+    """What the host's own handling of a malformed request trips over becomes a ValueError: the client's error."""
+    try:
+        yield
+    except _TRIPPED as error:
+        raise ValueError(f"malformed request: {type(error).__name__}: {error}") from error
+
+
+def check_batch(request: Any) -> None:
+    """Before the host takes a batch apart: the sampling parameters are mappings, and make no more answers than may be.
+
+    Raises ValueError.
+    """
+    given = request.sampling_params
+    several = given if isinstance(given, list) else [given]
+    if given == [] or not all(one is None or isinstance(one, Mapping) for one in several):
+        raise ValueError("sampling_params must be a mapping, or a list of one mapping for each prompt")
+    for one in several:
+        if one is not None:
+            _hold(one, {"n": SAMPLING["n"], "beam_width": SAMPLING["beam_width"]}, "sampling_params")
+            if "n" in one and one["n"] is None:
+                raise ValueError(f"sampling_params: n must be a whole number from 1 to {MAX_SAMPLES}")
+    embeds = getattr(request, "input_embeds", None)
+    if embeds is not None and not _is_nested(embeds):
+        raise ValueError("input_embeds must be a list of rows of numbers, or a list of those")
+
+
+def check_taken_apart(request: Any) -> None:
+    """Afterwards: every field of a batch is there for each of its requests, and a single request has one name.
+
+    Raises ValueError, or LookupError where a list is shorter than the batch.
+    """
+    if not request.is_single:
+        for place in range(request.batch_size):
+            request[place]
+    elif not isinstance(request.rid, str):
+        raise ValueError(f"rid must be a string for a single request, and is {_short(request.rid)}")
+
+
+def check_request(request: Any, token_ids: Sequence[int] | None, model: Model) -> None:
+    """One request of a batch, tokenized. Raises ValueError for what a worker could not serve."""
+    media = request.contains_mm_input()
+    if media and not model.takes_media:
+        raise ValueError("this model takes no images, video or audio")
+    if token_ids is not None and not media:  # a model that takes media places it with ids of its own
+        _check_tokens(token_ids, model.vocabulary)
+        if not token_ids and not _continues(request):
+            raise ValueError("the prompt has no tokens")
+    fields = {name: getattr(request, name, None) for name in REQUEST}
+    _hold(fields, REQUEST, "the request")
+    _check_embeds(request, model)
+    _check_logprobs(request, model.vocabulary)
+    _check_positions(request, 0 if token_ids is None else len(token_ids))
+    _check_session(getattr(request, "session_params", None))
+    _check_sampling(request.sampling_params, model.vocabulary)
+
+
+def _hold(values: Mapping[str, Any], rules: Mapping[str, Any], where: str) -> None:
+    for name, rule in rules.items():
+        value = values.get(name)
+        wrong = None if value is None else rule(value)
+        if wrong is not None:
+            raise ValueError(f"{where}: {name} {wrong}, and is {_short(value)}")
+
+
+def _check_tokens(ids: Sequence[int], vocabulary: int) -> None:
+    if not set(map(type, ids)) <= {int}:
+        raise ValueError("input_ids must be a flat list of token ids")
+    if ids and not (min(ids) >= 0 and max(ids) < vocabulary):
+        first = next(one for one in ids if not 0 <= one < vocabulary)
+        raise ValueError(f"token id {first} is not in the vocabulary: ids are 0 to {vocabulary - 1}")
+
+
+def _check_embeds(request: Any, model: Model) -> None:
+    rows = getattr(request, "input_embeds", None)
+    if rows is not None:
+        if not isinstance(rows, list) or not rows or not all(isinstance(row, list) for row in rows):
+            raise ValueError("input_embeds must be a list of rows, one for each token")
+        wrong = next((len(row) for row in rows if len(row) != model.hidden_size), None)
+        if wrong is not None:
+            raise ValueError(f"a row of input_embeds has {wrong} numbers; this model has {model.hidden_size}")
+        if not all(set(map(type, row)) <= {int, float} and _all_finite(row) for row in rows):
+            raise ValueError("input_embeds must be finite numbers")
+        if len(rows) >= model.context:
+            raise ValueError(f"input_embeds has {len(rows)} rows; the context is {model.context} tokens")
+    overrides = getattr(request, "positional_embed_overrides", None)
+    if isinstance(
+        overrides, str | int | float | list | dict
+    ):  # no client can write the object that it must be
+        raise ValueError("positional_embed_overrides cannot be given in JSON")
+
+
+def _all_finite(row: list[float]) -> bool:
+    total = sum(map(abs, row))
+    return total < float("inf")  # also False for a NaN
+
+
+def _check_logprobs(request: Any, vocabulary: int) -> None:
+    asked = getattr(request, "top_logprobs_num", None)
+    if asked is not None and asked > vocabulary:
+        raise ValueError(f"top_logprobs_num is {asked}; the vocabulary has {vocabulary} tokens")
+    ids = getattr(request, "token_ids_logprob", None)
+    if ids is None:
+        return
+    if not isinstance(ids, list) or not set(map(type, ids)) <= {int}:
+        raise ValueError("token_ids_logprob must be a flat list of token ids")
+    wrong = next((one for one in ids if not 0 <= one < vocabulary), None)
+    if wrong is not None:
+        raise ValueError(f"token_ids_logprob has {wrong}, which is not in the vocabulary of {vocabulary}")
+
+
+def _check_positions(request: Any, tokens: int) -> None:
+    """Places in the prompt that a worker would index by."""
+    for name in ("multi_item_delimiter_indices", "token_indices_to_pool"):
+        places = getattr(request, name, None)
+        if places is None:
+            continue
+        if not isinstance(places, list) or not set(map(type, places)) <= {int}:
+            raise ValueError(f"{name} must be a list of places in the prompt")
+        if places and not (min(places) >= 0 and max(places) < tokens):
+            raise ValueError(f"{name} must be places in the prompt of {tokens} tokens")
+    start = getattr(request, "logprob_start_len", None)
+    rows = getattr(request, "input_embeds", None)
+    length = tokens if rows is None else len(rows)
+    if start is None or not getattr(request, "return_logprob", False) or _continues(request):
+        return
+    if start > length:
+        raise ValueError(f"logprob_start_len is {start}; the prompt has {length} tokens")
+
+
+def _continues(request: Any) -> bool:
+    """Whether a session gives the beginning of the prompt."""
+    return bool(getattr(request, "session_params", None) or getattr(request, "session_id", None))
+
+
+def _check_session(session: Mapping[str, Any] | None) -> None:
+    for name, value in (session or {}).items():
+        kind = _SESSION.get(name)
+        if kind is None:
+            raise ValueError(f"session_params has no {name!r}; it has {', '.join(_SESSION)}")
+        if value is not None and not (
+            isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        ):
+            raise ValueError(f"session_params: {name} must be a {kind.__name__}, and is {_short(value)}")
+
+
+def _check_sampling(given: Mapping[str, Any], vocabulary: int) -> None:
+    _hold(given, SAMPLING, "sampling_params")
+    mine = INTERNAL.intersection(given)
+    if mine:
+        raise ValueError(f"sampling_params has no {', '.join(sorted(mine))}")
+    outside = next((t for t in given.get("logit_bias") or {} if not 0 <= int(t) < vocabulary), None)
+    if outside is not None:
+        raise ValueError(
+            f"logit_bias has the token {outside}, which is not in the vocabulary of {vocabulary}"
+        )
+    if given.get("min_new_tokens"):
+        # Stop tokens are kept back by writing to their logits.
+        stops = [t for t in given.get("stop_token_ids") or () if t is not None]
+        outside = next((t for t in stops if not 0 <= t < vocabulary), None)
+        if outside is not None:
+            raise ValueError(
+                f"stop_token_ids has {outside}, which is not in the vocabulary of {vocabulary}, and min_new_tokens "
+                "needs it to be"
+            )
+
+
+def _is_nested(rows: Any) -> bool:
+    return isinstance(rows, list) and bool(rows) and isinstance(rows[0], list) and bool(rows[0])
+
+
+def _short(value: Any) -> str:
+    # A whole number of very many digits cannot be written out.
+    try:
+        said = repr(value)
+    except ValueError:
+        said = "a number of very many digits"
+    return said if len(said) <= 80 else f"{said[:77]}..."

@@ -1,0 +1,98 @@
+"""Requests are checked before they leave for a worker: SGLang takes most values from a client as they are.
+
+A token id that the model does not have, or more log probabilities than there are tokens, reaches the device: its error
+comes late, points elsewhere, and ends the server for all its clients. The checks stand where the tokenizer manager
+makes up a request, which HTTP and `Engine` share; a ValueError there is the client's.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.sglang.repairs.request_check import (
+    Model,
+    check_batch,
+    check_request,
+    check_taken_apart,
+    malformed_as_value_error,
+)
+from sglang_platform.core.sglang.versions import HostFacts
+
+__all__ = ["register_hooks"]
+
+_MANAGER = "sglang.srt.managers.tokenizer_manager:TokenizerManager"
+_REQUESTS = "sglang.srt.managers.io_struct"
+
+
+def register_hooks(platform: Any, host: HostFacts) -> None:
+    """Check what clients ask, for every platform of ours."""
+    for kind in ("GenerateReqInput", "EmbeddingReqInput"):
+        HookRegistry.register(
+            f"{_REQUESTS}:{kind}.normalize_batch_and_arguments", _take_apart, HookType.AROUND
+        )
+    HookRegistry.register(f"{_MANAGER}._init_req_state", _begin, HookType.AROUND)
+    HookRegistry.register(f"{_MANAGER}._tokenize_texts", _tokenize, HookType.AROUND)
+    HookRegistry.register(f"{_MANAGER}._validate_one_request", _validate, HookType.AROUND)
+    make_up = _make_up_readable if host.typed_requests else _make_up
+    HookRegistry.register(f"{_MANAGER}._create_tokenized_object", make_up, HookType.AROUND)
+
+
+def _take_apart(original: Any, request: Any) -> None:
+    with malformed_as_value_error():
+        check_batch(request)
+        original(request)
+        check_taken_apart(request)
+
+
+def _begin(original: Any, manager: Any, *args: Any, **kwargs: Any) -> Any:
+    with malformed_as_value_error():
+        return original(manager, *args, **kwargs)
+
+
+async def _tokenize(original: Any, manager: Any, *args: Any, **kwargs: Any) -> Any:
+    with malformed_as_value_error():
+        return await original(manager, *args, **kwargs)
+
+
+def _validate(original: Any, manager: Any, obj: Any, input_ids: Any) -> None:
+    with malformed_as_value_error():
+        config = manager.model_config
+        model = Model(
+            vocabulary=config.vocab_size,
+            context=manager.context_len,
+            hidden_size=config.hidden_size,
+            takes_media=manager.mm_processor is not None,
+        )
+        check_request(obj, input_ids, model)
+        original(manager, obj, input_ids)
+
+
+def _make_up(original: Any, manager: Any, *args: Any, **kwargs: Any) -> Any:
+    with malformed_as_value_error():
+        return original(manager, *args, **kwargs)
+
+
+def _make_up_readable(original: Any, manager: Any, *args: Any, **kwargs: Any) -> Any:
+    with malformed_as_value_error():
+        made = original(manager, *args, **kwargs)
+        _must_be_readable(made)
+        return made
+
+
+def _must_be_readable(made: Any) -> None:
+    """Read the request as a worker will, without what is not the client's: media as processed, and times."""
+    # Imported here: only a process that makes up requests has it.
+    import msgspec
+    from sglang.srt.managers import io_struct
+
+    sent = copy.copy(made)
+    sent.mm_inputs = sent.time_stats = None
+    if io_struct._USE_PICKLE_IPC:  # then custom parameters may be anything that pickles
+        sent.sampling_params = copy.copy(made.sampling_params)
+        sent.sampling_params.custom_params = None
+    try:
+        io_struct.msgpack_decode(io_struct.msgpack_encode(sent))
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"malformed request: {error}") from error

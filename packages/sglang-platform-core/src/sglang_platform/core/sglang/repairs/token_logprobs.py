@@ -1,0 +1,32 @@
+"""The log probabilities of chosen tokens, in a batch where not every request asks for them.
+
+Up to SGLang 0.5.20 the requests that ask for none get a list where its scheduler expects a tensor, and the first such
+batch ends the server. Two clients at once are enough.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.sglang.versions import HostFacts
+
+__all__ = ["register_hooks"]
+
+
+def register_hooks(platform: Any, host: HostFacts) -> None:
+    """Give each request a tensor, in releases that do not."""
+    if host.leaves_out_token_logprobs is not None:
+        HookRegistry.register(host.leaves_out_token_logprobs, _a_tensor_for_each, HookType.AROUND)
+
+
+def _a_tensor_for_each(
+    original: Any, logprobs: torch.Tensor, token_ids_logprobs: Any, no_copy_to_cpu: bool = False
+) -> tuple[list[Any], list[Any]]:
+    """`logprobs` is `[batch, vocabulary]`; values of a request without ids are an empty tensor, as of the others."""
+    values, ids = original(logprobs, token_ids_logprobs, no_copy_to_cpu)
+    if no_copy_to_cpu:
+        values = [one if isinstance(one, torch.Tensor) else logprobs.new_empty(0) for one in values]
+    return values, ids

@@ -1,0 +1,54 @@
+"""The model that this worker serves: what the predicates of the registries are asked about."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.sglang.host_classes import load
+from sglang_platform.core.sglang.versions import facts
+
+__all__ = ["ServedModel", "register_hooks", "resolved", "served_model"]
+
+
+class ServedModel(NamedTuple):
+    """As the host's model runner got them; None before it is built. Resolved values read through `server_args`."""
+
+    model_config: Any = None
+    server_args: Any = None
+    model_class: type | None = None
+
+
+_served = ServedModel()
+
+
+def served_model() -> ServedModel:
+    """The model of this worker's latest model runner (a draft model's runner comes after the target's)."""
+    return _served
+
+
+def register_hooks() -> None:
+    HookRegistry.register(
+        "sglang.srt.model_executor.model_runner:ModelRunner.__init__", _note_arguments, HookType.BEFORE
+    )
+    HookRegistry.register(
+        "sglang.srt.model_executor.model_runner:ModelRunner.load_model", _note_class, HookType.AFTER
+    )
+
+
+def _note_arguments(runner: Any, *args: Any, **kwargs: Any) -> None:
+    global _served
+    model_config = kwargs.get("model_config", args[0] if args else None)
+    server_args = kwargs.get("server_args", next((a for a in args if type(a).__name__ == "ServerArgs"), None))
+    _served = ServedModel(model_config, resolved(server_args))
+
+
+def _note_class(result: Any, runner: Any, *args: Any, **kwargs: Any) -> None:
+    global _served
+    _served = _served._replace(model_class=type(runner.model))
+
+
+def resolved(server_args: Any) -> Any:
+    """What the host settled on, where that is in a view of the record."""
+    view = facts().resolved_view
+    return server_args if server_args is None or view is None else load(view)(server_args)

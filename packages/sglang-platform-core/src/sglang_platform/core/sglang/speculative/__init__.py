@@ -1,0 +1,1 @@
+"""Speculative decoding: launch, draft models, SGLang's kernels in plain torch, sampling."""

@@ -1,0 +1,19 @@
+"""The re-based platform classes, by entry-point name: what `activate()` points the host at."""
+
+from __future__ import annotations
+
+from sglang_platform.core.installed.damage import told_as_damage
+
+with told_as_damage():
+    from sglang_platform.core.discovery.kind import SRT
+    from sglang_platform.core.sglang.start import general_plugin as plugin
+    from sglang_platform.core.sglang.start import llm_plugin_loop as loader
+    from sglang_platform.core.sglang.start.platform_class import rebased_class
+
+__all__: list[str] = []
+
+
+def __getattr__(name: str) -> type:
+    cls = rebased_class(SRT, name)
+    loader.become_the_only_plugin(plugin.load)
+    return cls

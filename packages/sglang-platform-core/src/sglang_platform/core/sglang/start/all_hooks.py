@@ -1,0 +1,106 @@
+"""Every seam, in the order in which its hooks are registered.
+
+Each is told the platform of this process and the facts of this host version, and registers what they call for, or
+nothing. Hooks on one target are nested in this order, the first innermost. A hook here is required: where its target
+is gone, the launch stops rather than run without the device's answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sglang_platform.core.sglang import disaggregation, lora, served_model, structured_output
+from sglang_platform.core.sglang.arguments import only_on_cuda, server_args
+from sglang_platform.core.sglang.attention import data_parallel as dp_attention
+from sglang_platform.core.sglang.device import answers as device_answers
+from sglang_platform.core.sglang.device import first_device, media_processor, model_runner_calls, stream_order
+from sglang_platform.core.sglang.graphs import piecewise
+from sglang_platform.core.sglang.groups import communicator
+from sglang_platform.core.sglang.groups import device as group_device
+from sglang_platform.core.sglang.memory import saver as memory_saver
+from sglang_platform.core.sglang.memory import worker as worker_memory
+from sglang_platform.core.sglang.ops import rotary_embedding, triton_functions
+from sglang_platform.core.sglang.pools import choice as pool_choice
+from sglang_platform.core.sglang.pools import hierarchical_cache
+from sglang_platform.core.sglang.quantisation import checkpoints as quantised_checkpoints
+from sglang_platform.core.sglang.quantisation import config as quantization_config
+from sglang_platform.core.sglang.rebase import is_rebased
+from sglang_platform.core.sglang.registries import (
+    host_pools,
+    kv_pools,
+    lifecycle_events,
+    model_architectures,
+    quant_wrappers,
+    request_coordinators,
+)
+from sglang_platform.core.sglang.repairs import (
+    control_requests,
+    http_errors,
+    lost_process,
+    ray_actors,
+    requests,
+    token_logprobs,
+)
+from sglang_platform.core.sglang.speculative import draft_attention as speculative_drafts
+from sglang_platform.core.sglang.speculative import kernels as speculative_kernels
+from sglang_platform.core.sglang.speculative import launch as speculative_launch
+from sglang_platform.core.sglang.speculative import sampling as speculative_sampling
+from sglang_platform.core.sglang.start import child_processes
+from sglang_platform.core.sglang.state_layers import kernels as state_kernels
+from sglang_platform.core.sglang.versions import HostFacts
+
+__all__ = ["register_hooks"]
+
+
+def register_hooks(platform: Any, host: HostFacts) -> None:
+    """Register the hooks that this host version needs: those of the registries, then those of a platform of ours."""
+    child_processes.register_hooks(platform, host)
+    served_model.register_hooks()
+    model_architectures.register_hooks(platform, host)
+    quant_wrappers.register_hooks(platform, host)
+    kv_pools.register_hooks(platform, host)
+    host_pools.register_hooks(platform, host)
+    request_coordinators.register_hooks(platform, host)
+    lifecycle_events.register_hooks(platform, host)
+    if is_rebased(platform):
+        _for_a_platform_of_ours(platform, host)
+
+
+def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
+    server_args.register_hooks(platform, host)
+    first_device.register_hooks(platform, host)
+    communicator.register_hooks(platform, host)
+    pool_choice.register_hooks(platform, host)
+    model_runner_calls.register_hooks(platform, host)
+    rotary_embedding.register_hooks(platform, host)
+    structured_output.register_hooks(platform, host)
+    device_answers.register_hooks(platform, host)
+    lora.register_hooks(platform, host)
+    state_kernels.register_hooks(platform, host)
+    triton_functions.register_hooks(platform, host)
+    quantization_config.register_hooks(platform, host)
+    quantised_checkpoints.register_hooks(platform, host)
+    if platform.is_out_of_tree() and host.asks_piecewise_backend and platform.capabilities.piecewise_graph:
+        piecewise.register_hooks(platform)
+    group_device.register_hooks(platform, host)
+    if host.speculative_kernels:
+        speculative_drafts.register_hooks(platform, host)
+    requests.register_hooks(platform, host)
+    control_requests.register_hooks(platform, host)
+    token_logprobs.register_hooks(platform, host)
+    http_errors.register_hooks(platform, host)
+    lost_process.register_hooks(platform, host)
+    hierarchical_cache.register_hooks(platform, host)
+    worker_memory.register_hooks(platform)
+    memory_saver.register_hooks(platform, host)
+    media_processor.register_hooks(platform, host)
+    disaggregation.register_hooks(platform, host)
+    dp_attention.register_hooks(platform, host)
+    only_on_cuda.register_hooks(platform, host)
+    stream_order.register_hooks(host)
+    ray_actors.register_hooks(platform)
+    if platform.is_out_of_tree():
+        speculative_launch.register_hooks(platform, host)
+        if host.speculative_kernels:
+            speculative_kernels.register_hooks(platform, host)
+            speculative_sampling.register_hooks(platform, host)

@@ -1,0 +1,63 @@
+"""Plugins in every process that SGLang starts.
+
+Up to 0.5.21 only the launcher and the schedulers call `load_plugins()`; from 0.5.22 the detokenizer and the
+data-parallel controller do as well, and tokenizer workers and routers never do. So the process that starts another
+wraps what the child is to run: the child first loads its plugins.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.sglang.versions import HostFacts
+
+__all__ = ["PluginsFirst", "register_hooks"]
+
+# `uvicorn` runs the tokenizer workers.
+_OURS_TO_WRAP = ("sglang", "uvicorn")
+
+
+class PluginsFirst:
+    """A process's target, with the plugins loaded before it. Pickled to spawned processes."""
+
+    def __init__(self, target: Callable[..., Any]) -> None:
+        self.target = target
+        self.__name__ = getattr(target, "__name__", type(target).__name__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from sglang.srt.plugins import load_plugins
+
+        load_plugins()
+        # Hooks may just have replaced what was unpickled before they were in force.
+        return _as_it_is_now(self.target)(*args, **kwargs)
+
+
+def register_hooks(platform: Any, host: HostFacts) -> None:
+    """Wrap the target of every process that this one starts to run the host's code."""
+    HookRegistry.register("multiprocessing.process:BaseProcess.__init__", _wrap_target, HookType.BEFORE)
+
+
+def _wrap_target(process: Any, *args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    values = list(args)
+    target = kwargs.get("target", values[1] if len(values) > 1 else None)
+    if target is None or isinstance(target, PluginsFirst) or not _runs_the_host(target):
+        return None
+    if "target" in kwargs:
+        kwargs["target"] = PluginsFirst(target)
+    else:
+        values[1] = PluginsFirst(target)
+    return (process, *values), kwargs
+
+
+def _runs_the_host(target: Any) -> bool:
+    module = getattr(target, "__module__", None) or getattr(getattr(target, "func", None), "__module__", "")
+    return str(module).partition(".")[0] in _OURS_TO_WRAP
+
+
+def _as_it_is_now(target: Callable[..., Any]) -> Callable[..., Any]:
+    name, module = getattr(target, "__qualname__", ""), sys.modules.get(getattr(target, "__module__", ""))
+    found = getattr(module, name, None) if name.isidentifier() else None
+    return found if callable(found) else target

@@ -1,0 +1,44 @@
+"""Core's own general plugin: SGLang's loader runs it in every process, and it takes over from there."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+from sglang_platform.core.discovery.current import current_platform
+from sglang_platform.core.errors import LaunchRefused
+from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
+from sglang_platform.core.plugins import load_plugins
+from sglang_platform.core.sglang.arguments import host_limits
+from sglang_platform.core.sglang.attention import choices as attention_choices
+from sglang_platform.core.sglang.evidence import llm_counts, process_report
+from sglang_platform.core.sglang.rebase import is_rebased
+from sglang_platform.core.sglang.repairs import build_locks
+from sglang_platform.core.sglang.start import all_hooks, llm_guard, llm_plugin_loop
+from sglang_platform.core.sglang.start.plugin_loop import core_origin, refusing_the_launch
+from sglang_platform.core.sglang.versions import facts
+
+__all__ = ["load"]
+
+
+def load() -> None:
+    """Check the host's platform, run the other general plugins by our rules, apply all hooks.
+
+    Called by SGLang's `load_plugins()`, which logs and drops any `Exception`; what must stop the launch leaves here
+    as `LaunchRefused`, which is none.
+    """
+    with refusing_the_launch():
+        HookRegistry.late_errors_as(LaunchRefused.because)  # SGLang skips model modules that fail to import
+        llm_guard.check_platform()
+        attention_choices.offer(current_platform)
+        if multiprocessing.parent_process() is None:
+            build_locks.sweep()
+        with plugin_source(core_origin()):
+            all_hooks.register_hooks(current_platform, facts())
+            if is_rebased(current_platform):
+                host_limits.warn(current_platform)
+            llm_counts.register_hooks()
+        load_plugins(already_run=llm_plugin_loop.LOOP.take_over())
+        process_report.keep()
+
+
+llm_plugin_loop.LOOP.watch()

@@ -1,0 +1,186 @@
+"""A platform of ours as SGLang's platform: the class re-based, its answers translated into the host's classes."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from sglang_platform.core.contract.bridges import older_methods
+from sglang_platform.core.contract.types import kv_pool_kind
+from sglang_platform.core.discovery.kind import SRT
+from sglang_platform.core.errors import HostError, PluginOrigin
+from sglang_platform.core.sglang import lora, parts
+from sglang_platform.core.sglang.arguments.server_args import choose_attention_backend
+from sglang_platform.core.sglang.device import stubs
+from sglang_platform.core.sglang.graphs import piecewise
+from sglang_platform.core.sglang.graphs.decode import NoDecodeGraphs
+from sglang_platform.core.sglang.graphs.ranks_apart import attend_apart, why_no_graphs
+from sglang_platform.core.sglang.ops.fused import register_fused_ops
+from sglang_platform.core.sglang.pools import rebased as pools
+from sglang_platform.core.sglang.registries.kv_pools import registered_pool_cls
+from sglang_platform.core.sglang.served_model import served_model
+from sglang_platform.core.sglang.speculative import draft_steps
+from sglang_platform.core.sglang.start.every_process import load_plugins_soon
+from sglang_platform.core.sglang.start.platform_class import OneObject, rebase_for
+from sglang_platform.core.sglang.versions import facts
+
+__all__ = ["rebase_platform"]
+
+_logger = logging.getLogger(__name__)
+
+
+def rebase_platform(cls: type, origin: PluginOrigin) -> type:
+    """`cls` on the host's `SRTPlatform`. A class written directly on the host's is returned as it is.
+
+    The host instantiates the answer; its metaclass gives the process's one platform object each time.
+    """
+    from sglang.srt.platforms.interface import SRTPlatform
+
+    return rebase_for(cls, origin, SRTPlatform, outer=_outer(facts().version), metaclass=_OneSRTPlatform)
+
+
+class _OneSRTPlatform(OneObject):
+    """The host instantiates its platform while it imports its first modules: the last moment for stubs."""
+
+    kind = SRT
+
+    def __call__(cls) -> Any:
+        platform = super().__call__()
+        stubs.install(platform)
+        load_plugins_soon()
+        return platform
+
+
+class _HostFacing:
+    """Goes before the vendor's class: asks it through `super()` and hands the host what the host can use."""
+
+    device_type: str
+    _plugin_origin: PluginOrigin | None = None
+    _host_capabilities: Any = None
+
+    @property
+    def capabilities(self) -> Any:
+        """The vendor's capabilities, as the host's struct where it has one, core's own fields beside the host's."""
+        if not facts().capabilities_struct:
+            return super().capabilities  # type: ignore[misc]
+        if self._host_capabilities is None:
+            self._host_capabilities = _as_host_capabilities(super().capabilities)  # type: ignore[misc]
+        return self._host_capabilities
+
+    def get_device(self, device_id: int | None = 0) -> Any:
+        # The host asks for "the device" with None before it has ranks, and wants a bare name then.
+        return self.device_type if device_id is None else super().get_device(device_id)  # type: ignore[misc]
+
+    def get_kv_pool_cls(self, *, kind: str) -> type | None:
+        kind = kv_pool_kind(kind)
+        cls = registered_pool_cls(kind)
+        if cls is None:
+            try:
+                cls = super().get_kv_pool_cls(kind=kind)  # type: ignore[misc]
+            except NotImplementedError as error:
+                return pools.refusing_pool(kind, error, self._plugin_origin)
+        if cls is not None:
+            triton = bool(self.capabilities.supports_triton)
+            return parts.rebase_pool(cls, kind, self._plugin_origin, triton=triton)
+        if facts().takes_none_for_parts:
+            return None
+        return pools.without_stray_keywords(parts.host_pool(kind), kind)
+
+    def get_paged_allocator_cls(self) -> type | None:
+        cls = super().get_paged_allocator_cls()  # type: ignore[misc]
+        if cls is not None:
+            return parts.rebase_allocator(cls, self._plugin_origin)
+        return None if facts().takes_none_for_parts else parts.allocator_of_last_resort()
+
+    def get_graph_runner_cls(self) -> type | None:
+        cls = super().get_graph_runner_cls()  # type: ignore[misc]
+        if cls is not None:
+            arguments = served_model().server_args
+            why = why_no_graphs(arguments, self) if attend_apart(arguments) else None
+            if why is not None:
+                _logger.warning(
+                    "data-parallel attention on %s: decode steps run without graphs: %s", self, why
+                )
+                return NoDecodeGraphs
+            return parts.rebase_graph_runner(cls, self._plugin_origin)
+        self._must_answer("get_graph_runner_cls()", "graph_capture")
+        return None
+
+    def get_full_graph_backend_cls(self) -> type | None:
+        cls = super().get_full_graph_backend_cls()  # type: ignore[misc]
+        return None if cls is None else parts.rebase_full_graph_backend(cls, self._plugin_origin)
+
+    def get_speculative_graph_runner_cls(self, algorithm: str, phase: str) -> type | None:
+        cls: type | None = super().get_speculative_graph_runner_cls(algorithm=algorithm, phase=phase)  # type: ignore[misc]
+        if cls is not None or self.get_full_graph_backend_cls() is None:
+            return cls
+        return draft_steps.host_graph_runner(phase)
+
+    def get_piecewise_backend_cls(self) -> type | None:
+        cls = super().get_piecewise_backend_cls()  # type: ignore[misc]
+        if cls is not None:
+            return parts.rebase_piecewise_backend(cls, self._plugin_origin)
+        self._must_answer("get_piecewise_backend_cls()", "piecewise_graph")
+        return None
+
+    def _must_answer(self, factory: str, capability: str) -> None:
+        """Where an out-of-tree platform claims a capability, no release takes None; older ones just call it."""
+        if self.is_out_of_tree() and getattr(self.capabilities, capability):  # type: ignore[attr-defined]
+            raise HostError(
+                f"{factory} answered None, and capabilities.{capability} is True",
+                plugin=self._plugin_origin,
+                why="SGLang has no implementation of its own for an out-of-tree device",
+                fix=f"return a class, or leave {capability} False",
+            )
+
+    def apply_server_args_defaults(self, server_args: Any) -> None:
+        if self.is_out_of_tree():  # type: ignore[attr-defined]
+            piecewise.only_on_request(server_args)
+            lora.choose_backend(server_args, self)
+        super().apply_server_args_defaults(server_args)  # type: ignore[misc]
+        if self.get_attention_backends():  # type: ignore[attr-defined]
+            try:
+                default = self.get_default_attention_backend()  # type: ignore[attr-defined]
+            except NotImplementedError:
+                return  # offered by name; the host chooses among its own
+            choose_attention_backend(server_args, default)
+
+    def init_backend(self) -> None:
+        super().init_backend()  # type: ignore[misc]
+        self._register_attention_backends()
+        register_fused_ops(self.get_dispatch_key_name(), self._plugin_origin)  # type: ignore[attr-defined]
+
+    def _register_attention_backends(self) -> None:
+        from sglang.srt.layers.attention.attention_registry import register_attention_backend
+
+        for name, factory in self.get_attention_backends().items():  # type: ignore[attr-defined]
+            register_attention_backend(name)(_host_factory(factory, self._plugin_origin))
+
+
+@functools.cache
+def _outer(version: str) -> type:
+    """`_HostFacing`, with the older names that a host of this version calls."""
+    return type("_HostFacing", (_HostFacing,), {"__module__": __name__, **older_methods(version)})
+
+
+def _host_factory(factory: Any, origin: PluginOrigin | None) -> Callable[[Any], Any]:
+    if isinstance(factory, type):
+        return parts.rebase_attention_backend(factory, origin)
+    return factory  # type: ignore[no-any-return]
+
+
+def _as_host_capabilities(ours: Any) -> Any:
+    import msgspec
+    from sglang.srt.platforms.interface import PlatformCapabilities as HostCapabilities
+
+    if isinstance(ours, HostCapabilities):
+        return ours
+    values = dataclasses.asdict(ours)
+    own = [(name, bool, False) for name in values if name not in HostCapabilities.__struct_fields__]
+    struct = msgspec.defstruct(
+        "PlatformCapabilities", own, bases=(HostCapabilities,), frozen=True, kw_only=True
+    )
+    return struct(**values)

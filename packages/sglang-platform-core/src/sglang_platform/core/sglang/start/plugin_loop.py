@@ -1,0 +1,134 @@
+"""Taking over SGLang's loading of general plugins, so that each runs once and by our rules.
+
+Each runtime collects its plugins into a table by name, and then calls them one after another; what they raise it logs.
+Core's own general plugin is one of them. When it is collected, it watches the calls before its own. When its turn
+comes, it empties the calls that are still to come, and runs those plugins itself.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NamedTuple
+
+from sglang_platform.core.discovery.failures import explain
+from sglang_platform.core.discovery.groups import OWN_PLUGIN
+from sglang_platform.core.errors import HostError, LaunchRefused, PlatformError, PluginOrigin
+from sglang_platform.core.installed.damage import CORE, damage_behind
+from sglang_platform.core.sglang.versions import NEWEST, OLDEST
+
+__all__ = ["Calls", "PluginLoop", "core_origin", "leave_to_core", "refusing_the_launch"]
+
+Calls = dict[str, tuple[Callable[[], Any], str | None]]
+"""The host's table: by entry-point name, the plugin's function and its distribution."""
+
+
+class PluginLoop(NamedTuple):
+    """The functions of the host that collect and call the plugins; their local variable `plugins` is the table."""
+
+    module: str
+    collects: str
+    function: str
+
+    def watch(self) -> None:
+        """Keep what the plugins raise that are collected so far. For the import of core's own, before any is called."""
+        calls = self.calls_in_progress() or {}
+        for name, (function, distribution) in calls.items():
+            calls[name] = (_Watched(function), distribution)
+
+    def take_over(self) -> dict[str, Exception | None]:
+        """Keep the host from calling the plugins after core's; what those raised that it has called already, by name.
+
+        For core's general plugin, which this loop calls. Raises HostError where it was not this loop that called.
+        """
+        calls = self.calls_in_progress()
+        if calls is None:
+            raise self._unknown(f"no call of {self.module}.{self.function}() is in progress")
+        if not isinstance(calls, dict) or OWN_PLUGIN not in calls:
+            raise self._unknown(
+                f"{self.module}.{self.function}() has no table `plugins` with {OWN_PLUGIN!r} in it"
+            )
+        names = list(calls)
+        place = names.index(OWN_PLUGIN)
+        called = [(name, calls[name][0]) for name in names[:place]]
+        leave_to_core(calls, names[place + 1 :])
+        return {name: getattr(one, "raised", None) for name, one in called if one is not _left_to_core}
+
+    def calls_in_progress(self) -> Calls | None:
+        """The host's table while its loop, or what that called, calls this; empty until the host has filled it.
+
+        None where the loop is not in progress in this thread.
+        """
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            ours = frame.f_globals.get("__name__") == self.module
+            if ours and frame.f_code.co_name in (self.collects, self.function):
+                return frame.f_locals.get("plugins", {})  # type: ignore[no-any-return]
+            frame = frame.f_back
+        return None
+
+    def _unknown(self, seen: str) -> HostError:
+        version = importlib.metadata.version("sglang")
+        return HostError(
+            f"core's general plugin was not called by the plugin loop that it knows in SGLang {version}",
+            plugin=core_origin(),
+            why=f"{seen}; without it the other plugins would run twice, or not by the rules",
+            fix=f"use SGLang {OLDEST} to {NEWEST}, or report this version; code of your own calls `load_plugins()` "
+            "of SGLang, or of sglang_platform.core, not this plugin",
+        )
+
+
+class _Watched:
+    """A plugin's function in the host's table."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self.raised: Exception | None = None
+
+    def __call__(self) -> Any:
+        try:
+            return self._function()
+        except Exception as error:
+            self.raised = error
+            raise
+
+
+def leave_to_core(calls: Calls, names: Iterable[str]) -> None:
+    """Make the host's calls of these plugins do nothing."""
+    for name in names:
+        calls[name] = (_left_to_core, calls[name][1])
+
+
+def _left_to_core() -> None:
+    """Stands in the host's table for a plugin that core runs."""
+
+
+def core_origin() -> PluginOrigin:
+    """Core itself, as the plugin that it is to the host."""
+    try:
+        version = importlib.metadata.version(CORE)
+    except importlib.metadata.PackageNotFoundError:  # run from its source folder
+        version = None
+    return PluginOrigin(OWN_PLUGIN, CORE, version)
+
+
+@contextmanager
+def refusing_the_launch() -> Iterator[None]:
+    """Turns an error into LaunchRefused: SGLang logs and drops any `Exception` of a plugin, and serves without it."""
+    try:
+        yield
+    except PlatformError as error:
+        raise LaunchRefused.because(error) from error
+    except Exception as error:
+        damage = damage_behind(error)
+        raise LaunchRefused(
+            "core's general plugin failed, and SGLang would serve without any hook",
+            plugin=core_origin(),
+            why=f"{damage.why}\n{explain(error)}" if damage else explain(error),
+            fix=damage.fix
+            if damage
+            else f"use SGLang {OLDEST} to {NEWEST}, or report this with the traceback",
+        ) from error

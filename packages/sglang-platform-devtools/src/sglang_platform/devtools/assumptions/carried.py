@@ -1,0 +1,92 @@
+"""What the seams of the adapter answer for: the functions of the host that they hook, and what they refuse or stand in.
+
+The hooks are those that the seams register for a release; whoever asks for a survey hands them in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sglang_platform.core.installed.address import Address
+from sglang_platform.devtools.assumptions.reach import FunctionReach, Node
+from sglang_platform.devtools.assumptions.site import Assumption
+from sglang_platform.devtools.source.answers import Definition
+from sglang_platform.devtools.source.lookup import Lookup
+
+__all__ = ["NO_SEAMS", "CarriedPlaces", "SeamHook", "Seams"]
+
+
+class SeamHook(NamedTuple):
+    """One hook. `target` is ``pkg.mod.Class.attr``, `type` the name of its hook type in lower case."""
+
+    seam: str
+    target: str
+    type: str
+    replaces: bool
+    """Whether the host's function never runs where the hook does."""
+
+
+class Seams(NamedTuple):
+    """All seams for one release, on an out-of-tree platform that does not launch Triton."""
+
+    release: str = ""
+    hooks: tuple[SeamHook, ...] = ()
+    stubs: tuple[str, ...] = ()
+    """Modules that are stood in for wherever the host imports them."""
+    refused: Mapping[str, str] = {}
+    """Server arguments that are refused before the launch, with the seam that does it."""
+
+
+NO_SEAMS = Seams()
+
+
+class CarriedPlaces:
+    """Says of a place how the seams answer for it."""
+
+    def __init__(self, seams: Seams, reach: FunctionReach, lookup: Lookup) -> None:
+        self._seams, self._reach = seams, reach
+        self._hooked: dict[Node, list[SeamHook]] = {}
+        self.missing: list[SeamHook] = []
+        for hook in seams.hooks:
+            node = _written_at(hook.target, lookup)
+            if node is None:
+                self.missing.append(hook)
+            else:
+                self._hooked.setdefault(node, []).append(hook)
+        self._replaced = frozenset(
+            node for node, hooks in self._hooked.items() if any(one.replaces for one in hooks)
+        )
+        self._only_through = reach.without(self._replaced) if self._replaced else frozenset()
+
+    def of(self, site: Assumption, imported: tuple[str, ...] = ()) -> Assumption:
+        """The place as it stands with the seams; one that a gate keeps the device from stays as it is."""
+        if site.standing != "open":
+            return site
+        node = (site.module, site.function)
+        hooks = self._hooked.get(node, [])
+        replacing = sorted({one.seam for one in hooks if one.replaces})
+        if replacing:
+            return site._replace(standing="carried", by=", ".join(replacing))
+        if node in self._only_through:
+            first = self._reach.first_of(node, self._replaced)
+            seams = sorted({one.seam for each in first for one in self._hooked[each] if one.replaces})
+            return site._replace(standing="carried", by=f"{', '.join(seams)} (its callers)")
+        if site.kind == "import" and any(one in self._seams.stubs for one in imported):
+            return site._replace(standing="carried", by="stubs")
+        refusing = {self._seams.refused.get(one.partition("=")[0]) for one in site.arguments}
+        if refusing and None not in refusing:
+            return site._replace(standing="refused", by=", ".join(sorted(map(str, refusing))))
+        if hooks:
+            by = sorted({f"{one.seam} ({one.type})" for one in hooks})
+            return site._replace(standing="hooked", by=", ".join(by))
+        return site
+
+
+def _written_at(target: str, lookup: Lookup) -> Node | None:
+    parts = target.split(".")
+    count = next((n for n in range(len(parts) - 1, 0, -1) if lookup.modules.has(".".join(parts[:n]))), 0)
+    answer = lookup.find(Address(".".join(parts[:count]), tuple(parts[count:]))) if count else None
+    if not isinstance(answer, Definition):
+        return None
+    return answer.address.module, ".".join(answer.address.path)

@@ -1,0 +1,468 @@
+"""One module of the host: its places, its functions, and which of them names what, under which conditions."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sglang_platform.devtools.assumptions.conditions import NO_TERMS, Term, terms
+from sglang_platform.devtools.assumptions.off_cuda import ends, holds, never_passes
+from sglang_platform.devtools.assumptions.places import (
+    is_kernel,
+    jitted,
+    launched,
+    place_of,
+    says_how_to_launch,
+)
+from sglang_platform.devtools.assumptions.site import Kind
+from sglang_platform.devtools.assumptions.words import DEVICES, asks_for_cuda, is_cuda_module
+from sglang_platform.devtools.source.conditions import TRY, decided, guards_imports, suppresses
+from sglang_platform.devtools.source.imports import ImportedNames
+from sglang_platform.devtools.source.module import Module
+from sglang_platform.devtools.source.scope import imported_module
+from sglang_platform.devtools.source.values import dotted
+
+__all__ = ["FoundPlace", "KernelLaunch", "ModuleFacts", "NamedFunction", "Under", "read_module"]
+
+_LONGEST = 60
+_DISPATCHED = re.compile(rf"_*(?:forward|apply)_(?:{'|'.join(sorted(DEVICES - {'meta'}))}|aiter|amx)")
+_asks_for_cuda = functools.cache(asks_for_cuda)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Under:
+    """What stands around a place: the question that keeps another device away, and what else is asked.
+
+    One object for all statements of a block, and equal to none but itself: there are many.
+    """
+
+    asked: str = ""
+    terms: tuple[Term, ...] = NO_TERMS
+    guarded: bool = False
+    """In a `try` that goes on where an import fails."""
+
+    def and_asked(self, text: str) -> Under:
+        return self if self.asked else Under(text, self.terms, self.guarded)
+
+    def and_terms(self, more: tuple[Term, ...]) -> Under:
+        return Under(self.asked, (*self.terms, *more), self.guarded) if more else self
+
+    def and_guarded(self) -> Under:
+        return self if self.guarded else Under(self.asked, self.terms, guarded=True)
+
+
+class FoundPlace(NamedTuple):
+    """A place, with the function that it is in."""
+
+    kind: Kind
+    form: str
+    function: str
+    line: int
+    under: Under
+    modules: tuple[str, ...] = ()
+    """What an import names."""
+
+
+class KernelLaunch(NamedTuple):
+    """``kernel[grid](...)``, if `kernel` is one of Triton's; `is_sure`: the call itself shows that it is."""
+
+    kernel: str
+    found: FoundPlace
+    is_sure: bool
+
+
+class NamedFunction(NamedTuple):
+    """A function or class that a function names. `base`: "self", the dotted name before, or empty for a plain name."""
+
+    function: str
+    base: str
+    name: str
+    under: Under
+
+
+class ModuleFacts:
+    """What was read of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.found: list[FoundPlace] = []
+        self.launches: list[KernelLaunch] = []
+        self.kernels: set[str] = set()
+        self.named: dict[NamedFunction, None] = {}
+        self.imported: list[tuple[str, str, Under]] = []
+        """Function, module, and what stands around the import."""
+        self.names = ImportedNames(module.tree, module.package, for_type_checkers=True).names
+        """What imports bind, wherever they stand: the full dotted name."""
+        self.functions: dict[str, Under] = {}
+        """Qualified names of functions and classes, with what stands around their `def`."""
+        self.bases: dict[str, list[str]] = {}
+        self.registered: dict[str, list[tuple[str, str]]] = {}
+        """By function or class: the registry that it is put into, and under which name."""
+        self.holders: list[tuple[str, tuple[Term, ...]]] = []
+        """Attributes, variables and functions by name, with what their values are made of."""
+        self.entry_classes: set[str] = set()
+
+
+def read_module(
+    module: Module, defined: frozenset[str], compiled: frozenset[str] = frozenset()
+) -> ModuleFacts:
+    """Read one module. `defined`: the names of all functions and classes of the host; others are not followed.
+    `compiled`: the host's modules whose kernels CUDA's compiler makes when they are first used."""
+    reader = _Reader(module, defined, compiled)
+    reader.block(module.tree.body, Under())
+    return reader.facts
+
+
+class _Reader:
+    def __init__(self, module: Module, defined: frozenset[str], compiled: frozenset[str]) -> None:
+        self.facts = ModuleFacts(module)
+        self._package = module.package
+        self._own_kernels = module.name.startswith(("sglang.kernels", "sglang.jit_kernel"))
+        self._defined = defined
+        self._compiled = compiled
+        self._torch_cuda = {
+            name: full for name, full in self.facts.names.items() if full.startswith("torch.cuda")
+        }
+        self._unit = ""
+        self._class = ""
+        self._flags: dict[str, bool] = {}
+        self._locals: dict[str, tuple[Term, ...]] = {}
+        self._collect_flags(module.tree.body)
+
+    def _collect_flags(self, body: Iterable[ast.stmt]) -> None:
+        """The module's own flags: functions read them when all of it has run."""
+        for node in body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    answer = holds(value, self._flags)
+                    if answer is not None and not isinstance(value, ast.Constant):
+                        self._flags[name] = answer
+                case ast.If():
+                    self._collect_flags([*node.body, *node.orelse])
+                case ast.Try():
+                    self._flags.update(_missing(node))
+                    self._collect_flags(node.body)
+
+    # Statements
+
+    def block(self, body: list[ast.stmt], under: Under) -> None:
+        for node in body:
+            self._statement(node, under)
+            if isinstance(node, ast.If | ast.Assert):
+                under = self._behind(node, under)
+
+    def _behind(self, node: ast.If | ast.Assert, under: Under) -> Under:
+        """What holds for the statements after this one, in the same block."""
+        if never_passes(node, self._flags):
+            return under.and_asked(_short(node.test))
+        if isinstance(node, ast.Assert):
+            return under
+        if ends(node.body):
+            under = under.and_terms(terms(node.test, self._locals, taken=False))
+        elif node.orelse and ends(node.orelse):
+            under = under.and_terms(terms(node.test, self._locals, taken=True))
+        return under
+
+    def _statement(self, node: ast.stmt, under: Under) -> None:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._function(node, under)
+            case ast.ClassDef():
+                self._class_body(node, under)
+            case ast.If():
+                self._if(node, under)
+            case ast.Import() | ast.ImportFrom():
+                self._import(node, under)
+            case ast.Expr(value=ast.Constant()):
+                return
+            case ast.AnnAssign(value=value):
+                if value is not None:
+                    self._assigned([node.target], value, under)
+                    self._expression(value, under)
+            case ast.Assign(targets=targets, value=value):
+                self._assigned(targets, value, under)
+                for one in targets:
+                    self._expression(one, under)
+                self._expression(value, under)
+            case ast.Return(value=value):
+                if value is not None:
+                    self._holds(self._unit.rpartition(".")[2], value)
+                    self._expression(value, under)
+            case ast.While(test=test) | ast.Assert(test=test):
+                self._expression(test, under, in_test=True)
+                self.block(getattr(node, "body", []), under.and_terms(terms(test, self._locals, taken=True)))
+            case ast.With() | ast.AsyncWith():
+                for item in node.items:
+                    self._expression(item.context_expr, under)
+                self.block(node.body, under.and_guarded() if suppresses(node)[1] else under)
+            case ast.Match():
+                self._match(node, under)
+            case _ if isinstance(node, TRY):
+                self._try(node, under)
+            case _:
+                for part in ast.iter_child_nodes(node):
+                    if isinstance(part, ast.expr):
+                        self._expression(part, under)
+                for field in ("body", "orelse"):
+                    self.block(getattr(node, field, []), under)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, under: Under) -> None:
+        for one in node.decorator_list:
+            self._expression(one, under)
+        if jitted(node):
+            self.facts.kernels.add(node.name)
+        outer = self._unit, self._flags, self._locals
+        if not outer[0]:
+            self._unit = f"{self._class}.{node.name}" if self._class else node.name
+            self.facts.functions[self._unit] = under
+            self._registers(node)
+            if self._class and _DISPATCHED.fullmatch(node.name):
+                under = under.and_asked("called for that device")
+            under = Under(under.asked)
+        self._flags = {name: value for name, value in self._flags.items() if name not in _parameters(node)}
+        self._locals = {}
+        for one in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
+            self._expression(one, under)
+        if not is_kernel(node):  # its body is the device's own code
+            self.block(node.body, under)
+        self._unit, self._flags, self._locals = outer
+
+    def _class_body(self, node: ast.ClassDef, under: Under) -> None:
+        for one in (*node.decorator_list, *node.bases, *(word.value for word in node.keywords)):
+            self._expression(one, under)
+        outer = self._class
+        if not self._unit:
+            self._class = f"{outer}.{node.name}" if outer else node.name
+            self.facts.functions[self._class] = under
+            self.facts.bases[self._class] = [
+                name[-1] for one in node.bases if (name := dotted(one)) is not None
+            ]
+            self._registers(node)
+        self.block(node.body, under)
+        self._class = outer
+
+    def _registers(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        """``@register_attention_backend("name")``."""
+        for one in node.decorator_list:
+            if isinstance(one, ast.Call):
+                registry = (dotted(one.func) or ("",))[-1]
+                for key in one.args:
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                        self.facts.registered.setdefault(self._unit or self._class, []).append(
+                            (registry, key.value)
+                        )
+
+    def _if(self, node: ast.If, under: Under) -> None:
+        self._expression(node.test, under, in_test=True)
+        answer = holds(node.test, self._flags)
+        inside = under.and_terms(terms(node.test, self._locals, taken=True))
+        outside = under.and_terms(terms(node.test, self._locals, taken=False))
+        if decided(node.test) is not False:
+            self.block(node.body, inside.and_asked(_short(node.test)) if answer is False else inside)
+        if decided(node.test) is not True:
+            text = f"not ({_short(node.test)})"
+            self.block(node.orelse, outside.and_asked(text) if answer is True else outside)
+
+    def _match(self, node: ast.Match, under: Under) -> None:
+        self._expression(node.subject, under)
+        for case in node.cases:
+            if case.guard is not None:
+                self._expression(case.guard, under, in_test=True)
+            self.block(case.body, under)
+
+    def _try(self, node: ast.Try, under: Under) -> None:
+        self.block(node.body, under.and_guarded() if guards_imports(node) else under)
+        for handler in node.handlers:
+            self.block(handler.body, under)
+        self.block(node.orelse, under)
+        self.block(node.finalbody, under)
+        self._flags.update(_missing(node))
+
+    def _import(self, node: ast.Import | ast.ImportFrom, under: Under) -> None:
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        else:
+            origin = imported_module(node, self._package)
+            modules = [origin, *(f"{origin}.{alias.name}" for alias in node.names)]
+        for module in modules:
+            if module.startswith("sglang."):
+                self.facts.imported.append((self._unit, module, under))
+        named = [one for one in modules if is_cuda_module(one) or one in self._compiled]
+        if self._own_kernels:  # kernels of the host's that are made of each other
+            named = [one for one in named if not one.startswith("sglang.")]
+        if not named:
+            return
+        form = "function" if self._unit else "module"
+        asked = under.and_asked("try") if under.guarded else under
+        self.facts.found.append(FoundPlace("import", form, self._unit, node.lineno, asked, tuple(modules)))
+
+    def _assigned(self, targets: list[ast.expr], value: ast.expr, under: Under) -> None:
+        for one in targets:
+            if isinstance(one, ast.Attribute):
+                self._holds(one.attr, value)
+            elif isinstance(one, ast.Name):
+                self._bound(one.id, value)
+        if isinstance(value, ast.Dict) and not self._unit:
+            self._table(targets, value)
+
+    def _bound(self, name: str, value: ast.expr) -> None:
+        if name == "EntryClass":
+            self.facts.entry_classes.update(one.id for one in ast.walk(value) if isinstance(one, ast.Name))
+        answer = holds(value, self._flags)
+        if answer is not None and not isinstance(value, ast.Constant):
+            self._flags[name] = answer
+        elif self._unit:
+            self._flags.pop(name, None)
+        made_of = terms(value, self._locals, taken=True)
+        if self._unit:
+            self._locals[name] = made_of
+        if made_of and (not self._unit or name.isupper()):
+            self.facts.holders.append((name, made_of))
+
+    def _holds(self, name: str, value: ast.expr) -> None:
+        if isinstance(value, ast.Constant) or (dotted(value) or ("",))[-1] == name:
+            return  # a default, or the same handed on
+        self.facts.holders.append((name, terms(value, self._locals, taken=True, of_value=True)))
+
+    def _table(self, targets: list[ast.expr], table: ast.Dict) -> None:
+        """``ATTENTION_BACKENDS = {"name": Class}``."""
+        for target in targets:
+            for key, value in zip(table.keys, table.values, strict=True):
+                name = dotted(value)
+                if isinstance(target, ast.Name) and isinstance(key, ast.Constant) and name is not None:
+                    full = self.facts.names.get(name[-1], name[-1])
+                    self.facts.registered.setdefault(full, []).append((target.id, str(key.value)))
+
+    # Expressions
+
+    def _expression(self, root: ast.expr, under: Under, *, in_test: bool = False) -> None:
+        waiting: list[tuple[ast.AST, Under, bool]] = [(root, under, in_test)]
+        while waiting:
+            node, around, test = waiting.pop()
+            kind = type(node)
+            if kind is ast.Constant:
+                value = node.value  # type: ignore[attr-defined]
+                if type(value) is str and value.startswith("cuda"):
+                    self._place(node, around, test)  # type: ignore[arg-type]
+                continue
+            if kind is ast.Name:
+                self._name(node, around, test)  # type: ignore[arg-type]
+                continue
+            if kind is ast.BoolOp:
+                waiting += self._operands(node, around)  # type: ignore[arg-type]
+                continue
+            if kind is ast.IfExp:
+                waiting += self._branches(node, around)  # type: ignore[arg-type]
+                continue
+            if kind is ast.Attribute:
+                if self._attribute(node, around, test):  # type: ignore[arg-type]
+                    waiting.append((node.value, around, test))  # type: ignore[attr-defined]
+                continue
+            if kind is ast.Call:
+                self._call(node, around)  # type: ignore[arg-type]
+                if dotted(node.func) == ("isinstance",):  # type: ignore[attr-defined]
+                    waiting.append((node.args[0], around, test))  # type: ignore[attr-defined]
+                    continue
+            if kind in _MAY_BE_PLACES and not self._place(node, around, test):  # type: ignore[arg-type]
+                continue
+            if kind is ast.Subscript:
+                index = node.slice  # type: ignore[attr-defined]
+                waiting.append((node.value, around, test))  # type: ignore[attr-defined]
+                if not isinstance(index, ast.Constant):
+                    waiting.append((index, around, test))
+                continue
+            test = test and kind in (ast.UnaryOp, ast.Compare, ast.Call)
+            for field in node._fields:
+                part = getattr(node, field, None)
+                if isinstance(part, ast.AST):
+                    waiting.append((part, around, test))
+                elif isinstance(part, list):
+                    waiting += [(one, around, test) for one in part if isinstance(one, ast.AST)]
+
+    def _place(self, node: ast.expr, under: Under, in_test: bool) -> bool:
+        """Note it if it is one; is what stands inside to be looked at?"""
+        found = place_of(node, self._torch_cuda, in_test=in_test)
+        if found is None:
+            return True
+        self.facts.found.append(FoundPlace(found.kind, found.form, self._unit, node.lineno, under))
+        return found.goes_on
+
+    def _name(self, node: ast.Name, under: Under, in_test: bool) -> None:
+        name = node.id
+        if name in self._torch_cuda or _asks_for_cuda(name):
+            self._place(node, under, in_test)
+        if name in self._defined and isinstance(node.ctx, ast.Load):
+            self.facts.named[NamedFunction(self._unit, "", name, under)] = None
+
+    def _attribute(self, node: ast.Attribute, under: Under, in_test: bool) -> bool:
+        base: ast.expr = node
+        while isinstance(base, ast.Attribute):
+            base = base.value
+        first = base.id if isinstance(base, ast.Name) else None
+        told = first == "torch" or first in self._torch_cuda or _asks_for_cuda(node.attr)
+        if told and not self._place(node, under, in_test):
+            return False
+        if node.attr in self._defined and isinstance(node.ctx, ast.Load):
+            before = ".".join(dotted(node.value) or ("?",))
+            self.facts.named[NamedFunction(self._unit, before, node.attr, under)] = None
+        return True
+
+    def _call(self, node: ast.Call, under: Under) -> None:
+        kernel = launched(node)
+        if kernel is not None:
+            found = FoundPlace("triton", "launch", self._unit, node.lineno, under)
+            self.facts.launches.append(KernelLaunch(kernel, found, says_how_to_launch(node)))
+
+    def _operands(self, node: ast.BoolOp, under: Under) -> Iterable[tuple[ast.AST, Under, bool]]:
+        """An operand is evaluated only where those before it left the answer open."""
+        is_and = isinstance(node.op, ast.And)
+        for one in node.values:
+            yield one, under, True
+            if holds(one, self._flags) is (not is_and):
+                under = under.and_asked(_short(one) if is_and else f"not ({_short(one)})")
+            under = under.and_terms(terms(one, self._locals, taken=is_and))
+
+    def _branches(self, node: ast.IfExp, under: Under) -> Iterable[tuple[ast.AST, Under, bool]]:
+        answer = holds(node.test, self._flags)
+        yield node.test, under, True
+        inside = under.and_terms(terms(node.test, self._locals, taken=True))
+        outside = under.and_terms(terms(node.test, self._locals, taken=False))
+        yield node.body, inside.and_asked(_short(node.test)) if answer is False else inside, False
+        yield node.orelse, outside.and_asked(f"not ({_short(node.test)})") if answer else outside, False
+
+
+_MAY_BE_PLACES = (ast.Call, ast.Compare, ast.List, ast.Tuple, ast.Set, ast.Dict)
+
+
+def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    arguments = node.args
+    return {one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+
+
+def _missing(node: ast.Try) -> dict[str, bool]:
+    """Flags that say whether a package for CUDA could be imported: it could not."""
+    imports = [one for one in node.body if isinstance(one, ast.Import | ast.ImportFrom)]
+    names = [
+        alias.name if isinstance(one, ast.Import) else f"{one.module}.{alias.name}"
+        for one in imports
+        for alias in one.names
+    ]
+    if not guards_imports(node) or not any(map(is_cuda_module, names)):
+        return {}
+    return {
+        target.id: bool(one.value.value)
+        for handler in node.handlers
+        for one in handler.body
+        if isinstance(one, ast.Assign) and isinstance(one.value, ast.Constant)
+        for target in one.targets
+        if isinstance(target, ast.Name) and (one.value.value is False or one.value.value is None)
+    }
+
+
+def _short(node: ast.expr) -> str:
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

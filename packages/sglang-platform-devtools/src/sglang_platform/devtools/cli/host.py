@@ -1,0 +1,144 @@
+"""`sglang-platform host`: what a release of SGLang says of itself, told from its sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sglang_platform.core.cli.output import (
+    INCOMPLETE,
+    JsonOption,
+    page_console,
+    print_json,
+    print_refusal,
+    write_text,
+)
+from sglang_platform.core.errors import PlatformError
+from sglang_platform.devtools.cli.upgrade import DownloadOption, WheelsOption
+
+if TYPE_CHECKING:
+    from sglang_platform.devtools.assumptions.survey import Survey
+
+__all__ = ["host"]
+
+# Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
+
+_NOT_UNDERSTOOD = 2
+
+host = typer.Typer(
+    help="What a release of SGLang says of itself, told from its sources.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@host.callback()
+def _group() -> None:
+    """A group of subcommands."""
+
+
+@host.command("ops")
+def ops(
+    where: Annotated[
+        str,
+        typer.Option("--host", help="A wheel file, a source folder, an installed version, or 'installed'."),
+    ] = "installed",
+    as_json: JsonOption = False,
+) -> None:
+    """The fused ops that a platform can serve, by the names under which a forward is registered.
+
+    Nothing of SGLang is imported or run. Exit status 2: what is given cannot be read. 3: some of its modules cannot.
+    """
+    from sglang_platform.core.ops.fused_op import contract_ops
+    from sglang_platform.core.sglang.versions import NEWEST, facts_for
+    from sglang_platform.devtools.assumptions.survey import version_of
+    from sglang_platform.devtools.op_classes import op_classes
+    from sglang_platform.devtools.source.opening import open_host
+
+    try:
+        tree = open_host(where, {"sglang"})
+        found = op_classes(tree, facts_for(version_of(tree.label) or NEWEST).op_class)
+    except PlatformError as error:
+        print_refusal(error, as_json)
+        raise typer.Exit(_NOT_UNDERSTOOD) from None
+    rows = [
+        {**found[name]._asdict(), "contract": getattr(contract_ops().get(name), "op", None)}
+        for name in sorted(found)
+    ]
+    unread = tree.not_read()
+    if as_json:
+        print_json({"host": tree.label, "ops": rows, "not_looked_at": unread})
+    else:
+        typer.echo(f"{tree.label}: {len(rows)} fused ops")
+        for row in rows:
+            own = "has a forward of its own: none is asked for"
+            note = own if row["own_forward"] else row["contract"] or ""
+            typer.echo(f"  {row['name']:<38}{row['module']:<58}{note}".rstrip())
+        for why in unread:
+            typer.echo(f"not looked at: {why}")
+    if unread:
+        raise typer.Exit(INCOMPLETE)
+
+
+@host.command("assumptions")
+def assumptions(
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host", help="A version (0.5.22), a wheel, a folder, or 'installed'; may be given again."
+        ),
+    ] = None,
+    wheels: WheelsOption = None,
+    download: DownloadOption = True,
+    feature: Annotated[str | None, typer.Option("--feature", help="One feature only, e.g. lora.")] = None,
+    argument: Annotated[
+        str | None,
+        typer.Option("--argument", help="Only what one server argument leads to, e.g. lora_backend."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also each place that is not gated.")] = False,
+    page: Annotated[
+        Path | None, typer.Option("--page", help="Write the releases as one page of the documentation.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Every place in SGLang's source that takes CUDA for granted or asks for it, and what leads there.
+
+    By feature and by server argument, with what the adapter's seams answer for. Nothing of SGLang is imported or run.
+
+    Exit status 2: something given cannot be read.
+    """
+    from sglang_platform.devtools.assumptions.page import assumptions_page
+    from sglang_platform.devtools.assumptions.table import chosen, describe_survey, print_survey
+
+    try:
+        surveys = []
+        for where in hosts or ["installed"]:
+            survey = _survey(where, wheels, download=download)
+            surveys.append(survey)
+            sites = chosen(survey.sites, feature, argument)
+            if not as_json and page is None:
+                print_survey(page_console(), survey, sites, every=every)
+        if page is not None:
+            write_text(page, assumptions_page(surveys))
+    except PlatformError as error:
+        print_refusal(error, as_json)
+        raise typer.Exit(_NOT_UNDERSTOOD) from None
+    if as_json:
+        print_json({"hosts": [describe_survey(one, chosen(one.sites, feature, argument)) for one in surveys]})
+
+
+def _survey(where: str, wheels: Path | None, *, download: bool) -> Survey:
+    from sglang_platform.core.sglang.versions import NEWEST
+    from sglang_platform.devtools.assumptions.carried import NO_SEAMS
+    from sglang_platform.devtools.assumptions.survey import survey_of, version_of
+    from sglang_platform.devtools.upgrade.wheels import open_release
+
+    tree = open_release(where, wheels, download=download).tree
+    try:
+        from sglang_platform.devtools.assumptions.seam_hooks import seams_of
+    except ImportError:  # the seams need torch, which reading does not
+        return survey_of(tree, NO_SEAMS)
+    return survey_of(tree, seams_of(version_of(tree.label) or NEWEST))

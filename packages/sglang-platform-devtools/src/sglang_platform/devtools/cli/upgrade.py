@@ -1,0 +1,89 @@
+"""`sglang-platform upgrade`: what changed for a plugin between two releases of SGLang, told from sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sglang_platform.core.cli.output import (
+    FOUND_A_PROBLEM,
+    INCOMPLETE,
+    JsonOption,
+    page_console,
+    print_json,
+    print_refusal,
+    write_text,
+)
+from sglang_platform.core.errors import PlatformError
+
+__all__ = ["DownloadOption", "WheelsOption", "upgrade"]
+
+# Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
+
+_NOT_UNDERSTOOD = 2
+
+_RELEASE = "a version (0.5.22), a wheel, a folder, or 'installed'"
+
+WheelsOption = Annotated[
+    Path | None,
+    typer.Option("--wheels", help="A folder of SGLang's wheels, looked in before anything is downloaded."),
+]
+
+DownloadOption = Annotated[
+    bool,
+    typer.Option(
+        "--download/--no-download", help="Fetch the wheel of a version that is not here, by pip, once."
+    ),
+]
+
+
+def upgrade(
+    plugin: Annotated[
+        str, typer.Argument(help="A folder, a wheel, or the name of an installed distribution.")
+    ],
+    old: Annotated[str, typer.Option("--from", help=f"The release the plugin works on: {_RELEASE}.")],
+    new: Annotated[
+        str, typer.Option("--to", help=f"The release it is to work on: {_RELEASE}.")
+    ] = "installed",
+    wheels: WheelsOption = None,
+    download: DownloadOption = True,
+    html: Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML page.")] = None,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Also what changed and fits, and every place that was not looked at."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """What changed between two releases for every line of a plugin that depends on SGLang. Nothing is imported or run.
+
+    breaks: fails, or has no effect any more. look: may mean another thing. fits: changed, and the line goes with both.
+
+    Exit status 1: at least one line breaks. 2: something given cannot be read. 3: none breaks, and some could not be
+    looked at.
+    """
+    from sglang_platform.devtools.upgrade.page import page
+    from sglang_platform.devtools.upgrade.plugin import open_source
+    from sglang_platform.devtools.upgrade.report import print_upgrade, upgrade_of
+    from sglang_platform.devtools.upgrade.rows import describe
+    from sglang_platform.devtools.upgrade.wheels import open_release
+
+    try:
+        source = open_source(plugin)
+        found = upgrade_of(
+            source, open_release(old, wheels, download=download), open_release(new, wheels, download=download)
+        )
+        if html is not None:
+            write_text(html, page(found))
+    except PlatformError as error:
+        print_refusal(error, as_json)
+        raise typer.Exit(_NOT_UNDERSTOOD) from None
+    if as_json:
+        print_json(describe(found))
+    else:
+        print_upgrade(page_console(), found, everything=everything)
+    if found.count("breaks"):
+        raise typer.Exit(FOUND_A_PROBLEM)
+    if found.unread:
+        raise typer.Exit(INCOMPLETE)

@@ -1,0 +1,29 @@
+"""The checks that read the sources of the installed plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sglang_platform.core.doctor.finding import Finding
+from sglang_platform.core.doctor.host_answers import examined_live
+from sglang_platform.devtools.doctor.entry_functions import examine_entry_functions
+from sglang_platform.devtools.doctor.hook_targets import examine_hook_targets
+from sglang_platform.devtools.doctor.platform_classes import examine_platform_classes
+from sglang_platform.devtools.doctor.plugin_sources import examine_plugin_sources
+from sglang_platform.devtools.source.environment import Environment
+from sglang_platform.devtools.source.lookup import Lookup
+
+__all__ = ["examine_sources"]
+
+
+def examine_sources(*, start_host: bool) -> Iterator[Finding]:
+    """The findings in entry functions, platform classes, parts and hook targets; the plugins were asked before.
+
+    Imports neither torch nor sglang, nor any platform class. start_host: an active platform on SGLang's own classes is
+    looked at in a running SGLang, in a process of its own.
+    """
+    lookup = Lookup(Environment())
+    yield from examine_entry_functions(lookup)
+    yield from examine_platform_classes(lookup, start_host=start_host)
+    yield from examine_plugin_sources(lookup, examined=examined_live(start_host))
+    yield from examine_hook_targets(lookup)

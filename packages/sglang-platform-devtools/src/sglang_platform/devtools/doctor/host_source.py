@@ -1,0 +1,143 @@
+"""What the installed SGLang defines on its platform class and asks of a platform, read from its source."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from sglang_platform.core.contract.members import kind_of
+from sglang_platform.core.installed.distributions import installed_version
+from sglang_platform.core.installed.modules import find
+from sglang_platform.devtools.doctor.class_shape import ShapeBuilder, UnreadableClass
+from sglang_platform.devtools.host_calls import Call, calls_of, taken_apart
+from sglang_platform.devtools.source.opening import open_host
+from sglang_platform.devtools.source.tree import SourceTree
+
+__all__ = ["HostSource", "installed_host", "is_hosts"]
+
+_ASKED = re.compile(rb"platform(?:\(\))?\s*\.\s*(\w+)")
+_ASKED_BY_TEXT = re.compile(rb"attr\(\s*[\w.]*platform[\w.]*\s*,\s*[\"'](\w+)[\"']")
+_NOT_OURS = ("/multimodal_gen/", "/hardware_backend/")
+"""The other runtime, and the devices that SGLang itself carries: both call classes of their own."""
+_QUOTED = re.compile(rb"[\"'](\w+)[\"']")
+
+
+class HostSource:
+    """One installed SGLang."""
+
+    def __init__(self, folder: Path, version: str | None, builder: ShapeBuilder) -> None:
+        self.folder = folder
+        self.version = version or "of unknown version"
+        self._builder = builder
+
+    def __str__(self) -> str:
+        return f"SGLang {self.version}"
+
+    @functools.cached_property
+    def platform_class(self) -> type | None:
+        """The shape of SGLang's `SRTPlatform`; None where its source is not where the supported releases have it."""
+        try:
+            return self._builder.build("sglang.srt.platforms.interface", "SRTPlatform").cls
+        except UnreadableClass:
+            return None
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """The public names of SGLang's `SRTPlatform`."""
+        return public_names(self.platform_class) if self.platform_class is not None else frozenset()
+
+    def asks_for(self, name: str) -> bool:
+        """Whether some line of the LLM runtime reads `name` of a platform."""
+        return name in self._asked
+
+    def calls(self, name: str, receiver: str = "", own: Collection[str] = ()) -> list[Call]:
+        """The calls of a method of this name; `receiver`: a word that stands in the name of the object. Those on `self`
+        only in the modules `own`: elsewhere it is another class's."""
+        files = {self._tree.path(module) for module in own}
+        found = []
+        for call in calls_of(self._tree, name):
+            is_own = call.receiver == ("self",) and not receiver
+            if is_own and call.place.rpartition(":")[0] not in files:
+                continue
+            if _is_elsewhere(call) and call.place.rpartition(":")[0] not in files:
+                continue
+            if call.receiver != () and receiver in (call.receiver or ("",))[-1].lower():
+                found.append(call)
+        return found
+
+    def taken_apart(self, name: str) -> tuple[int, Call] | None:
+        """Into how many values the calls of a method of this name are taken apart, and one of them.
+
+        None where no call is, or not all into as many.
+        """
+        found = dict(one for one in taken_apart(self._tree, name) if not _is_elsewhere(one[1]))
+        return next(iter(found.items())) if len(found) == 1 else None
+
+    def fields_of(self, module: str, name: str) -> frozenset[str] | None:
+        """What a struct or dataclass of SGLang's is made from; None where there is none of the name."""
+        found = self._tree.module(module)
+        nodes = found.scope.nodes(name) if found is not None else []
+        if found is None or not nodes or not isinstance(nodes[-1], ast.ClassDef):
+            return None
+        body = nodes[-1].body
+        fields = [
+            one.target.id
+            for one in body
+            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+        ]
+        return frozenset(fields)
+
+    def says(self, name: str) -> bool:
+        """Whether some line of SGLang's reads an attribute of this name, or spells it as a text."""
+        spelled = re.compile(rb"[.\"']%s\b" % name.encode())
+        return any(spelled.search(self._tree.text(one)) for one in self._tree.containing(name.encode()))
+
+    def homes_of(self, name: str) -> list[str]:
+        """The modules with a top-level function or class of this name."""
+        return self._tree.defining(name)
+
+    @functools.cached_property
+    def _tree(self) -> SourceTree:
+        return open_host("installed", {"sglang"})
+
+    @functools.cached_property
+    def _asked(self) -> frozenset[str]:
+        asked: set[bytes] = set()
+        for path in (self.folder / "srt").rglob("*.py"):
+            text = path.read_bytes()
+            asked.update(_ASKED.findall(text), _ASKED_BY_TEXT.findall(text))
+            if path.parent.name == "platforms":
+                asked.update(_QUOTED.findall(text))  # tables of older names, looked up by text
+        return frozenset(name.decode() for name in asked)
+
+
+def _is_elsewhere(call: Call) -> bool:
+    return any(part in call.place for part in _NOT_OURS)
+
+
+def public_names(cls: type) -> frozenset[str]:
+    """The public names that the host's classes among the bases of `cls`, and `cls` itself, define."""
+    return frozenset(
+        name
+        for klass in cls.__mro__
+        if is_hosts(klass)
+        for name, value in vars(klass).items()
+        if not name.startswith("_") and kind_of(value) != "class"
+    )
+
+
+def is_hosts(cls: type) -> bool:
+    """Whether SGLang wrote the class."""
+    return cls.__module__.partition(".")[0] == "sglang"
+
+
+def installed_host(builder: ShapeBuilder) -> HostSource | None:
+    """The SGLang of this environment, or None. It is not imported."""
+    spec, _ = find("sglang")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        if (Path(folder) / "srt").is_dir():
+            return HostSource(Path(folder), installed_version("sglang"), builder)
+    return None

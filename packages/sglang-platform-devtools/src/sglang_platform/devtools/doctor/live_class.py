@@ -1,0 +1,219 @@
+"""The platform class that a running SGLang ended on, and the classes that its factories answer.
+
+Where their vendor wrote them on SGLang's own they are examined as objects, in a process that has imported SGLang.
+
+What the source does not show (classes made under a condition, star imports, mixins of a library, names set later) has
+happened there.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple, get_args
+
+from sglang_platform.core.contract.device import DeviceMixin
+from sglang_platform.core.contract.drift import older_names
+from sglang_platform.core.contract.pool_kinds import KINDS
+from sglang_platform.core.contract.signatures import bound_signature, without_annotations
+from sglang_platform.core.doctor.finding import Finding
+from sglang_platform.core.errors import PluginOrigin
+from sglang_platform.core.spelling import nearest
+from sglang_platform.devtools.doctor.class_shape import ShapeBuilder
+from sglang_platform.devtools.doctor.host_overrides import examine_host_class
+from sglang_platform.devtools.doctor.host_source import HostSource, installed_host, is_hosts
+from sglang_platform.devtools.doctor.part_class import (
+    examine_missing,
+    examine_part_class,
+    is_vendors,
+    without_host_base,
+)
+from sglang_platform.devtools.source.environment import Environment
+from sglang_platform.devtools.source.lookup import Lookup
+from sglang_platform.devtools.written import is_unwritten, place_of
+
+__all__ = ["LiveFindings", "examine_live_platform"]
+
+_FACTORIES = (
+    "get_kv_pool_cls",
+    "get_paged_allocator_cls",
+    "get_graph_runner_cls",
+    "get_full_graph_backend_cls",
+    "get_piecewise_backend_cls",
+    "get_quantization_config",
+)
+_POOLS, _ALLOCATORS = "sglang.srt.mem_cache.memory_pool", "sglang.srt.mem_cache.allocator"
+_ASKED_AT_EVERY_START = {
+    "get_current_memory_usage",
+    "get_default_attention_backend",
+    "get_device",
+    "get_device_total_memory",
+}
+"""What SGLang asks an out-of-tree platform on the way to a served model; it asks the rest for single features."""
+
+
+class LiveFindings(NamedTuple):
+    """`examined`: the classes that were looked at, as ``module:qualified name``."""
+
+    findings: list[Finding]
+    examined: list[str]
+
+
+def examine_live_platform(platform: Any, origin: PluginOrigin) -> LiveFindings:
+    """The findings on a platform that stands on SGLang's class alone; nothing for one on this project's contract."""
+    cls = type(platform)
+    host = installed_host(ShapeBuilder(Lookup(Environment())))
+    if isinstance(platform, DeviceMixin) or host is None or is_hosts(cls):
+        return LiveFindings([], [])
+    findings = [*examine_host_class(cls, origin, host), *_identity(platform, origin, host)]
+    findings += [*_unanswered(cls, origin, host), *_attention_backend(platform, origin)]
+    examined = [cls]
+    for call, answer, in_place_of in _answers(platform):
+        if isinstance(answer, Finding):
+            findings.append(answer._replace(plugin=origin))
+        elif answer is not None and not isinstance(answer, type):
+            what = f"{cls.__qualname__}.{call} answers {answer!r:.80}, and SGLang wants a class or None"
+            fix = "return the class itself: SGLang makes the object, and imports nothing by name"
+            where = _where(cls, call)
+            findings.append(Finding("factory-answer", "problem", what, origin, "it is no class", fix, where))
+        elif answer is not None and not is_hosts(answer) and answer not in examined:
+            examined.append(answer)
+            if not any(map(is_hosts, answer.__mro__)):
+                findings.append(without_host_base(answer, call, origin, host))
+                continue
+            findings += examine_part_class(answer, origin, host, made_by_host=True, in_place_of=in_place_of)
+            if in_place_of is not None:
+                findings += examine_missing(answer, in_place_of, origin, host)
+    bases = [base for one in examined for base in one.__mro__ if is_vendors(base)]
+    return LiveFindings(findings, [f"{one.__module__}:{one.__qualname__}" for one in bases])
+
+
+def _identity(platform: Any, origin: PluginOrigin, host: HostSource) -> Iterator[Finding]:
+    """SGLang takes a platform for one from outside by its `_enum` alone."""
+    cls = type(platform)
+    if platform._enum.name != "UNSPECIFIED":
+        return
+    what = f"{cls.__qualname__} does not say `_enum = PlatformEnum.OOT`"
+    why = f"{host} asks is_out_of_tree() before it asks a platform for anything, and here that is False"
+    fix = f"write `_enum = PlatformEnum.OOT` in {cls.__qualname__}"
+    yield Finding("identity-missing", "problem", what, origin, why, fix, place_of(cls))
+
+
+def _unanswered(cls: type, origin: PluginOrigin, host: HostSource) -> Iterator[Finding]:
+    """The calls of SGLang that a platform answers with the NotImplementedError that it inherits."""
+    features = []
+    for name in dir(cls):
+        owner = next((k for k in cls.__mro__ if name in vars(k)), None)
+        if owner is None or not is_hosts(owner) or not is_unwritten(vars(owner)[name]):
+            continue
+        call = next(iter(host.calls(name, "platform")), None)
+        if call is None:
+            continue
+        if name not in _ASKED_AT_EVERY_START:
+            features.append(str(call))
+            continue
+        signature = bound_signature(vars(owner)[name], owner) or inspect.Signature()
+        yield Finding(
+            "override-missing",
+            "problem",
+            f"{cls.__qualname__} does not override {name}; {host} calls it with {call.text}",
+            origin,
+            f"{owner.__name__}.{name} raises NotImplementedError; the call is at {call.place}",
+            f"write {name}{without_annotations(signature)} in {cls.__qualname__}",
+            place_of(cls),
+        )
+    if features:
+        what = f"{cls.__qualname__} leaves {len(features)} calls of {host} to a NotImplementedError"
+        why = f"single features make them: {'; '.join(features)}"
+        yield Finding(
+            "override-missing", "note", what, origin, why, "override them before the features", place_of(cls)
+        )
+
+
+def _attention_backend(platform: Any, origin: PluginOrigin) -> Iterator[Finding]:
+    """A default attention backend that nobody has registered."""
+    registry = getattr(
+        sys.modules.get("sglang.srt.layers.attention.attention_registry"), "ATTENTION_BACKENDS", {}
+    )
+    name, cls = "get_default_attention_backend", type(platform)
+    if not registry or is_hosts(next(k for k in cls.__mro__ if name in vars(k))):
+        return
+    try:
+        answer = platform.get_default_attention_backend()
+    except Exception:  # noqa: BLE001 - what it raises without a server's arguments says nothing
+        return
+    if answer in registry:
+        return
+    meant = nearest(str(answer), registry)
+    what = (
+        f"{cls.__qualname__}.{name}() answers {answer!r}, and no attention backend of that name is registered"
+    )
+    why = f"after all plugins were loaded there are {', '.join(sorted(registry))}"
+    fix = f"answer {meant!r}" if meant else f"register {answer!r} in a general plugin, or answer one of these"
+    yield Finding("factory-answer", "problem", what, origin, why, fix, _where(cls, name))
+
+
+def _answers(platform: Any) -> Iterator[tuple[str, Any, type | None]]:
+    """Each factory that the platform overrides, as a call, with its answer and SGLang's own class of the place; a
+    Finding where it raises."""
+    for name in _FACTORIES:
+        factory = getattr(platform, name, None)
+        if factory is None or _own_name(type(platform), name) is None:
+            continue
+        for keywords, of_host in _calls(name, platform):
+            text = f"{name}({', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
+            try:
+                inspect.signature(factory).bind(**keywords)
+            except TypeError:
+                continue  # told as an override that does not take SGLang's call
+            try:
+                answer = factory(**keywords)
+                yield text, answer, _of_host(*of_host) if of_host else None
+            except NotImplementedError:
+                continue  # a refusal, which SGLang shows as it is
+            except Exception as error:  # noqa: BLE001 - whatever a vendor's factory raises is the finding
+                what = f"{type(platform).__qualname__}.{text} raises {type(error).__name__}"
+                why, fix = f"{error} (at {_place(error)})", "correct what raises"
+                found = Finding(
+                    "factory-answer", "problem", what, None, why, fix, _where(type(platform), text)
+                )
+                yield text, found, None
+
+
+def _calls(name: str, platform: Any) -> list[tuple[dict[str, str], tuple[str, str] | None]]:
+    """The keywords of each call of a factory, and where SGLang's own class of the place is."""
+    if name == "get_kv_pool_cls":
+        kinds = get_args(getattr(sys.modules.get("sglang.srt.platforms.interface"), "KVPoolKind", None))
+        return [({"kind": one}, (_POOLS, KINDS[one].host_class)) for one in kinds if one in KINDS]
+    if name == "get_quantization_config":
+        known = platform.supported_quantization
+        return [({"quantization": one}, None) for one in (known if isinstance(known, list | tuple) else ())]
+    if name == "get_paged_allocator_cls":
+        return [({}, (_ALLOCATORS, "PagedTokenToKVPoolAllocator"))]
+    return [({}, None)]
+
+
+def _of_host(module: str, name: str) -> type | None:
+    """A class of SGLang's, where its module is loaded, as it is once a vendor's class stands on one in it."""
+    found = getattr(sys.modules.get(module), name, None)
+    return found if isinstance(found, type) else None
+
+
+def _own_name(cls: type, name: str) -> str | None:
+    """The vendor's method that answers a factory: of this name, or of an older one that SGLang's own asks then."""
+    for one in (name, *(row.old for row in older_names() if row.member == name)):
+        owner = next((k for k in cls.__mro__ if one in vars(k)), None)
+        if owner is not None and not is_hosts(owner):
+            return one
+    return None
+
+
+def _where(cls: type, call: str) -> str | None:
+    name = _own_name(cls, call.partition("(")[0]) or call
+    return place_of(next(k for k in cls.__mro__ if name in vars(k)), name)
+
+
+def _place(error: BaseException) -> str:
+    trace = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
+    return f"{trace[-1].filename}:{trace[-1].lineno}" if trace else "?"

@@ -1,0 +1,107 @@
+"""Where the installed plugins' platform classes are: what `activate()` answered, or what its source would answer."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from sglang_platform.core.discovery import current, scan
+from sglang_platform.core.discovery.groups import PLATFORM_GROUP
+from sglang_platform.core.discovery.settings import LOCATION
+from sglang_platform.core.doctor.entry_points import reference
+from sglang_platform.core.errors import PluginOrigin
+from sglang_platform.core.installed.address import Address
+from sglang_platform.devtools.source.answers import Definition
+from sglang_platform.devtools.source.conditions import decided
+from sglang_platform.devtools.source.lookup import Lookup
+from sglang_platform.devtools.source.module import Module
+from sglang_platform.devtools.source.signatures import own_nodes
+from sglang_platform.devtools.source.values import Unreadable, dotted, evaluate
+
+__all__ = ["PlatformLocation", "platform_locations", "returned_texts", "returns_of"]
+
+
+class PlatformLocation(NamedTuple):
+    """A class that a plugin names."""
+
+    origin: PluginOrigin
+    location: str
+
+    def candidates(self) -> Iterator[tuple[str, str]]:
+        """Module and class path; several where the location is dotted throughout."""
+        module, colon, path = self.location.partition(":")
+        if colon:
+            yield module, path
+            return
+        parts = self.location.split(".")
+        for count in range(len(parts) - 1, 0, -1):
+            yield ".".join(parts[:count]), ".".join(parts[count:])
+
+
+def platform_locations(lookup: Lookup) -> Iterator[PlatformLocation | PluginOrigin]:
+    """Every platform class that is named, or the plugin alone where its source does not tell.
+
+    Answers of this process's decision first: they are certain. Plugins that declined are read as well, since what is
+    wrong with them shows on another machine.
+    """
+    answered: dict[PluginOrigin, str] = {}
+    trace = current.trace()
+    for candidate in trace.candidates if trace is not None else ():
+        if candidate.answer:
+            answered[candidate.origin] = candidate.answer
+            yield PlatformLocation(candidate.origin, candidate.answer)
+    for record in scan.records(PLATFORM_GROUP):
+        if record.origin in answered:
+            continue
+        module, attribute = reference(record.value)
+        texts = list(returned_texts(lookup, module, attribute))
+        for text in texts:
+            yield PlatformLocation(record.origin, text)
+        if not texts and lookup.modules.module(module) is not None:
+            yield record.origin
+
+
+def returned_texts(lookup: Lookup, module: str, attribute: str) -> Iterator[str]:
+    """The locations that a function of this name returns, as far as the source spells them out."""
+    answer = lookup.find(Address(module, tuple(attribute.split("."))))
+    home = lookup.module_of(answer) if isinstance(answer, Definition) else None
+    if home is None or not isinstance(answer, Definition):
+        return
+    for function in answer.nodes:
+        for returned in returns_of(function):
+            text = _text(lookup, home, returned)
+            if text is not None and LOCATION.fullmatch(text) and {".", ":"} & set(text):
+                yield text
+
+
+def returns_of(function: ast.AST) -> Iterator[ast.expr]:
+    """What a function returns, functions inside it aside; both answers of a conditional expression."""
+    for node in own_nodes(function):
+        if isinstance(node, ast.Return) and node.value is not None:
+            yield from _answers(node.value) if isinstance(node.value, ast.IfExp) else (node.value,)
+
+
+def _answers(value: ast.IfExp) -> list[ast.expr]:
+    """The answers of a conditional expression that some process gives."""
+    answer = decided(value.test)
+    return [*([value.body] if answer is not False else ()), *([value.orelse] if answer is not True else ())]
+
+
+def _text(lookup: Lookup, module: Module, node: ast.expr) -> str | None:
+    """The text of an expression made of literals and constants, those of other modules included."""
+
+    def constant(path: tuple[str, ...] | None) -> Any:
+        found = lookup.find(Address(module.name, path)) if path is not None else None
+        home = lookup.module_of(found) if isinstance(found, Definition) else None
+        if isinstance(found, Definition) and home is not None and isinstance(found.node, ast.expr):
+            text = _text(lookup, home, found.node)
+            if text is not None and found.node is not node:
+                return text
+        raise Unreadable
+
+    try:
+        value = evaluate(node, lambda name: constant((name,)), lambda one: constant(dotted(one)))
+    except (Unreadable, RecursionError):
+        return None
+    return value if isinstance(value, str) else None

@@ -1,0 +1,110 @@
+"""The sources of all installed plugins beside their platform classes: every class that stands on one of SGLang's, and
+what is imported and called. This project's own packages are left out: the adapter's tests run them on each release.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+
+from sglang_platform.core.discovery.kind import installed_plugins
+from sglang_platform.core.doctor.entry_points import reference
+from sglang_platform.core.doctor.finding import Finding
+from sglang_platform.core.errors import ConfigurationError, ContractError, PluginOrigin
+from sglang_platform.devtools.changes import is_ours
+from sglang_platform.devtools.doctor.class_shape import ShapeBuilder, UnreadableClass, enclosing
+from sglang_platform.devtools.doctor.host_source import HostSource, installed_host, is_hosts
+from sglang_platform.devtools.doctor.host_uses import examine_host_uses
+from sglang_platform.devtools.doctor.part_class import examine_part_class
+from sglang_platform.devtools.source.lookup import Lookup
+from sglang_platform.devtools.source.module import Module, parse
+from sglang_platform.devtools.source.opening import open_module, package_of
+from sglang_platform.devtools.source.tree import SourceTree
+from sglang_platform.devtools.written import place_of
+
+__all__ = ["examine_plugin_sources", "plugin_packages"]
+
+_PLATFORM = "SRTPlatform"
+
+
+def plugin_packages() -> Iterator[tuple[PluginOrigin, SourceTree]]:
+    """The packages that the entry points of others name, each once, with the first plugin that names it."""
+    seen = set()
+    for record in installed_plugins():
+        package = package_of(reference(record.value)[0])
+        if package in seen or is_ours(record.origin):
+            continue
+        seen.add(package)
+        try:
+            yield record.origin, open_module(package)
+        except ConfigurationError:
+            continue  # told as an entry point that leads nowhere
+
+
+def examine_plugin_sources(lookup: Lookup, examined: Collection[str] = ()) -> Iterator[Finding]:
+    """The findings of every plugin's source; `examined`: the classes that were looked at live, as their names."""
+    builder = ShapeBuilder(lookup)
+    host = installed_host(builder)
+    for origin, tree in plugin_packages():
+        for name in tree.served():
+            module = tree.module(name)
+            if module is None:
+                yield _unparsed(name, tree, origin)
+            elif host is not None:
+                yield from examine_host_uses(module, lookup, origin, host)
+            if module is not None and host is not None:
+                yield from _classes(module, builder, origin, host, examined)
+
+
+def _unparsed(name: str, tree: SourceTree, origin: PluginOrigin) -> Finding:
+    """A module that no process can import, which shows on its first use."""
+    path, why = tree.path(name), "its text is no Python source"
+    try:
+        parse(tree.text(name))
+    except SyntaxError as error:
+        path, why = f"{path}:{error.lineno}", f"SyntaxError: {error.msg}"
+    except ValueError as error:
+        why = str(error)
+    return Finding(
+        "plugin-unparsed", "problem", f"{name} cannot be imported", origin, why, "correct the line", path
+    )
+
+
+def _classes(
+    module: Module, builder: ShapeBuilder, origin: PluginOrigin, host: HostSource, examined: Collection[str]
+) -> Iterator[Finding]:
+    for node in ast.walk(module.tree):
+        if not isinstance(node, ast.ClassDef) or not node.bases:
+            continue
+        path = (*enclosing(module.tree, node), node.name)
+        if f"{module.name}:{'.'.join(path)}" in examined:
+            continue
+        try:
+            shape = builder.build_statement(module, node)
+        except (UnreadableClass, ContractError):
+            continue
+        if any(one.__name__ == _PLATFORM for one in shape.cls.__mro__):
+            continue  # by the rules for platforms
+        is_on_host = any(map(is_hosts, shape.cls.__mro__))
+        if is_on_host:
+            yield from examine_part_class(
+                shape.cls, origin, host, made_by_host=False, reads_all=not shape.unknown_bases
+            )
+        parameters = _parameters_around(module.tree, node)
+        unread = [one for one in shape.unknown_bases if is_on_host or one.partition(".")[0] in parameters]
+        if unread:
+            what = f"of the bases of {shape.cls.__qualname__}, {', '.join(unread)} was not looked at"
+            why = "the source does not show what it is"
+            where = place_of(shape.cls) or f"{module.path}:{node.lineno}"
+            yield Finding("class-unread", "note", what, origin, why, None, where)
+
+
+def _parameters_around(tree: ast.Module, node: ast.ClassDef) -> set[str]:
+    """The parameters of the functions that a class stands in."""
+    return {
+        one.arg
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef) and any(inner is node for inner in ast.walk(function))
+        for one in ast.walk(function.args)
+        if isinstance(one, ast.arg)
+    }

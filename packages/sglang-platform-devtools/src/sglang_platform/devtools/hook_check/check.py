@@ -1,0 +1,257 @@
+"""What a release of the host means for the hooks on it, told from its sources alone: nothing is imported or run.
+
+    host = open_host("sglang-0.5.20-cp311-....whl", {"sglang"})
+    for row in check([WantedHook("sglang.srt.managers.scheduler:Scheduler.run_batch")], host):
+        print(row.verdict, row.why)
+
+The parts:
+
+    check    one row per target                  moved     the same name in another module
+    fit      can the hook take the arguments     callers   does anybody get there
+    uses     what one module's code names
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from sglang_platform.core.hooks.targets import Target, parse
+from sglang_platform.core.installed.address import Address, nearest
+from sglang_platform.devtools.hook_check.callers import Callers
+from sglang_platform.devtools.hook_check.difference import difference
+from sglang_platform.devtools.hook_check.fit import misfit
+from sglang_platform.devtools.hook_check.moved import search
+from sglang_platform.devtools.hook_check.on_host import (
+    call_not_taken,
+    cut_at_its_last_dot,
+    fault_of_registry,
+)
+from sglang_platform.devtools.hook_check.returns import other_shape
+from sglang_platform.devtools.registrations import WantedHook, WrittenHook
+from sglang_platform.devtools.source.answers import Absent, Definition, Unsure
+from sglang_platform.devtools.source.environment import Environment
+from sglang_platform.devtools.source.lookup import Lookup
+from sglang_platform.devtools.source.tree import SourceTree
+
+__all__ = ["CheckedHook", "Verdict", "check"]
+
+_HELD = "HookRegistry searches for what holds the original; `hooks report` tells in each process whether it was reached"
+
+Verdict = Literal["exists", "changed", "bypassed", "moved", "missing", "unknown"]
+
+
+class CheckedHook(NamedTuple):
+    """What became of one target in the host."""
+
+    wanted: WantedHook
+    verdict: Verdict
+    why: str = ""
+    defined_at: str | None = None
+    """``pkg.mod:Class.attr`` that holds the definition: another name than the target's where that is re-exported or
+    inherited."""
+    line: int | None = None
+    moved_to: tuple[str, ...] = ()
+    """For ``moved``: where to, the likeliest first."""
+    nearest: tuple[str, ...] = ()
+    """For ``missing``: names like it."""
+    notes: tuple[str, ...] = ()
+    is_new: bool = False
+    """Written into the host under a name that the host has not, nor one like it: the plugin's own."""
+
+    @property
+    def is_problem(self) -> bool:
+        """A required hook that would fail or take no effect. What the sources do not tell is none."""
+        return self.wanted.required and self.verdict not in ("exists", "unknown")
+
+
+def check(
+    hooks: Iterable[WantedHook], host: SourceTree, since: SourceTree | None = None
+) -> list[CheckedHook]:
+    """One row per hook, in order.
+
+    ``exists``    the module has the attribute, and a caller can reach it
+    ``changed``   the hook cannot take the target's arguments; or, against `since`, its parameters or kind differ. A
+                  class is compared by its written `__init__`; annotations and the values of defaults are not compared
+    ``bypassed``  it exists, and no caller reaches it
+    ``moved``     the module lacks it; the same qualified name is defined in another module
+    ``missing``   the module lacks it, and nothing else has its name
+    ``unknown``   the sources do not tell: another distribution, or names that are made as the module runs
+
+    Raises HookTargetError for a malformed target.
+    """
+    wanted = [(one, parse(one.target)) for one in hooks]
+    checker = _Checker(host, since)
+    collecting = gc.isenabled()
+    gc.disable()  # syntax trees are many objects and no garbage; looking through them takes a third of the time
+    try:
+        return [checker.row(one, target) for one, target in wanted]
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class _Checker:
+    def __init__(self, host: SourceTree, since: SourceTree | None) -> None:
+        self._host, self._since = host, since
+        outside = Lookup(Environment())
+        self._lookup = Lookup(host, outside)
+        self._earlier = Lookup(since, outside) if since is not None else None
+        self._earlier_label = since.label if since is not None else ""
+        self._callers = Callers(host, self._lookup)
+
+    def row(self, wanted: WantedHook, target: Target) -> CheckedHook:
+        top = target.key.partition(".")[0]
+        if not self._host.has(top) and not nearest(top, self._host.top_packages):
+            return CheckedHook(wanted, "unknown", f"{top!r} is not part of {self._host.label}")
+        address = _split(target, self._host)
+        if isinstance(address, Absent):
+            return self._lost(wanted, target, None, address)
+        answer = self._lookup.find(address)
+        if isinstance(answer, Absent):
+            return self._lost(wanted, target, address, answer)
+        if isinstance(answer, Unsure):
+            earlier = self._before(target)
+            if isinstance(earlier, Definition) and earlier.nodes:
+                why = f"{self._earlier_label} defines it, no class or module of this release does"
+                return self._lost(wanted, target, address, Absent(why))
+            return CheckedHook(wanted, "unknown", answer.why)
+        return self._found(wanted, target, answer)
+
+    def _before(self, target: Target) -> Definition | None:
+        """The target in the earlier release."""
+        if self._earlier is None or self._since is None:
+            return None
+        address = _split(target, self._since)
+        answer = self._earlier.find(address) if isinstance(address, Address) else None
+        return answer if isinstance(answer, Definition) else None
+
+    def _lost(
+        self, wanted: WantedHook, target: Target, address: Address | None, absent: Absent
+    ) -> CheckedHook:
+        earlier = self._before(target)
+        unclear = address is None or (
+            target.module is None and absent.holder is None and len(address.path) > 1
+        )
+        lost = self._guess(target, earlier) if unclear or address is None else address
+        found = search(self._host, self._lookup, lost, absent.holder, self._earlier)
+        notes = []
+        if self._earlier is not None and earlier is None:
+            notes.append(f"{self._earlier_label} does not have it either")
+        if found.homes:
+            home = self._lookup.find(found.homes[0])
+            if isinstance(home, Definition) and earlier is not None:
+                change = self._difference(earlier, home)
+                notes += [f"its signature is another one there: {change}"] if change else []
+            homes = tuple(map(str, found.homes))
+            return CheckedHook(wanted, "moved", absent.why, None, None, homes, notes=tuple(notes))
+        why = "; ".join(one for one in (absent.why, found.why) if one)
+        names = tuple(dict.fromkeys((*found.nearest, *absent.nearest)))
+        if wanted.written and not names:
+            why = f"{why}: a name of the plugin's own, as far as can be told"
+            return CheckedHook(wanted, "unknown", why, is_new=True)
+        return CheckedHook(wanted, "missing", why, nearest=names, notes=tuple(notes))
+
+    def _guess(self, target: Target, earlier: Definition | None) -> Address:
+        """Module and path of a target whose module is gone: as written, as it was, or by the case of the names."""
+        parts = target.key.split(".")
+        if target.module is not None:
+            return Address(target.module, target.path)
+        if earlier is not None:
+            count = len(parts) - len((earlier.via or (earlier.address,))[0].path)
+        else:
+            count = next((i for i, part in enumerate(parts[:-1]) if part[:1].isupper()), len(parts) - 1)
+        return Address(".".join(parts[:count]), tuple(parts[count:]))
+
+    def _found(self, wanted: WantedHook, target: Target, definition: Definition) -> CheckedHook:
+        row = CheckedHook(
+            wanted, "exists", defined_at=str(definition.address), notes=tuple(_notes(definition))
+        )
+        node = definition.node
+        row = row._replace(line=getattr(node, "lineno", None))
+        if wanted.hook is not None:
+            row = self._fitted(row, wanted.hook, target, definition)
+            if row.verdict != "exists":
+                return row
+        if self._earlier is not None:
+            earlier = self._before(target)
+            if earlier is None:
+                row = row._replace(notes=(*row.notes, f"{self._earlier_label} does not have it"))
+            else:
+                change = self._difference(earlier, definition)
+                if change is not None:
+                    return row._replace(verdict="changed", why=f"since {self._earlier_label} {change}")
+        bypass = self._callers.bypass(definition)
+        if bypass is None:
+            return row
+        notes = (*row.notes, _HELD) if bypass.held else row.notes
+        return row._replace(verdict="bypassed", why=bypass.why, notes=notes)
+
+    def _fitted(
+        self, row: CheckedHook, hook: WrittenHook, target: Target, definition: Definition
+    ) -> CheckedHook:
+        """The row of a hook whose function is known: does it take what its target takes, and give what that gives?"""
+        wanted, found, call = row.wanted, misfit(definition, hook), None
+        why = None
+        if wanted.on_host and not wanted.written:
+            why = cut_at_its_last_dot(wanted.target) or fault_of_registry(wanted, target, definition)
+        if (
+            found.by_parameters or not wanted.written
+        ):  # what is written is no hook of ours: Python takes any kind
+            why = why or found.why
+        if why and found.by_parameters and why == found.why and wanted.on_host:
+            call = call_not_taken(wanted, definition, self._host)
+            if call is None:
+                note = (
+                    f"the hook {hook.name} does not take every call: {why}; no call in the host passes that"
+                )
+                row, why = row._replace(notes=(*row.notes, note)), None
+        why = why or other_shape(definition.node, hook, self._host.label)
+        if why:
+            shown = f"; the host calls {call}" if call else ""
+            return row._replace(verdict="changed", why=f"the hook {hook.name} does not fit: {why}{shown}")
+        if found.by_position:
+            note = f"the hook takes {', '.join(found.by_position)} by position only"
+            row = row._replace(notes=(*row.notes, note))
+        return row
+
+    def _difference(self, old: Definition, new: Definition) -> str | None:
+        if (
+            isinstance(old.node, ast.ClassDef)
+            and isinstance(new.node, ast.ClassDef)
+            and self._earlier is not None
+        ):
+            before = self._earlier.find(_initializer(old.address))
+            after = self._lookup.find(_initializer(new.address))
+            if isinstance(before, Definition) and isinstance(after, Definition):
+                change = difference(before, after)
+                return None if change is None else f"for __init__, {change}"
+            return None
+        return difference(old, new)
+
+
+def _split(target: Target, host: SourceTree) -> Address | Absent:
+    """The target's module and attribute path: the longest prefix that is a module, the last part never."""
+    parts = target.key.split(".")
+    first = len(target.module.split(".")) if target.module else 1
+    count = next((n for n in range(len(parts) - 1, 0, -1) if host.has(".".join(parts[:n]))), 0)
+    if count < first:
+        above = ".".join(parts[:count])
+        prefix = f"{above}." if above else ""
+        close = nearest(parts[count], host.children(above))
+        where = f"the package {above!r} has" if above else f"{host.label} has"
+        return Absent(f"{where} no module {parts[count]!r}", tuple(prefix + name for name in close))
+    return Address(".".join(parts[:count]), tuple(parts[count:]))
+
+
+def _initializer(address: Address) -> Address:
+    return Address(address.module, (*address.path, "__init__"))
+
+
+def _notes(definition: Definition) -> list[str]:
+    if not definition.via:
+        return []
+    names = " -> ".join(map(str, (*definition.via, definition.address)))
+    return [f"imported: {names}"]

@@ -1,0 +1,93 @@
+"""How many values a function gives, if any, and how many the code that is handed its result takes it apart into."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from sglang_platform.core.hooks.registration import HookType
+from sglang_platform.devtools.registrations import WrittenHook
+from sglang_platform.devtools.source.signatures import own_nodes, yields
+from sglang_platform.devtools.source.values import dotted
+
+__all__ = ["other_shape", "values_given"]
+
+
+def values_given(node: ast.AST | None) -> int | None:
+    """How many, where every `return` with a value is written as a tuple of as many; else None."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    counts = {_length(one) for one in _returns(node)}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def other_shape(target: ast.AST | None, hook: WrittenHook, host: str) -> str | None:
+    """Why a hook does not go with the number of values that its target gives in this host; None where it may."""
+    count, node = values_given(target), hook.node
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    if hook.type in (HookType.AROUND, HookType.REPLACE) and _gives_nothing(node) and _gives_a_value(target):
+        return f"it gives nothing, and in {host} {_name(target)} gives a value: return one, or what the original gave"
+    if count is None:
+        return None
+    first = next((one.arg for one in (*node.args.posonlyargs, *node.args.args)), None)
+    takes_first = hook.type in (HookType.AFTER, HookType.AROUND)
+    for line, taken in _taken_apart(node, first, hook.type) if takes_first and first else ():
+        if taken != count:
+            return f"it takes {taken} values at line {line}, and in {host} {_name(target)} gives {count}"
+    given = values_given(node) if hook.type is not HookType.BEFORE else None
+    if given is not None and given != count:
+        return f"it gives {given} values, and in {host} {_name(target)} gives {count}, which its callers take apart"
+    return None
+
+
+def _returns(node: ast.AST) -> list[ast.expr]:
+    """What its `return` statements give."""
+    return [one.value for one in own_nodes(node) if isinstance(one, ast.Return) and one.value is not None]
+
+
+def _gives_nothing(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """It comes to its end without a value. One that writes `return None`, raises or yields means to."""
+    return not (_returns(node) or yields(node) or isinstance(node.body[-1], ast.Raise))
+
+
+def _gives_a_value(node: ast.AST | None) -> bool:
+    """For certain: what the call of a function gives may be None, that of a class is an object."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    return any(_is_a_value(one) for one in _returns(node))
+
+
+def _is_a_value(given: ast.expr) -> bool:
+    if isinstance(given, ast.Call):
+        return (dotted(given.func) or ("",))[-1].lstrip("_")[:1].isupper()  # a class, as its name is written
+    return not isinstance(given, ast.Await) and not (isinstance(given, ast.Constant) and given.value is None)
+
+
+def _taken_apart(node: ast.AST, first: str, type_: HookType) -> Iterator[tuple[int, int]]:
+    """``a, b = result`` of an AFTER hook; ``a, b = original(...)`` of an AROUND hook."""
+    for one in own_nodes(node):
+        if not isinstance(one, ast.Assign) or not isinstance(one.targets[0], ast.Tuple | ast.List):
+            continue
+        value: ast.expr = one.value
+        if type_ is HookType.AROUND:
+            value = value.value if isinstance(value, ast.Await) else value
+            if not isinstance(value, ast.Call):
+                continue
+            value = value.func
+        parts = one.targets[0].elts
+        if (
+            isinstance(value, ast.Name)
+            and value.id == first
+            and not any(isinstance(p, ast.Starred) for p in parts)
+        ):
+            yield one.lineno, len(parts)
+
+
+def _length(value: ast.expr) -> int | None:
+    plain = isinstance(value, ast.Tuple) and not any(isinstance(one, ast.Starred) for one in value.elts)
+    return len(value.elts) if plain else None  # type: ignore[attr-defined]
+
+
+def _name(node: ast.AST | None) -> str:
+    return str(getattr(node, "name", "it"))

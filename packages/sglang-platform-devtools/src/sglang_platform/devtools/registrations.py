@@ -1,0 +1,55 @@
+"""What a plugin changes of a host: a hook that it registers, a function that it writes, a module that it stands in."""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+from sglang_platform.core.hooks.registration import HookType
+from sglang_platform.devtools.source.signatures import FunctionNode
+
+__all__ = ["StandIn", "Unread", "WantedHook", "WrittenHook", "parameters_of"]
+
+
+class WrittenHook(NamedTuple):
+    """A hook as a plugin's source registers it. `node` is None where the source does not show the function."""
+
+    type: HookType
+    name: str
+    node: FunctionNode | ast.ClassDef | None
+
+
+class WantedHook(NamedTuple):
+    """A target to check, with what is known of the hook."""
+
+    target: str
+    hook: WrittenHook | None = None
+    required: bool = True
+    where: str | None = None
+    """Where the hook is registered: ``my_plugin/hooks.py:12``."""
+    plugin: str | None = None
+    on_host: bool = False
+    """On SGLang's own registry, or written into SGLang's module: nothing looks whether it fits."""
+    written: bool = False
+    """Past any registry: ``module.name = function``."""
+
+
+class StandIn(NamedTuple):
+    """A module that the plugin puts into `sys.modules` under this name."""
+
+    module: str
+    where: str
+    if_absent: bool
+    """Only where there is none of the name."""
+
+
+class Unread(NamedTuple):
+    """A place whose target the source does not show."""
+
+    place: str
+    is_write: bool = False
+
+
+def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """The names of the parameters that take a position."""
+    return [one.arg for one in (*node.args.posonlyargs, *node.args.args)]

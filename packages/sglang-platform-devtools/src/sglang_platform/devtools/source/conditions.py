@@ -1,0 +1,87 @@
+"""What decides whether a statement runs: tests that the source answers, and handlers for imports that fail."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sglang_platform.devtools.source.values import dotted
+
+__all__ = [
+    "TRY",
+    "TYPE_ALIAS",
+    "Where",
+    "blocks_that_run",
+    "decided",
+    "guards_imports",
+    "handles_import_errors",
+    "suppresses",
+]
+
+TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))
+"""``try``, and since Python 3.11 the one with ``except*``, which has the same parts."""
+
+TYPE_ALIAS = getattr(ast, "TypeAlias", ())
+"""``type X = ...``, since Python 3.12."""
+
+_IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+
+
+def decided(test: ast.expr) -> bool | None:
+    """What a condition is in every process; None where it depends. `TYPE_CHECKING` is false in all of them."""
+    match test:
+        case ast.Constant(value=value):
+            return bool(value)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = decided(operand)
+            return None if inner is None else not inner
+        case ast.BoolOp(op=ast.And(), values=values) if any(decided(one) is False for one in values):
+            return False
+        case ast.BoolOp(op=ast.Or(), values=values) if any(decided(one) is True for one in values):
+            return True
+        case ast.BoolOp(values=values):
+            answers = {decided(one) for one in values}
+            return answers.pop() if len(answers) == 1 else None
+    name = dotted(test)
+    return False if name is not None and name[-1] == "TYPE_CHECKING" else None
+
+
+def blocks_that_run(node: ast.If) -> list[ast.stmt]:
+    """The statements of both branches that some process runs."""
+    answer = decided(node.test)
+    return [*(node.body if answer is not False else ()), *(node.orelse if answer is not True else ())]
+
+
+def guards_imports(node: ast.Try) -> bool:
+    """Does the program go on where an import in the body of this `try` fails?"""
+    return any(handles_import_errors(one) for one in node.handlers)
+
+
+def handles_import_errors(handler: ast.ExceptHandler) -> bool:
+    """Is this the handler of a failed import, and does it not raise again?"""
+    kinds: Sequence[ast.expr] = (
+        handler.type.elts
+        if isinstance(handler.type, ast.Tuple)
+        else [one for one in [handler.type] if one is not None]
+    )
+    names = {(dotted(one) or ("",))[-1] for one in kinds}
+    return (not kinds or bool(names & _IMPORT_ERRORS)) and not isinstance(handler.body[-1], ast.Raise)
+
+
+def suppresses(node: ast.With | ast.AsyncWith) -> tuple[bool, bool]:
+    """Is it a `with suppress(...)`, whose body may end early, and one for failed imports?"""
+    for item in node.items:
+        call = item.context_expr
+        if isinstance(call, ast.Call) and (dotted(call.func) or ("",))[-1] == "suppress":
+            names = {(dotted(one) or ("",))[-1] for one in call.args}
+            return True, bool(names & _IMPORT_ERRORS)
+    return False, False
+
+
+class Where(NamedTuple):
+    """How surely a statement runs, and under which guard for imports."""
+
+    surely: bool = True
+    guarded: bool = False
+    fallback: bool = False

@@ -1,0 +1,111 @@
+"""Classes of the host: what a plugin's class stands on, and what it makes of one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from sglang_platform.devtools.source.signatures import decorators, only_refuses
+from sglang_platform.devtools.upgrade.compare_members import side_of_member, signature_change
+from sglang_platform.devtools.upgrade.coupling import Coupling
+from sglang_platform.devtools.upgrade.members import HostClass, HostMember
+from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict, change_of, shortened
+from sglang_platform.devtools.upgrade.shapes import bound_parameters, shown
+from sglang_platform.devtools.upgrade.sides import Sides
+
+__all__ = ["base_changes", "construct_change"]
+
+
+def base_changes(coupling: Coupling, sides: Sides) -> list[CouplingChange]:
+    """What is new below a class of the plugin: other bases, duties, and names that the host takes for its own."""
+    pair = coupling.pair
+    if pair is None or pair.old is None or pair.new is None:
+        return []  # told where it is imported
+    found = _other_bases(coupling, pair.old, pair.new, sides)
+    for name, member in _duties(pair.old, pair.new):
+        if name not in coupling.own:
+            side = side_of_member(sides.new, member, shown(name, bound_parameters(member), member.node))
+            verdict: Verdict = "breaks" if _is_abstract(member) else "look"
+            what = f"{sides.new.label} asks a subclass for {name}"
+            fix = f"write def {side.text}, or know that nothing calls it on this path"
+            found.append(change_of(coupling, verdict, "duty", what, None, side, fix, name))
+    for name in sorted(coupling.own):
+        taken = pair.new.find(name)
+        is_taken = taken is not None and taken.inside is None and pair.old.find(name) is None
+        if taken is not None and is_taken and not name.startswith("__"):
+            side = side_of_member(sides.new, taken, shown(name, bound_parameters(taken), taken.node))
+            what = f"{sides.new.label} has a {name} of its own, which the plugin's stands in for"
+            fix = f"give the plugin's another name, or make it do what {sides.new.label} wants of it"
+            found.append(change_of(coupling, "look", "taken", what, None, side, fix, name))
+    return found
+
+
+def _other_bases(coupling: Coupling, old: HostClass, new: HostClass, sides: Sides) -> list[CouplingChange]:
+    before, after = _bases(old), _bases(new)
+    if before == after:
+        return []
+    left, came = [one for one in before if one not in after], [one for one in after if one not in before]
+    said = [f"it no longer stands on {', '.join(left)}"] if left else []
+    said += [f"it stands on {', '.join(came)}"] if came else []
+    what = "; ".join(said) or f"the order of its bases is {', '.join(after)}"
+    was = Side(f"class {old.name}({', '.join(before)})", sides.old.place(old.module.name, old.node))
+    now = Side(f"class {new.name}({', '.join(after)})", sides.new.place(new.module.name, new.node))
+    fix = "look at what the plugin's class has from the bases that went, and at metaclass and __init__"
+    return [change_of(coupling, "look", "base", what, was, now, fix)]
+
+
+def _bases(one: HostClass) -> list[str]:
+    return [ast.unparse(base) for base in one.node.bases]
+
+
+def _duties(old: HostClass, new: HostClass) -> Iterator[tuple[str, HostMember]]:
+    """Methods that a subclass has to write, and had not to before."""
+    for name, member in new.names().items():
+        if (
+            member.function is None
+            or name.startswith("__")
+            or not (_is_abstract(member) or only_refuses(member.function))
+        ):
+            continue
+        if not _is_abstract(member) and _is_written_without(new, member):
+            continue
+        before = old.find(name)
+        if before is None or not (_is_abstract(before) or only_refuses(before.function)):
+            yield name, member
+
+
+def _is_written_without(one: HostClass, member: HostMember) -> bool:
+    """Does a class of the host below the plugin's write others of the owner's refusals, and leave this one?"""
+    owner = next(part for part in one.line() if part.address == member.owner)
+    written = [
+        one.find(name)
+        for name, each in owner.own.items()
+        if _is_abstract(each) or only_refuses(each.function)
+    ]
+    return any(each is not None and each.owner != member.owner for each in written)
+
+
+def _is_abstract(member: HostMember) -> bool:
+    return "abstractmethod" in decorators(member.node)
+
+
+def construct_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
+    """A call of a class: does its constructor take the arguments still, and do they mean the same?"""
+    pair = coupling.pair
+    if pair is None or pair.old is None or pair.new is None:
+        return None
+    old, new = pair.old.constructor(), pair.new.constructor()
+    found = signature_change(
+        coupling,
+        pair.new.name,
+        old,
+        new,
+        Side(shown(pair.old.name, old), sides.old.place(pair.old.module.name, pair.old.constructor_node())),
+        Side(shown(pair.new.name, new), sides.new.place(pair.new.module.name, pair.new.constructor_node())),
+    )
+    if found is None or old is None or new is None:
+        return None
+    added = [name for name in new.parameters if name not in old.parameters]
+    if found.verdict == "fits" and added:
+        found = found._replace(fix=f"nothing has to be written; new: {', '.join(added[:6])}")
+    return found._replace(what=shortened(found.what, 300))

@@ -1,0 +1,85 @@
+"""What the host hands to a function of the plugin: the parameters of overrides and of hooks."""
+
+from __future__ import annotations
+
+from sglang_platform.core.hooks.registration import HookType
+from sglang_platform.devtools.registrations import WantedHook
+from sglang_platform.devtools.source.module import Module
+from sglang_platform.devtools.source.signatures import decorators
+from sglang_platform.devtools.upgrade.members import Function
+from sglang_platform.devtools.upgrade.own import OwnClass
+from sglang_platform.devtools.upgrade.types import Instance, Types, Value, function_of, parameters
+
+__all__ = ["given_to_function", "given_to_hook", "given_to_method"]
+
+
+def given_to_method(own: OwnClass, function: Function, types: Types) -> dict[str, Value]:
+    """By name, the values of a method's parameters: by its annotations, else by the overridden method's."""
+    mine = parameters(function)
+    static = "staticmethod" in decorators(function)
+    names = given_to_function(mine if static else mine[1:], own.module, types)
+    pair = own.inherited(function.name)
+    member = pair.member(function.name) if pair is not None else None
+    theirs = parameters(member.function) if member is not None and member.function is not None else []
+    if member is not None and function.name != "__init__":
+        release = types.sides.release_of(member)
+        by_name = {one.arg: one for one in theirs}
+        for place, one in enumerate(mine):
+            other = by_name.get(one.arg) or (theirs[place] if place < len(theirs) else None)
+            if other is not None and names.get(one.arg) is None and one.annotation is None and place:
+                names[one.arg] = types.annotated(other.annotation, member.module, release) or types.usual(
+                    one.arg
+                )
+    return names
+
+
+def given_to_function(arguments: list, module: Module, types: Types) -> dict[str, Value]:  # type: ignore[type-arg]
+    """By the annotations alone; a parameter without one is what nearly all parameters of its name are in the host."""
+    return {
+        one.arg: types.annotated(one.annotation, module, None)
+        if one.annotation is not None
+        else types.usual(one.arg)
+        for one in arguments
+    }
+
+
+def given_to_hook(hook: WantedHook, function: Function, module: Module, types: Types) -> dict[str, Value]:
+    """A hook's parameters are its target's, behind the result or the original."""
+    names = given_to_function(parameters(function), module, types)
+    kind = hook.hook.type if hook.hook is not None else HookType.AFTER
+    full = hook.target.replace(":", ".")
+    above, _, last = full.rpartition(".")
+    pair = types.sides.pair(above)
+    member = pair.member(last) if pair is not None else None
+    if pair is not None and member is not None and member.function is not None:
+        target, home, release = member.function, member.module, types.sides.release_of(member)
+    else:
+        answers = types.sides.find(full)
+        found = [
+            (function_of(answer, side), side)
+            for answer, side in zip(answers, (types.sides.old, types.sides.new), strict=True)
+        ]
+        known = next(
+            ((node, mod, side) for (node, mod), side in found if node is not None and mod is not None), None
+        )
+        if known is None:
+            return names
+        target, home, release = known
+    mine, theirs = parameters(function), parameters(target)
+    if kind in (HookType.AFTER, HookType.AROUND) and not hook.written and mine:
+        if kind is HookType.AFTER and names.get(mine[0].arg) is None:
+            names[mine[0].arg] = types.annotated(target.returns, home, release)
+        mine = mine[1:]
+    by_name = {one.arg: one for one in theirs}
+    for place, one in enumerate(mine):
+        other = by_name.get(one.arg) or (theirs[place] if place < len(theirs) else None)
+        if other is None or names.get(one.arg) is not None or one.annotation is not None:
+            continue
+        is_self = pair is not None and other is theirs[0] and "staticmethod" not in decorators(target)
+        names[one.arg] = (
+            Instance(pair)
+            if is_self and pair is not None
+            else types.annotated(other.annotation, home, release)
+        )
+        names[one.arg] = names[one.arg] or types.usual(other.arg)
+    return names

@@ -1,0 +1,241 @@
+"""All couplings of a plugin to the host, found in its sources."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sglang_platform.devtools.changes import Changes, read_changes
+from sglang_platform.devtools.registrations import WantedHook
+from sglang_platform.devtools.source.imports import imports_in
+from sglang_platform.devtools.source.module import Module
+from sglang_platform.devtools.source.values import dotted
+from sglang_platform.devtools.upgrade.coupling import Coupling, SourcePlace
+from sglang_platform.devtools.upgrade.functions import Body
+from sglang_platform.devtools.upgrade.given import given_to_function, given_to_hook, given_to_method
+from sglang_platform.devtools.upgrade.members import Function
+from sglang_platform.devtools.upgrade.naming import Naming, is_hosts
+from sglang_platform.devtools.upgrade.own import OwnClass, OwnClasses
+from sglang_platform.devtools.upgrade.plugin import PluginSource
+from sglang_platform.devtools.upgrade.shapes import bound_parameters
+from sglang_platform.devtools.upgrade.sides import Sides
+from sglang_platform.devtools.upgrade.texts import group_couplings, text_couplings
+from sglang_platform.devtools.upgrade.types import Types, Value, parameters
+
+__all__ = ["Couplings", "read_couplings"]
+
+
+_HOSTS_WORD = re.compile(rb"\bsglang\b|\bSGL(?:ANG)?_")
+
+
+class Couplings(NamedTuple):
+    """`unread`: (place, why it was not looked at)."""
+
+    found: tuple[Coupling, ...]
+    hooks: tuple[WantedHook, ...]
+    unread: tuple[tuple[str, str], ...]
+
+
+def read_couplings(plugin: PluginSource, sides: Sides) -> Couplings:
+    """Nothing of the plugin is imported or run. A coupling to what neither release has is left out by `compare`."""
+    return _Reader(plugin, sides).read()
+
+
+class _Reader:
+    def __init__(self, plugin: PluginSource, sides: Sides) -> None:
+        self._plugin, self._sides = plugin, sides
+        self._naming = Naming(plugin.tree)
+        self._types = Types(sides, self._naming)
+        self._own = OwnClasses(plugin.tree, self._naming, sides)
+        self._found: list[Coupling] = []
+        self._unread: list[tuple[str, str]] = []
+        self._hooked: dict[int, WantedHook] = {}
+
+    def read(self) -> Couplings:
+        changes = read_changes(self._plugin.tree, self._plugin.label)
+        self._changes(changes)
+        for name in self._of_interest():
+            module = self._plugin.tree.module(name)
+            if module is None:
+                self._unread.append((self._plugin.file(name), "it cannot be parsed by this Python"))
+                continue
+            self._module(module)
+        self._found += group_couplings(self._plugin.metadata)
+        return Couplings(tuple(dict.fromkeys(self._found)), changes.hooks, tuple(dict.fromkeys(self._unread)))
+
+    def _of_interest(self) -> list[str]:
+        """The modules that say the host's name, and those that import from one of these."""
+        tree = self._plugin.tree
+        told = {name for name in tree.served() if _HOSTS_WORD.search(tree.text(name))}
+        more = set(told)
+        while more:
+            words = re.compile(b"|".join(re.escape(one.rpartition(".")[2].encode()) for one in sorted(more)))
+            more = {
+                name
+                for name in tree.served()
+                if name not in told
+                and words.search(tree.text(name))
+                and tree.module(name) is not None
+                and any(
+                    origin.rpartition(".")[0] in told or origin in told
+                    for origin in (*self._naming.imported(name)[0].values(), *self._naming.imported(name)[1])
+                )
+            }
+            told |= more
+        return [name for name in tree.served() if name in told]
+
+    def _changes(self, changes: Changes) -> None:
+        for hook in changes.hooks:
+            target = hook.target.replace(":", ".")
+            if not is_hosts(target):
+                continue
+            if hook.hook is not None and hook.hook.node is not None:
+                self._hooked[id(hook.hook.node)] = hook
+            place = self._plugin.place_of(hook.where or "")
+            self._found.append(Coupling("patch" if hook.written else "hook", target, place, hook=hook))
+        for where in changes.unread:
+            self._unread.append(
+                (str(self._plugin.place_of(where)), "the target of a hook or patch is not in the source")
+            )
+        for one in changes.stand_ins:
+            where = str(self._plugin.place_of(one.where))
+            self._unread.append(
+                (where, f"a module of the plugin's own stands for {one.module} in sys.modules")
+            )
+
+    def _module(self, module: Module) -> None:
+        self._imports(module)
+        lines = {
+            one.place.line
+            for one in self._found
+            if one.kind in ("hook", "patch") and one.place.file == self._plugin.file(module.name)
+        }
+        self._found += text_couplings(module, self._naming, self._place, lines)
+        self._body(module, module.tree.body, None, {})
+        for function, own, outer in _functions(module.tree.body, None, ()):
+            owner = self._own.of(module, own) if own is not None else None
+            self._function(module, function, owner, outer)
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                self._class(self._own.of(module, node))
+
+    def _class(self, own: OwnClass) -> None:
+        mine = frozenset(name for one in own.line() for name in one.members)
+        for expression, base in own.hosts:
+            place = self._place(own.module, expression)
+            self._found.append(Coupling("base", base.full, place, base, own=mine))
+        for why in own.unread:
+            self._unread.append((str(self._place(own.module, own.node)), why))
+        pairs = own.host_pairs()
+        for name, member in own.members.items():
+            if member.inside is not None or name.startswith("__"):
+                continue
+            pair = next(
+                (one for one in pairs if one.old is not None and one.old.find(name) is not None), None
+            )
+            if pair is None:
+                continue
+            place = self._place(own.module, member.node)
+            takes = bound_parameters(member) if member.kind == "method" else None
+            self._found.append(Coupling("override", f"{pair.full}.{name}", place, pair, name, mine=takes))
+        self._body(own.module, own.node.body, own, {})
+
+    def _function(
+        self, module: Module, node: Function, own: OwnClass | None, outer: tuple[Function, ...]
+    ) -> None:
+        names: dict[str, Value] = {}
+        given: set[str] = set()
+        for one in outer:
+            names |= self._parameters(module, one, None)[0]
+        mine, handed = self._parameters(module, node, own)
+        names |= mine
+        given |= handed
+        self_name = ""
+        if own is not None and parameters(node):
+            self_name = parameters(node)[0].arg
+            names.pop(self_name, None)
+        elif outer and own is None:
+            self_name = ""
+        self._body(module, node.body, own, names, given, self_name)
+
+    def _parameters(
+        self, module: Module, node: Function, own: OwnClass | None
+    ) -> tuple[dict[str, Value], set[str]]:
+        """What the parameters are, and which of them the host hands in."""
+        hook = self._hooked.get(id(node))
+        if hook is not None:
+            return given_to_hook(hook, node, module, self._types), {one.arg for one in parameters(node)}
+        if own is not None:
+            names = given_to_method(own, node, self._types)
+            overridden = own.inherited(node.name) is not None and node.name != "__init__"
+            return names, {one.arg for one in parameters(node)[1:]} if overridden else set()
+        return given_to_function(parameters(node), module, self._types), set()
+
+    def _body(
+        self,
+        module: Module,
+        body: list[ast.stmt],
+        own: OwnClass | None,
+        names: dict[str, Value],
+        given: set[str] | None = None,
+        self_name: str = "",
+    ) -> None:
+        reader = Body(module, self._types, self._own, self._place, own, self_name)
+        reader.run(body, names, given or ())
+        self._found += reader.found
+        for name, (place, many) in reader.unread.items():
+            more = f" (and {many} more)" if many else ""
+            self._unread.append((str(place), f"of which class {name} is the sources do not tell{more}"))
+
+    def _imports(self, module: Module) -> None:
+        for one in imports_in(module.tree.body, module.package):
+            place = self._plugin.place_of(f"{module.path}:{one.line}")
+            name = one.module if one.name in (None, "*") else f"{one.module}.{one.name}"
+            if is_hosts(name):
+                guarded = one.guarded or bool(one.instead_of)
+                self._found.append(Coupling("import", name, place, guarded=guarded))
+            if one.name == "*" and is_hosts(name):
+                self._unread.append((str(place), f"which names are used from {name} by `import *`"))
+        for part in ast.walk(module.tree):  # sglang.srt.utils.is_cuda, through `import sglang.srt.utils`
+            if isinstance(part, ast.Attribute):
+                found = self._named_in_module(module, part)
+                if found is not None:
+                    self._found.append(Coupling("import", found, self._place(module, part)))
+
+    def _named_in_module(self, module: Module, node: ast.Attribute) -> str | None:
+        """The full name where an attribute is taken of a module of the host."""
+        full = self._naming.host_name(module, dotted(node))
+        if full is None:
+            return None
+        above = full.rpartition(".")[0]
+        is_module = self._sides.old.tree.has(above) or self._sides.new.tree.has(above)
+        return full if is_module and not self._sides.old.tree.has(full) else None
+
+    def _place(self, module: Module, node: ast.AST) -> SourcePlace:
+        return self._plugin.place(module, node)
+
+
+def _functions(
+    body: list[ast.stmt], own: ast.ClassDef | None, outer: tuple[Function, ...]
+) -> Iterator[tuple[Function, ast.ClassDef | None, tuple[Function, ...]]]:
+    """Every function with the class it is a method of, and the functions around it."""
+    for one in body:
+        if isinstance(one, Function):
+            yield one, own, outer
+            yield from _functions(one.body, None, (*outer, one))
+        elif isinstance(one, ast.ClassDef):
+            yield from _functions(one.body, one, outer)
+        else:
+            for inner in _inner_bodies(one):
+                yield from _functions(inner, own, outer)
+
+
+def _inner_bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
+    for block in ("body", "orelse", "finalbody"):
+        found = getattr(node, block, None)
+        if found:
+            yield found
+    for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        yield part.body

@@ -1,0 +1,110 @@
+"""The upgrade of one plugin between two releases, and its report as text."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+
+from rich.console import Console
+from rich.text import Text
+
+from sglang_platform.devtools.upgrade.compare import changes_of
+from sglang_platform.devtools.upgrade.compare_hooks import HookAnswers
+from sglang_platform.devtools.upgrade.coupling import KINDS, Coupling
+from sglang_platform.devtools.upgrade.plugin import PluginSource
+from sglang_platform.devtools.upgrade.reader import read_couplings
+from sglang_platform.devtools.upgrade.release import Release
+from sglang_platform.devtools.upgrade.rows import CouplingChange, Upgrade, merged
+from sglang_platform.devtools.upgrade.sides import Sides
+
+__all__ = ["print_upgrade", "upgrade_of"]
+
+_STYLES = {"breaks": "bold red", "look": "yellow", "fits": "green"}
+_MOST_UNREAD = 12
+
+
+def upgrade_of(plugin: PluginSource, old: Release, new: Release) -> Upgrade:
+    """Read the plugin and both releases, and say what changed between them for it."""
+    collecting = gc.isenabled()
+    gc.disable()  # syntax trees are many objects and no garbage
+    try:
+        sides = Sides(old, new)
+        couplings = read_couplings(plugin, sides)
+        hooks = HookAnswers(couplings.hooks, sides)
+        found = [(one, change) for one in couplings.found for change in changes_of(one, sides, hooks)]
+        found = [(one, change) for one, change in found if not _told_as_patch(change, found)]
+    finally:
+        if collecting:
+            gc.enable()
+    counts = Counter(one.kind for one in couplings.found)
+    notes = [] if couplings.found else [f"{plugin.label} names nothing of {old.label.partition(' ')[0]}'s"]
+    return Upgrade(
+        plugin.label,
+        old.label,
+        new.label,
+        merged(found),
+        {kind: counts[kind] for kind in KINDS if counts[kind]},
+        (*couplings.unread, *_not_read(plugin, old, new)),
+        tuple(notes),
+    )
+
+
+def _not_read(plugin: PluginSource, old: Release, new: Release) -> list[tuple[str, str]]:
+    """The files that were asked for and could not be read: what is in them may have changed."""
+    told = [(plugin.label, why) for why in plugin.tree.not_read(unparsed=False)]
+    told += [(release.label, why) for release in (old, new) for why in release.tree.not_read()]
+    return list(dict.fromkeys(told))
+
+
+def _told_as_patch(one: CouplingChange, found: list[tuple[Coupling, CouplingChange]]) -> bool:
+    """Is the name written at the same line, so that a row on the patch says all?"""
+    name = one.target.rpartition(".")[2]
+    return one.kind in ("import", "field") and any(
+        other.kind == "patch" and other.places == one.places and other.target.rpartition(".")[2] == name
+        for _, other in found
+    )
+
+
+def print_upgrade(out: Console, upgrade: Upgrade, *, everything: bool = False) -> None:
+    """Text that fits 80 columns; `everything`: what fits both releases too, and all that was not looked at."""
+    out.print(Text(f"{upgrade.plugin}: {upgrade.old} to {upgrade.new}", style="bold"))
+    shown = [one for one in upgrade.changes if everything or one.verdict != "fits"]
+    for one in shown:
+        _print_change(out, one)
+    fitting = upgrade.count("fits")
+    if fitting and not everything:
+        out.print(Text(f"{fitting} more changed, and what is written goes with both (--all shows them)"))
+    unread = upgrade.unread if everything else upgrade.unread[:_MOST_UNREAD]
+    for where, why in unread:
+        out.print(Text(f"not looked at: {where}: {why}", style="yellow"))
+    if len(unread) < len(upgrade.unread):
+        out.print(
+            Text(
+                f"not looked at: {len(upgrade.unread) - len(unread)} places more (--all shows them)",
+                style="yellow",
+            )
+        )
+    for note in upgrade.notes:
+        out.print(Text(note))
+    total = sum(upgrade.looked.values())
+    kinds = ", ".join(f"{count} {kind}" for kind, count in upgrade.looked.items())
+    counts = ", ".join(f"{upgrade.count(one)} {one}" for one in ("breaks", "look", "fits"))
+    out.print(Text(f"{total} couplings" + (f" ({kinds})" if kinds else "")))
+    out.print(
+        Text(f"{len(upgrade.changes)} changed: {counts}" if upgrade.changes else "none of them changed")
+    )
+
+
+def _print_change(out: Console, one: CouplingChange) -> None:
+    guess = ", if it is of that class" if one.guessed else ""
+    out.print(Text(f"{one.verdict}: ", style=_STYLES[one.verdict]) + Text(f"{one.kind} {one.target}"))
+    out.print(Text(f"  what: {one.what}{guess}"))
+    for place in one.places[:4]:
+        out.print(Text(f"  line: {place}" + (f"  {place.text}" if place.text else ""), style="dim"))
+    if len(one.places) > 4:
+        out.print(Text(f"        and {len(one.places) - 4} more", style="dim"))
+    for label, side in (("old", one.old), ("new", one.new)):
+        if side is not None:
+            out.print(Text(f"  {label}:  {side.text}" + (f"  ({side.place})" if side.place else "")))
+    if one.fix:
+        out.print(Text(f"  fix:  {one.fix}"))

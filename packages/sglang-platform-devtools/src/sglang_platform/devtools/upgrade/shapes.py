@@ -1,0 +1,196 @@
+"""How what a plugin meets is written in two releases: parameters, kinds, numbers of values, constants."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+
+from sglang_platform.devtools.hook_check.returns import values_given
+from sglang_platform.devtools.host_calls import Call, signature_of
+from sglang_platform.devtools.source.signatures import decorators, own_nodes
+from sglang_platform.devtools.source.values import dotted
+from sglang_platform.devtools.upgrade.members import Function, HostMember
+
+__all__ = [
+    "bound_parameters",
+    "kind_of_function",
+    "kind_of_member",
+    "parameters_of",
+    "shown",
+    "values_of",
+    "what_differs",
+    "where_arguments_go",
+]
+
+_Kinds = inspect.Parameter
+
+
+def parameters_of(node: Function, *, is_method: bool) -> inspect.Signature:
+    """What a caller gives: without `self` for a method of an instance or a class."""
+    return signature_of(node.args, int(is_method and "staticmethod" not in decorators(node)))
+
+
+def bound_parameters(member: HostMember) -> inspect.Signature | None:
+    return parameters_of(member.function, is_method=True) if member.function is not None else None
+
+
+def shown(name: str, signature: inspect.Signature | None, node: ast.AST | None = None) -> str:
+    """``alloc(need_size, backup=...)``, as a message has it; `async` before it where it is."""
+    if signature is None:
+        return name
+    parts: list[str] = []
+    star = False
+    for one in signature.parameters.values():
+        if one.kind is _Kinds.VAR_POSITIONAL:
+            parts.append(f"*{one.name}")
+            star = True
+            continue
+        if one.kind is _Kinds.VAR_KEYWORD:
+            parts.append(f"**{one.name}")
+            continue
+        if one.kind is _Kinds.KEYWORD_ONLY and not star:
+            parts.append("*")
+            star = True
+        parts.append(one.name + ("" if one.default is _Kinds.empty else "=..."))
+    before = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
+    return f"{before}{name}({', '.join(parts)})"
+
+
+def what_differs(old: inspect.Signature, new: inspect.Signature) -> str | None:
+    """What a caller or an override has to know, in words; None where both take the same."""
+    before, after = dict(old.parameters), dict(new.parameters)
+    if [(one.name, one.kind, one.default is _Kinds.empty) for one in before.values()] == [
+        (one.name, one.kind, one.default is _Kinds.empty) for one in after.values()
+    ]:
+        return None
+    added = [one for name, one in after.items() if name not in before]
+    gone = [name for name in before if name not in after]
+    parts = []
+    renamed = _renamed(old, new)
+    if renamed:
+        parts += [f"{one} is now called {other}" for one, other in renamed.items()]
+        added = [one for one in added if one.name not in renamed.values()]
+        gone = [name for name in gone if name not in renamed]
+    if added:
+        parts.append("takes " + ", ".join(_word(one) for one in added))
+    if gone:
+        parts.append("no longer takes " + ", ".join(gone))
+    for name, one in before.items():
+        other = after.get(name)
+        if other is None:
+            continue
+        if (one.default is _Kinds.empty) != (other.default is _Kinds.empty):
+            parts.append(
+                f"{name} " + ("has to be given" if other.default is _Kinds.empty else "may be left out")
+            )
+        if one.kind != other.kind:
+            parts.append(f"{name} is taken {_KIND_WORDS[other.kind]}")
+    if not parts:
+        parts.append(f"the order of its parameters is {', '.join(after)}")
+    return "; ".join(parts)
+
+
+_KIND_WORDS = {
+    _Kinds.KEYWORD_ONLY: "by name only",
+    _Kinds.POSITIONAL_ONLY: "by position only",
+    _Kinds.POSITIONAL_OR_KEYWORD: "by position or name",
+    _Kinds.VAR_POSITIONAL: "as *args",
+    _Kinds.VAR_KEYWORD: "as **kwargs",
+}
+
+
+def _word(one: inspect.Parameter) -> str:
+    stars = "*" if one.kind is _Kinds.VAR_POSITIONAL else "**" if one.kind is _Kinds.VAR_KEYWORD else ""
+    needed = one.default is _Kinds.empty and not stars
+    return f"{stars}{one.name}" + (", which has to be given" if needed else "")
+
+
+def _renamed(old: inspect.Signature, new: inspect.Signature) -> dict[str, str]:
+    """Parameters that only changed their names: as many before as now, at the same places."""
+    before, after = list(old.parameters.values()), list(new.parameters.values())
+    if len(before) != len(after):
+        return {}
+    pairs = [(one, other) for one, other in zip(before, after, strict=True) if one.name != other.name]
+    names = set(old.parameters) & set(new.parameters)
+    if any(one.name in names or other.name in names or one.kind != other.kind for one, other in pairs):
+        return {}
+    return {one.name: other.name for one, other in pairs}
+
+
+def where_arguments_go(call: Call, signature: inspect.Signature) -> list[str]:
+    """The names of the parameters that take the call's positional arguments, as far as there are such."""
+    names = [
+        one.name
+        for one in signature.parameters.values()
+        if one.kind in (_Kinds.POSITIONAL_ONLY, _Kinds.POSITIONAL_OR_KEYWORD)
+    ]
+    return names[: call.positional]
+
+
+def kind_of_function(node: ast.AST | None) -> str | None:
+    """In words; None for a value."""
+    match node:
+        case ast.ClassDef():
+            return "a class"
+        case ast.AsyncFunctionDef():
+            return "an async function"
+        case ast.FunctionDef():
+            return "a function"
+    return None
+
+
+def kind_of_member(member: HostMember) -> str:
+    kinds = set(decorators(member.node))
+    if member.kind == "property":
+        return "a property"
+    if member.kind != "method":
+        return "an attribute"
+    if "classmethod" in kinds:
+        return "a class method"
+    if "staticmethod" in kinds:
+        return "a static method"
+    return "an async method" if isinstance(member.node, ast.AsyncFunctionDef) else "a method"
+
+
+def values_of(node: ast.AST | None) -> int | None:
+    """How many values a function gives, by its `return`s or its annotation; None where that is not told.
+
+    A `return` of None or of nothing beside tuples is left out, as a caller that takes the result apart does.
+    """
+    written = values_given(node)
+    if written is not None or not isinstance(node, Function):
+        return written
+    lengths = set(_lengths(node))
+    if len(lengths) == 1:
+        return lengths.pop()
+    return _annotated(node.returns) if not lengths else None
+
+
+def _lengths(node: Function) -> Iterator[int | None]:
+    for one in own_nodes(node):
+        if not isinstance(one, ast.Return) or one.value is None:
+            continue
+        if isinstance(one.value, ast.Tuple) and not any(isinstance(x, ast.Starred) for x in one.value.elts):
+            yield len(one.value.elts)
+        elif not (isinstance(one.value, ast.Constant) and one.value.value is None):
+            yield _annotated(node.returns)
+
+
+def _annotated(node: ast.expr | None) -> int | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        try:
+            return _annotated(ast.parse(node.value, mode="eval").body)
+        except SyntaxError:
+            return None
+    if isinstance(node, ast.BinOp):
+        return _annotated(node.left) or _annotated(node.right)
+    if isinstance(node, ast.Subscript):
+        word = (dotted(node.value) or ("",))[-1]
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if word == "Optional":
+            return _annotated(parts[0])
+        if word in ("Tuple", "tuple"):
+            open_ended = any(isinstance(one, ast.Constant) and one.value is Ellipsis for one in parts)
+            return None if open_ended else len(parts)
+    return None

@@ -1,0 +1,199 @@
+"""Which class of the host an expression is of, from annotations, constructors and the host's own signatures."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from typing import NamedTuple
+
+from sglang_platform.devtools.source.answers import Answer, Definition
+from sglang_platform.devtools.source.module import Module
+from sglang_platform.devtools.source.values import dotted
+from sglang_platform.devtools.upgrade.members import Function, HostClass, HostMember
+from sglang_platform.devtools.upgrade.naming import Naming
+from sglang_platform.devtools.upgrade.release import Release
+from sglang_platform.devtools.upgrade.sides import Pair, Sides
+
+__all__ = ["FOREIGN", "Foreign", "Instance", "Method", "Named", "TheClass", "Types", "Value"]
+
+_CONTAINERS = {"list", "List", "Sequence", "Iterable", "Iterator", "tuple", "Tuple", "set", "Set", "deque"}
+_SEE_THROUGH = {"Optional", "Union", "Annotated", "A", "Final", "ClassVar", "Required"}
+_TELLS_NOTHING = {"Any", "object", "Callable", "Type", "type", "dict", "Dict", "Self"}
+_ANNOTATED = re.compile(rb"\b([a-z_]\w+): ?\"?(?:Optional\[)?\"?([A-Z]\w+)")
+_USUAL = 0.9
+_SEEN = 4
+
+
+class Instance(NamedTuple):
+    """An object of a class of the host; `depth`: in how many containers."""
+
+    pair: Pair
+    depth: int = 0
+
+
+class TheClass(NamedTuple):
+    pair: Pair
+
+
+class Method(NamedTuple):
+    """A member of a class of the host, not called yet."""
+
+    pair: Pair
+    name: str
+
+
+class Named(NamedTuple):
+    """Anything else of the host with a full name: a function, a module, a constant."""
+
+    dotted: str
+
+
+class Foreign(NamedTuple):
+    """Known to be nothing of the host's."""
+
+
+FOREIGN = Foreign()
+Value = Instance | TheClass | Method | Named | Foreign | None
+"""None: the sources do not tell."""
+
+
+class Types:
+    """Answers for one plugin between two releases."""
+
+    def __init__(self, sides: Sides, naming: Naming) -> None:
+        self.sides, self.naming = sides, naming
+        self._usual: dict[str, str] | None = None
+
+    def named(self, full: str) -> Value:
+        """What a full name of the host is."""
+        pair = self.sides.pair(full)
+        if pair is not None:
+            return TheClass(pair)
+        above, _, last = full.rpartition(".")
+        holder = self.sides.pair(above) if above else None
+        if holder is not None and holder.has(last):
+            return Method(holder, last)
+        return Named(full)
+
+    def annotated(self, node: ast.expr | None, module: Module, release: Release | None) -> Value:
+        """What an annotation says; `release`: the one that `module` is of, None for the plugin's."""
+        match node:
+            case None:
+                return None
+            case ast.Constant(value=str(text)):
+                try:
+                    return self.annotated(ast.parse(text, mode="eval").body, module, release)
+                except SyntaxError:
+                    return None
+            case ast.Constant():
+                return FOREIGN
+            case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+                return self._first([left, right], module, release)
+            case ast.Subscript(value=outer, slice=inner):
+                word = (dotted(outer) or ("",))[-1]
+                parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+                if word in _SEE_THROUGH:
+                    return self._first(parts[:1] if word in ("Annotated", "A") else parts, module, release)
+                if word in _CONTAINERS:
+                    found = self.annotated(parts[0], module, release)
+                    return found._replace(depth=found.depth + 1) if isinstance(found, Instance) else found
+                if word in _TELLS_NOTHING:
+                    return None
+        name = dotted(node) if isinstance(node, ast.expr) else None
+        if name is None or name[-1] in _TELLS_NOTHING:
+            return None
+        if release is None:
+            full = self.naming.host_name(module, name)
+            pair = self.sides.pair(full) if full is not None else None
+            return Instance(pair) if pair is not None else None if full is not None else FOREIGN
+        found_class = release.named(module, node)
+        return FOREIGN if found_class is None else Instance(self.sides.pair_of(found_class, release))
+
+    def _first(self, parts: list[ast.expr], module: Module, release: Release | None) -> Value:
+        found = [self.annotated(one, module, release) for one in parts]
+        return next((one for one in found if isinstance(one, Instance)), None if None in found else FOREIGN)
+
+    def of_member(self, pair: Pair, name: str) -> Value:
+        """What reading a member gives."""
+        member = pair.member(name)
+        if member is None:
+            return None
+        if member.kind == "method":
+            return Method(pair, name)
+        release = self.sides.release_of(member)
+        if member.annotation is not None:
+            return self.annotated(member.annotation, member.module, release)
+        return self._of_value(member, release)
+
+    def _of_value(self, member: HostMember, release: Release) -> Value:
+        value = member.value
+        if isinstance(value, ast.Call):
+            found = release.named(member.module, value.func)
+            return Instance(self.sides.pair_of(found, release)) if found is not None else None
+        if isinstance(value, ast.Name) and member.inside is not None:
+            for one in parameters(member.inside):
+                if one.arg == value.id:
+                    return self.annotated(one.annotation, member.module, release) or self.usual(one.arg)
+        if isinstance(value, ast.Constant | ast.List | ast.Dict | ast.Tuple | ast.Set) and not (
+            isinstance(value, ast.Constant) and value.value is None
+        ):
+            return FOREIGN
+        return None
+
+    def of_call(self, called: Value) -> Value:
+        """What a call gives."""
+        match called:
+            case TheClass(pair):
+                return Instance(pair)
+            case Method(pair, name):
+                member = pair.member(name)
+                if member is not None and member.function is not None:
+                    release = self.sides.release_of(member)
+                    return self.annotated(member.function.returns, member.module, release)
+            case Named(full):
+                for release, answer in zip(
+                    (self.sides.old, self.sides.new), self.sides.find(full), strict=True
+                ):
+                    function, module = function_of(answer, release)
+                    if function is not None and module is not None:
+                        return self.annotated(function.returns, module, release)
+            case Foreign():
+                return FOREIGN
+        return None
+
+    def usual(self, parameter: str) -> Value:
+        """The class that nearly every annotation in the host gives a parameter of this name."""
+        if self._usual is None:
+            self._usual = _usual_classes(self.sides.old)
+        name = self._usual.get(parameter)
+        if name is None:
+            return None
+        homes = [self.sides.old.class_at_name(one, name) for one in self.sides.old.tree.defining(name)]
+        found: list[HostClass] = [one for one in homes if one is not None]
+        return Instance(self.sides.pair_of(found[0], self.sides.old)) if len(found) == 1 else None
+
+
+def function_of(answer: Answer, release: Release) -> tuple[Function | None, Module | None]:
+    """The `def` that an answer is, with its module."""
+    if isinstance(answer, Definition) and isinstance(answer.node, Function):
+        return answer.node, release.lookup.module_of(answer)
+    return None, None
+
+
+def parameters(node: Function | ast.Lambda) -> list[ast.arg]:
+    """All but `*args` and `**kwargs`."""
+    return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+
+
+def _usual_classes(release: Release) -> dict[str, str]:
+    seen: dict[str, Counter[str]] = {}
+    for module in release.tree.served():
+        for name, kind in _ANNOTATED.findall(release.tree.text(module)):
+            seen.setdefault(name.decode(), Counter())[kind.decode()] += 1
+    usual = {}
+    for name, kinds in seen.items():
+        kind, count = kinds.most_common(1)[0]
+        if count >= _SEEN and count >= _USUAL * kinds.total():
+            usual[name] = kind
+    return usual

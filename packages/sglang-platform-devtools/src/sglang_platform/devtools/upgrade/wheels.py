@@ -1,0 +1,93 @@
+"""A release of the host by version, wheel, folder or `installed`; a version that is not here is downloaded once."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from sglang_platform.core.errors import ConfigurationError
+from sglang_platform.devtools.source.opening import kind_of, open_host
+from sglang_platform.devtools.upgrade.release import HOST, Release
+
+__all__ = ["cache_folder", "open_release"]
+
+_VERSION = re.compile(r"\d+(\.\w+)+")
+_LONGEST = 600
+"""Seconds that a download may take."""
+
+
+def open_release(where: str, wheels: Path | None = None, *, download: bool = True) -> Release:
+    """Raises ConfigurationError where there is no such release, naming the places that were looked at."""
+    if kind_of(where) or where == "installed" or not _VERSION.fullmatch(where):
+        return Release(open_host(where, {HOST}))
+    folders = [*([wheels] if wheels is not None else []), cache_folder()]
+    for folder in folders:
+        found = _in_folder(folder, where)
+        if found is not None:
+            return Release(open_host(str(found), {HOST}))
+    try:
+        return Release(open_host(where, {HOST}))  # installed in this version
+    except ConfigurationError as error:
+        if not download:
+            looked = ", ".join(map(str, folders))
+            raise ConfigurationError(
+                f"There is no {HOST} {where} here",
+                why=f"looked in {looked}; {error.why or 'none is installed'}",
+                fix="give --wheels with a folder of wheels, or leave out --no-download",
+            ) from None
+    return Release(open_host(str(_download(where, cache_folder())), {HOST}))
+
+
+def cache_folder() -> Path:
+    """Where downloaded wheels are kept: `$XDG_CACHE_HOME/sglang-platform/wheels`."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "sglang-platform" / "wheels"
+
+
+def _in_folder(folder: Path, version: str) -> Path | None:
+    if kind_of(folder) != "folder":
+        return None
+    return next(iter(sorted(folder.glob(f"{HOST}-{version}-*.whl"))), None)
+
+
+def _download(version: str, folder: Path) -> Path:
+    """By pip, from the index that pip is set up for, without dependencies. The wheel appears whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as staging:
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "--dest",
+            staging,
+            f"{HOST}=={version}",
+        ]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LONGEST)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise _failed(version, str(error)) from None
+        found = _in_folder(Path(staging), version)
+        if done.returncode or found is None:
+            lines = [line for line in done.stderr.splitlines() if line.strip()]
+            raise _failed(
+                version,
+                next((one for one in lines if "ERROR" in one), lines[-1] if lines else "no wheel came"),
+            )
+        return found.replace(folder / found.name)
+
+
+def _failed(version: str, why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{HOST} {version} could not be downloaded",
+        why=why.removeprefix("ERROR: ")[:300],
+        fix="check the version, or give --wheels with a folder that has the wheel",
+    )

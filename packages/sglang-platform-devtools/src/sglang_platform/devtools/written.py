@@ -1,0 +1,97 @@
+"""Where a function or class of a running process, or one rebuilt from its source, is written."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from typing import Any
+
+from sglang_platform.core.installed.files import file_bytes
+from sglang_platform.core.installed.modules import find_module
+from sglang_platform.devtools.source.module import parse
+from sglang_platform.devtools.source.signatures import is_documentation, only_refuses
+
+__all__ = ["does_nothing", "is_unwritten", "place_of", "statement_of", "values_of"]
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def statement_of(value: Any) -> _Function | None:
+    """The `def` of an entry of a class's namespace; None where there is none in Python."""
+    code = _code(value)
+    return _functions(code.co_filename).get(code.co_firstlineno) if code is not None else None
+
+
+def place_of(klass: type, name: str = "") -> str | None:
+    """``file:line`` of an attribute that a class defines, or of the class itself; None where no file shows it."""
+    value = vars(klass).get(name)
+    code, node = _code(value), statement_of(value)
+    if code is not None and node is not None:
+        return f"{code.co_filename}:{node.lineno}"
+    found = find_module(klass.__module__)
+    path = found.origin if found is not None else None
+    if path is None or not path.endswith(".py"):
+        return None
+    own = klass.__qualname__.rpartition(".")[2]
+    for found_class in _nodes(path):
+        if not isinstance(found_class, ast.ClassDef) or found_class.name != own:
+            continue
+        if not name:
+            return f"{path}:{found_class.lineno}"
+        for one in ast.walk(found_class):
+            if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store):
+                return f"{path}:{one.lineno}"
+    return place_of(klass) if name else None
+
+
+def is_unwritten(value: Any) -> bool:
+    """Does a method do nothing but raise NotImplementedError, docstring aside?"""
+    return only_refuses(statement_of(value))
+
+
+def does_nothing(node: _Function) -> bool:
+    """Is a body a docstring, `pass`, or both?"""
+    return all(is_documentation(one) or isinstance(one, ast.Pass) for one in node.body)
+
+
+def values_of(value: Any, count: Any) -> tuple[int | None, int | None]:
+    """How many values a function gives, by `count` of its statement, and the line of the first `return` of them."""
+    node = statement_of(value)
+    given = count(node) if node is not None else None
+    if node is None or given is None:
+        return None, None
+    lines = [
+        one.lineno
+        for one in ast.walk(node)
+        if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple)
+    ]
+    return given, min(lines)
+
+
+def _code(value: Any) -> Any:
+    function = getattr(value, "__func__", getattr(value, "fget", None) or value)
+    try:
+        function = inspect.unwrap(function)
+    except ValueError:
+        return None
+    return getattr(function, "__code__", None)
+
+
+@functools.cache
+def _nodes(path: str) -> list[ast.AST]:
+    try:
+        return list(ast.walk(parse(file_bytes(path))))
+    except (SyntaxError, ValueError):
+        return []
+
+
+@functools.cache
+def _functions(path: str) -> dict[int, _Function]:
+    """By the line of the `def`, and by that of its first decorator, which is the one that a code object has."""
+    found = {}
+    for node in _nodes(path):
+        if isinstance(node, _Function):
+            found[node.lineno] = node
+            found[min([node.lineno, *(one.lineno for one in node.decorator_list)])] = node
+    return found

@@ -1,0 +1,95 @@
+"""Whoever asks what a plugin's source defines gets one answer, and importing the module says that it is right."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+from awkward_forms import FORMS, Form
+
+from sglang_platform.core.doctor.entry_points import target_problem
+from sglang_platform.core.errors import PluginOrigin
+from sglang_platform.core.hooks import existence
+from sglang_platform.core.installed.address import Address
+from sglang_platform.devtools.doctor.class_shape import ShapeBuilder, UnreadableClass
+from sglang_platform.devtools.doctor.hook_targets import missing_target
+from sglang_platform.devtools.doctor.platform_classes import platform_class_nowhere
+from sglang_platform.devtools.doctor.platform_location import PlatformLocation
+from sglang_platform.devtools.hook_check.check import check
+from sglang_platform.devtools.registrations import WantedHook
+from sglang_platform.devtools.source.answers import Absent, Definition
+from sglang_platform.devtools.source.environment import Environment
+from sglang_platform.devtools.source.imports import Imported
+from sglang_platform.devtools.source.lookup import Lookup
+from sglang_platform.devtools.source.opening import open_host
+
+ORIGIN = PluginOrigin("vendor", "vendor-dist", "1.0")
+VERDICTS = {"missing": "missing", "moved": "missing", "unknown": "unsure"}
+
+every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+
+
+@every_form
+def test_importing_the_module_says_what_the_table_says(write, form: Form) -> None:
+    package = write(form.source, form.others)
+    try:
+        found = importlib.import_module(f"{package}.mod")
+        for name in form.path.split("."):
+            found = getattr(found, name)
+    except (AttributeError, ImportError):
+        assert (form.imported or form.truth) == "missing"
+    else:
+        assert (form.imported or form.truth) == "exists"
+
+
+@every_form
+def test_the_hooks_engine_doctor_and_hooks_check_agree_about_a_target(
+    write, form: Form, tmp_path: Path
+) -> None:
+    package = write(form.source, form.others)
+    address = Address(f"{package}.mod", tuple(form.path.split(".")))
+    verdict = existence.check(address)
+    existence.forget()
+    assert VERDICTS.get(verdict.answer, verdict.answer) == form.truth, verdict
+    hook = WantedHook(str(address), where="vendor/hooks.py:1")
+    findings = list(missing_target(Lookup(Environment()), ORIGIN, hook))
+    assert [one.severity for one in findings] == ["problem"] * (form.truth == "missing")
+    for host in (str(tmp_path), "installed"):
+        (row,) = check([hook], open_host(host, {package}))
+        assert VERDICTS.get(row.verdict, "exists") == form.truth, row
+
+
+@every_form
+def test_discovery_and_doctor_agree_about_an_entry_point_and_a_platform_class(write, form: Form) -> None:
+    place = f"{write(form.source, form.others)}.mod:{form.path}"
+    is_missing = form.truth == "missing"
+    assert (target_problem(place) is not None) == is_missing
+    nowhere = platform_class_nowhere(Lookup(Environment()), PlatformLocation(ORIGIN, place))
+    assert (nowhere is not None) == is_missing
+
+
+@every_form
+def test_the_suite_agrees_about_an_import(write, form: Form) -> None:
+    source = pytest.importorskip("sglang_platform.conformance.checks.source")
+    module, name = f"{write(form.source, form.others)}.mod", form.path.partition(".")[0]
+    answer = Lookup(Environment()).find(Address(module, (name,)))
+    reader = source.HostNames()
+    is_submodule = reader._lookup.modules.has(f"{module}.{name}")
+    lost = reader.missing(Imported(module, name, 1))
+    assert (lost is not None) == (isinstance(answer, Absent) and not is_submodule)
+
+
+@every_form
+def test_a_class_that_is_found_can_be_rebuilt(write, form: Form) -> None:
+    module = f"{write(form.source, form.others)}.mod"
+    lookup = Lookup(Environment())
+    name = form.path.partition(".")[0]
+    answer = lookup.find(Address(module, (name,)))
+    try:
+        ShapeBuilder(lookup).build(module, name)
+    except UnreadableClass:
+        assert not (isinstance(answer, Definition) and isinstance(answer.node, ast.ClassDef))
+    else:
+        assert isinstance(answer, Definition)
