@@ -184,7 +184,7 @@ def test_a_plugin_without_source_is_refused(where) -> None:
 
 
 def test_the_package_of_an_entry_point_is_the_topmost_that_is_no_namespace() -> None:
-    assert package_of("sglang_platform.core.hosts.sglang.srt.plugin") == "sglang_platform.core"
+    assert package_of("sglang_platform.core.sglang.start.general_plugin") == "sglang_platform.core"
     assert package_of("json.decoder") == "json"
     assert package_of("json") == "json"
 
@@ -193,7 +193,7 @@ def test_the_hooks_of_core_itself_are_readable_but_for_those_whose_target_depend
     import sglang_platform.core
 
     found = read_hooks(open_plugin(str(Path(sglang_platform.core.__path__[0]))))
-    adapter = str(Path("core", "hosts", "sglang"))
+    adapter = str(Path("core", "sglang"))
     assert all(adapter in place for place in found.unread), found.unread
     targets = {one.target for one in found.hooks}
     assert "multiprocessing.process:BaseProcess.__init__" in targets
