@@ -155,7 +155,9 @@ def judged(said: dict[Said, str], step: str) -> dict[str, Any]:
         for row in rows
     }
     found = [
-        one for one, row in truth.items() if one in said and (said[one] == "gone") == (row["change"] == "gone")
+        one
+        for one, row in truth.items()
+        if one in said and (said[one] == "gone") == (row["change"] == "gone")
     ]
     return {
         "truth": dict(Counter(one[2] for one in truth)),
