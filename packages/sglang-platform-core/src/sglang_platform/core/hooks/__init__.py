@@ -28,7 +28,7 @@
 The rooms:
 
     (here)        registering and reporting: `registry`, `registration`, `report`, `targets`, and `existence`, which
-                  tells from its source whether a target exists
+                  tells from its source whether a target exists: `top_level` reads the names of a module
     patching/     putting hooks in force and taking them back. `engine` keeps the hooks, `finder` brings the news of
                   modules, `rounds` settles targets, `place` finds them, `site` and `sites` change what stands there
     call/         what happens in a call: `kinds`, `frames` and the `declaration` of their parameters, the wrapper in

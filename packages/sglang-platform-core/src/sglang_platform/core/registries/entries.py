@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sglang_platform.core.discovery.failures import explain
-from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginOrigin
+from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginOrigin, explain
 from sglang_platform.core.hooks.registry import current_source, with_source_of_now
 from sglang_platform.core.spelling import shown
 

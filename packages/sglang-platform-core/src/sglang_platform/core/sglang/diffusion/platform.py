@@ -8,11 +8,13 @@ from typing import Any
 from sglang_platform.core.attention.diffusion import DiffusionAttention
 from sglang_platform.core.discovery.kind import DIFFUSION
 from sglang_platform.core.errors import HostError, PluginOrigin
+from sglang_platform.core.host import DIFFUSION_RUNTIME
 from sglang_platform.core.sglang.diffusion import attention, device_module
 from sglang_platform.core.sglang.host_classes import check_part
+from sglang_platform.core.sglang.start.adapter import RuntimeAdapter
 from sglang_platform.core.sglang.start.platform_class import OneObject, rebase_for
 
-__all__ = ["rebase_platform"]
+__all__ = ["ADAPTER", "rebase_platform"]
 
 
 def rebase_platform(cls: type, origin: PluginOrigin) -> type:
@@ -88,3 +90,12 @@ class _HostFacing:
                 why=f"{type(error).__name__}: {error}",
                 fix="correct the name, or the import of its module",
             ) from error
+
+
+ADAPTER = RuntimeAdapter(
+    "SGLang's diffusion runtime",
+    DIFFUSION_RUNTIME,
+    platform_base="sglang.multimodal_gen.runtime.platforms.interface:Platform",
+    rebase_platform=rebase_platform,
+)
+"""SGLang's diffusion runtime as the host."""

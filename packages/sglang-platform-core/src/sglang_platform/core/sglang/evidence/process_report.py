@@ -23,7 +23,7 @@ from sglang_platform.core.sglang.arguments import host_limits
 from sglang_platform.core.sglang.device import stubs
 from sglang_platform.core.sglang.evidence.host_registry import host_hooks
 from sglang_platform.core.sglang.rebase import is_rebased
-from sglang_platform.core.sglang.start.llm_adapter import ADAPTER
+from sglang_platform.core.sglang.start.llm_platform import ADAPTER
 
 __all__ = ["keep"]
 
