@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sglang_platform.core.discovery.kind import installed_plugins
+from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.doctor.entry_points import reference
 from sglang_platform.core.errors import ConfigurationError, PluginOrigin
 from sglang_platform.devtools.change_reader import read_source
@@ -13,7 +15,15 @@ from sglang_platform.devtools.registrations import StandIn, WantedHook
 from sglang_platform.devtools.source.opening import open_module, package_of
 from sglang_platform.devtools.source.tree import SourceTree
 
-__all__ = ["OURS", "Changes", "changes_of_installed", "is_ours", "read_changes", "read_hooks"]
+__all__ = [
+    "OURS",
+    "Changes",
+    "changes_of_installed",
+    "is_ours",
+    "packages_of",
+    "read_changes",
+    "read_hooks",
+]
 
 OURS = frozenset(f"sglang-platform-{name}" for name in ("core", "cuda", "rocm", "example-oot", "conformance"))
 """This project's distributions. What they couple to the host is run by their own tests, on every release."""
@@ -59,16 +69,19 @@ def is_ours(origin: PluginOrigin) -> bool:
 
 
 def changes_of_installed(without: str = "") -> Iterator[tuple[PluginOrigin, Changes]]:
-    """By package of an installed plugin, those of the plugin `without` left out; one that several share counts for the
-    first, a general plugin before a platform. A package that cannot be found is told as an entry point elsewhere."""
+    """By package of an installed plugin, those of the plugin `without` left out, a general plugin before a platform."""
+    records = (record for record in installed_plugins() if record.name != without)
+    for origin, source in packages_of(sorted(records, key=lambda one: one.group.endswith(".platforms"))):
+        yield origin, read_changes(source, str(origin))
+
+
+def packages_of(records: Iterable[EntryPointRecord]) -> Iterator[tuple[PluginOrigin, SourceTree]]:
+    """The packages that entry points name; one that several share counts for the first. A package that cannot be found
+    is told as an entry point that leads nowhere."""
     seen: set[str] = set()
-    for record in sorted(installed_plugins(), key=lambda record: record.group.endswith(".platforms")):
+    for record in records:
         package = package_of(reference(record.value)[0])
-        if package in seen or record.name == without:
-            continue
-        seen.add(package)
-        try:
-            source = open_module(package)
-        except ConfigurationError:
-            continue
-        yield record.origin, read_changes(source, str(record.origin))
+        if package not in seen:
+            seen.add(package)
+            with contextlib.suppress(ConfigurationError):
+                yield record.origin, open_module(package)

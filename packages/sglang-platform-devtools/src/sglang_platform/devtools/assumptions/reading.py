@@ -24,7 +24,7 @@ from sglang_platform.devtools.source.conditions import TRY, decided, guards_impo
 from sglang_platform.devtools.source.imports import ImportedNames
 from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.scope import imported_module
-from sglang_platform.devtools.source.values import dotted
+from sglang_platform.devtools.source.values import dotted, shortened
 
 __all__ = ["FoundPlace", "KernelLaunch", "ModuleFacts", "NamedFunction", "Under", "read_module"]
 
@@ -464,5 +464,4 @@ def _missing(node: ast.Try) -> dict[str, bool]:
 
 
 def _short(node: ast.expr) -> str:
-    text = " ".join(ast.unparse(node).split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return shortened(" ".join(ast.unparse(node).split()), _LONGEST)

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from sglang_platform.devtools.source.signatures import decorators, only_refuses
+from sglang_platform.devtools.source.values import shortened
 from sglang_platform.devtools.upgrade.compare_members import side_of_member, signature_change
 from sglang_platform.devtools.upgrade.coupling import Coupling
 from sglang_platform.devtools.upgrade.members import HostClass, HostMember
-from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict, change_of, shortened
+from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict, change_of
 from sglang_platform.devtools.upgrade.shapes import bound_parameters, shown
 from sglang_platform.devtools.upgrade.sides import Sides
 

@@ -9,11 +9,12 @@ import re
 from sglang_platform.core.contract.drift import older_name
 from sglang_platform.core.installed.address import nearest
 from sglang_platform.devtools.host_calls import first_not_taken
+from sglang_platform.devtools.source.values import shortened
 from sglang_platform.devtools.upgrade.compare_names import goes_on, if_guarded, side_of
 from sglang_platform.devtools.upgrade.coupling import Coupling
 from sglang_platform.devtools.upgrade.members import Function, HostClass, HostMember
 from sglang_platform.devtools.upgrade.release import Release
-from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict, change_of, shortened
+from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict, change_of
 from sglang_platform.devtools.upgrade.shapes import (
     bound_parameters,
     kind_of_function,

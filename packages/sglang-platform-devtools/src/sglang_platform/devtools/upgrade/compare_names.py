@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from sglang_platform.devtools.source.answers import Absent, Answer, Definition
+from sglang_platform.devtools.source.values import shortened
 from sglang_platform.devtools.upgrade.coupling import Coupling
 from sglang_platform.devtools.upgrade.release import Release
-from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict, change_of, shortened
+from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict, change_of
 from sglang_platform.devtools.upgrade.shapes import kind_of_function
 from sglang_platform.devtools.upgrade.sides import Sides
 

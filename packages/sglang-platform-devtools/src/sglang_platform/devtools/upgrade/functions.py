@@ -13,7 +13,7 @@ from sglang_platform.devtools.upgrade.coupling import Coupling, SourcePlace
 from sglang_platform.devtools.upgrade.given import given_to_method
 from sglang_platform.devtools.upgrade.members import Function
 from sglang_platform.devtools.upgrade.naming import Naming
-from sglang_platform.devtools.upgrade.own import OwnClass, OwnClasses
+from sglang_platform.devtools.upgrade.own import OwnClass
 from sglang_platform.devtools.upgrade.sides import Pair
 from sglang_platform.devtools.upgrade.types import (
     FOREIGN,
@@ -39,14 +39,13 @@ class Body:
         self,
         module: Module,
         types: Types,
-        own_classes: OwnClasses,
         place: Callable[[Module, ast.AST], SourcePlace],
         own: OwnClass | None = None,
         self_name: str = "",
     ) -> None:
         self.found: list[Coupling] = []
         self.unread: dict[str, tuple[SourcePlace, int]] = {}
-        self._module, self._types, self._own_classes, self._place = module, types, own_classes, place
+        self._module, self._types, self._place = module, types, place
         self._naming: Naming = types.naming
         self._own, self._self = own, self_name
         self._given: set[str] = set()
@@ -323,7 +322,7 @@ class Body:
             return self._types.annotated(mine.annotation, mine.module, None)
         if mine.inside is not None and mine.value is not None:
             known = self._own_names(mine.inside)
-            inner = Body(mine.module, self._types, self._own_classes, self._place, None, "")
+            inner = Body(mine.module, self._types, self._place)
             return inner.value(mine.value, known)
         return None
 

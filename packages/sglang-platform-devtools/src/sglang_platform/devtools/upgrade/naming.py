@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from sglang_platform.devtools.source.imports import ImportedNames
-from sglang_platform.devtools.source.module import Module
+from sglang_platform.devtools.source.module import Module, modules_in
 from sglang_platform.devtools.source.tree import SourceTree
 from sglang_platform.devtools.upgrade.release import HOST
 
@@ -47,17 +47,10 @@ class Naming:
         whole = ".".join((first, *parts[1:]))
         if is_hosts(whole):
             return whole
-        count = next(
-            (
-                n
-                for n in range(len(whole.split(".")) - 1, 0, -1)
-                if self._plugin.has(".".join(whole.split(".")[:n]))
-            ),
-            0,
-        )
+        words = whole.split(".")
+        count = modules_in(words[:-1], self._plugin.has)
         if not count:
             return whole
-        words = whole.split(".")
         origin = self._plugin.module(".".join(words[:count]))
         if origin is None or origin is module:
             return whole

@@ -182,7 +182,7 @@ class _Reader:
         given: set[str] | None = None,
         self_name: str = "",
     ) -> None:
-        reader = Body(module, self._types, self._own, self._place, own, self_name)
+        reader = Body(module, self._types, self._place, own, self_name)
         reader.run(body, names, given or ())
         self._found += reader.found
         for name, (place, many) in reader.unread.items():

@@ -9,7 +9,7 @@ from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.source.answers import Absent, Answer, Definition
 from sglang_platform.devtools.source.environment import Environment
 from sglang_platform.devtools.source.lookup import Lookup
-from sglang_platform.devtools.source.module import Module
+from sglang_platform.devtools.source.module import Module, modules_in
 from sglang_platform.devtools.source.tree import SourceTree
 from sglang_platform.devtools.source.values import dotted
 from sglang_platform.devtools.upgrade.members import HostClass, members_of
@@ -40,7 +40,7 @@ class Release:
     def address(self, full: str) -> Address | None:
         """Module and path of a full name; None where it names a module. The longest prefix that is a module counts."""
         parts = full.split(".")
-        count = next((n for n in range(len(parts), 0, -1) if self.tree.has(".".join(parts[:n]))), 0)
+        count = modules_in(parts, self.tree.has)
         if count == len(parts):
             return None
         return Address(".".join(parts[:count]), tuple(parts[count:]))
@@ -60,9 +60,6 @@ class Release:
     def _binds(self, module: str, name: str) -> bool:
         read = self.tree.module(module)
         return read is None or name in read.scope.names or bool(read.scope.stars)
-
-    def class_at_name(self, module: str, name: str) -> HostClass | None:
-        return self.class_at(Address(module, (name,)))
 
     def module(self, name: str) -> Module | None:
         return self.tree.module(name)

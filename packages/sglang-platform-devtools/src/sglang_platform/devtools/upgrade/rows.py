@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from sglang_platform.devtools.upgrade.coupling import Coupling, Kind, SourcePlace
 
-__all__ = ["CouplingChange", "Side", "Upgrade", "Verdict", "change_of", "describe", "merged", "shortened"]
+__all__ = ["CouplingChange", "Side", "Upgrade", "Verdict", "change_of", "describe", "merged"]
 
 Verdict = Literal["breaks", "look", "fits"]
 """``breaks``: fails, or has no effect any more. ``look``: what is written may mean another thing, or misses something.
@@ -51,10 +51,6 @@ def change_of(
     """The row of one coupling; `part`: the name in a class that the row is about."""
     target = f"{coupling.target}.{part}" if part else coupling.target
     return CouplingChange(coupling.kind, target, verdict, how, what, (coupling.place,), old, new, fix)
-
-
-def shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 class Upgrade(NamedTuple):
