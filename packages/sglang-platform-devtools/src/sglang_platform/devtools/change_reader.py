@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from sglang_platform.core.hooks.registration import HookType
+from sglang_platform.core.hooks.types import HookType
 from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.plugin_names import (
     COMPUTED,

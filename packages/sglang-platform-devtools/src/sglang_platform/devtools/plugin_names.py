@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sglang_platform.core.hooks.registration import HookType
+from sglang_platform.core.hooks.types import HookType
 from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.source.answers import Definition
 from sglang_platform.devtools.source.imports import ImportedNames

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from sglang_platform.core.hooks.registration import HookType
+from sglang_platform.core.hooks.types import HookType
 from sglang_platform.devtools.source.signatures import FunctionNode
 
 __all__ = ["StandIn", "Unread", "WantedHook", "WrittenHook", "parameters_of"]

@@ -21,6 +21,7 @@ from sglang_platform.core.sglang.graphs.decode import NoDecodeGraphs
 from sglang_platform.core.sglang.graphs.ranks_apart import attend_apart, why_no_graphs
 from sglang_platform.core.sglang.ops.fused import register_fused_ops
 from sglang_platform.core.sglang.pools import rebased as pools
+from sglang_platform.core.sglang.pools.kinds import host_pool
 from sglang_platform.core.sglang.registries.kv_pools import registered_pool_cls
 from sglang_platform.core.sglang.served_model import served_model
 from sglang_platform.core.sglang.speculative import draft_steps
@@ -89,7 +90,7 @@ class _HostFacing:
             return parts.rebase_pool(cls, kind, self._plugin_origin, triton=triton)
         if facts().takes_none_for_parts:
             return None
-        return pools.without_stray_keywords(parts.host_pool(kind), kind)
+        return pools.without_stray_keywords(host_pool(kind), kind)
 
     def get_paged_allocator_cls(self) -> type | None:
         cls = super().get_paged_allocator_cls()  # type: ignore[misc]
