@@ -24,7 +24,13 @@ from sglang_platform.devtools.plugin_names import (
     PluginNames,
     is_modules,
 )
-from sglang_platform.devtools.registrations import StandIn, Unread, WantedHook, WrittenHook, parameters_of
+from sglang_platform.devtools.registrations import (
+    StandIn,
+    UnreadPlace,
+    WantedHook,
+    WrittenHook,
+    parameters_of,
+)
 from sglang_platform.devtools.source.answers import Definition
 from sglang_platform.devtools.source.conditions import blocks_that_run
 from sglang_platform.devtools.source.environment import Environment
@@ -46,7 +52,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 class _Helper:
     """A function of the plugin that changes what it is given."""
 
-    def __init__(self, node: _Function, names: Names, unread: list[Unread], module: Module) -> None:
+    def __init__(self, node: _Function, names: Names, unread: list[UnreadPlace], module: Module) -> None:
         self.node, self.names, self.unread, self.module = node, names, unread, module
         self.calls = 0
 
@@ -56,11 +62,11 @@ Helpers = dict[Address, _Helper]
 
 def read_source(
     source: SourceTree, plugin: str | None
-) -> tuple[list[WantedHook], list[StandIn], list[Unread]]:
+) -> tuple[list[WantedHook], list[StandIn], list[UnreadPlace]]:
     """The hooks and writes, the stand-ins, and what is unread, tests left out."""
     hooks: list[WantedHook] = []
     stand_ins: list[StandIn] = []
-    unread: list[Unread] = []
+    unread: list[UnreadPlace] = []
     lookup = Lookup(source, Lookup(Environment()))
     helpers: Helpers = {}
     found = [name for name in source.served() if _CHANGES.search(source.text(name))]
@@ -69,7 +75,7 @@ def read_source(
         if module is not None:
             _Reader(module, lookup, plugin, helpers).block(module.tree.body, {})
         elif _REGISTERS.search(source.text(name)):
-            unread.append(Unread(f"{source.path(name)} (it cannot be parsed)"))
+            unread.append(UnreadPlace(f"{source.path(name)} (it cannot be parsed)"))
     called = re.compile("|".join(re.escape(one.path[-1]) for one in helpers) or "(?!)")
     for name in source.served():
         text = source.text(name)
@@ -92,7 +98,7 @@ class _Reader:
     def __init__(self, module: Module, lookup: Lookup, plugin: str | None, helpers: Helpers) -> None:
         self.hooks: list[WantedHook] = []
         self.stand_ins: list[StandIn] = []
-        self.unread: list[Unread] = []
+        self.unread: list[UnreadPlace] = []
         self._module, self._lookup, self._plugin, self._helpers = module, lookup, plugin, helpers
         self._depth = 0
         self._names = PluginNames(module, lookup)
@@ -261,7 +267,7 @@ class _Reader:
         except Unreadable:
             target = kind = None
         if not isinstance(target, str) or not isinstance(kind, HookType):
-            self.unread.append(Unread(place))
+            self.unread.append(UnreadPlace(place))
             return
         written = WrittenHook(kind, *self._names.hook(hook, names))
         required = _argument(call, None, "required")
@@ -302,7 +308,7 @@ class _Reader:
             self.stand_ins.append(StandIn(name, f"{self._module.path}:{line}", if_absent))
 
     def _unread_write(self, line: int) -> None:
-        self.unread.append(Unread(f"{self._module.path}:{line}", is_write=True))
+        self.unread.append(UnreadPlace(f"{self._module.path}:{line}", is_write=True))
 
 
 def _argument(call: ast.Call, position: int | None, name: str) -> ast.expr | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sglang_platform.core.hooks.types import HookType
 from sglang_platform.devtools.source.signatures import FunctionNode
 
-__all__ = ["StandIn", "Unread", "WantedHook", "WrittenHook", "parameters_of"]
+__all__ = ["StandIn", "UnreadPlace", "WantedHook", "WrittenHook", "parameters_of"]
 
 
 class WrittenHook(NamedTuple):
@@ -43,7 +43,7 @@ class StandIn(NamedTuple):
     """Only where there is none of the name."""
 
 
-class Unread(NamedTuple):
+class UnreadPlace(NamedTuple):
     """A place whose target the source does not show."""
 
     place: str
