@@ -15,7 +15,7 @@ from sglang_platform.devtools.source.tree import SourceTree
 
 __all__ = ["OURS", "Changes", "changes_of_installed", "is_ours", "read_changes"]
 
-OURS = frozenset(f"sglang-platform-{name}" for name in ("core", "cuda", "rocm", "example-oot", "conformance"))
+OURS = frozenset(f"sglang-platform-{name}" for name in ("core", "cuda", "rocm", "example-oot", "conformance", "devtools"))
 """This project's distributions. What they couple to the host is run by their own tests, on every release."""
 
 
@@ -38,13 +38,13 @@ def is_ours(origin: PluginOrigin) -> bool:
     return (origin.distribution or "").replace("_", "-") in OURS
 
 
-def changes_of_installed(without: str = "") -> Iterator[tuple[PluginOrigin, Changes]]:
-    """By package of an installed plugin, those of the plugin `without` left out; one that several share counts for the
-    first, a general plugin before a platform. A package that cannot be found is told as an entry point elsewhere."""
+def changes_of_installed(*, with_ours: bool = True) -> Iterator[tuple[PluginOrigin, Changes]]:
+    """By package of an installed plugin; one that several share counts for the first, a general plugin before a
+    platform. A package that cannot be found is told as an entry point elsewhere."""
     seen: set[str] = set()
     for record in sorted(installed_plugins(), key=lambda record: record.group.endswith(".platforms")):
         package = package_of(reference(record.value)[0])
-        if package in seen or record.name == without:
+        if package in seen or (not with_ours and is_ours(record.origin)):
             continue
         seen.add(package)
         try:

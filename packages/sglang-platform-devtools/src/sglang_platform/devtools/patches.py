@@ -58,10 +58,11 @@ def read_patches(source: SourceTree, host: str = "sglang", plugin: str | None = 
     unread: list[str] = []
     lookup = Lookup(source, Lookup(Environment()))
     helpers: dict[Address, _Helper] = {}
+    named = re.compile(rb"\b%s\b" % host.encode())  # `sglang_platform` names no part of the host
     modules = [
         module
         for name in source.served()
-        if _SETS.search(text := source.text(name)) or host.encode() in text
+        if _SETS.search(text := source.text(name)) or named.search(text)
         if (module := source.module(name)) is not None
     ]
     for module in modules:  # first, so that a helper is known wherever it is called
@@ -150,6 +151,8 @@ class _Reader:
 
     def _helped(self, call: ast.Call, names: Mapping[str, Any]) -> None:
         """A call of a function that writes what it is given."""
+        if not self._helpers:
+            return
         parts = dotted(call.func) or ("",)
         answer = self._lookup.find(Address(self._module.name, parts))
         address = answer.address if isinstance(answer, Definition) else Address(self._module.name, parts[-1:])
