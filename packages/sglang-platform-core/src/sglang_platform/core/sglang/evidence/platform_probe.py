@@ -36,7 +36,7 @@ def main(path: str, *examinations: str) -> None:
 
     examinations: functions by name, `(platform, origin) -> (findings, names of examined classes)`.
     """
-    gc.disable()  # a third of the time of SGLang's imports, in a process that ends with the answer
+    gc.disable()  # it takes a third of the time of SGLang's imports, in a process that ends with the answer
     answers: dict[str, Any] = {
         "failed": None,
         "refused": None,
@@ -53,6 +53,7 @@ def main(path: str, *examinations: str) -> None:
             answers["failed"] = "".join(traceback.format_exception_only(type(error), error)).strip()
             traceback.print_exc()
     Path(path).write_text(json.dumps(answers), encoding="utf-8")
+    gc.freeze()  # else Python looks through all of them when it ends
 
 
 def _ask(answers: dict[str, Any], examinations: Sequence[str]) -> None:
