@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.hooks.registration import HookType
+from sglang_platform.core.hooks.types import HookType
 from sglang_platform.devtools.registrations import read_hooks
 from sglang_platform.devtools.source.opening import open_plugin, package_of
 

@@ -8,7 +8,6 @@ nothing.
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -134,15 +133,7 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    except Exception as error:
-        if "sglang" in sys.modules:  # a host, which would go on without whoever asks here
-            # Only for this message.
-            from sglang_platform.core.installed.damage import refuse_damage
-
-            refuse_damage(error)
-        raise
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value
 

@@ -36,7 +36,7 @@ from sglang_platform.core.discovery.settings import (
 )
 from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginNotFound, PluginOrigin
 from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
-from sglang_platform.core.registries.entries import withdraw
+from sglang_platform.core.registries.registry import withdraw
 from sglang_platform.core.spelling import nearest
 
 __all__ = ["LoadedPlugin", "has_begun", "load_plugins", "loaded_plugins", "reset"]

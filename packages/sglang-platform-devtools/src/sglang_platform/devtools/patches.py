@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sglang_platform.core.hooks.registration import HookType
+from sglang_platform.core.hooks.types import HookType
 from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.registrations import WantedHook, WrittenHook, parameters_of
 from sglang_platform.devtools.source.answers import Definition

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sglang_platform.core.hooks.registration import HookType
+from sglang_platform.core.hooks.types import HookType
 from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.source.answers import Definition
 from sglang_platform.devtools.source.conditions import blocks_that_run

@@ -16,9 +16,9 @@ from typer.core import TyperGroup
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import resolve_obj
-from sglang_platform.core.discovery.failures import explain
 from sglang_platform.core.discovery.groups import COMMAND_GROUP
 from sglang_platform.core.discovery.scan import EntryPointRecord
+from sglang_platform.core.errors import explain
 from sglang_platform.core.installed.distributions import metadata_headers
 
 __all__ = ["Extensible", "ExtensibleHooks"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
+from sglang_platform.core.discovery.damaged_install import missing_files_behind
 from sglang_platform.core.discovery.versions import requirements
 from sglang_platform.core.errors import (
     LaunchRefused,
@@ -13,11 +14,11 @@ from sglang_platform.core.errors import (
     PluginOrigin,
     ReentrantResolution,
     cause_chain,
+    explain,
 )
-from sglang_platform.core.installed.damage import damage_behind
 from sglang_platform.core.installed.files import Unread
 
-__all__ = ["amended", "explain", "missing_module_fix", "plugin_failed"]
+__all__ = ["amended", "missing_module_fix", "plugin_failed"]
 
 # Import names whose distribution has another name, as far as accelerator packages use them.
 _DISTRIBUTION_OF = {
@@ -36,11 +37,10 @@ def plugin_failed(
     if isinstance(error, ReentrantResolution):
         return type(error)(error.what, plugin=error.plugin or origin, why=error.why, fix=error.fix)
     told = error.fix if isinstance(error, PlatformError | LaunchRefused) else None
-    known = told or _fix(origin, error)
-    damage = None if told else damage_behind(error, origin.distribution)
-    if damage is not None and (damage.unusable or known is None):
-        return PluginFailed(what, plugin=origin, why=f"{damage.why}\n{explain(error)}", fix=damage.fix)
-    return PluginFailed(what, plugin=origin, why=explain(error), fix=known or fix)
+    missing = None if told else missing_files_behind(error, origin.distribution)
+    if missing is not None:
+        return PluginFailed(what, plugin=origin, why=f"{missing[0]}\n{explain(error)}", fix=missing[1])
+    return PluginFailed(what, plugin=origin, why=explain(error), fix=told or _fix(origin, error) or fix)
 
 
 def amended(error: PlatformError, alternative: str) -> PlatformError:
@@ -49,44 +49,6 @@ def amended(error: PlatformError, alternative: str) -> PlatformError:
     copy = type(error)(error.what, plugin=error.plugin, why=error.why, fix=fix)
     copy.__cause__ = error.__cause__
     return copy
-
-
-def explain(error: BaseException) -> str:
-    """The error and its first cause, each with its place: an import error often hides the real one."""
-    chain = list(cause_chain(error))
-    text = _one(error)
-    if len(chain) > 1:
-        text += f"\nfirst cause: {_one(chain[-1])}"
-    return text
-
-
-def _one(error: BaseException) -> str:
-    if isinstance(error, PlatformError | LaunchRefused):
-        return f"{type(error).__name__}: {error.what}" + (f" ({error.why})" if error.why else "")
-    message = " ".join(_words(error).split())
-    place = _place(error)
-    return f"{type(error).__name__}: {message}" + (f" (at {place})" if place else "")
-
-
-def _words(error: BaseException) -> str:
-    try:
-        return str(error)
-    except BaseException as second:  # noqa: BLE001  (a foreign exception's own code)
-        return f"(its text cannot be had: __str__ raises {type(second).__name__})"
-
-
-def _place(error: BaseException) -> str | None:
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno}"
-    place = None
-    traceback = error.__traceback__
-    while traceback is not None:
-        module = traceback.tb_frame.f_globals.get("__name__", "")
-        own = module.startswith(("importlib", "_frozen_importlib", "sglang_platform.core.discovery"))
-        if not own and not traceback.tb_frame.f_code.co_filename.startswith("<frozen"):
-            place = f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}"
-        traceback = traceback.tb_next
-    return place
 
 
 def _fix(origin: PluginOrigin, error: BaseException) -> str | None:

@@ -13,9 +13,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sglang_platform.core.discovery.failures import explain
 from sglang_platform.core.discovery.kind import PlatformKind
-from sglang_platform.core.errors import HostError, LaunchRefused, PlatformError, PluginOrigin
+from sglang_platform.core.errors import HostError, LaunchRefused, PlatformError, PluginOrigin, explain
 from sglang_platform.core.installed.modules import find_module
 
 __all__ = ["HostWanted", "with_host_first"]

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import resolve_obj
-from sglang_platform.core.discovery.failures import explain
 from sglang_platform.core.discovery.groups import DOCTOR_GROUP
 from sglang_platform.core.doctor.discovery import examine
 from sglang_platform.core.doctor.finding import Finding, worst_first
 from sglang_platform.core.doctor.isolation import examine_isolation
+from sglang_platform.core.errors import explain
 
 __all__ = ["examine_everything"]
 

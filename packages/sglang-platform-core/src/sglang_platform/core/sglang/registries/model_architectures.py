@@ -20,7 +20,7 @@ _PACKAGE = "sglang.srt.models"
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Serve registered architectures, and say why one that the host leaves out is not served."""
+    """Serve registered architectures, and give the cause where the host leaves one out."""
     HookRegistry.register(f"{_REGISTRY}.resolve_model_cls", _resolve, HookType.AROUND)
     HookRegistry.register(f"{_REGISTRY}.get_supported_archs", _with_ours, HookType.AFTER)
     HookRegistry.register(f"{_REGISTRY}._raise_for_unsupported", _explain, HookType.BEFORE)

@@ -13,7 +13,8 @@ from sglang_platform.core.sglang.attention import choices as attention_choices
 from sglang_platform.core.sglang.evidence import llm_counts, process_report
 from sglang_platform.core.sglang.rebase import is_rebased
 from sglang_platform.core.sglang.repairs import build_locks
-from sglang_platform.core.sglang.start import all_hooks, llm_guard, llm_plugin_loop
+from sglang_platform.core.sglang.start import all_hooks, llm_plugin_loop
+from sglang_platform.core.sglang.start.guard import check_llm_platform
 from sglang_platform.core.sglang.start.plugin_loop import core_origin, refusing_the_launch
 from sglang_platform.core.sglang.versions import facts
 
@@ -28,7 +29,7 @@ def load() -> None:
     """
     with refusing_the_launch():
         HookRegistry.late_errors_as(LaunchRefused.because)  # SGLang skips model modules that fail to import
-        llm_guard.check_platform()
+        check_llm_platform()
         attention_choices.offer(current_platform)
         if multiprocessing.parent_process() is None:
             build_locks.sweep()

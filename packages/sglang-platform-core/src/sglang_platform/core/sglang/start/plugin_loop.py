@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
-from sglang_platform.core.discovery.failures import explain
+from sglang_platform.core.discovery.damaged_install import CORE, missing_files_behind
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
-from sglang_platform.core.errors import HostError, LaunchRefused, PlatformError, PluginOrigin
-from sglang_platform.core.installed.damage import CORE, damage_behind
+from sglang_platform.core.errors import HostError, LaunchRefused, PlatformError, PluginOrigin, explain
 from sglang_platform.core.sglang.versions import NEWEST, OLDEST
 
 __all__ = ["Calls", "PluginLoop", "core_origin", "leave_to_core", "refusing_the_launch"]
@@ -123,12 +122,13 @@ def refusing_the_launch() -> Iterator[None]:
     except PlatformError as error:
         raise LaunchRefused.because(error) from error
     except Exception as error:
-        damage = damage_behind(error)
+        why, fix = missing_files_behind(error, None) or (
+            "",
+            f"use SGLang {OLDEST} to {NEWEST}, or report this with the traceback",
+        )
         raise LaunchRefused(
             "core's general plugin failed, and SGLang would serve without any hook",
             plugin=core_origin(),
-            why=f"{damage.why}\n{explain(error)}" if damage else explain(error),
-            fix=damage.fix
-            if damage
-            else f"use SGLang {OLDEST} to {NEWEST}, or report this with the traceback",
+            why=f"{why}\n{explain(error)}".strip(),
+            fix=fix,
         ) from error

@@ -1,8 +1,7 @@
 """Whether the files of an installed distribution are those that were installed, by the RECORD of its wheel.
 
-A file that is missing, cut short or of another version shows itself as some error of Python, far from its cause. So
-where a plugin or core itself fails to load, this is looked at, and the message says what to install again. An editable
-installation lists no sources: of it nothing is known.
+A file that is missing, cut short or of another version raises an error of Python far from the cause. Nothing is known
+of an editable installation, which lists no sources.
 """
 
 from __future__ import annotations
@@ -12,20 +11,15 @@ import base64
 import contextlib
 import csv
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginOrigin, cause_chain
 from sglang_platform.core.installed.distributions import installed_version
 from sglang_platform.core.installed.files import LARGEST, Unread, file_bytes, metadata_text
 
-__all__ = ["CORE", "Damage", "damage_behind", "damage_of", "refuse_damage", "told_as_damage"]
-
-CORE = "sglang-platform-core"
+__all__ = ["Damage", "damage_of"]
 
 _SHOWN = 3
-_MAY_COME_OF_IT = (ImportError, SyntaxError, AttributeError, NameError, UnicodeError)
 
 
 class Damage(NamedTuple):
@@ -69,38 +63,6 @@ def damage_of(distribution: str) -> Damage | None:
                 wrong.append(f"{name} {why}")
                 unusable = unusable or not _is_usable(root / name)
     return Damage(distribution, version, tuple(sorted(wrong)), unusable) if wrong else None
-
-
-def damage_behind(error: BaseException, distribution: str | None = None) -> Damage | None:
-    """The damage of `distribution`, or of core, that may be behind an error of an import; None for other errors."""
-    if not any(isinstance(link, _MAY_COME_OF_IT) for link in cause_chain(error)):
-        return None
-    return (damage_of(distribution) if distribution else None) or damage_of(CORE)
-
-
-@contextlib.contextmanager
-def told_as_damage() -> Iterator[None]:
-    """Around imports of core's own modules that a host or a command begins; see `refuse_damage`."""
-    try:
-        yield
-    except Exception as error:
-        refuse_damage(error)
-        raise
-
-
-def refuse_damage(error: Exception) -> None:
-    """Raises LaunchRefused where core's files are damaged: SGLang drops an `Exception` of a plugin, and serves on."""
-    damage = damage_behind(error)
-    if damage is None:
-        return
-    if isinstance(error, PlatformError):  # it tells of the damage itself
-        raise LaunchRefused.because(error) from error
-    raise LaunchRefused(
-        f"{CORE} cannot be loaded",
-        plugin=PluginOrigin("sglang_platform_core", CORE, damage.version),
-        why=f"{damage.why}\n{type(error).__name__}: {error}",
-        fix=damage.fix,
-    ) from error
 
 
 def _is_usable(path: Path) -> bool:

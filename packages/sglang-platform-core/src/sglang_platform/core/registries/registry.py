@@ -1,4 +1,4 @@
-"""What all registries share: entries under stable ids, in an order that registration does not decide."""
+"""A registry: parts under stable ids, in an order that registration does not decide."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sglang_platform.core.discovery.failures import explain
-from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginOrigin
+from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginOrigin, explain
 from sglang_platform.core.hooks.registry import current_source, with_source_of_now
 from sglang_platform.core.spelling import shown
 
-__all__ = ["Entries", "Entry", "RegistryError", "withdraw"]
+__all__ = ["Entry", "Registry", "RegistryError", "registries", "withdraw"]
 
 T = TypeVar("T")
 
 
 class RegistryError(PlatformError):
-    """A registry was asked for, or given, something that it cannot serve."""
+    """A registry cannot serve a request or take a registration."""
 
 
 @dataclass(frozen=True)
@@ -31,26 +30,33 @@ class Entry(Generic[T]):
     origin: PluginOrigin | None
 
 
-class Entries(Generic[T]):
-    """Parts by id. Safe under threads; iteration sees a snapshot, lowest priority first, then by id.
+class Registry(Generic[T]):
+    """Parts of one sort, by id. Each instance is listed by `registries()` and has its rows in the process report.
+
+    Safe under threads; iteration sees a snapshot, lowest priority first, then by id.
 
     Registering an id again with an equal part does nothing; with another part it is an error that names both plugins.
     """
 
-    def __init__(self, what: str, changed: Callable[[], None] = lambda: None) -> None:
-        """`changed()` is called after each change, before those who wait for the first entry."""
-        self.what, self._changed = what, changed
+    def __init__(self, name: str, noun: str, changed: Callable[[], None] = lambda: None) -> None:
+        """
+        Args:
+            name: the key in the process report, e.g. ``quant_wrappers``.
+            noun: one part in words, for messages, e.g. ``quant wrapper``.
+            changed: called after each change, before the calls that wait for the first entry.
+        """
+        self.name, self.noun, self._changed = name, noun, changed
         self._lock = threading.Lock()
         self._by_id: dict[str, Entry[T]] = {}
         self._ordered: tuple[Entry[T], ...] = ()
         self._waiting: list[Callable[[], None]] = []
-        _all.append(self)
+        _registries.append(self)
 
     def add(self, id: str, part: T, priority: int = 0) -> None:
         """Raises RegistryError where `id` is no non-empty str, or another part has it."""
         if not isinstance(id, str) or not id.strip():
             raise RegistryError(
-                f"a {self.what} needs a non-empty str as its id, not {shown(id)}",
+                f"a {self.noun} needs a non-empty str as its id, not {shown(id)}",
                 fix="register it under a name",
             )
         entry = Entry(id, part, priority, current_source())
@@ -60,7 +66,7 @@ class Entries(Generic[T]):
                 if held.part == part and held.priority == priority:
                     return
                 raise RegistryError(
-                    f"two {self.what}s are registered as {id!r}",
+                    f"two {self.noun}s are registered as {id!r}",
                     plugin=entry.origin,
                     why=f"{held.origin or 'no plugin'} registered {shown(held.part)} with priority {held.priority}",
                     fix="give each its own id",
@@ -80,14 +86,14 @@ class Entries(Generic[T]):
         return self._drop(lambda one: one.origin == origin)
 
     def call(self, entry: Entry[T], name: str, part: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """What a function of the part answers. Raises RegistryError, from its cause, where the function raises."""
+        """The answer of a function of the part. Raises RegistryError, from its cause, where the function raises."""
         try:
             return part(*args, **options)
         except (PlatformError, LaunchRefused, KeyboardInterrupt):
             raise
         except BaseException as error:
             raise RegistryError(
-                f"the {name} of {self.what} {entry.id!r} failed",
+                f"the {name} of {self.noun} {entry.id!r} failed",
                 plugin=entry.origin,
                 why=explain(error),
                 fix="correct it and install what it needs, or leave its plugin out",
@@ -109,7 +115,7 @@ class Entries(Generic[T]):
         call()
 
     def clear(self) -> None:
-        """Forget all parts, and who waits for the first. For tests."""
+        """Forget all parts, and the calls that wait for the first. For tests."""
         with self._lock:
             self._keep({})
             self._waiting.clear()
@@ -141,10 +147,15 @@ class Entries(Generic[T]):
         ]
 
 
-_all: list[Entries[Any]] = []
+_registries: list[Registry[Any]] = []
+
+
+def registries() -> tuple[Registry[Any], ...]:
+    """Every registry whose module this process has imported."""
+    return tuple(_registries)
 
 
 def withdraw(origin: PluginOrigin) -> None:
-    """Forget what a plugin registered anywhere: one that failed half way."""
-    for entries in _all:
-        entries.withdraw(origin)
+    """Forget all parts of a plugin, for one that failed half way."""
+    for registry in _registries:
+        registry.withdraw(origin)
