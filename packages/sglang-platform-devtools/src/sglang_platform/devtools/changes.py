@@ -15,7 +15,9 @@ from sglang_platform.devtools.source.tree import SourceTree
 
 __all__ = ["OURS", "Changes", "changes_of_installed", "is_ours", "read_changes"]
 
-OURS = frozenset(f"sglang-platform-{name}" for name in ("core", "cuda", "rocm", "example-oot", "conformance", "devtools"))
+OURS = frozenset(
+    f"sglang-platform-{name}" for name in ("core", "devtools", "cuda", "rocm", "example-oot", "conformance")
+)
 """This project's distributions. What they couple to the host is run by their own tests, on every release."""
 
 

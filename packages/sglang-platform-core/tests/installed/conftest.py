@@ -1,6 +1,0 @@
-"""The modules beside the tests import each other."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
