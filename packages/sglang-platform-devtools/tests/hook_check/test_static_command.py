@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 from click.testing import Result
-from command_runner import command_on, sources_of
+from command_runner import Command, sources_of
 from typer.testing import CliRunner
 
 from sglang_platform.core.cli.app import app
@@ -160,9 +160,10 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {name}:h\n")
-    command_on(folder / "devtools", folder, devtools=True)
+    entry_points = {"hooks.check": "sglang_platform.devtools.cli.hooks_check:check"}
+    Command(folder, folder).install("devtools", {"sglang_platform.cli": entry_points})
     clean = {name: value for name, value in os.environ.items() if not name.startswith("SGLANG_")}
-    path = [str(folder), str(folder / "devtools"), *sources_of("core", "devtools")]
+    path = [str(folder), *sources_of("core", "devtools")]
     return {**clean, "PYTHONPATH": os.pathsep.join(path)}
 
 

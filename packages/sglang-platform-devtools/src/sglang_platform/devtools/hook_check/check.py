@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import logging
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
@@ -37,6 +38,8 @@ from sglang_platform.devtools.source.lookup import Lookup
 from sglang_platform.devtools.source.tree import SourceTree
 
 __all__ = ["CheckedHook", "Verdict", "check"]
+
+_log = logging.getLogger(__name__)
 
 _HELD = "HookRegistry searches for what holds the original; `hooks report` tells in each process whether it was reached"
 
@@ -83,6 +86,7 @@ def check(
     Raises HookTargetError for a malformed target.
     """
     wanted = [(one, parse(one.target)) for one in hooks]
+    _log.info("checking %d hooks on %s", len(wanted), host.label)
     checker = _Checker(host, since)
     collecting = gc.isenabled()
     gc.disable()  # syntax trees are many objects and no garbage; looking through them takes a third of the time
