@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from sglang_platform.core.counters import counter
     from sglang_platform.core.discovery.asking import resolve_obj
     from sglang_platform.core.discovery.by_device import get_platform
-    from sglang_platform.core.discovery.current import current_platform
-    from sglang_platform.core.discovery.current_diffusion import current_mm_platform
+    from sglang_platform.core.discovery.current import current_mm_platform, current_platform
     from sglang_platform.core.discovery.entry import mm_platform_plugin, platform_plugin
     from sglang_platform.core.errors import PlatformError, PlatformUnavailable
     from sglang_platform.core.graph.runner import GraphRunner
@@ -76,7 +75,7 @@ _HOME = {
     "SRTPlatform": "contract.srt",
     "TokenToKVPoolAllocator": "memory.allocator",
     "counter": "counters",
-    "current_mm_platform": "discovery.current_diffusion",
+    "current_mm_platform": "discovery.current",
     "current_platform": "discovery.current",
     "get_platform": "discovery.by_device",
     "load_plugins": "plugins",

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from sglang_platform.core.discovery.contract_version import check_contract_version
 from sglang_platform.core.discovery.damaged_install import missing_files_behind
-from sglang_platform.core.discovery.failures import plugin_failed
 from sglang_platform.core.discovery.host_first import HostWanted
+from sglang_platform.core.discovery.refusals import plugin_failed
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import LOCATION
 from sglang_platform.core.errors import (

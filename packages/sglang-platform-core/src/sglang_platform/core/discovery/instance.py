@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sglang_platform.core.discovery.failures import plugin_failed
 from sglang_platform.core.discovery.kind import PlatformKind
+from sglang_platform.core.discovery.refusals import plugin_failed
 from sglang_platform.core.discovery.resolve import Decision
 from sglang_platform.core.errors import HostError, PlatformError, PluginFailed, PluginOrigin, explain
 from sglang_platform.core.host import HostAdapter

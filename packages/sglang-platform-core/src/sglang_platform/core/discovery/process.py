@@ -6,7 +6,6 @@ import copy
 import os
 import re
 import threading
-import types
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -57,7 +56,6 @@ class Process:
         self._choice: PlatformChoice | None = None
         self._instance: PlatformInstance | None = None
         self._error: PlatformError | None = None
-        self._stand_in: type | None = None
         os.register_at_fork(after_in_child=self._without_other_threads)
 
     def _without_other_threads(self) -> None:
@@ -95,7 +93,7 @@ class Process:
             object.__setattr__(self.platform, "__dict__", {})
             self.turned = self._in_step = False
             self.trace = self.decision = self._choice = None
-            self._instance = self._error = self._stand_in = None
+            self._instance = self._error = None
             scan.invalidate()
 
     def adopt(self, cls: type) -> object:
@@ -146,21 +144,6 @@ class Process:
             if other is self.platform:
                 return True
             return self._instance is not None and getattr(other, "__dict__", None) is self._instance.state
-
-    def stand_in(self) -> type:
-        """A class that is the platform's to every `issubclass`, and not the same object."""
-        with self._lock:
-            cls = type(self.platform)
-            if self._stand_in is None or self._stand_in.__base__ is not cls:
-                namespace = {
-                    "__module__": cls.__module__,
-                    "__qualname__": cls.__qualname__,
-                    "_rebased_by_host": True,
-                }
-                self._stand_in = types.new_class(
-                    cls.__name__, (cls,), {}, lambda body: body.update(namespace)
-                )
-            return self._stand_in
 
     def describe(self) -> str:
         """The state in a few words, for `repr`."""

@@ -37,5 +37,5 @@ The rooms:
                   `rounds` settles targets, `sites` and `site` change the attribute in a place
     call/         the call of a hooked target: `kinds` of callables, whether a hook fits (`fit`), the code of `frames`,
                   and the wrapper in `compose`
-    references/   all other holders of an original: `sweep`, then `holders` by way of the `heap`; `swaps`
+    references/   all other holders of an original: `sweep`, then `holders`; `swaps`
 """

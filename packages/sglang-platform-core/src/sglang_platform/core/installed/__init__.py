@@ -3,5 +3,5 @@
 - `modules`: find a module as an import would.
 - `address`: a module and a path of attributes in it.
 - `files`: the bytes of a file, within limits.
-- `distributions`: versions and metadata headers.
+- `distributions`: versions, metadata headers, requirements.
 """

@@ -38,8 +38,9 @@ def load() -> None:
             if is_rebased(current_platform):
                 host_limits.warn(current_platform)
             llm_counts.register_hooks()
-        load_plugins(already_run=llm_plugin_loop.LOOP.take_over())
+        llm_plugin_loop.LOOP.take_over()
+        load_plugins()
         process_report.keep()
 
 
-llm_plugin_loop.LOOP.watch()
+llm_plugin_loop.LOOP.leave_collected_to_core()

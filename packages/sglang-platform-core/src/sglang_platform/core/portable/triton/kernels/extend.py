@@ -22,17 +22,22 @@ before. Source: FlashAttention-2 (Dao, arXiv 2307.08691) for the order of the lo
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from typing import Any
 
+import torch
 import triton
 import triton.language as tl
 
+from sglang_platform.core.portable.triton.attention_layer import LayerRule
+from sglang_platform.core.portable.triton.attention_shapes import head_parts, shares_values, split_count
+from sglang_platform.core.portable.triton.kernels.die_order import shared_on_one_die
+from sglang_platform.core.portable.triton.kernels.stored_rows import load_rows
+from sglang_platform.core.portable.triton.merge import merge_equal_parts
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
 from sglang_platform.core.portable.triton.split_work import parts_within
-from sglang_platform.core.portable.triton.wrappers import extend
-from sglang_platform.cuda.kernels.fp8 import HARDWARE
-from sglang_platform.cuda.kernels.merge import merge_equal_parts
-from sglang_platform.cuda.kernels.stored_rows import load_rows
+from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
+from sglang_platform.core.portable.triton.wrappers.stored_kv import stored_kv
 
 __all__ = ["extend_kernel", "paged_extend"]
 
@@ -43,18 +48,26 @@ def _attend(
     scale, cap, window,
     D: tl.constexpr, DV: tl.constexpr, MAIN: tl.constexpr, REST: tl.constexpr, VALUES: tl.constexpr,
     LATENT: tl.constexpr, PAGED: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
-    FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, CAPPED: tl.constexpr, BLOCK_N: tl.constexpr,
+    FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, CAPPED: tl.constexpr, BLOCK_N: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
     """Take in keys [first, end): slots by `table_row` where PAGED, rows otherwise. Key j stands at position
     `offset` + j, row r of `acc` at position query[r]. Not MASKED: every row sees every key, and end - first is a
-    multiple of BLOCK_N."""
+    multiple of BLOCK_N. AHEAD: slots are fetched a block ahead, so that the rows of a block wait for one load of the
+    table less."""
     main = tl.arange(0, MAIN)
     values = tl.arange(0, VALUES)
     live_v = values < DV
+    if PAGED and AHEAD:
+        key = first + tl.arange(0, BLOCK_N)
+        ahead = tl.load(table_row + key, mask=key < end, other=0)
     for at in range(first, end, BLOCK_N):
         key = at + tl.arange(0, BLOCK_N)
         live = key < end
-        if PAGED:
+        if PAGED and AHEAD:
+            row = ahead.to(tl.int64)
+            later = key + BLOCK_N
+            ahead = tl.load(table_row + later, mask=later < end, other=0)
+        elif PAGED:
             row = tl.load(table_row + key, mask=live, other=0).to(tl.int64)
         else:
             row = key.to(tl.int64)
@@ -97,17 +110,29 @@ def extend_kernel(
     VALUES: tl.constexpr, LATENT: tl.constexpr, NEW: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
     FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, SCALED: tl.constexpr,
     CAPPED: tl.constexpr, SINKS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    AHEAD: tl.constexpr = False, DIES: tl.constexpr = 1,
 ):  # fmt: skip
     """Grid (blocks of the longest request, Hk, B * splits). q [T, Hq, D], new k [T, Hk, D] and v [T, Hk, DV], caches
     [S, Hk, .], table [rows, C], start [B + 1] (first token of each request), prefix [B], out [T, Hq, DV]; with several
     splits partial float32 [T, splits, Hq, DV] and lse float32 [T, splits, Hq]."""
-    request = tl.program_id(2) // splits
-    part = tl.program_id(2) % splits
     kv_head = tl.program_id(1)
+    late = tl.program_id(0)
+    turn = tl.program_id(2)
+    if DIES > 1:
+        # The blocks of one request, part and KV head read the same keys. Only where every die gets as many heads of a
+        # request: requests differ in length, and a die with nothing left to do takes no work of another.
+        blocks, heads = tl.num_programs(0), tl.num_programs(1)
+        if heads % DIES == 0:
+            at = late + blocks * (kv_head + heads * turn)
+            group, late = shared_on_one_die(at, heads * tl.num_programs(2), blocks, DIES)
+            kv_head = group % heads
+            turn = group // heads
+    request = turn // splits
+    part = turn % splits
     begin = tl.load(start_ptr + request).to(tl.int64)
     count = (tl.load(start_ptr + request + 1) - begin).to(tl.int32)
     # The last rows see the most keys.
-    block = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M
+    block = (tl.num_programs(0) - 1 - late) * BLOCK_M
     if block >= count * GROUP:
         return
     prefix = tl.load(prefix_ptr + request).to(tl.int32)
@@ -149,7 +174,7 @@ def extend_kernel(
         k_ptr + kv_head * k_stride_h, v_ptr + kv_head * v_stride_h, k_stride_s, v_stride_s,
         table_ptr + tl.load(row_ptr + request).to(tl.int64) * table_stride, low_here, end_here, 0, query,
         cached_scale, cap, window,
-        D, DV, MAIN, REST, VALUES, LATENT, True, True, CAUSAL, WINDOW, FORMAT, IN_HARDWARE, CAPPED, BLOCK_N,
+        D, DV, MAIN, REST, VALUES, LATENT, True, True, CAUSAL, WINDOW, FORMAT, IN_HARDWARE, CAPPED, BLOCK_N, AHEAD,
     )  # fmt: skip
     if SCALED:
         acc *= tl.load(v_scale_ptr)
@@ -166,13 +191,13 @@ def extend_kernel(
                 acc, m, total, q, q_rest, k_head, v_head, kn_stride_t, vn_stride_t,
                 table_ptr, first, full, prefix, query,
                 scale, cap, window,
-                D, DV, MAIN, REST, VALUES, False, False, False, CAUSAL, WINDOW, "", False, CAPPED, BLOCK_N,
+                D, DV, MAIN, REST, VALUES, False, False, False, CAUSAL, WINDOW, "", False, CAPPED, BLOCK_N, AHEAD,
             )  # fmt: skip
             first = full
         acc, m, total = _attend(
             acc, m, total, q, q_rest, k_head, v_head, kn_stride_t, vn_stride_t, table_ptr, first, end, prefix, query,
             scale, cap, window,
-            D, DV, MAIN, REST, VALUES, False, False, True, CAUSAL, WINDOW, "", False, CAPPED, BLOCK_N,
+            D, DV, MAIN, REST, VALUES, False, False, True, CAUSAL, WINDOW, "", False, CAPPED, BLOCK_N, AHEAD,
         )  # fmt: skip
 
     if SINKS:
@@ -198,7 +223,84 @@ def extend_kernel(
         tl.store(out_ptr + begin * out_stride_t + at, acc.to(out_ptr.dtype.element_ty), mask=live)
 
 
-paged_extend = partial(
-    extend.paged_extend, hardware=HARDWARE, extend_kernel=extend_kernel, merge_parts=merge_equal_parts
-)
-"""See `core.portable.triton.wrappers.extend`."""
+def paged_extend(
+    q: torch.Tensor,
+    k_new: torch.Tensor | None,
+    v_new: torch.Tensor | None,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    table: torch.Tensor,
+    rows: torch.Tensor,
+    query_start: torch.Tensor,
+    prefix_lens: torch.Tensor,
+    out: torch.Tensor,
+    *,
+    hardware: Hardware,
+    merge_parts: Callable[..., None] = merge_equal_parts,
+    max_new: int,
+    max_prefix: int | None = None,
+    splits: int | None = None,
+    causal: bool = True,
+    **asked: Any,
+) -> torch.Tensor:
+    """Fill `out` [T, Hq, Dv] and return it.
+
+    q [T, Hq, D]: the new tokens of all requests, request by request; k_new [T, Hk, D] and v_new [T, Hk, Dv] their keys
+    and values, or None where the caches hold them already. Caches, `table`, `rows` and `asked` as in
+    `decode.paged_decode`; k_scale and v_scale apply to cached values only. `query_start` int [B + 1]: where each
+    request's tokens begin, and T. `prefix_lens` int [B]: cached tokens before them. max_new: the most new tokens of a
+    request, max_prefix: the most cached ones, the table's width when None (both known on the CPU, so nothing waits for
+    the device). splits: in how many parts the cached keys are read; None chooses so that the device is full.
+
+    hardware, merge_parts: the package's; `merge.merge_equal_parts`, told what its compiler needs.
+
+    Raises ValueError for shapes and dtypes that do not fit.
+    """
+    rule = LayerRule(**asked)
+    tokens, q_heads, dim = q.shape
+    values = out.shape[2]
+    kv_heads = k_cache.shape[1] if k_new is None else k_new.shape[1]
+    if out.shape[:2] != q.shape[:2] or q_heads % kv_heads or (k_new is None) != (v_new is None):
+        raise ValueError(f"paged_extend: q {tuple(q.shape)}, {kv_heads} KV heads, out {tuple(out.shape)}")
+    batch = prefix_lens.shape[0]
+    if tokens == 0 or batch == 0 or max_new == 0:
+        return out
+    stored = stored_kv(hardware, k_cache, v_cache)
+    latent = k_new is None and shares_values(k_cache, v_cache, values)
+    main, rest = head_parts(dim, values if latent else None)
+    record = hardware.of(q.device)
+    shape = record.extend_shape(
+        dim,
+        latent=latent,
+        widened=stored.name != "" and not stored.in_hardware,
+        float32=q.dtype == torch.float32,
+    )
+    new_k, new_v = (q, q) if k_new is None or v_new is None else (k_new, v_new)
+    if new_k.stride(-1) != 1 or new_v.stride(-1) != 1 or q.stride(-1) != 1 or out.stride(-1) != 1:
+        raise ValueError("paged_extend: the last dimension of q, k_new, v_new and out must be contiguous")
+    group = q_heads // kv_heads
+    blocks = triton.cdiv(max_new * group, shape.block_m)
+    if splits is None:
+        cached = table.shape[1] if max_prefix is None else max_prefix
+        cached = min(cached, rule.window + max_new) if rule.window >= 0 else cached
+        programs = blocks * kv_heads * batch
+        splits = split_count(record.processors, 1, programs, cached) if programs < record.processors else 1
+    # float32 also where nothing is written there: another type is another code, compiled while a request waits.
+    results = tokens * splits * q_heads if splits > 1 else 1
+    partial = torch.empty(results * values, dtype=torch.float32, device=q.device)
+    lse = torch.empty(results, dtype=torch.float32, device=q.device)
+    extend_kernel[(blocks, kv_heads, batch * splits)](
+        q, new_k, new_v, stored.k, stored.v, table, rows, query_start, prefix_lens, out, partial, lse,
+        *rule.values(q), splits,
+        q.stride(0), q.stride(1), new_k.stride(0), new_k.stride(1), new_v.stride(0), new_v.stride(1),
+        stored.k.stride(0), stored.k.stride(1), stored.v.stride(0), stored.v.stride(1), table.stride(0),
+        out.stride(0), out.stride(1),
+        GROUP=group, D=dim, DV=values, MAIN=main, REST=rest,
+        VALUES=main if latent else triton.next_power_of_2(values), LATENT=latent,
+        NEW=k_new is not None, CAUSAL=causal, WINDOW=rule.window >= 0,
+        FORMAT=stored.name, IN_HARDWARE=stored.in_hardware, **rule.flags(),
+        BLOCK_M=shape.block_m, BLOCK_N=shape.block_n, **shape.options(),
+    )  # fmt: skip
+    if splits > 1:
+        merge_parts(partial, lse, out, sinks=rule.sinks, splits=splits)
+    return out

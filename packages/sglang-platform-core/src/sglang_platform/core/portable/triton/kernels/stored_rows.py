@@ -1,4 +1,6 @@
-"""Reading the packed fp8 rows of sparse MLA (`core.memory.packed_fp8`), inside kernels.
+"""Rows of a paged cache as the attention kernels read them: floats as they are, 8-bit floats as codes.
+
+The packed rows of sparse MLA (`core.memory.packed_fp8`):
 
 | latent: MAIN 8-bit codes | MAIN / 128 float32 scales | rotated part: bfloat16 |,   value = code * scale of its tile
 """
@@ -8,9 +10,20 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from sglang_platform.rocm.kernels.fp8_values import from_fp8_codes
+from sglang_platform.core.portable.triton.kernels.fp8_codes import from_fp8_codes
 
-__all__ = ["packed_latent", "packed_rest"]
+__all__ = ["load_rows", "packed_latent", "packed_rest"]
+
+
+@triton.jit
+def load_rows(ptr, offsets, mask, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, DTYPE: tl.constexpr):
+    """Elements at `offsets` as DTYPE, zero where not `mask`. `FORMAT`: the 8-bit format of bytes, "" for floats."""
+    stored = tl.load(ptr + offsets, mask=mask, other=0)
+    if FORMAT == "":
+        values = stored.to(DTYPE)
+    else:
+        values = from_fp8_codes(stored, FORMAT, IN_HARDWARE, DTYPE)
+    return values
 
 
 @triton.jit

@@ -1,29 +1,16 @@
-"""Rows of a paged cache as the attention kernels read them: floats as they are, 8-bit floats as codes."""
+"""8-bit floats as the matrix cores multiply them, inside kernels: codes as they are, and wider values in two parts."""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
-from sglang_platform.rocm.kernels.fp8_values import from_fp8_codes
-
-__all__ = ["in_two_parts", "load_codes", "load_rows"]
-
-
-@triton.jit
-def load_rows(ptr, offsets, mask, FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, DTYPE: tl.constexpr):
-    """Elements at `offsets` as DTYPE, zero where not `mask`. `FORMAT`: the 8-bit format of bytes, "" for floats."""
-    stored = tl.load(ptr + offsets, mask=mask, other=0)
-    if FORMAT == "":
-        values = stored.to(DTYPE)
-    else:
-        values = from_fp8_codes(stored, FORMAT, IN_HARDWARE, DTYPE)
-    return values
+__all__ = ["in_two_parts", "load_codes"]
 
 
 @triton.jit
 def load_codes(ptr, offsets, mask, FORMAT: tl.constexpr):
-    """As `load_rows`, as the 8-bit floats that they are, for matrix cores that know them."""
+    """Elements at `offsets` as the 8-bit floats that they are, zero where not `mask`."""
     TYPE: tl.constexpr = tl.float8e4b8 if FORMAT == "e4m3fnuz" else tl.float8e4nv
     return tl.load(ptr + offsets, mask=mask, other=0).to(TYPE, bitcast=True)
 

@@ -1,7 +1,7 @@
 """Which program does what, where several read the same rows of the cache: those take turns on one die.
 
-An MI300X has eight dies with an L2 each, and gives its programs to them in turn: program i of a launch runs on die
-i mod 8. Programs that read the same rows and follow each other in the launch then read them into eight L2s. Here
+A device of several dies has an L2 on each, and gives its programs to them in turn: program i of a launch runs on die
+i mod DIES. Programs that read the same rows and follow each other in the launch then read them into every L2. Here
 MEMBERS programs that share rows are a group, and DIES groups are laid beside each other, so that all members of one are
 on one die, and next to each other in time:
 

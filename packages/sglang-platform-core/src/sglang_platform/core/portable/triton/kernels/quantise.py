@@ -1,17 +1,43 @@
-"""The launch of a package's quantisation to fp8 with one scale per token, or per group of a token's values."""
+"""Quantisation to fp8 with one scale per token, or per group of a token's values.
+
+    scale = max |x| / largest,   codes = fp8(x / scale)
+
+A row of zeros has scale 1. Division and scale are IEEE float32 and the cast rounds to nearest even, so codes and scales
+are bit for bit those of `core.ops.reference.quantise_per_token`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
+import triton.language as tl
 
 from sglang_platform.core.portable.triton.architecture import Launch
+from sglang_platform.core.portable.triton.kernels.fp8_codes import scaled_codes
 from sglang_platform.core.portable.triton.norm import warps
 from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
 
-__all__ = ["quantise_per_token"]
+__all__ = ["quantise_kernel", "quantise_per_token"]
+
+
+@triton.jit(do_not_specialize=["rows"])
+def quantise_kernel(
+    x_ptr, codes_ptr, scales_ptr, rows, x_stride,
+    WIDTH: tl.constexpr, PER_ROW: tl.constexpr, LARGEST: tl.constexpr,
+    FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, CACHE: tl.constexpr, EVICTION: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Grid (blocks of groups). A row of `x` holds PER_ROW groups of WIDTH values; `rows` counts groups in all."""
+    group = tl.program_id(0).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    column = tl.arange(0, BLOCK)
+    live = group < rows
+    mask = live[:, None] & (column < WIDTH)[None, :]
+    start = (group // PER_ROW) * x_stride + (group % PER_ROW) * WIDTH
+    row = x_ptr + start[:, None] + column[None, :]
+    x = tl.load(row, mask=mask, other=0.0, cache_modifier=CACHE, eviction_policy=EVICTION)
+    codes, scale = scaled_codes(x.to(tl.float32), LARGEST, FORMAT, IN_HARDWARE)
+    tl.store(codes_ptr + group[:, None] * WIDTH + column[None, :], codes, mask=mask)
+    tl.store(scales_ptr + group, scale, mask=live)
 
 
 def quantise_per_token(
@@ -19,7 +45,6 @@ def quantise_per_token(
     dtype: torch.dtype,
     *,
     hardware: Hardware,
-    quantise_kernel: Any,
     group_size: int | None = None,
     launch: Launch | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -45,7 +70,7 @@ def quantise_per_token(
             rows, codes, scales, groups, rows.stride(0),
             WIDTH=width, PER_ROW=per_row, LARGEST=torch.finfo(dtype).max,
             FORMAT=fp8_format, IN_HARDWARE=in_hardware,
-            BLOCK_N=block_n, BLOCK=block,
+            CACHE=hardware.cache_modifier, EVICTION=hardware.eviction_policy, BLOCK_N=block_n, BLOCK=block,
             num_warps=warps(block * block_n, launch),
         )  # fmt: skip
     return codes.view(dtype).view(x.shape), scales.view(*x.shape[:-1], per_row)
