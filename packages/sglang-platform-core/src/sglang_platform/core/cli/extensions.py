@@ -81,7 +81,7 @@ class ExtensibleHooks(Extensible):
 def _loaded(name: str, record: EntryPointRecord | None) -> Any:
     """The subcommand; one that is not installed, or cannot be loaded, becomes a command that says why."""
     if record is None:
-        return _refusal(name, f"the subcommand {name!r} reads sources: pip install {DEVTOOLS}")
+        return _refusal(name, f"this subcommand reads sources: pip install {DEVTOOLS}")
     try:
         found = resolve_obj(record.value.replace(" ", ""))
         if isinstance(found, typer.Typer):
