@@ -13,7 +13,7 @@ import importlib_metadata
 import pytest
 
 from sglang_platform.core.discovery.damaged_install import missing_files, refusing_without_core
-from sglang_platform.core.discovery.failures import plugin_failed
+from sglang_platform.core.discovery.refusals import plugin_failed
 from sglang_platform.core.errors import LaunchRefused, PluginFailed, PluginOrigin
 
 CORE, EXAMPLE = "sglang-platform-core", "sglang-platform-example-oot"

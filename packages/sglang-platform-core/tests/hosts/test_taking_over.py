@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +17,7 @@ from sglang_platform.core.sglang.diffusion import plugin_loop as diffusion
 from sglang_platform.core.sglang.start import llm_plugin_loop as srt
 from sglang_platform.core.sglang.start.plugin_loop import PluginLoop, refusing_the_launch
 
+_PROGRAM = Path(__file__).parent / "programs" / "serve_or_refuse.py"
 LOOP = PluginLoop("some_host.plugins", "collect", "load_them")
 
 _HOST = """
@@ -69,6 +74,32 @@ def test_plugins_before_and_after_cores_own_are_left_to_core() -> None:
     _in_host("load_them", plugins)
     assert called == ["core"]
     assert [distribution for _, distribution in plugins.values()] == ["before", OWN_PLUGIN, "after"]
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("failing", ["", "first", "last"])
+def test_plugins_of_others_are_run_once_on_sglangs_own_platform(
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "last"):
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[sglang.srt.plugins]\n{name} = {name}_plugin:load\n")
+        source = f"def load():\n    print('ran {name}')\n" + "    raise ValueError\n" * (name == failing)
+        (tmp_path / f"{name}_plugin.py").write_text(source)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(_PROGRAM)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == (1 if failing else 0), done.stderr
+    assert done.stdout.count("ran first") == 1
+    assert done.stdout.count("ran last") == (failing != "first")
+    assert (f"general plugin {failing!r} failed" in done.stderr) == bool(failing)
 
 
 @pytest.mark.host

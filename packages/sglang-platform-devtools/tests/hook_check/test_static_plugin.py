@@ -9,7 +9,7 @@ import pytest
 
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.hooks.types import HookType
-from sglang_platform.devtools.registrations import read_hooks
+from sglang_platform.devtools.changes import read_hooks
 from sglang_platform.devtools.source.opening import open_plugin, package_of
 
 

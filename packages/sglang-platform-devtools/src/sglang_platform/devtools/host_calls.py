@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sglang_platform.devtools.source.tree import SourceTree
-from sglang_platform.devtools.source.values import dotted
+from sglang_platform.devtools.source.values import dotted, shortened
 
 __all__ = ["Call", "call_of", "calls_of", "first_not_taken", "signature_of", "taken_apart"]
 
@@ -30,14 +30,18 @@ class Call(NamedTuple):
         return f"{self.text} ({self.place})"
 
     def is_taken_by(self, signature: inspect.Signature) -> bool:
+        return self.refused_by(signature) is None
+
+    def refused_by(self, signature: inspect.Signature) -> str | None:
+        """Why a signature does not take it, in Python's words; None where it does."""
         given = [None] * self.positional
         try:
             (signature.bind_partial if self.is_open else signature.bind)(
                 *given, **dict.fromkeys(self.keywords)
             )
-        except TypeError:
-            return False
-        return True
+        except TypeError as error:
+            return str(error)
+        return None
 
 
 def calls_of(host: SourceTree, name: str, *, near: str = "") -> Iterator[Call]:
@@ -115,7 +119,7 @@ def call_of(node: ast.Call, place: str) -> Call:
     text = " ".join(ast.unparse(node).split())
     return Call(
         place,
-        text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...",
+        shortened(text, _LONGEST),
         sum(not isinstance(one, ast.Starred) for one in node.args),
         tuple(one.arg for one in node.keywords if one.arg is not None),
         any(isinstance(one, ast.Starred) for one in node.args)

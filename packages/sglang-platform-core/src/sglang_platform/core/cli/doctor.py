@@ -60,6 +60,7 @@ def doctor(deep: DeepOption = False, source_only: SourceOption = False, as_json:
         if deep:
             from sglang_platform.core.doctor.host_answers import ask_host, examine_answers
 
+            typer.echo("importing SGLang in a process of its own, which takes ten seconds or more", err=True)
             answers = ask_host()
             findings = worst_first([*findings, *examine_answers(answers)])
     if as_json:

@@ -31,7 +31,6 @@ __all__ = [
     "decision",
     "diffusion_process",
     "follow_host",
-    "host_platform_class",
     "is_current_platform",
     "reset",
     "resolved",
@@ -46,7 +45,7 @@ current_platform: SRTPlatform = _object
 current_mm_platform: MMPlatform = _mm_object
 
 decide, choice = _process.decide, _process.choose
-adopt, follow_host, host_platform_class = _process.adopt, _process.follow_host, _process.host_platform_class
+adopt, follow_host = _process.adopt, _process.follow_host
 is_current_platform, reset = _process.is_platform, _process.reset
 
 

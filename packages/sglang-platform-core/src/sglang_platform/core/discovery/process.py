@@ -16,7 +16,6 @@ from sglang_platform.core.discovery.instance import (
     PlatformInstance,
     instance_for,
     instantiate,
-    rebased,
     shared_with_host,
 )
 from sglang_platform.core.discovery.kind import SRT, PlatformKind
@@ -126,17 +125,6 @@ class Process:
             no_plugin = self.decision is not None and self.decision.origin is None
             if host is not None and self.turned and no_plugin:
                 self._become(shared_with_host(host))
-
-    def host_platform_class(self, name: str) -> type:
-        """The re-based class of the platform this process decided on, by the attribute name that `activate()` gave.
-
-        Raises AttributeError where `name` is not the active plugin's.
-        """
-        origin, platform_class, trace = self.decide()
-        host = self.kind.host.adapter()
-        if host is None or origin is None or platform_class is None or host_attribute(origin.name) != name:
-            raise AttributeError(f"{name!r} is not the active platform plugin ({trace.outcome})")
-        return rebased(host, platform_class, origin)
 
     def is_platform(self, other: object) -> bool:
         """Whether `other` is the lazy object, or the host's own object whose class and state it took over."""

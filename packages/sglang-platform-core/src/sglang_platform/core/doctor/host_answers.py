@@ -40,7 +40,7 @@ def ask_host() -> dict[str, Any] | None:
     """
     if find("sglang")[0] is None:
         return None
-    _log.info("starting SGLang in a process of its own, which takes ten seconds or more")
+    _log.info("asking the platform in a running SGLang")
     examinations = [record.value for record in scan.records(DOCTOR_GROUP) if record.name == _EXAMINATION]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "answers.json"

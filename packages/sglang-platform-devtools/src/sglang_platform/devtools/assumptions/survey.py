@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import re
 from collections import Counter
@@ -16,6 +15,7 @@ from sglang_platform.devtools.assumptions.settings import ArgumentNames, argumen
 from sglang_platform.devtools.assumptions.site import ANY_LAUNCH, Assumption, Kind, Standing
 from sglang_platform.devtools.assumptions.words import device_of_module
 from sglang_platform.devtools.source.lookup import Lookup
+from sglang_platform.devtools.source.module import without_collecting
 from sglang_platform.devtools.source.tree import SourceTree
 
 __all__ = ["Survey", "survey_of", "version_of"]
@@ -71,13 +71,8 @@ def version_of(label: str) -> str | None:
 def survey_of(tree: SourceTree, seams: Seams = NO_SEAMS) -> Survey:
     """Read the sources of a release. Nothing of it is imported."""
     _log.info("reading %s", tree.label)
-    collecting = gc.isenabled()
-    gc.disable()  # syntax trees are many objects and no garbage
-    try:
+    with without_collecting():
         return _survey(tree, seams)
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _survey(tree: SourceTree, seams: Seams) -> Survey:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from sglang_platform.devtools.registrations import WrittenHook
-from sglang_platform.devtools.source.signatures import FunctionNode
+from sglang_platform.devtools.source.signatures import own_nodes, yields
 from sglang_platform.devtools.source.values import dotted
 
 __all__ = ["other_shape", "values_given"]
@@ -42,13 +42,12 @@ def other_shape(target: ast.AST | None, hook: WrittenHook, host: str) -> str | N
 
 def _returns(node: ast.AST) -> list[ast.expr]:
     """What its `return` statements give."""
-    return [one.value for one in _own(node) if isinstance(one, ast.Return) and one.value is not None]
+    return [one.value for one in own_nodes(node) if isinstance(one, ast.Return) and one.value is not None]
 
 
 def _gives_nothing(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """It comes to its end without a value. One that writes `return None`, raises or yields means to."""
-    yields = any(isinstance(one, ast.Yield | ast.YieldFrom) for one in _own(node))
-    return not (_returns(node) or yields or isinstance(node.body[-1], ast.Raise))
+    return not (_returns(node) or yields(node) or isinstance(node.body[-1], ast.Raise))
 
 
 def _gives_a_value(node: ast.AST | None) -> bool:
@@ -68,7 +67,7 @@ def _taken_apart(node: ast.AST, first: str, meaning: str | None) -> Iterator[tup
     """``a, b = result``, or ``a, b = original(...)``: the hook's `first` argument, by its `meaning` in the record."""
     if meaning not in ("result", "original"):
         return
-    for one in _own(node):
+    for one in own_nodes(node):
         if not isinstance(one, ast.Assign) or not isinstance(one.targets[0], ast.Tuple | ast.List):
             continue
         value: ast.expr = one.value
@@ -89,16 +88,6 @@ def _taken_apart(node: ast.AST, first: str, meaning: str | None) -> Iterator[tup
 def _length(value: ast.expr) -> int | None:
     plain = isinstance(value, ast.Tuple) and not any(isinstance(one, ast.Starred) for one in value.elts)
     return len(value.elts) if plain else None  # type: ignore[attr-defined]
-
-
-def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function, those of functions inside it left out."""
-    waiting = list(getattr(node, "body", ()))
-    while waiting:
-        one = waiting.pop(0)
-        yield one
-        if not isinstance(one, FunctionNode | ast.ClassDef):
-            waiting.extend(ast.iter_child_nodes(one))
 
 
 def _name(node: ast.AST | None) -> str:

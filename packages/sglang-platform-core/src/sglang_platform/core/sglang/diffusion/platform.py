@@ -11,8 +11,7 @@ from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.host import DIFFUSION_RUNTIME
 from sglang_platform.core.sglang.diffusion import attention, device_module
 from sglang_platform.core.sglang.host_classes import check_part
-from sglang_platform.core.sglang.start.adapter import RuntimeAdapter
-from sglang_platform.core.sglang.start.platform_class import OneObject, rebase_for
+from sglang_platform.core.sglang.start.platform_class import OneObject, RuntimeAdapter, rebase_for
 
 __all__ = ["ADAPTER", "HOST_ATTENTION", "HOST_COMMUNICATOR", "rebase_platform"]
 

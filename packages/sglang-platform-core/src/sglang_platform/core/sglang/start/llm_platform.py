@@ -25,9 +25,8 @@ from sglang_platform.core.sglang.pools.kinds import host_pool
 from sglang_platform.core.sglang.registries.kv_pools import registered_pool_cls
 from sglang_platform.core.sglang.served_model import served_model
 from sglang_platform.core.sglang.speculative import draft_steps
-from sglang_platform.core.sglang.start.adapter import RuntimeAdapter
 from sglang_platform.core.sglang.start.every_process import load_plugins_soon
-from sglang_platform.core.sglang.start.platform_class import OneObject, rebase_for
+from sglang_platform.core.sglang.start.platform_class import OneObject, RuntimeAdapter, rebase_for
 from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["ADAPTER", "rebase_platform"]
