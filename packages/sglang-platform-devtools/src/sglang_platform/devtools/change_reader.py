@@ -42,7 +42,7 @@ from sglang_platform.devtools.source.values import Unreadable, dotted, rounds
 __all__ = ["read_source"]
 
 _REGISTERS = re.compile(rb"plugin_hook|HookRegistry|hook_registry")
-_CHANGES = re.compile(_REGISTERS.pattern + rb"|\bsetattr\(|\bsys\.modules\b|" + HOST.encode())
+_CHANGES = re.compile(_REGISTERS.pattern + rb"|\bsetattr\(|\bsys\.modules\b|\b%s\b" % HOST.encode())
 _DEEPEST = 5
 """How many functions that change what they are given may stand in one another."""
 

@@ -25,7 +25,9 @@ __all__ = [
     "read_hooks",
 ]
 
-OURS = frozenset(f"sglang-platform-{name}" for name in ("core", "cuda", "rocm", "example-oot", "conformance"))
+OURS = frozenset(
+    f"sglang-platform-{name}" for name in ("core", "devtools", "cuda", "rocm", "example-oot", "conformance")
+)
 """This project's distributions. What they couple to the host is run by their own tests, on every release."""
 
 
@@ -68,9 +70,9 @@ def is_ours(origin: PluginOrigin) -> bool:
     return (origin.distribution or "").replace("_", "-") in OURS
 
 
-def changes_of_installed(without: str = "") -> Iterator[tuple[PluginOrigin, Changes]]:
-    """By package of an installed plugin, those of the plugin `without` left out, a general plugin before a platform."""
-    records = (record for record in installed_plugins() if record.name != without)
+def changes_of_installed(*, with_ours: bool = True) -> Iterator[tuple[PluginOrigin, Changes]]:
+    """By package of an installed plugin, a general plugin before a platform."""
+    records = (record for record in installed_plugins() if with_ours or not is_ours(record.origin))
     for origin, source in packages_of(sorted(records, key=lambda one: one.group.endswith(".platforms"))):
         yield origin, read_changes(source, str(origin))
 

@@ -48,7 +48,7 @@ def calls_of(host: SourceTree, name: str, *, near: str = "") -> Iterator[Call]:
     """Every call of something of this name, as a method or as a function, tests left out."""
     for module_name in host.containing(f"{name}(".encode(), near=near):
         module = host.module(module_name)
-        for node in ast.walk(module.tree) if module is not None else ():
+        for node in module.nodes if module is not None else ():
             if isinstance(node, ast.Call) and _called(node) == name:
                 yield call_of(node, f"{host.path(module_name)}:{node.lineno}")
 
@@ -57,7 +57,7 @@ def taken_apart(host: SourceTree, name: str) -> Iterator[tuple[int, Call]]:
     """Each ``a, b = x.name(...)``: how many values, and the call."""
     for module_name in host.containing(f"{name}(".encode()):
         module = host.module(module_name)
-        for node in ast.walk(module.tree) if module is not None else ():
+        for node in module.nodes if module is not None else ():
             if (
                 isinstance(node, ast.Assign)
                 and isinstance(node.targets[0], ast.Tuple)

@@ -6,6 +6,7 @@ An extension is an entry point in the group `sglang_platform.doctor` under the n
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 from sglang_platform.core.discovery import scan
@@ -20,14 +21,18 @@ __all__ = ["examine_everything"]
 
 _EXTENSION = "sources"
 
+_log = logging.getLogger(__name__)
+
 
 def examine_everything(*, start_host: bool) -> list[Finding]:
     """Every finding, problems first, each told once. Imports neither torch nor sglang, nor any platform class.
 
     start_host: an active platform on SGLang's own classes is looked at in a running SGLang, in a process of its own.
     """
+    _log.info("asking the platform plugins")
     findings = examine()  # asks the plugins, so that where their classes are is known afterwards
     told = {(finding.id, finding.plugin) for finding in findings}
+    _log.info("starting an interpreter in another folder")
     findings += [finding for finding in examine_isolation() if (finding.id, finding.plugin) not in told]
     findings += _of_extensions(start_host=start_host)
     return worst_first(dict.fromkeys(findings))

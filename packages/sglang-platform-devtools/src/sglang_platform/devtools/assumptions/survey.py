@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from sglang_platform.devtools.source.module import without_collecting
 from sglang_platform.devtools.source.tree import SourceTree
 
 __all__ = ["Survey", "survey_of", "version_of"]
+
+_log = logging.getLogger(__name__)
 
 _TOLD = (
     b"cuda", b"triton", b"sgl_kernel", b"flashinfer", b"deep_gemm", b"server_args", b"cutlass", b"jit_kernel",
@@ -67,6 +70,7 @@ def version_of(label: str) -> str | None:
 
 def survey_of(tree: SourceTree, seams: Seams = NO_SEAMS) -> Survey:
     """Read the sources of a release. Nothing of it is imported."""
+    _log.info("reading %s", tree.label)
     with without_collecting():
         return _survey(tree, seams)
 

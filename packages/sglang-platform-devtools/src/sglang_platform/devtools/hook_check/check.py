@@ -14,6 +14,7 @@ The parts:
 from __future__ import annotations
 
 import ast
+import logging
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
@@ -37,6 +38,8 @@ from sglang_platform.devtools.source.module import modules_in, without_collectin
 from sglang_platform.devtools.source.tree import SourceTree
 
 __all__ = ["CheckedHook", "Verdict", "check"]
+
+_log = logging.getLogger(__name__)
 
 _HELD = "HookRegistry searches for what holds the original; `hooks report` tells in each process whether it was reached"
 
@@ -83,6 +86,7 @@ def check(
     Raises HookTargetError for a malformed target.
     """
     wanted = [(one, parse(one.target)) for one in hooks]
+    _log.info("checking %d hooks on %s", len(wanted), host.label)
     checker = _Checker(host, since)
     with without_collecting():
         return [checker.row(one, target) for one, target in wanted]

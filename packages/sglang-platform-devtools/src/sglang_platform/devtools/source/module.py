@@ -32,6 +32,11 @@ class Module:
     def scope(self) -> Scope:
         return read_module(self.tree, self.package)
 
+    @functools.cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the tree, for searches by many names."""
+        return list(ast.walk(self.tree))
+
     def class_scope(self, node: ast.ClassDef) -> ClassScope:
         """What a class of this module binds. Read once."""
         if id(node) not in self._classes:
@@ -42,7 +47,7 @@ class Module:
         """Does the source have the word as a name, an attribute or a text of its own?"""
         return any(
             word in (getattr(one, "id", None), getattr(one, "attr", None), getattr(one, "value", None))
-            for one in ast.walk(self.tree)
+            for one in self.nodes
             if isinstance(one, ast.Name | ast.Attribute | ast.Constant)
         )
 

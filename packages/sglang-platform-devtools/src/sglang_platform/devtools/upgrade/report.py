@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 
 from rich.console import Console
@@ -22,9 +23,12 @@ __all__ = ["print_upgrade", "upgrade_of"]
 _STYLES = {"breaks": "bold red", "look": "yellow", "fits": "green"}
 _MOST_UNREAD = 12
 
+_log = logging.getLogger(__name__)
+
 
 def upgrade_of(plugin: PluginSource, old: Release, new: Release) -> Upgrade:
     """Read the plugin and both releases, and say what changed between them for it."""
+    _log.info("comparing %s and %s for %s", old.label, new.label, plugin.label)
     with without_collecting():
         sides = Sides(old, new)
         couplings = read_couplings(plugin, sides)
