@@ -68,6 +68,8 @@ def test_hooks_take_effect_in_every_process_of_two_data_parallel_ranks(
         assert len(ours) == len(TARGETS)
         assert {hook["state"] for hook in ours} <= {"applied", "pending"}
         assert report["platform"]["plugin"]["name"] == "example_oot"
+        assert report["warnings"] == [], "a healthy start warns of nothing"
+        assert "failed" not in {hook["state"] for hook in report["hooks"]}
     everywhere = {hook["target"] for r in reports for hook in r["hooks"] if hook["state"] == "applied"}
     assert set(TARGETS.values()) <= everywhere
 

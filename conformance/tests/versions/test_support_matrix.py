@@ -25,6 +25,7 @@ _SERVE: dict[str, Any] = {
     "hosts_own": {"host.kv_pool.stores": 0},
     "server_args": {"max_running_requests": 5},
     "limits": [{"name": "capabilities.fp8", "why": "no reader"}],
+    "warnings": [],
     "processes": [
         {"kinds": [kind], "class": "Probe", "hooks": 20, "refused": []}
         for kind in ("launcher", "scheduler", "detokenizer")
@@ -59,6 +60,10 @@ def test_all_green() -> None:
         (
             {"processes": [{**_SERVE["processes"][0], "refused": ["a.b:c"]}, *_SERVE["processes"][1:]]},
             "refused: a.b:c",
+        ),
+        (
+            {"warnings": ["sglang_platform.core.hooks: a hook fails"]},
+            "a healthy start warned: sglang_platform.core",
         ),
         ({"error": "Traceback\nEngineFailed: it died"}, "does not serve: EngineFailed: it died"),
     ],

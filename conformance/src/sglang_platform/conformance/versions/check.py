@@ -235,7 +235,7 @@ def dispatch(platform: Any) -> str:
 
 @check("hooks in place")
 def hooks(platform: Any) -> str:
-    """After `load_plugins()` every required hook of the adapter is in place or waits for its module."""
+    """After `load_plugins()` every hook of the adapter, soft ones too, is in place or waits for its module."""
     report = HookRegistry.report()
     failed = [one for one in report if one["state"] == "failed"]
     assert not failed, failed

@@ -53,7 +53,8 @@ def _serving_problems(serve: dict[str, Any]) -> list[str]:
     problems += [
         f"no hooks in the {kind}" for kind in ("launcher", "scheduler", "detokenizer") if kind not in kinds
     ]
-    problems += [f"a required hook was refused: {one}" for p in serve["processes"] for one in p["refused"]]
+    problems += [f"a hook was refused: {one}" for p in serve["processes"] for one in p["refused"]]
+    problems += [f"a healthy start warned: {warning}" for warning in serve["warnings"]]
     if serve["server_args"].get("max_running_requests") != 5:
         problems.append(f"finalize_server_args was not the last word: {serve['server_args']}")
     return problems

@@ -74,6 +74,7 @@ def serve(platform: str, architecture: str, models: Path) -> dict[str, Any]:
         "server_args": settled,
         "processes": [_process(report, everywhere.get(report["pid"], {})) for report in reports],
         "limits": reports[0]["limits"] if reports else [],
+        "warnings": sorted({warning for report in reports for warning in report["warnings"]}),
         "seconds_to_ready": round(ready, 1),
     }
 
@@ -85,9 +86,7 @@ def _process(report: dict[str, Any], counts: dict[str, int]) -> dict[str, Any]:
         ],
         "class": report["platform"]["class"],
         "hooks": len(report["hooks"]),
-        "refused": [
-            hook["target"] for hook in report["hooks"] if hook["state"] == "failed" and hook["required"]
-        ],
+        "refused": [hook["target"] for hook in report["hooks"] if hook["state"] == "failed"],
     }
 
 

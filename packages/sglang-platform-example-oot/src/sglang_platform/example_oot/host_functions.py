@@ -18,9 +18,12 @@ _calls = counter("example_oot.short_conv.calls")
 
 
 def register() -> None:
-    """Before the host imports its models."""
-    HookRegistry.register(f"{_CONVOLUTIONS}:causal_conv1d_fn", causal_conv1d_fn, HookType.REPLACE)
-    HookRegistry.register(f"{_CONVOLUTIONS}:causal_conv1d_update", causal_conv1d_update, HookType.REPLACE)
+    """Before the host imports its models. A release without these functions is served, by core's kernels."""
+    for hook in (causal_conv1d_fn, causal_conv1d_update):
+        HookRegistry.register(
+            f"{_CONVOLUTIONS}:{hook.__name__}", hook, HookType.REPLACE, required=False,
+            without="core's portable kernel serves short convolutions",
+        )  # fmt: skip
 
 
 def causal_conv1d_fn(

@@ -35,6 +35,8 @@ class Registration:
         origin: PluginOrigin | None,
         required: bool,
         order: int,
+        without: str = "",
+        on_failure: Callable[[str], None] | None = None,
     ) -> None:
         if not callable(hook):
             raise HookSignatureError(
@@ -57,6 +59,7 @@ class Registration:
             )
         self.key, self.spelling, self.hook, self.hook_name = key, spelling, hook, _name_of(hook)
         self.type, self.origin, self.required, self.order = type_, origin, required, order
+        self.without, self.on_failure = without, on_failure
         self.serial = next(_serials)
         self.state: State = "pending"
         self.why: str | None = None

@@ -107,6 +107,8 @@ class HookRegistry(metaclass=_ReadByOthers):
         source: HookSource | PluginOrigin | None = None,
         required: bool = True,
         order: int = 0,
+        without: str = "",
+        on_failure: Callable[[str], None] | None = None,
     ) -> None:
         """Hook a function, method or class.
 
@@ -116,13 +118,17 @@ class HookRegistry(metaclass=_ReadByOthers):
             source: the plugin; by default the one that is being loaded.
             required: a target that does not exist, or that the hook does not fit, is an error; False reports it only.
             order: lower is further inside; hooks of one order are nested as they were registered, the first innermost.
+            without: what happens where the hook cannot be applied, in the operator's words; said with the failure.
+            on_failure: called with the cause where a hook that is not required cannot be applied, instead of a warning.
 
         Raises HookTargetError for a malformed target, HookSignatureError (a TypeError) for a hook that is no callable
         or a class without REPLACE. After `apply_hooks()` it also raises the errors of that.
         """
         parsed = parse(target)
         origin = PluginOrigin(*source[:2]) if isinstance(source, HookSource) else source or current_source()
-        registration = Registration(parsed.key, target, hook, hook_type, origin, required, order)
+        registration = Registration(
+            parsed.key, target, hook, hook_type, origin, required, order, without, on_failure
+        )
         collected = _collected.get()
         if collected is None:
             _engine.add(registration)

@@ -68,11 +68,16 @@ def as_text(records: Iterable[HookRecord]) -> str:
 
 
 def fail(registrations: Iterable[Registration], error: type[HookError], why: str, where: str) -> None:
-    """Mark these hooks on `where` as failed, and warn of those that are not required."""
+    """Mark these hooks on `where` as failed, and warn once of those that are not required."""
     for one in registrations:
+        known = one.state == "failed" and one.why == why
         one.fail(error, why)
-        if not one.required:
-            log().warning("The %s on %s is not applied: %s", one.label, where, why)
+        if one.required or known:
+            continue
+        if one.on_failure is not None:
+            one.on_failure(why)
+        else:
+            log().warning("The %s on %s is not applied: %s%s", one.label, where, why, _without(one))
 
 
 def error_of(registrations: Iterable[Registration]) -> HookError | None:
@@ -86,9 +91,13 @@ def error_of(registrations: Iterable[Registration]) -> HookError | None:
     return error(
         _what(len(missing), len(failed)),
         plugin=origins.pop() if len(origins) == 1 else None,
-        why="\n".join(f"{one.spelling}: {one.why} ({one.label})" for one in failed),
+        why="\n".join(f"{one.spelling}: {one.why} ({one.label}){_without(one)}" for one in failed),
         fix=_FIXES.get(error, _FIXES[HookError]),
     )
+
+
+def _without(registration: Registration) -> str:
+    return f"; without it {registration.without}" if registration.without else ""
 
 
 def _what(missing: int, failed: int) -> str:

@@ -18,10 +18,11 @@ from types import ModuleType
 from typing import Any
 
 from sglang_platform.core.errors import LaunchRefused
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.arguments.server_args import register_rule
 from sglang_platform.core.sglang.host_classes import load
 from sglang_platform.core.sglang.memory import worker as worker_memory
+from sglang_platform.core.sglang.registration import Feature, only_for
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -30,6 +31,10 @@ _ENGINE = "sglang.srt.distributed.device_communicators.mooncake_transfer_engine:
 _BASE = "sglang_platform.core.distributed.transfer_engine:TransferEngine"
 _PREFILL = "sglang.srt.disaggregation.prefill:SchedulerDisaggregationPrefillMixin"
 _CARRIED = ("mooncake", "fake")
+_FEATURE = Feature(
+    "--disaggregation-mode",
+    lambda launch: (getattr(launch.arguments, "disaggregation_mode", None) or "null") != "null",
+)
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
@@ -43,7 +48,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         with _lent(partial(cls, _memory_at, platform.device_type)):
             return original(wrapper, *args, **kwargs)
 
-    HookRegistry.register(f"{_ENGINE}.__init__", build, HookType.AROUND)
+    only_for(_FEATURE, f"{_ENGINE}.__init__", build, HookType.AROUND)
 
     def with_events_of_the_device(original: Any, *args: Any, **kwargs: Any) -> Any:
         # SGLang copies indices to pinned memory for a sender that takes them from the host.
@@ -61,11 +66,10 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         return original(*args, **kwargs)
 
     if host.races_when_it_sends_early:
-        HookRegistry.register(
-            f"{_PREFILL}.maybe_send_cached_prefix_chunk", after_the_forward, HookType.AROUND
-        )
+        target = f"{_PREFILL}.maybe_send_cached_prefix_chunk"
+        only_for(_FEATURE, target, after_the_forward, HookType.AROUND)
     for method in host.prefill_events:
-        HookRegistry.register(f"{_PREFILL}.{method}", with_events_of_the_device, HookType.AROUND)
+        only_for(_FEATURE, f"{_PREFILL}.{method}", with_events_of_the_device, HookType.AROUND)
 
 
 def _refuse_other_backends(server_args: Any, platform: Any, host: HostFacts) -> None:

@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from sglang_platform.core.errors import HostError, PluginOrigin
+from sglang_platform.core.sglang.versions import NEWEST, OLDEST, installed_version
 
 __all__ = ["GROUP_COORDINATOR", "MODEL_RUNNER", "SCHEDULER", "check_part", "load"]
 
@@ -16,9 +17,18 @@ SCHEDULER = "sglang.srt.managers.scheduler:Scheduler"
 
 
 def load(place: str) -> Any:
-    """The object at `pkg.mod:name`."""
+    """The object at `pkg.mod:name`. Raises HostError where the host does not have it."""
     module, name = place.split(":")
-    return getattr(importlib.import_module(module), name)
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ModuleNotFoundError, AttributeError) as error:
+        if isinstance(error, ModuleNotFoundError) and not module.startswith(str(error.name)):
+            raise  # the module is there, and imports what is not
+        raise HostError(
+            f"SGLang {installed_version()} has no {place}",
+            why=str(error),
+            fix=f"use SGLang {OLDEST} to {NEWEST}, or a newer sglang-platform-core",
+        ) from error
 
 
 def check_part(cls: Any, accepted: tuple[type, ...], factory: str, origin: PluginOrigin | None) -> None:

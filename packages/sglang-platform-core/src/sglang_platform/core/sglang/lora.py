@@ -15,14 +15,16 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from sglang_platform.core.errors import LaunchRefused
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.arguments.server_args import asked_for
+from sglang_platform.core.sglang.registration import argument, only_for
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["choose_backend", "register_hooks", "spread"]
 
 _TRITON = ("csgmv", "triton", "triton_v2")
 _PORTABLE = "torch_native"
+_FEATURE = argument("enable_lora")
 _PINNING = (
     "sglang.srt.lora.lora_manager:LoRAManager.__init__",
     "sglang.srt.lora.lora_manager:LoRAManager.load_lora_adapter",
@@ -57,7 +59,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     if not platform.is_out_of_tree():
         return
     if host.init_lora_of_graphs is not None:
-        HookRegistry.register("sglang.srt.lora.torch_ops:sgemm_lora_b_fwd", _of_its_own_rank, HookType.AROUND)
+        only_for(_FEATURE, "sglang.srt.lora.torch_ops:sgemm_lora_b_fwd", _of_its_own_rank, HookType.AROUND)
     if platform.is_pin_memory_available():
         return
 
@@ -66,7 +68,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
             return original(*args, **kwargs)
 
     for target in _PINNING:
-        HookRegistry.register(target, prepare, HookType.AROUND)
+        only_for(_FEATURE, target, prepare, HookType.AROUND)
 
 
 def _of_its_own_rank(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.host_classes import SCHEDULER
+from sglang_platform.core.sglang.registration import required
 
 __all__ = ["when_batch_done", "when_request_admitted"]
 
@@ -27,7 +28,10 @@ def when_request_admitted(tell: Callable[[Any, Any], None]) -> None:
             tell(scheduler, req)
         return result
 
-    HookRegistry.register(f"{SCHEDULER}._add_request_to_queue", add_request, HookType.AROUND)
+    required(
+        f"{SCHEDULER}._add_request_to_queue", add_request, HookType.AROUND,
+        without="those who registered are not told of admitted requests",
+    )  # fmt: skip
 
 
 def when_batch_done(tell: Callable[[Any, Any, Any], None]) -> None:
@@ -38,4 +42,7 @@ def when_batch_done(tell: Callable[[Any, Any, Any], None]) -> None:
     ) -> None:
         tell(scheduler, batch, result)
 
-    HookRegistry.register(f"{SCHEDULER}.process_batch_result", process_batch_result, HookType.AFTER)
+    required(
+        f"{SCHEDULER}.process_batch_result", process_batch_result, HookType.AFTER,
+        without="those who registered are not told of finished batches",
+    )  # fmt: skip

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
-from sglang_platform.core.sglang.host_classes import load
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.host_classes import MODEL_RUNNER, load
+from sglang_platform.core.sglang.registration import Launch, check_launch, required, soft
 from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["ServedModel", "register_hooks", "resolved", "served_model"]
@@ -28,12 +29,14 @@ def served_model() -> ServedModel:
 
 
 def register_hooks() -> None:
-    HookRegistry.register(
-        "sglang.srt.model_executor.model_runner:ModelRunner.__init__", _note_arguments, HookType.BEFORE
-    )
-    HookRegistry.register(
-        "sglang.srt.model_executor.model_runner:ModelRunner.load_model", _note_class, HookType.AFTER
-    )
+    required(
+        f"{MODEL_RUNNER}.__init__", _note_arguments, HookType.BEFORE,
+        without="no part of the platform is told which model and arguments are served",
+    )  # fmt: skip
+    soft(
+        f"{MODEL_RUNNER}.load_model", _note_class, HookType.AFTER,
+        without="request coordinators that ask for the model's class are not made",
+    )  # fmt: skip
 
 
 def _note_arguments(runner: Any, *args: Any, **kwargs: Any) -> None:
@@ -41,6 +44,7 @@ def _note_arguments(runner: Any, *args: Any, **kwargs: Any) -> None:
     model_config = kwargs.get("model_config", args[0] if args else None)
     server_args = kwargs.get("server_args", next((a for a in args if type(a).__name__ == "ServerArgs"), None))
     _served = ServedModel(model_config, resolved(server_args))
+    check_launch(Launch(_served.server_args, model_config))
 
 
 def _note_class(result: Any, runner: Any, *args: Any, **kwargs: Any) -> None:

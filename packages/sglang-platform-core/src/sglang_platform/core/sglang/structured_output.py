@@ -10,11 +10,16 @@ from typing import Any
 
 import torch
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.errors import LaunchRefused
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.portable.torch.token_bitmask import apply_token_bitmask_
+from sglang_platform.core.sglang.arguments.server_args import asked_for, register_rule
+from sglang_platform.core.sglang.registration import is_lost, soft
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
+
+_WITHOUT = "requests for structured output with this grammar backend are refused"
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
@@ -32,6 +37,27 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         apply(logits, vocab_mask)
 
     for place in host.applies_grammar_mask:
-        HookRegistry.register(place, of_a_grammar, HookType.REPLACE)
+        soft(place, of_a_grammar, HookType.REPLACE, without=_WITHOUT)
     for place in host.applies_grammar_mask_statically:
-        HookRegistry.register(place, of_a_backend, HookType.REPLACE)
+        soft(place, of_a_backend, HookType.REPLACE, without=_WITHOUT)
+    places = (*host.applies_grammar_mask, *host.applies_grammar_mask_statically)
+    register_rule(platform, host, lambda server_args: _leave_out_lost(server_args, platform, places))
+
+
+def _leave_out_lost(server_args: Any, platform: Any, places: tuple[str, ...]) -> None:
+    """No grammars where the backend's mask cannot be the platform's: SGLang's own ends the server at the first one.
+
+    Raises LaunchRefused where the operator asked for that backend.
+    """
+    backend = server_args.grammar_backend
+    lost = [place for place in places if is_lost(place) and f"{backend}_backend" in place]
+    if not lost:
+        return
+    if asked_for(server_args, "grammar_backend"):
+        raise LaunchRefused(
+            f"--grammar-backend {backend} is not served on the platform {platform.device_name!r}",
+            plugin=getattr(platform, "_plugin_origin", None),
+            why=f"this SGLang has no {', '.join(lost)}, where the platform's mask goes",
+            fix="leave it out (requests for structured output are then refused), or give 'outlines'",
+        )
+    server_args.grammar_backend = "none"

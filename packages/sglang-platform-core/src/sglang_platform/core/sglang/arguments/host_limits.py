@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sglang_platform.core.sglang.rebase import REBASED_MARK
 from sglang_platform.core.sglang.versions import HostFacts, facts, since
 
-__all__ = ["Limit", "limits_of", "warn"]
+__all__ = ["Limit", "limits_of", "log"]
 
 _logger = logging.getLogger(__name__)
 
@@ -84,8 +84,8 @@ def overridden(cls: type, name: str) -> bool:
     return False
 
 
-def warn(platform: Any) -> None:
-    """Log the limits, once per process that loads plugins."""
+def log(platform: Any) -> None:
+    """Log the limits at INFO: a healthy start warns of nothing, and the report of each process lists them."""
     origin = getattr(platform, "_plugin_origin", None)
     for limit in limits_of(platform):
-        _logger.warning("platform %s on SGLang %s: %s", origin or platform, facts().version, limit)
+        _logger.info("platform %s on SGLang %s: %s", origin or platform, facts().version, limit)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from sglang_platform.core.errors import LaunchRefused
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import required
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["FEATURES", "OnlyOnCuda", "register_hooks"]
@@ -64,4 +65,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
                     fix=feature.fix,
                 )
 
-    HookRegistry.register(host.finished_arguments, refuse, HookType.BEFORE)
+    required(
+        host.finished_arguments, refuse, HookType.BEFORE,
+        without="features that need CUDA are taken from the operator and fail later",
+    )  # fmt: skip

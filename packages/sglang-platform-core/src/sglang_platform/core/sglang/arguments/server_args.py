@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sglang_platform.core.errors import LaunchRefused
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.arguments.check import check_arguments
 from sglang_platform.core.sglang.host_classes import load
+from sglang_platform.core.sglang.registration import Launch, check_launch, required, soft
 from sglang_platform.core.sglang.served_model import resolved
 from sglang_platform.core.sglang.versions import HostFacts, facts
 
@@ -21,6 +22,7 @@ _NAMES_BACKENDS = {"GptOssForCausalLM": "sinks"}
 """Models of which the host asserts that their attention backend is one that it names, and the feature they need."""
 
 _KEPT = "_sglang_platform_asked_for"
+_NO_LAST_WORD = "the platform does not check or change the server arguments"
 
 
 def asked_for(server_args: Any, field: str) -> Any:
@@ -49,7 +51,8 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     """
     target = host.finished_arguments
     if not host.keeps_raw_arguments:
-        HookRegistry.register(target, _keep_input, HookType.BEFORE)
+        required(target, _keep_input, HookType.BEFORE, without="the operator's attention backend is not told")
+    required(target, _check_launch, HookType.BEFORE, without=_NO_LAST_WORD)
 
     def finalize(server_args: Any) -> None:
         _check_device(server_args, platform)
@@ -63,14 +66,19 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         except AssertionError as refused:
             _settle_as_a_named_backend(original, server_args, platform, refused)
 
-    HookRegistry.register(host.settles_model, settle_model, HookType.AROUND)
+    soft(
+        host.settles_model, settle_model, HookType.AROUND,
+        without="SGLang refuses the platform's attention backend for models of its list (gpt-oss)",
+    )  # fmt: skip
 
     def check(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
         if not _resolves_nothing(server_args):
             asked = [(field, asked_for(server_args, field)) for field in _ATTENTION]
-            check_arguments(resolved(server_args), platform, [(field, name) for field, name in asked if name])
+            settled = resolved(server_args)
+            check_launch(Launch(settled))
+            check_arguments(settled, platform, [(field, name) for field, name in asked if name])
 
-    HookRegistry.register(target, check, HookType.AFTER)
+    required(target, check, HookType.AFTER, without=_NO_LAST_WORD)
 
 
 def register_rule(platform: Any, host: HostFacts, rule: Callable[[Any], None]) -> None:
@@ -84,7 +92,11 @@ def register_rule(platform: Any, host: HostFacts, rule: Callable[[Any], None]) -
         if not _resolves_nothing(server_args):
             _assign(server_args, platform, rule)
 
-    HookRegistry.register(host.finished_arguments, apply, HookType.AFTER)
+    required(host.finished_arguments, apply, HookType.AFTER, without=_NO_LAST_WORD)
+
+
+def _check_launch(server_args: Any, *args: Any, **kwargs: Any) -> None:
+    check_launch(Launch(server_args))
 
 
 def _assign(server_args: Any, platform: Any, rule: Callable[[Any], None]) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import argument, only_for
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["copy_rows", "register_hooks"]
@@ -18,7 +19,7 @@ __all__ = ["copy_rows", "register_hooks"]
 def register_hooks(platform: Any, host: HostFacts) -> None:
     """For out-of-tree devices without Triton."""
     if platform.is_out_of_tree() and not platform.capabilities.supports_triton:
-        HookRegistry.register(host.copy_of_local_rows, _instead, HookType.AROUND)
+        only_for(argument("enable_dp_attention"), host.copy_of_local_rows, _instead, HookType.AROUND)
 
 
 def _instead(original: Any, dst: Any, src: Any, dim: int, offset: Any, sz: Any, offset_src: bool) -> None:

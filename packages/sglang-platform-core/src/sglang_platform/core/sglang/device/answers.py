@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import required, soft
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
 
 _PLACE = "sglang.srt.utils.common"
+_NO_DEVICE = "SGLang does not know the platform's device"
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
@@ -23,9 +25,15 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         return bool(platform.capabilities.supports_triton) and bool(original(backend))
 
     if not host.asks_pin_memory:
-        HookRegistry.register(f"{_PLACE}:is_pin_memory_available", is_pin_memory_available, HookType.AROUND)
+        required(
+            f"{_PLACE}:is_pin_memory_available", is_pin_memory_available, HookType.AROUND,
+            without="SGLang pins memory on a device that may not have any",
+        )  # fmt: skip
     if not host.asks_triton:
-        HookRegistry.register(f"{_PLACE}:support_triton", support_triton, HookType.AROUND)
+        required(
+            f"{_PLACE}:support_triton", support_triton, HookType.AROUND,
+            without="SGLang launches Triton kernels on a device that may not run them",
+        )  # fmt: skip
     if platform.is_out_of_tree():
         _out_of_tree(platform, host)
 
@@ -48,12 +56,14 @@ def _out_of_tree(platform: Any, host: HostFacts) -> None:
         return str(platform.get_torch_distributed_backend_str() if own else original(device))
 
     # The host's answers None, and its callers look up tuning tables by the name.
-    HookRegistry.register(f"{_PLACE}:get_device_name", get_device_name, HookType.REPLACE)
+    soft(
+        f"{_PLACE}:get_device_name", get_device_name, HookType.REPLACE,
+        without="SGLang finds no tuning table by the device's name",
+    )  # fmt: skip
     if not host.asks_device:
-        HookRegistry.register(f"{_PLACE}:get_device", get_device, HookType.AROUND)
-        HookRegistry.register(
-            "sglang.srt.configs.device_config:DeviceConfig.__init__", allow, HookType.BEFORE
-        )
+        required(f"{_PLACE}:get_device", get_device, HookType.AROUND, without=_NO_DEVICE)
+        target = "sglang.srt.configs.device_config:DeviceConfig.__init__"
+        required(target, allow, HookType.BEFORE, without=_NO_DEVICE)
     if not host.asks_distributed_backend:
         target = "sglang.srt.distributed.parallel_state:get_default_distributed_backend"
-        HookRegistry.register(target, get_default_distributed_backend, HookType.AROUND)
+        required(target, get_default_distributed_backend, HookType.AROUND, without=_NO_DEVICE)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import required
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -33,6 +34,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     ) -> None:
         platform.initialize_device(rank=server_args.tp_size * pp_rank + tp_rank, local_rank=gpu_id)
 
-    HookRegistry.register(
-        host.sets_device, in_context if host.ranks_in_context else of_scheduler, HookType.BEFORE
-    )
+    required(
+        host.sets_device, in_context if host.ranks_in_context else of_scheduler, HookType.BEFORE,
+        without="initialize_device() of the platform is not called",
+    )  # fmt: skip

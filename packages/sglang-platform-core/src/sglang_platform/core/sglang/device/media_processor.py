@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import soft
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -20,4 +21,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     def on_the_cpu(*args: Any, **kwargs: Any) -> None:
         sys.modules[module]._is_cpu = True  # type: ignore[attr-defined]
 
-    HookRegistry.register(f"{host.media_on_cuda}.__init__", on_the_cpu, HookType.BEFORE)
+    soft(
+        f"{host.media_on_cuda}.__init__", on_the_cpu, HookType.BEFORE,
+        without="requests with pictures fail: they are prepared on CUDA",
+    )  # fmt: skip

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.host_classes import MODEL_RUNNER
+from sglang_platform.core.sglang.registration import required
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -26,6 +27,12 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         platform.post_load_model(runner.model)
 
     if not initialised:
-        HookRegistry.register(f"{MODEL_RUNNER}.__init__", init_backend, HookType.BEFORE)
+        required(
+            f"{MODEL_RUNNER}.__init__", init_backend, HookType.BEFORE,
+            without="init_backend() of the platform is not called",
+        )  # fmt: skip
     if not host.asks_post_load_model:
-        HookRegistry.register(f"{MODEL_RUNNER}.load_model", post_load_model, HookType.AFTER)
+        required(
+            f"{MODEL_RUNNER}.load_model", post_load_model, HookType.AFTER,
+            without="post_load_model() of the platform is not called",
+        )  # fmt: skip

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.host_classes import SCHEDULER
+from sglang_platform.core.sglang.registration import required
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["behind_the_forward", "register_hooks"]
@@ -20,7 +21,10 @@ __all__ = ["behind_the_forward", "register_hooks"]
 
 def register_hooks(host: HostFacts) -> None:
     """Let what the scheduler does to the device next wait for the forward that it has launched. It goes on itself."""
-    HookRegistry.register(f"{SCHEDULER}.run_batch", behind_the_forward(host), HookType.AFTER)
+    required(
+        f"{SCHEDULER}.run_batch", behind_the_forward(host), HookType.AFTER,
+        without="an answer is wrong now and then: slots are reused while a forward still reads them",
+    )  # fmt: skip
 
 
 def behind_the_forward(host: HostFacts) -> Callable[..., None]:

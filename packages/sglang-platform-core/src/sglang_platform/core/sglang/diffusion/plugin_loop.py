@@ -7,8 +7,9 @@ the order of installation. Where our platform is active, core empties all other 
 from __future__ import annotations
 
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
-from sglang_platform.core.hooks.registry import HookRegistry
+from sglang_platform.core.hooks.registry import HookRegistry, HookType, plugin_source
 from sglang_platform.core.host import DIFFUSION_RUNTIME
+from sglang_platform.core.sglang.registration import soft
 from sglang_platform.core.sglang.start.plugin_loop import (
     PluginLoop,
     core_origin,
@@ -28,7 +29,10 @@ def become_the_only_plugin() -> None:
 
     Raises LaunchRefused where hooks that are registered already cannot be applied.
     """
-    HookRegistry.register(_ASKS, _when_asked, source=core_origin(), required=False)
+    with plugin_source(core_origin()):
+        soft(
+            _ASKS, _when_asked, HookType.AFTER, without="general plugins may run twice, and not by our rules"
+        )
     with refusing_the_launch():
         HookRegistry.apply_hooks()
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE, counter
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import soft
 
 __all__ = ["count_calls", "counts_wanted"]
 
@@ -28,7 +29,7 @@ def count_calls(counted: Mapping[str, Iterable[str]]) -> None:
     """
     for name, targets in counted.items():
         for target in targets:
-            HookRegistry.register(target, _counting(counter(name).add), HookType.BEFORE, required=False)
+            soft(target, _counting(counter(name).add), HookType.BEFORE, without=f"{name} counts nothing")
 
 
 def _counting(add: Callable[[], None]) -> Callable[..., None]:

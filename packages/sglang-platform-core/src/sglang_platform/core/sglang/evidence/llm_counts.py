@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from sglang_platform.core.counters import counter
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.evidence.call_counts import count_calls, counts_wanted
+from sglang_platform.core.sglang.registration import soft
 from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["GAUGE_METHOD", "host_counters", "register_hooks"]
@@ -46,7 +47,7 @@ def register_hooks() -> None:
     """Count, where counts are wanted, and offer the gauges."""
     if counts_wanted():
         count_calls(host_counters())
-        HookRegistry.register(_SCHEDULER, _offer_gauges, HookType.AFTER, required=False)
+        soft(_SCHEDULER, _offer_gauges, HookType.AFTER, without="the gauges of the KV cache are not offered")
 
 
 def _offer_gauges(result: Any, scheduler: Any, *args: Any, **kwargs: Any) -> None:

@@ -1,13 +1,14 @@
 """What this process of SGLang ended on, written where another process can read it.
 
 With `SGLANG_PLATFORM_REPORT_DIR` set, each process writes `process-<pid>.json` when its plugins are loaded, and again
-whenever hooks were applied: the decision and its trace, the general plugins, and the state of each hook, on our
-registry and on the host's.
+whenever hooks were applied: the decision and its trace, the general plugins, the state of each hook, on our registry
+and on the host's, and the warnings of sglang-platform's own loggers until then.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import time
@@ -26,9 +27,24 @@ from sglang_platform.core.sglang.evidence.host_registry import host_hooks
 from sglang_platform.core.sglang.rebase import is_rebased
 from sglang_platform.core.sglang.start.llm_platform import ADAPTER
 
-__all__ = ["keep"]
+__all__ = ["keep", "keep_warnings"]
 
 _STARTED = time.time()
+_warnings: list[str] = []
+
+
+class _Keeper(logging.Handler):
+    """Keeps what sglang-platform warns of in this process, for its report."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _warnings.append(f"{record.name}: {record.getMessage()}")
+
+
+def keep_warnings() -> None:
+    """From now on, keep warnings for the report. Does nothing without the variable, and when called again."""
+    logger = logging.getLogger("sglang_platform")
+    if os.environ.get(REPORT_DIR_VARIABLE) and not any(isinstance(one, _Keeper) for one in logger.handlers):
+        logger.addHandler(_Keeper(logging.WARNING))
 
 
 def keep() -> None:
@@ -68,6 +84,7 @@ def _report() -> dict[str, Any]:
             for plugin in loaded_plugins()
         ],
         "limits": _limits(),
+        "warnings": list(_warnings),
         "stubs": list(stubs.served()),
         "registries": _registries(),
         "hooks": HookRegistry.report(),

@@ -12,8 +12,9 @@ import importlib
 import sys
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.device.stubs import AbsentModule
+from sglang_platform.core.sglang.registration import required
 from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["HostPieces", "only_on_request", "prepare", "register_hooks"]
@@ -68,9 +69,10 @@ def register_hooks(platform: Any) -> None:
         platform._operators_of_cuda = prepare(platform.device_type)
 
     # The host registers its operators before a plugin is loaded; when a model is, they are all there.
-    HookRegistry.register(
-        "sglang.srt.model_executor.model_runner:ModelRunner.load_model", prepared, HookType.AFTER
-    )
+    required(
+        "sglang.srt.model_executor.model_runner:ModelRunner.load_model", prepared, HookType.AFTER,
+        without="prefill in compiled pieces finds operators of CUDA alone",
+    )  # fmt: skip
 
 
 def prepare(device_type: str) -> Any:

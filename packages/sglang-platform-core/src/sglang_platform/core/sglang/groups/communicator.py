@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from sglang_platform.core.distributed.communicator import COLLECTIVES
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.host_classes import GROUP_COORDINATOR
+from sglang_platform.core.sglang.registration import argument, only_for, required
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -20,6 +21,9 @@ __all__ = ["register_hooks"]
 _KEPT = "_sglang_platform_communicator"
 _PORTABLE = "_sglang_platform_portable_communicator"
 _NCCL_ONLY = ("all_gatherv", "reduce_scatterv")
+_RANKS_APART = argument("enable_dp_attention")
+"""SGLang's data-parallel attention alone calls those two without asking for NCCL first."""
+_NO_COMMUNICATOR = "the platform's communicator is left aside"
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
@@ -31,12 +35,15 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
             if group.world_size > 1:
                 setattr(group, _KEPT, _made(cls, group))
 
-        HookRegistry.register(f"{GROUP_COORDINATOR}.__init__", equip, HookType.AFTER)
+        required(f"{GROUP_COORDINATOR}.__init__", equip, HookType.AFTER, without=_NO_COMMUNICATOR)
     for name in COLLECTIVES:
         if name == "all_to_all_single" and not host.has_all_to_all:
             continue
-        if name in _NCCL_ONLY or hasattr(cls, name):
-            HookRegistry.register(f"{GROUP_COORDINATOR}.{name}", _routed(name), HookType.AROUND)
+        target = f"{GROUP_COORDINATOR}.{name}"
+        if hasattr(cls, name):
+            required(target, _routed(name), HookType.AROUND, without=_NO_COMMUNICATOR)
+        elif name in _NCCL_ONLY:
+            only_for(_RANKS_APART, target, _routed(name), HookType.AROUND)
 
 
 def _made(cls: Any, group: Any) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.host_classes import GROUP_COORDINATOR
+from sglang_platform.core.sglang.registration import required, soft
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -26,7 +27,10 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     """Put each group on the platform's device, where the host does not ask for it."""
     if not platform.is_out_of_tree():
         return
-    HookRegistry.register(_SAME_NODE, _on_the_host, HookType.AROUND)
+    soft(
+        _SAME_NODE, _on_the_host, HookType.AROUND,
+        without="several ranks may fail to start, where they ask while a model is built on the device",
+    )  # fmt: skip
     if host.asks_group_device:
         return
 
@@ -40,4 +44,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
             group.active_ranks = group.active_ranks.to(device)
 
     # Inside the communicator's hook on the same function, which hands the device on.
-    HookRegistry.register(f"{GROUP_COORDINATOR}.__init__", bind_device, HookType.AFTER, order=-1)
+    required(
+        f"{GROUP_COORDINATOR}.__init__", bind_device, HookType.AFTER, order=-1,
+        without="process groups are not on the platform's device",
+    )  # fmt: skip

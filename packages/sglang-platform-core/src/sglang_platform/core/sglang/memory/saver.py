@@ -14,10 +14,11 @@ from typing import Any
 
 from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.graph.runner import GraphRunner
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.arguments.server_args import register_rule
 from sglang_platform.core.sglang.host_classes import load
 from sglang_platform.core.sglang.memory import worker as worker_memory
+from sglang_platform.core.sglang.registration import argument, only_for
 from sglang_platform.core.sglang.versions import HostFacts, facts
 
 __all__ = ["register_hooks"]
@@ -44,7 +45,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     register_rule(
         platform, host, lambda server_args: _refuse_what_is_not_carried(server_args, platform, host)
     )
-    HookRegistry.register(f"{_ADAPTER}.create", create, HookType.AROUND)
+    only_for(argument("enable_memory_saver"), f"{_ADAPTER}.create", create, HookType.AROUND)
 
 
 def _refuse_what_is_not_carried(server_args: Any, platform: Any, host: HostFacts) -> None:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.host_classes import MODEL_RUNNER
+from sglang_platform.core.sglang.registration import Feature, Launch, only_for
 
 __all__ = ["cache", "device_type", "register_hooks", "runners", "weights"]
 
 _runners: list[Any] = []
+
+
+def _is_read(launch: Launch) -> bool:
+    mode = getattr(launch.arguments, "disaggregation_mode", None) or "null"
+    return mode != "null" or bool(getattr(launch.arguments, "enable_memory_saver", False))
+
+
+_READERS = Feature("--enable-memory-saver or --disaggregation-mode", _is_read)
 
 
 def register_hooks(platform: Any) -> None:
@@ -21,7 +30,7 @@ def register_hooks(platform: Any) -> None:
         if all(known is not runner for known in _runners):
             _runners.append(runner)
 
-    HookRegistry.register(f"{MODEL_RUNNER}.load_model", loaded, HookType.AFTER)
+    only_for(_READERS, f"{MODEL_RUNNER}.load_model", loaded, HookType.AFTER)
 
 
 def runners() -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.ops.fused_op import FusedOp, FusedOpEntry, contract_ops, or_else
 from sglang_platform.core.sglang.host_classes import load
+from sglang_platform.core.sglang.registration import required
 from sglang_platform.core.sglang.versions import TABLE, facts
 from sglang_platform.core.spelling import nearest
 
@@ -47,7 +48,7 @@ def register_fused_ops(dispatch_key: str, origin: PluginOrigin | None = None) ->
     if served:
         target = f"{base.__module__}:{base.__qualname__}.{facts().op_choice}"
         HookRegistry.unregister(target, _choose)
-        HookRegistry.register(target, _choose, HookType.AROUND)
+        required(target, _choose, HookType.AROUND, without="the platform's fused ops are left aside")
         HookRegistry.apply_hooks()
     return [entry.op for entry in served]
 

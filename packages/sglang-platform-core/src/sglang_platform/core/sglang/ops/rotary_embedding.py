@@ -8,7 +8,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import required
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -17,9 +18,8 @@ __all__ = ["register_hooks"]
 def register_hooks(platform: Any, host: HostFacts) -> None:
     """Let the host build its rotary embeddings where vLLM is not installed."""
     if not host.builds_rotary_off_device:
-        HookRegistry.register(
-            "sglang.srt.layers.rotary_embedding.base:RotaryEmbedding.__init__", _without_vllm, HookType.AROUND
-        )
+        target = "sglang.srt.layers.rotary_embedding.base:RotaryEmbedding.__init__"
+        required(target, _without_vllm, HookType.AROUND, without="models with rotary embeddings need vLLM")
 
 
 def _without_vllm(original: Any, *args: Any, **kwargs: Any) -> Any:

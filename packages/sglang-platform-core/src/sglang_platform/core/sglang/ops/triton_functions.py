@@ -3,27 +3,44 @@ Qwen3-Next), and the cap of logits (Gemma-2)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import Feature, Launch, only_for
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
 
 
+def _has(field: str) -> Callable[[Launch], bool]:
+    """Whether the model's configuration sets a field."""
+
+    def is_used(launch: Launch) -> bool:
+        config = getattr(launch.model_config, "hf_config", None)
+        return any(getattr(one, field, None) for one in (config, getattr(config, "text_config", None)))
+
+    return is_used
+
+
+_CAPPED = Feature("a model with capped logits (Gemma-2)", _has("final_logit_softcapping"))
+_SHARED = Feature("a model with gated shared experts (Qwen2-MoE)", _has("shared_expert_intermediate_size"))
+
+
 def register_hooks(platform: Any, host: HostFacts) -> None:
     """For out-of-tree platforms without Triton."""
     if platform.is_out_of_tree() and not platform.capabilities.supports_triton:
-        HookRegistry.register(host.caps_logits, _cap, HookType.REPLACE)
+        only_for(_CAPPED, host.caps_logits, _cap, HookType.REPLACE)
         if host.gates_shared_experts is not None:
-            HookRegistry.register(host.gates_shared_experts, _add_gated, HookType.REPLACE)
+            only_for(_SHARED, host.gates_shared_experts, _add_gated, HookType.REPLACE)
 
 
-def _cap(logits: torch.Tensor, cap: float) -> torch.Tensor:
-    """`logits = cap * tanh(logits / cap)`, in place, computed in float32; [T, vocabulary]."""
-    return logits.copy_(torch.tanh(logits.float() / cap) * cap)
+def _cap(full_logits: torch.Tensor, final_logit_softcapping: float) -> torch.Tensor:
+    """`full_logits = cap * tanh(full_logits / cap)`, in place, computed in float32; [T, vocabulary]."""
+    cap = final_logit_softcapping
+    return full_logits.copy_(torch.tanh(full_logits.float() / cap) * cap)
 
 
 def _add_gated(

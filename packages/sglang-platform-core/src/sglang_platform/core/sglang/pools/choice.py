@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.host import PoolAsked, active_host
 from sglang_platform.core.sglang.host_classes import load
 from sglang_platform.core.sglang.pools.kinds import host_pool
+from sglang_platform.core.sglang.registration import required
 from sglang_platform.core.sglang.served_model import served_model
 from sglang_platform.core.sglang.versions import HostFacts
 
@@ -25,7 +26,12 @@ _ASKS = "sglang.srt.mem_cache.kv_cache_configurator:KVCacheConfigurator._resolve
 def register_hooks(platform: Any, host: HostFacts) -> None:
     """For platforms that keep their CUDA or ROCm identity, where the host asks them: others have no other pools."""
     if host.asks_every_platform and not platform.is_out_of_tree():
-        HookRegistry.register(_ASKS, _tell, HookType.AROUND)
+        required(
+            _ASKS,
+            _tell,
+            HookType.AROUND,
+            without="the platform's pool serves features that take SGLang's class only",
+        )
 
 
 def _tell(original: Any, configurator: Any, *, kind: str, default: type) -> Any:

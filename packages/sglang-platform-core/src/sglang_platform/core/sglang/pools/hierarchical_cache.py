@@ -13,9 +13,10 @@ import logging
 from typing import Any
 
 from sglang_platform.core.errors import LaunchRefused
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.arguments.server_args import register_rule
 from sglang_platform.core.sglang.host_classes import load
+from sglang_platform.core.sglang.registration import argument, only_for
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -23,6 +24,7 @@ __all__ = ["register_hooks"]
 _logger = logging.getLogger(__name__)
 
 _BASE = "sglang_platform.core.memory.host_memory:HostMemory"
+_FEATURE = argument("enable_hierarchical_cache")
 _DIRECT_LAYOUTS = {
     "layer_first": "layer_first",
     "page_first": "page_first_direct",
@@ -37,7 +39,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         return
     register_rule(platform, host, lambda server_args: _settle(server_args, platform, host))
     for place in host.host_pools:
-        HookRegistry.register(f"{place}.__init__", _Equipped(platform, host, place), HookType.AROUND)
+        only_for(_FEATURE, f"{place}.__init__", _Equipped(platform, host, place), HookType.AROUND)
 
 
 def _settle(server_args: Any, platform: Any, host: HostFacts) -> None:

@@ -16,13 +16,14 @@ from typing import Any
 import torch
 
 from sglang_platform.core.errors import LaunchRefused
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.portable.torch.stored_weights import (
     CannotRead,
     check_names,
     dequantised,
     stored_weights,
 )
+from sglang_platform.core.sglang.registration import Feature, Launch, only_for
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -65,8 +66,14 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
                     setattr(described_in, name, None)
         config.hf_quant_config = {}
 
-    HookRegistry.register(_CONFIG, verify, HookType.AROUND)
-    HookRegistry.register(_WEIGHTS, _read_back, HookType.AROUND)
+    def is_read_back(launch: Launch) -> bool:
+        method = getattr(launch.model_config, "quantization", None)
+        described = _DESCRIBED in getattr(launch.model_config, "__dict__", {})
+        return described or (method is not None and not _served_by(platform, method))
+
+    feature = Feature("a checkpoint with quantised weights", is_read_back)
+    only_for(feature, _CONFIG, verify, HookType.AROUND)
+    only_for(feature, _WEIGHTS, _read_back, HookType.AROUND)
 
 
 def _served_by(platform: Any, method: Any) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import Feature, Launch, only_for
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -19,5 +20,10 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         own = platform.get_quantization_config(quantization)
         return original(quantization) if own is None else own
 
+    def is_declared(launch: Launch) -> bool:
+        method = getattr(launch.model_config or launch.arguments, "quantization", None)
+        return method in platform.supported_quantization
+
     target = "sglang.srt.layers.quantization:get_quantization_config"
-    HookRegistry.register(target, get_quantization_config, HookType.AROUND)
+    declared = Feature("--quantization with a method that the platform declares", is_declared)
+    only_for(declared, target, get_quantization_config, HookType.AROUND)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.registries import pools
+from sglang_platform.core.sglang.registration import required
 from sglang_platform.core.sglang.served_model import served_model
 from sglang_platform.core.sglang.versions import HostFacts
 
@@ -18,7 +19,12 @@ _BUILDER = "sglang.srt.mem_cache.hybrid_cache.hybrid_pool_assembler:build_kv_hos
 def register_hooks(platform: Any, host: HostFacts) -> None:
     """Hook the host's builder when the first factory is registered."""
     pools.host_pool_factories.when_first_added(
-        lambda: HookRegistry.register(_BUILDER, _build_kv_host_pool, HookType.AROUND)
+        lambda: required(
+            _BUILDER,
+            _build_kv_host_pool,
+            HookType.AROUND,
+            without="registered host pool factories are not asked",
+        )
     )
 
 

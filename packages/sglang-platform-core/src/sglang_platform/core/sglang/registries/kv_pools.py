@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.registries import pools
 from sglang_platform.core.sglang.pools.rebased import rebase_pool
 from sglang_platform.core.sglang.rebase import is_rebased
+from sglang_platform.core.sglang.registration import required
 from sglang_platform.core.sglang.served_model import served_model
 from sglang_platform.core.sglang.versions import HostFacts, since
 
@@ -46,7 +47,7 @@ def _hook_platform(platform: Any, host: HostFacts) -> None:
         return
     cls = type(platform)
     target = f"{cls.__module__}:{cls.__qualname__}.get_kv_pool_cls"
-    HookRegistry.register(target, _get_kv_pool_cls, HookType.AROUND)
+    required(target, _get_kv_pool_cls, HookType.AROUND, without="registered KV pool factories are not asked")
 
 
 def _get_kv_pool_cls(original: Any, platform: Any, *, kind: str) -> Any:

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.registries import events
 from sglang_platform.core.sglang.host_classes import MODEL_RUNNER, SCHEDULER
+from sglang_platform.core.sglang.registration import required
 from sglang_platform.core.sglang.scheduler_steps import when_batch_done, when_request_admitted
 from sglang_platform.core.sglang.versions import HostFacts
 
@@ -54,7 +55,9 @@ def _cache_flushed(flushed: Any, scheduler: Any, *args: Any, **kwargs: Any) -> N
         events.dispatch("on_cache_flushed")
 
 
-_register = HookRegistry.register
+def _register(place: str, hook: Callable[..., None], type: HookType) -> None:
+    required(place, hook, type, without="objects that a plugin registered for this event are not told of it")
+
 
 _HOOKS: dict[str, Callable[[], None]] = {
     "on_model_loaded": partial(_register, f"{MODEL_RUNNER}.load_model", _model_loaded, HookType.AFTER),

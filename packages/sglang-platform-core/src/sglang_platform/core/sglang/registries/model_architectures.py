@@ -9,21 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.core.errors import HostError
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.registries import models
+from sglang_platform.core.sglang.registration import Feature, only_for, soft
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
 
 _REGISTRY = "sglang.srt.models.registry:_ModelRegistry"
 _PACKAGE = "sglang.srt.models"
+_REGISTERED = Feature(
+    "a registered model architecture (register_model)", lambda launch: bool(models.architectures.ids())
+)
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Serve registered architectures, and give the cause where the host leaves one out."""
-    HookRegistry.register(f"{_REGISTRY}.resolve_model_cls", _resolve, HookType.AROUND)
-    HookRegistry.register(f"{_REGISTRY}.get_supported_archs", _with_ours, HookType.AFTER)
-    HookRegistry.register(f"{_REGISTRY}._raise_for_unsupported", _explain, HookType.BEFORE)
+    """Serve registered architectures, and say why one that the host leaves out is not served."""
+    only_for(_REGISTERED, f"{_REGISTRY}.resolve_model_cls", _resolve, HookType.AROUND)
+    only_for(_REGISTERED, f"{_REGISTRY}.get_supported_archs", _with_ours, HookType.AFTER)
+    soft(
+        f"{_REGISTRY}._raise_for_unsupported", _explain, HookType.BEFORE,
+        without="a model whose module fails to import is called not supported, without the cause",
+    )  # fmt: skip
 
 
 def _resolve(original: Any, registry: Any, architectures: Any) -> Any:

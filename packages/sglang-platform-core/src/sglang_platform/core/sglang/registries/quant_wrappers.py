@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.registries import quant
+from sglang_platform.core.sglang.registration import required
 from sglang_platform.core.sglang.served_model import served_model
 from sglang_platform.core.sglang.versions import HostFacts
 
@@ -25,7 +26,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
 def _hook_layers() -> None:
     for target in _LAYERS:
-        HookRegistry.register(target, _wrap_method, HookType.AFTER)
+        required(target, _wrap_method, HookType.AFTER, without="registered quant wrappers wrap nothing")
 
 
 def _wrap_method(result: Any, layer: Any, *args: Any, **kwargs: Any) -> None:

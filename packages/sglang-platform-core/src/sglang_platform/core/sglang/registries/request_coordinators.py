@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.registries import coordinators
 from sglang_platform.core.sglang.host_classes import SCHEDULER
+from sglang_platform.core.sglang.registration import required
 from sglang_platform.core.sglang.scheduler_steps import when_batch_done, when_request_admitted
 from sglang_platform.core.sglang.served_model import served_model
 from sglang_platform.core.sglang.versions import HostFacts
@@ -22,7 +23,12 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
 
 def _hook_scheduler() -> None:
-    HookRegistry.register(f"{SCHEDULER}.__init__", _create, HookType.AFTER)
+    required(
+        f"{SCHEDULER}.__init__",
+        _create,
+        HookType.AFTER,
+        without="registered request coordinators are not made",
+    )
     when_request_admitted(_request_admitted)
     when_batch_done(_batch_done)
 

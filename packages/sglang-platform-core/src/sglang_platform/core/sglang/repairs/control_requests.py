@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.host_classes import SCHEDULER, load
+from sglang_platform.core.sglang.registration import losing_fields, soft
 from sglang_platform.core.sglang.served_model import resolved
 from sglang_platform.core.sglang.versions import HostFacts
 
@@ -21,26 +22,34 @@ _MANAGER = "sglang.srt.managers.tokenizer_manager:TokenizerManager"
 _RELEASE = "ReleaseMemoryOccupationReqInput"
 _HELD, _LATER = "_sglang_platform_held", "_sglang_platform_later"
 _FORWARDS = ("TokenizedGenerate", "TokenizedEmbedding", "BatchTokenized")
+_OUT_OF_TURN = "requests to release memory, and requests while it is released, may end the server"
 _RECORDS = ("start", "stop", "dump")
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
     """Check orders to the workers, for every platform of ours."""
-    HookRegistry.register(f"{_MANAGER}.update_weights_from_disk", _check_load_format, HookType.BEFORE)
+    soft(
+        f"{_MANAGER}.update_weights_from_disk", _check_load_format, HookType.BEFORE,
+        without="/update_weights_from_disk with an unknown load_format ends the server",
+    )  # fmt: skip
     for verb in _RECORDS:
-        target = f"{_MANAGER}.{verb}_expert_distribution_record"
-        HookRegistry.register(target, _check_recorder, HookType.BEFORE)
-    HookRegistry.register(
-        f"{host.weight_updater}.resume_memory_occupation", _resume_released, HookType.AROUND
-    )
+        soft(
+            f"{_MANAGER}.{verb}_expert_distribution_record", _check_recorder, HookType.BEFORE,
+            without=f"/{verb}_expert_distribution_record ends a server that records none",
+        )  # fmt: skip
+    soft(
+        f"{host.weight_updater}.resume_memory_occupation", _resume_released, HookType.AROUND,
+        without="/resume_memory_occupation of what was not released ends the server",
+    )  # fmt: skip
 
     def in_turn(original: Any, scheduler: Any, requests: Any, *args: Any, **kwargs: Any) -> Any:
         held: list[Any] = scheduler.__dict__.setdefault(_HELD, [])
         later: list[Any] = scheduler.__dict__.setdefault(_LATER, [])
         if not (requests or held or later):  # most steps
             return original(scheduler, requests, *args, **kwargs)
-        mixed_in = isinstance(scheduler, load(host.weight_updater))
-        released = (scheduler if mixed_in else scheduler.weight_updater).offload_tags
+        released = _released(scheduler, host)
+        if released is None:
+            return original(scheduler, requests, *args, **kwargs)
         now = []
         for one in requests:
             name = type(one).__name__
@@ -51,8 +60,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
             else:
                 now.append(one)
         result = original(scheduler, now, *args, **kwargs)
-        paused = {"ignore_waiting": scheduler._engine_paused} if host.releases_while_paused else {}
-        if held and scheduler.is_fully_idle(**paused):
+        if held and _may_release(scheduler, host):
             orders, scheduler.__dict__[_HELD] = held, []
             original(scheduler, orders, *args, **kwargs)
         elif later and not held and not released:
@@ -60,7 +68,27 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
             original(scheduler, later, *args, **kwargs)
         return result
 
-    HookRegistry.register(f"{SCHEDULER}.process_input_requests", in_turn, HookType.AROUND)
+    soft(
+        f"{SCHEDULER}.process_input_requests", in_turn, HookType.AROUND,
+        without=_OUT_OF_TURN,
+    )  # fmt: skip
+
+
+def _released(scheduler: Any, host: HostFacts) -> set[str] | None:
+    """The tags of memory that the scheduler has released; None where this release keeps them elsewhere."""
+    with losing_fields(_released, without=_OUT_OF_TURN):
+        mixed_in = isinstance(scheduler, load(host.weight_updater))
+        released: set[str] = (scheduler if mixed_in else scheduler.weight_updater).offload_tags
+        return released
+    return None
+
+
+def _may_release(scheduler: Any, host: HostFacts) -> bool:
+    """Whether the scheduler is idle enough to release memory; True where this release does not tell."""
+    with losing_fields(_may_release, without=_OUT_OF_TURN):
+        paused = {"ignore_waiting": scheduler._engine_paused} if host.releases_while_paused else {}
+        return bool(scheduler.is_fully_idle(**paused))
+    return True
 
 
 def _check_load_format(manager: Any, request: Any, *args: Any, **kwargs: Any) -> None:
@@ -69,13 +97,13 @@ def _check_load_format(manager: Any, request: Any, *args: Any, **kwargs: Any) ->
         raise ValueError(f"load_format is {request.load_format!r}; there are {', '.join(formats)}")
 
 
-def _resume_released(original: Any, updater: Any, request: Any) -> Any:
+def _resume_released(original: Any, updater: Any, recv_req: Any) -> Any:
     """What was not released needs no resuming; the host's worker ends on it."""
     released = sorted(updater.offload_tags)
-    request.tags = [tag for tag in request.tags or released if tag in released]
-    if not request.tags:
+    recv_req.tags = [tag for tag in recv_req.tags or released if tag in released]
+    if not recv_req.tags:
         return load("sglang.srt.managers.io_struct:ResumeMemoryOccupationReqOutput")()
-    return original(updater, request)
+    return original(updater, recv_req)
 
 
 def _check_recorder(manager: Any, *args: Any, **kwargs: Any) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import soft
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -24,11 +25,26 @@ _LARGEST_ID = 2**32 - 1  # what a tokenizer can be asked about
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
     """Teach the application about ValueError before it serves, in the process that has one tokenizer."""
-    HookRegistry.register(f"{_SERVER}:_setup_and_run_http_server", _teach, HookType.BEFORE)
-    HookRegistry.register(f"{_DETOKENIZE}._convert_to_internal_request", _check_ids, HookType.BEFORE)
-    HookRegistry.register(f"{_TOKENIZE}._handle_non_streaming_request", _within_64_bits, HookType.AROUND)
-    HookRegistry.register(_OLLAMA_CHAT, _check_conversation, HookType.BEFORE)
-    HookRegistry.register(_SCORE, _check_labels, HookType.BEFORE)
+    soft(
+        f"{_SERVER}:_setup_and_run_http_server", _teach, HookType.BEFORE,
+        without="some errors of a client are answered with status 500 instead of 400",
+    )  # fmt: skip
+    soft(
+        f"{_DETOKENIZE}._convert_to_internal_request", _check_ids, HookType.BEFORE,
+        without="/detokenize answers a token id that does not exist with status 500",
+    )  # fmt: skip
+    soft(
+        f"{_TOKENIZE}._handle_non_streaming_request", _within_64_bits, HookType.AROUND,
+        without="/tokenize may fail with a tokenizer that knows no longest text",
+    )  # fmt: skip
+    soft(
+        _OLLAMA_CHAT, _check_conversation, HookType.BEFORE,
+        without="/api/chat answers an empty conversation with status 500",
+    )  # fmt: skip
+    soft(
+        _SCORE, _check_labels, HookType.BEFORE,
+        without="/v1/score answers an empty list of labels with status 500",
+    )  # fmt: skip
 
 
 def _teach(*args: Any, **kwargs: Any) -> None:

@@ -21,7 +21,8 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import soft
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -48,15 +49,27 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     """For every device; whoever sets SGLang's variable for core dumps is heard."""
     if platform.device_type != "cuda":
         os.environ.setdefault(_CORE_DUMPS, "0")
-    HookRegistry.register(_QUEUE_READY, _forget_the_queues_name, HookType.AFTER)
-    HookRegistry.register(_KILL, _spare_the_tracker, HookType.BEFORE)
-    HookRegistry.register(_WATCHDOG, _note_the_told, HookType.BEFORE)
-    HookRegistry.register(_HANDLER, _tell, HookType.BEFORE)
+    soft(
+        _QUEUE_READY, _forget_the_queues_name, HookType.AFTER,
+        without="shared memory of the ranks' message queue may stay in /dev/shm after the server has ended",
+    )  # fmt: skip
+    soft(
+        _KILL, _spare_the_tracker, HookType.BEFORE,
+        without="shared memory may stay in /dev/shm where a process of the server was killed",
+    )  # fmt: skip
+    soft(
+        _WATCHDOG, _note_the_told, HookType.BEFORE,
+        without="a process that was killed may be named twice",
+    )  # fmt: skip
+    soft(
+        _HANDLER, _tell, HookType.BEFORE,
+        without="the log does not say which process of the server was killed",
+    )  # fmt: skip
 
 
 def _forget_the_queues_name(_result: Any, queue: Any) -> None:
     """Every reader of this node has the memory open by now, and nobody else opens it: it ends with who has it open."""
-    buffer = queue.buffer  # None where a node has no readers
+    buffer = getattr(queue, "buffer", None)  # None where a node has no readers
     if buffer is not None and buffer.is_creator:
         buffer.is_creator = False  # else it removes it again when it is freed, and fails
         with contextlib.suppress(FileNotFoundError):
@@ -124,7 +137,7 @@ def _note_the_told(watchdog: Any) -> None:
 
 def _tell(handler: Any, *args: Any, **kwargs: Any) -> None:
     """What the handler does not say: which process is gone, and how."""
-    watchdog = handler.tokenizer_manager._subprocess_watchdog
+    watchdog = getattr(getattr(handler, "tokenizer_manager", None), "_subprocess_watchdog", None)
     if watchdog is not None:
         _wait_for_the_dying(watchdog)
     for process, name in _dead(watchdog) if watchdog is not None else ():
@@ -142,12 +155,13 @@ def _tell(handler: Any, *args: Any, **kwargs: Any) -> None:
 def _wait_for_the_dying(watchdog: Any) -> None:
     """Linux takes a process's memory, then closes its connections, by which others notice, and then tells how it ended.
     On a busy machine that takes a moment."""
-    for process in watchdog._processes:
+    for process in getattr(watchdog, "_processes", ()):
         with contextlib.suppress(OSError):
             if process.exitcode is None and Path(f"/proc/{process.pid}/statm").read_text().split()[0] == "0":
                 process.join(_DYING_SECONDS)
 
 
 def _dead(watchdog: Any) -> list[tuple[Any, str]]:
-    pairs = zip(watchdog._processes, watchdog._names, strict=False)
+    # A release that renames them loses what is said here, and serves.
+    pairs = zip(getattr(watchdog, "_processes", ()), getattr(watchdog, "_names", ()), strict=False)
     return [(process, name) for process, name in pairs if process.exitcode]

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import soft
 
 __all__ = ["register_hooks"]
 
@@ -26,4 +27,4 @@ def register_hooks(platform: Any) -> None:
             platform.set_device(platform.get_device(device))
 
     if "ray" in sys.modules and not platform.is_cuda_alike():
-        HookRegistry.register("torch.cuda:set_device", set_device, HookType.AROUND)
+        soft("torch.cuda:set_device", set_device, HookType.AROUND, without="no scheduler starts under Ray")

@@ -10,7 +10,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import losing_fields, soft
 from sglang_platform.core.sglang.repairs.request_check import (
     Model,
     check_batch,
@@ -24,19 +25,24 @@ __all__ = ["register_hooks"]
 
 _MANAGER = "sglang.srt.managers.tokenizer_manager:TokenizerManager"
 _REQUESTS = "sglang.srt.managers.io_struct"
+_UNCHECKED = "values of a request are not checked, and one that the model cannot take may end the server"
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
     """Check what clients ask, for every platform of ours."""
     for kind in ("GenerateReqInput", "EmbeddingReqInput"):
-        HookRegistry.register(
-            f"{_REQUESTS}:{kind}.normalize_batch_and_arguments", _take_apart, HookType.AROUND
-        )
-    HookRegistry.register(f"{_MANAGER}._init_req_state", _begin, HookType.AROUND)
-    HookRegistry.register(f"{_MANAGER}._tokenize_texts", _tokenize, HookType.AROUND)
-    HookRegistry.register(f"{_MANAGER}._validate_one_request", _validate, HookType.AROUND)
+        soft(
+            f"{_REQUESTS}:{kind}.normalize_batch_and_arguments", _take_apart, HookType.AROUND,
+            without="a malformed batch is answered with status 500, and the number of its answers is not limited",
+        )  # fmt: skip
+    for name, hook in (("_init_req_state", _begin), ("_tokenize_texts", _tokenize)):
+        soft(
+            f"{_MANAGER}.{name}", hook, HookType.AROUND,
+            without="some malformed requests are answered with status 500",
+        )  # fmt: skip
+    soft(f"{_MANAGER}._validate_one_request", _validate, HookType.AROUND, without=_UNCHECKED)
     make_up = _make_up_readable if host.typed_requests else _make_up
-    HookRegistry.register(f"{_MANAGER}._create_tokenized_object", make_up, HookType.AROUND)
+    soft(f"{_MANAGER}._create_tokenized_object", make_up, HookType.AROUND, without=_UNCHECKED)
 
 
 def _take_apart(original: Any, request: Any) -> None:
@@ -57,7 +63,8 @@ async def _tokenize(original: Any, manager: Any, *args: Any, **kwargs: Any) -> A
 
 
 def _validate(original: Any, manager: Any, obj: Any, input_ids: Any) -> None:
-    with malformed_as_value_error():
+    model = None
+    with losing_fields(_validate, without=_UNCHECKED):
         config = manager.model_config
         model = Model(
             vocabulary=config.vocab_size,
@@ -65,7 +72,9 @@ def _validate(original: Any, manager: Any, obj: Any, input_ids: Any) -> None:
             hidden_size=config.hidden_size,
             takes_media=manager.mm_processor is not None,
         )
-        check_request(obj, input_ids, model)
+    with malformed_as_value_error():
+        if model is not None:
+            check_request(obj, input_ids, model)
         original(manager, obj, input_ids)
 
 

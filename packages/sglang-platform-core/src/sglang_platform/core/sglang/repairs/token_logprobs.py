@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import soft
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -19,7 +20,10 @@ __all__ = ["register_hooks"]
 def register_hooks(platform: Any, host: HostFacts) -> None:
     """Give each request a tensor, in releases that do not."""
     if host.leaves_out_token_logprobs is not None:
-        HookRegistry.register(host.leaves_out_token_logprobs, _a_tensor_for_each, HookType.AROUND)
+        soft(
+            host.leaves_out_token_logprobs, _a_tensor_for_each, HookType.AROUND,
+            without="the server ends where some requests of a batch ask for token_ids_logprob and others do not",
+        )  # fmt: skip
 
 
 def _a_tensor_for_each(

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import only_for
 from sglang_platform.core.sglang.speculative.draft_steps import DraftSteps, backend_of
+from sglang_platform.core.sglang.speculative.launch import SPECULATION
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -33,9 +35,9 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     def of_extend(factory: Any) -> None:
         setattr(factory, _STEPS, False)
 
-    HookRegistry.register(f"{_FACTORY}.create_decode_backend", of_steps, HookType.BEFORE)
-    HookRegistry.register(f"{_FACTORY}.create_draft_extend_backend", of_extend, HookType.BEFORE)
-    HookRegistry.register(f"{_FACTORY}._create_backend", offer, HookType.BEFORE)
+    only_for(SPECULATION, f"{_FACTORY}.create_decode_backend", of_steps, HookType.BEFORE)
+    only_for(SPECULATION, f"{_FACTORY}.create_draft_extend_backend", of_extend, HookType.BEFORE)
+    only_for(SPECULATION, f"{_FACTORY}._create_backend", offer, HookType.BEFORE)
 
 
 def _make(factory: Any, name: str, *, stamped: bool) -> Any:

@@ -14,9 +14,11 @@ from typing import Any
 
 import torch
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.portable.torch.speculative import candidates as beams
 from sglang_platform.core.portable.torch.speculative import slots, tree, verify
+from sglang_platform.core.sglang.registration import only_for
+from sglang_platform.core.sglang.speculative.launch import SPECULATION
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -35,8 +37,8 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     for target in sorted(host.speculative_kernels):
         name = target.partition(":")[2]
         if own is None or name not in _ASKED_OF_PLATFORM:
-            HookRegistry.register(target, _REPLACED[name], HookType.REPLACE)
-    HookRegistry.register(_CREATE_WORKER, _importing_no_kernels, HookType.AROUND)
+            only_for(SPECULATION, target, _REPLACED[name], HookType.REPLACE)
+    only_for(SPECULATION, _CREATE_WORKER, _importing_no_kernels, HookType.AROUND)
 
 
 def build_tree_kernel_efficient_func(

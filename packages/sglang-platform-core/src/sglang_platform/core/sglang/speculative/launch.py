@@ -10,12 +10,14 @@ import importlib
 from typing import Any
 
 from sglang_platform.core.errors import LaunchRefused
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.host_classes import load
+from sglang_platform.core.sglang.registration import argument, only_for
 from sglang_platform.core.sglang.versions import HostFacts, since
 
-__all__ = ["check_algorithm", "check_arguments", "check_model", "register_hooks"]
+__all__ = ["SPECULATION", "check_algorithm", "check_arguments", "check_model", "register_hooks"]
 
+SPECULATION = argument("speculative_algorithm")
 _ARGUMENTS = "sglang.srt.arg_groups.speculative_hook"
 _KNOWN = ("NGRAM", "STANDALONE", "EAGLE", "EAGLE3", "FROZEN_KV_MTP", "DFLASH", "DSPARK", "UNO")
 
@@ -46,9 +48,9 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
             check_model(platform, host, load(host.model_config_of)(server_args))
         return original(server_args)
 
-    HookRegistry.register(host.settles_speculation, settle, HookType.AROUND)
+    only_for(SPECULATION, host.settles_speculation, settle, HookType.AROUND)
     if host.speculative_kernels:
-        HookRegistry.register(f"{_ARGUMENTS}:_handle_ngram", _admit_ngram, HookType.AROUND)
+        only_for(SPECULATION, f"{_ARGUMENTS}:_handle_ngram", _admit_ngram, HookType.AROUND)
 
 
 def check_algorithm(platform: Any, host: HostFacts, algorithm: str) -> None:
@@ -75,10 +77,10 @@ def check_algorithm(platform: Any, host: HostFacts, algorithm: str) -> None:
 
 def check_arguments(platform: Any, server_args: Any) -> None:
     """Raise LaunchRefused for what would need a kernel of the host's in the middle of serving."""
-    for argument, (plain, why) in _KERNELS_ONLY.items():
-        value = getattr(server_args, argument)
+    for field, (plain, why) in _KERNELS_ONLY.items():
+        value = getattr(server_args, field, plain)
         if value != plain:
-            option = "--" + argument.replace("_", "-")
+            option = "--" + field.replace("_", "-")
             raise LaunchRefused(
                 f"{option} is not served on the platform {platform.device_name!r}",
                 plugin=getattr(platform, "_plugin_origin", None),

@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.portable.torch.speculative import verify
+from sglang_platform.core.sglang.registration import only_for
+from sglang_platform.core.sglang.speculative.launch import SPECULATION
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -17,7 +19,7 @@ __all__ = ["register_hooks"]
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
     """Give the host's function of verification what its names stand for on its own devices."""
-    HookRegistry.register(host.speculative_sampling, _with_sampling, HookType.AROUND)
+    only_for(SPECULATION, host.speculative_sampling, _with_sampling, HookType.AROUND)
 
 
 def tree_speculative_sampling_target_only(

@@ -1,8 +1,8 @@
 """Every seam, in the order in which its hooks are registered.
 
 Each is told the platform of this process and the facts of this host version, and registers what they call for, or
-nothing. Hooks on one target are nested in this order, the first innermost. A hook here is required: where its target
-is gone, the launch stops rather than run without the device's answer.
+nothing. Hooks on one target are nested in this order, the first innermost. Each says whether a launch can lose it:
+`registration`.
 """
 
 from __future__ import annotations

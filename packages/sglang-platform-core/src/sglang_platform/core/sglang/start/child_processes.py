@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import required
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["PluginsFirst", "register_hooks"]
@@ -37,7 +38,10 @@ class PluginsFirst:
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
     """Wrap the target of every process that this one starts to run the host's code."""
-    HookRegistry.register("multiprocessing.process:BaseProcess.__init__", _wrap_target, HookType.BEFORE)
+    required(
+        "multiprocessing.process:BaseProcess.__init__", _wrap_target, HookType.BEFORE,
+        without="processes that SGLang starts run without plugins",
+    )  # fmt: skip
 
 
 def _wrap_target(process: Any, *args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import multiprocessing
 
 from sglang_platform.core.discovery.current import current_platform
-from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
 from sglang_platform.core.plugins import load_plugins
 from sglang_platform.core.sglang.arguments import host_limits
 from sglang_platform.core.sglang.attention import choices as attention_choices
 from sglang_platform.core.sglang.evidence import llm_counts, process_report
 from sglang_platform.core.sglang.rebase import is_rebased
+from sglang_platform.core.sglang.registration import Launch, check_launch
 from sglang_platform.core.sglang.repairs import build_locks
 from sglang_platform.core.sglang.start import all_hooks, llm_plugin_loop
 from sglang_platform.core.sglang.start.guard import check_llm_platform
-from sglang_platform.core.sglang.start.plugin_loop import core_origin, refusing_the_launch
+from sglang_platform.core.sglang.start.plugin_loop import core_origin, refusal, refusing_the_launch
 from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["load"]
@@ -28,7 +28,8 @@ def load() -> None:
     as `LaunchRefused`, which is none.
     """
     with refusing_the_launch():
-        HookRegistry.late_errors_as(LaunchRefused.because)  # SGLang skips model modules that fail to import
+        process_report.keep_warnings()
+        HookRegistry.late_errors_as(refusal)  # SGLang skips model modules that fail to import
         check_llm_platform()
         attention_choices.offer(current_platform)
         if multiprocessing.parent_process() is None:
@@ -36,10 +37,11 @@ def load() -> None:
         with plugin_source(core_origin()):
             all_hooks.register_hooks(current_platform, facts())
             if is_rebased(current_platform):
-                host_limits.warn(current_platform)
+                host_limits.log(current_platform)
             llm_counts.register_hooks()
         llm_plugin_loop.LOOP.take_over()
         load_plugins()
+        check_launch(Launch())
         process_report.keep()
 
 

@@ -21,10 +21,17 @@ from typing import Any, NamedTuple
 
 from sglang_platform.core.discovery.damaged_install import CORE, missing_files_behind
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
-from sglang_platform.core.errors import HostError, LaunchRefused, PlatformError, PluginOrigin, explain
+from sglang_platform.core.errors import (
+    HookError,
+    HostError,
+    LaunchRefused,
+    PlatformError,
+    PluginOrigin,
+    explain,
+)
 from sglang_platform.core.sglang.versions import NEWEST, OLDEST
 
-__all__ = ["Calls", "PluginLoop", "core_origin", "leave_to_core", "refusing_the_launch"]
+__all__ = ["Calls", "PluginLoop", "core_origin", "leave_to_core", "refusal", "refusing_the_launch"]
 
 Calls = dict[str, tuple[Callable[[], Any], str | None]]
 """The host's table: by entry-point name, the plugin's function and its distribution."""
@@ -105,13 +112,22 @@ def core_origin() -> PluginOrigin:
     return PluginOrigin(OWN_PLUGIN, CORE, version)
 
 
+def refusal(error: PlatformError) -> LaunchRefused:
+    """The error as what stops the launch. A hook of core's own that fails is no fault of the operator's."""
+    if not isinstance(error, HookError) or error.plugin != core_origin():
+        return LaunchRefused.because(error)
+    what = f"SGLang {importlib.metadata.version('sglang')}: {error.what}"
+    fix = f"use SGLang {OLDEST} to {NEWEST}, or a newer {CORE}"
+    return LaunchRefused(what, plugin=error.plugin, why=error.why, fix=fix)
+
+
 @contextmanager
 def refusing_the_launch() -> Iterator[None]:
     """Turns an error into LaunchRefused: SGLang logs and drops any `Exception` of a plugin, and serves without it."""
     try:
         yield
     except PlatformError as error:
-        raise LaunchRefused.because(error) from error
+        raise refusal(error) from error
     except Exception as error:
         why, fix = missing_files_behind(error, None) or (
             "",

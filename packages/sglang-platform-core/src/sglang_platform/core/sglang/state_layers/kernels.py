@@ -9,14 +9,17 @@ at pages of one token.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 
 from sglang_platform.core.contract.state_kernels import STATE_KERNELS
 from sglang_platform.core.errors import HostError
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.portable.torch.state_kernels import PORTABLE_STATE_KERNELS
+from sglang_platform.core.sglang.host_classes import load
+from sglang_platform.core.sglang.registration import Feature, Launch, only_for
 from sglang_platform.core.sglang.state_layers import mamba
 from sglang_platform.core.sglang.state_layers.unserved import only_without
 from sglang_platform.core.sglang.versions import HostFacts
@@ -30,12 +33,22 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     """Answer for the host's kernels, on an out-of-tree platform without Triton."""
     if not platform.is_out_of_tree() or platform.capabilities.supports_triton:
         return
+    feature = Feature("a model whose layers keep a state per request", partial(_has_states, host))
     kernels = {**PORTABLE_STATE_KERNELS, **_kernels_of(platform)}
     for target, replacement in {**_convolutions(host, kernels), **_delta_rule(host, kernels)}.items():
-        HookRegistry.register(target, replacement, HookType.REPLACE)
-    mamba.register_hooks(host, kernels)
+        only_for(feature, target, replacement, HookType.REPLACE)
+    mamba.register_hooks(host, kernels, feature)
     if host.decides_on_snapshots is not None:
-        HookRegistry.register(host.decides_on_snapshots, _snapshots(platform), HookType.AROUND)
+        only_for(feature, host.decides_on_snapshots, _snapshots(platform), HookType.AROUND)
+
+
+def _has_states(host: HostFacts, launch: Launch) -> bool:
+    if launch.model_config is None:
+        return False
+    try:
+        return load(host.config_with_states)(launch.model_config) is not None
+    except HostError:  # it is gone as well: SGLang's own kernels fail on such a model
+        return False
 
 
 def _kernels_of(platform: Any) -> Kernels:

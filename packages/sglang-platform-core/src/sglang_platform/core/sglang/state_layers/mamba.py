@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.registration import Feature, only_for
 from sglang_platform.core.sglang.state_layers.unserved import only_without
 from sglang_platform.core.sglang.versions import HostFacts
 
@@ -18,12 +19,12 @@ _MIXER = "sglang.srt.layers.attention.mamba.mamba"
 _CONVOLUTIONS = ("causal_conv1d_fn", "causal_conv1d_update")
 
 
-def register_hooks(host: HostFacts, kernels: Mapping[str, Callable[..., Any]]) -> None:
+def register_hooks(host: HostFacts, kernels: Mapping[str, Callable[..., Any]], feature: Feature) -> None:
     """Answer for the host's kernels of Mamba-2 with the kernel `state_space`."""
     scan, step = _scan_and_step(host, kernels["state_space"])
     package = host.state_space_kernels
-    HookRegistry.register(f"{package}.ssd_combined:mamba_chunk_scan_combined", scan, HookType.REPLACE)
-    HookRegistry.register(f"{package}.ssu_dispatch:selective_state_update", step, HookType.REPLACE)
+    only_for(feature, f"{package}.ssd_combined:mamba_chunk_scan_combined", scan, HookType.REPLACE)
+    only_for(feature, f"{package}.ssu_dispatch:selective_state_update", step, HookType.REPLACE)
 
     def bind(*args: Any, **kwargs: Any) -> None:
         """The mixer's module imports its convolutions for the host's own devices only, and calls them on any."""
@@ -33,7 +34,7 @@ def register_hooks(host: HostFacts, kernels: Mapping[str, Callable[..., Any]]) -
             vars(mixer).setdefault(name, getattr(found, name))
             vars(mixer).setdefault(f"{name}_triton", getattr(found, name))
 
-    HookRegistry.register(f"{_MIXER}:MambaMixer2.__init__", bind, HookType.BEFORE)
+    only_for(feature, f"{_MIXER}:MambaMixer2.__init__", bind, HookType.BEFORE)
 
 
 def _scan_and_step(
