@@ -219,6 +219,8 @@ class _Reader:
 
     def _helped(self, call: ast.Call, names: Names) -> None:
         """A call of a function that changes what it is given."""
+        if not self._helpers:
+            return
         parts = dotted(call.func) or ("",)
         answer = self._lookup.find(Address(self._module.name, parts))
         address = answer.address if isinstance(answer, Definition) else Address(self._module.name, parts[-1:])
