@@ -37,6 +37,9 @@ PACKAGES = [
     "packages/sglang-platform-example-oot",
     "conformance",
 ]
+COUPLED = [one for one in PACKAGES if one not in ("packages/sglang-platform-devtools", "conformance")]
+"""What hooks or calls SGLang; the others only read it."""
+
 TESTS = ["tests", *(f"{package}/tests" for package in PACKAGES)]
 TWO_FILES = ["-n", "2", "--dist", "loadfile", "--durations", "60", "--durations-min", "5"]
 """Two test files at a time, since SGLang's start and most checks keep one core busy; the slowest tests are shown."""
@@ -284,7 +287,7 @@ def newest(session: nox.Session) -> None:
     failed: list[str] = []
     if "report" in steps:
         run(session, python, "-m", module, "report", version, "--known", *matrix_releases(), "--out", str(folder),
-            *known, "--packages", *PACKAGES[:-1])  # fmt: skip
+            *known, "--packages", *COUPLED)  # fmt: skip
     wheels = matrix_wheels(session, python) if set(steps) - {"report"} else None
     for step in steps:
         if wheels is not None and step != "report":
@@ -602,7 +605,10 @@ def wheels(session: nox.Session) -> None:
     for package in PACKAGES:
         with session.chdir(package):
             session.run("hatch", "-q", "build", str(dist))
-    names = [f"sglang-platform-{name}" for name in ("core", "cuda", "rocm", "example-oot", "conformance")]
+    names = [
+        f"sglang-platform-{name}"
+        for name in ("core", "devtools", "cuda", "rocm", "example-oot", "conformance")
+    ]
     session.install("-q", "-c", "constraints.txt", "--find-links", str(dist), *names)
     with session.chdir(session.create_tmp()):  # away from the sources
         session.run("python", "-c", _IMPORT_ALL)
@@ -628,7 +634,7 @@ def vendor_copy(session: nox.Session) -> None:
     work.mkdir(parents=True)
     fresh = _environment_beside_host(session, python, work / "environment")
     install = [str(fresh), "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--find-links", str(dist)]
-    ours = ("core", "conformance", "example-oot")
+    ours = ("core", "devtools", "conformance", "example-oot")
     session.run(*install, *(f"sglang-platform-{name}" for name in ours), external=True)
     command = str(fresh.parent / "sglang-platform")
     clean = {"PATH": f"{fresh.parent}{os.pathsep}{os.environ['PATH']}", "HF_HUB_OFFLINE": "1"}
@@ -666,7 +672,7 @@ def _environment_beside_host(session: nox.Session, python: str, folder: Path) ->
 
 _IMPORT_ALL = """
 import importlib, pathlib, sysconfig
-for name in ("core", "cuda", "rocm", "example_oot", "conformance"):
+for name in ("core", "devtools", "cuda", "rocm", "example_oot", "conformance"):
     module = importlib.import_module(f"sglang_platform.{name}")
     assert sysconfig.get_paths()["purelib"] in module.__file__, module.__file__
     print(module.__name__, module.__file__)

@@ -19,8 +19,9 @@ def test_core_stays_small() -> None:
 
 @pytest.mark.parametrize("name", ["cuda", "rocm"])
 def test_a_vendors_package_holds_its_kernels(name: str) -> None:
+    """Those that its hardware shapes; kernels that the packages share stand once in core."""
     package = lines_by_room()[name]
-    assert package["all"][0] > 1_500
+    assert package["all"][0] > 900
     assert package.get("kernels", (0, 0))[1] > 3
 
 

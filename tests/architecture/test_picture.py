@@ -39,8 +39,8 @@ def test_every_arrow_goes_down() -> None:
     ElementTree.fromstring(drawn)
     curves = [re.findall(r"[-\d.]+", path) for path in re.findall(r'<path d="(M[^"]+)"', drawn)]
     curves = [curve for curve in curves if len(curve) > 6]
-    assert len(curves) == 4 + 2, (
-        "four distributions on core; cli -> hooks -> errors, which implies cli -> errors"
+    assert len(curves) == 5 + 2, (
+        "five distributions on core; cli -> hooks -> errors, which implies cli -> errors"
     )
     for numbers in curves:
         heights = [float(number) for number in numbers[1::2]]

@@ -34,8 +34,8 @@ WAYS = {
         "CudaAttentionBackend._store",
         "CudaMHAPool.set_kv_buffer",
         "CudaMHAPool._store",
-        "sglang_platform.core.portable.triton.wrappers.kv_store.store_pair",
-        "sglang_platform.cuda.kernels.kv_store.store_pair_kernel",
+        "sglang_platform.core.portable.triton.kernels.kv_store.store_pair",
+        "sglang_platform.core.portable.triton.kernels.kv_store.store_pair_kernel",
     ),
 }
 """Each step is `Class.method`, on the class that serves, or `module.function`."""

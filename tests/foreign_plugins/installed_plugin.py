@@ -75,9 +75,10 @@ class InstalledPlugin:
     ) -> subprocess.CompletedProcess[str]:
         """Run a program of this environment with the copy installed."""
         clean = {key: value for key, value in os.environ.items() if not key.startswith("SGLANG_")}
+        path = [*self._path, *filter(None, [os.environ.get("PYTHONPATH")])]
         return subprocess.run(
             [sys.executable, *command],
-            env={**clean, "PYTHONPATH": os.pathsep.join(self._path), **environment},
+            env={**clean, "PYTHONPATH": os.pathsep.join(path), **environment},
             capture_output=True,
             text=True,
             check=False,

@@ -8,24 +8,13 @@ from typing import Any
 
 import torch
 
-from sglang_platform.conformance.fixtures.asked import Asked
+from sglang_platform.conformance.fixtures.asked import Asked, AskingStep
+from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import feature_steps
-from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.attention_features import JudgedFeature
 from sglang_platform.conformance.reference.attention import ReferenceAttention
 from sglang_platform.conformance.reference.platform import ReferencePlatform
 from sglang_platform.conformance.subject import Subject
-from sglang_platform.core.contract.attention_features import AttentionFeature
-
-FEATURE = AttentionFeature(
-    name="temperature",
-    means="scores are multiplied by a temperature that the call names",
-    check="temperature_attention",
-    fix="multiply the scores by `temperature` of forward()'s keywords",
-    cases="invented_feature:temperature_cases",
-    asks="invented_feature:temperature",
-    refused_with=3.0,
-)
-"""The one row."""
 
 
 def temperature_cases(subject: Subject, rng: Any) -> Iterator[AttentionCase]:
@@ -35,8 +24,22 @@ def temperature_cases(subject: Subject, rng: Any) -> Iterator[AttentionCase]:
         yield case.using(temperature=3.0)
 
 
-def temperature(step: AttentionStep, value: float) -> Asked:
+def temperature(step: AskingStep, value: float) -> Asked:
     return Asked(forward={"temperature": value}, rule={"scale": step.scale * value})
+
+
+MEANS = "scores are multiplied by a temperature that the call names"
+"""The contract's row."""
+
+FEATURE = JudgedFeature(
+    name="temperature",
+    check="temperature_attention",
+    fix="multiply the scores by `temperature` of forward()'s keywords",
+    cases=temperature_cases,
+    asks=temperature,
+    refused_with=3.0,
+)
+"""The suite's row."""
 
 
 class Computes(ReferenceAttention):

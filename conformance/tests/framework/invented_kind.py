@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sglang_platform.conformance.fixtures.pool_kinds import MLAFixture
+from sglang_platform.conformance.fixtures.pool_kinds.mla import MLAFixture
 from sglang_platform.conformance.reference.platform import ReferencePlatform
 from sglang_platform.conformance.reference.pools import ReferenceMLAPool
 from sglang_platform.core import MLATokenToKVPool
@@ -16,12 +16,8 @@ KIND = PoolKind(
     older_names=("lat",),
     row="kv_lora_rank numbers, which are keys and values",
     base="invented_kind:LatentTokenToKVPool",
-    keywords=("kv_lora_rank",),
-    host_class="LatentTokenToKVPool",
-    fixture="invented_kind:LatentFixture",
-    reference="invented_kind:ReferenceLatentPool",
 )
-"""The one row."""
+"""The contract's row."""
 
 
 class LatentTokenToKVPool(MLATokenToKVPool):
@@ -36,6 +32,7 @@ class LatentFixture(MLAFixture):
 
     rows = [(8,), (24,), (512,)]
     small = {"kv_lora_rank": 16}
+    reference = "invented_kind:ReferenceLatentPool"
 
     def keywords(self, row: tuple[int, ...]) -> dict[str, int]:
         return {"kv_lora_rank": row[0]}

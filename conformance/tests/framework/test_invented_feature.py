@@ -1,4 +1,4 @@
-"""A new attention feature is one row: contract, checks, refusal and report follow from it."""
+"""A new attention feature is a row of the contract and one of the suite: checks, refusal and report follow."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import importlib
 
 import pytest
 from in_process import FixedSubject, outcome
-from invented_feature import FEATURE, Computes, Refuses, platform
+from invented_feature import FEATURE, MEANS, Computes, Refuses, platform
 
 from sglang_platform.conformance import check as checks
 from sglang_platform.conformance.checks import attention_features
 from sglang_platform.conformance.description import describe
+from sglang_platform.conformance.fixtures.attention_features import FEATURES as JUDGED
 from sglang_platform.conformance.reference.attention import ReferenceAttention
 from sglang_platform.conformance.report.document import make_document
 from sglang_platform.conformance.report.page import page
@@ -23,9 +24,10 @@ OWN, REFUSAL = "kernels.temperature_attention", "kernels.undeclared_feature_is_r
 
 @pytest.fixture
 def row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The row is there, as if it stood in the table when the suite was imported."""
+    """The rows are there, as if they stood in their tables when the suite was imported."""
     monkeypatch.setattr(checks, "_registry", checks.registered())
-    monkeypatch.setitem(FEATURES, FEATURE.name, FEATURE)
+    monkeypatch.setitem(FEATURES, FEATURE.name, MEANS)
+    monkeypatch.setitem(JUDGED, FEATURE.name, FEATURE)
     importlib.reload(attention_features)
 
 
@@ -79,10 +81,12 @@ def test_the_report_lists_it(row: None) -> None:
 
 
 def test_every_row_is_tested_or_says_why_not() -> None:
-    for feature in FEATURES.values():
-        assert feature.means, feature.name
-        if feature.check is not None:
-            assert feature.fix, feature.name
-            assert attention_features.cases_of(feature).__doc__, feature.name
-        elif not feature.heads:
+    assert list(JUDGED) == list(FEATURES)
+    assert all(FEATURES.values())
+    for feature in JUDGED.values():
+        if feature.check is None:
             assert feature.otherwise, feature.name
+        else:
+            assert feature.fix, feature.name
+            assert feature.cases is not None, feature.name
+            assert feature.cases.__doc__, feature.name

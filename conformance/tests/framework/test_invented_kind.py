@@ -1,4 +1,4 @@
-"""A new kind of KV pool is one row and its class: contract, cases, refusal and report follow from it."""
+"""A new kind of KV pool is a row, its class and the suite's fixture: cases, refusal and report follow from them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pkgutil import resolve_name
 import invented_kind
 import pytest
 from in_process import FixedSubject, outcome
-from invented_kind import KIND, OneSlotOff, declares
+from invented_kind import KIND, LatentFixture, OneSlotOff, declares
 
 from sglang_platform.conformance.check import registered
 from sglang_platform.conformance.checks.far_rows import far_layers, far_pools
 from sglang_platform.conformance.checks.pool_memory import plain_kinds
 from sglang_platform.conformance.checks.pool_values import scaled_pools
 from sglang_platform.conformance.description import describe
+from sglang_platform.conformance.fixtures.pool_kinds import FIXTURES
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.reference.platform import ReferencePlatform
 from sglang_platform.conformance.report.document import make_document
@@ -39,6 +40,7 @@ OF_ANY_KIND = [
 @pytest.fixture(autouse=True)
 def _row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, KIND.name, KIND)
+    monkeypatch.setitem(FIXTURES, KIND.name, LatentFixture)
 
 
 def test_the_contract_knows_the_kind_by_its_names() -> None:
@@ -82,9 +84,9 @@ def test_the_report_lists_it() -> None:
 
 
 def test_every_row_names_what_is_there() -> None:
+    assert set(FIXTURES) == set(KINDS)
     for kind in KINDS.values():
         assert kind.row, kind.name
         parameters = inspect.signature(resolve_name(kind.base).__init__).parameters
         taken = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-        assert taken or set(kind.keywords) <= set(parameters), kind.name
-        assert resolve_name(kind.fixture)().small.keys() <= {*kind.keywords}, kind.name
+        assert taken or FIXTURES[kind.name].small.keys() <= set(parameters), kind.name

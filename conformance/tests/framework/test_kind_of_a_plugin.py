@@ -15,8 +15,11 @@ from deepseek_v4_plugin.pool_kind import KIND
 from deepseek_v4_plugin.token_pool import V4TokenPool
 from test_invented_kind import OF_ANY_KIND
 
+from sglang_platform.conformance.fixtures.pool_kinds import fixture_of
+from sglang_platform.conformance.fixtures.pool_kinds.mla import MLAFixture
 from sglang_platform.conformance.reference.platform import ReferencePlatform
-from sglang_platform.core.contract.pool_kinds import KINDS
+from sglang_platform.core.contract.pool_kinds import KINDS, PoolKind
+from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.registries import register_pool_kind
 
 
@@ -47,6 +50,24 @@ def _registered() -> Iterator[None]:
     yield
     KINDS.clear()
     KINDS.update(before)
+
+
+def test_a_kind_is_tried_as_the_kind_whose_base_it_derives_from() -> None:
+    assert type(fixture_of(KIND.name, {})) is MLAFixture
+
+
+def test_the_vendors_file_names_another_fixture() -> None:
+    named = fixture_of(KIND.name, {KIND.name: "invented_kind:LatentFixture"})
+    assert named.rows == [(8,), (24,), (512,)]
+
+
+def test_a_kind_of_which_nothing_is_known_is_refused_with_the_way_out() -> None:
+    register_pool_kind(PoolKind(name="other", row="rows", base="builtins:object"))
+    with pytest.raises(
+        ConfigurationError, match=r"(?s)which rows to try.*\[pool_fixtures\] other = "
+    ) as caught:
+        fixture_of("other", {})
+    assert "object, its base class, derives from that of no kind" in str(caught.value)
 
 
 @pytest.mark.parametrize("check_id", OF_ANY_KIND)

@@ -103,6 +103,10 @@ def test_expected_failures_are_strict(two: Two) -> None:
         ('[expected_failures]\n"contract.identity_agrees_with_enum" = ""\n', ["no reason"]),
         ("[expected_failure]\n", ["no table 'expected_failure'", "'expected_failures'"]),
         ('[declares]\nsupported_kv_kind = ["mha"]\n', ["supported_kv_kinds"]),
+        (
+            '[pool_fixtures]\nmy_rows = "my_plugin.testing"\n',
+            ["'my_rows' is 'my_plugin.testing', not a place"],
+        ),
         ("[expected_failures\n", ["cannot be read"]),
     ],
 )

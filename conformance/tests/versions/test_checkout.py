@@ -57,6 +57,10 @@ def _git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
+NEXT = ".".join([*NEWEST.split(".")[:-1], str(int(NEWEST.split(".")[-1]) + 1)])
+"""The release after the newest that the adapter knows."""
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     return _checkout(tmp_path / "checkout")
@@ -83,7 +87,7 @@ def test_the_version_is_that_of_the_last_tag_and_the_commits_after_it(checkout: 
     _git(checkout, "add", "-A")
     _git(checkout, "commit", "-q", "-m", "one")
     commit = _git(checkout, "rev-parse", "--short", "HEAD")
-    assert version_of(checkout).startswith("0.5.24.dev0+g")
+    assert version_of(checkout).startswith(f"{NEXT}.dev0+g")
     _git(checkout, "tag", "v0.5.23")
     assert version_of(checkout) == "0.5.23"
     _git(checkout, "commit", "-q", "--allow-empty", "-m", "two")
@@ -95,9 +99,11 @@ def test_the_version_is_that_of_the_last_tag_and_the_commits_after_it(checkout: 
 
 
 def test_without_git_the_version_is_what_a_build_left_or_one_after_the_newest_release(checkout: Path) -> None:
-    assert version_of(checkout) == "0.5.24.dev0+checkout"
-    (checkout / "python" / "sglang" / "_version.py").write_text("__version__ = version = '0.5.24.dev7+g12'\n")
-    assert version_of(checkout) == "0.5.24.dev7+g12"
+    assert version_of(checkout) == f"{NEXT}.dev0+checkout"
+    (checkout / "python" / "sglang" / "_version.py").write_text(
+        f"__version__ = version = '{NEXT}.dev7+g12'\n"
+    )
+    assert version_of(checkout) == f"{NEXT}.dev7+g12"
 
 
 def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
@@ -105,7 +111,9 @@ def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
         sources_of(tmp_path)
 
 
-@pytest.mark.parametrize("version", ["0.5.24.dev0+g1a2b3c4", "0.5.23.post1.dev3+g12", "0.0.0.dev0", "0.6.0"])
+@pytest.mark.parametrize(
+    "version", [f"{NEXT}.dev0+g1a2b3c4", f"{NEWEST}.post1.dev3+g12", "0.0.0.dev0", "0.6.0"]
+)
 def test_the_adapter_takes_it_for_the_newest_release_and_says_so(
     version: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -132,7 +140,7 @@ def test_an_environment_has_the_checkout_before_the_release_that_it_shares(
     site = next((tmp_path / "env" / "lib").glob("python*/site-packages"))
     shared = [entry for entry in sys.path if entry.endswith(("site-packages", "/src"))]
     (site / "shared_with_host.pth").write_text("\n".join(shared) + "\n")
-    assert install(checkout, site) == install(checkout, site) == "0.5.24.dev0+checkout"
+    assert install(checkout, site) == install(checkout, site) == f"{NEXT}.dev0+checkout"
     program = Path(__file__).parent / "programs" / "tell_of_the_host.py"
     done = subprocess.run(
         [str(tmp_path / "env" / "bin" / "python"), str(program)], capture_output=True, text=True, check=False
@@ -140,8 +148,8 @@ def test_an_environment_has_the_checkout_before_the_release_that_it_shares(
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "origin": str(checkout / "python" / "sglang" / "__init__.py"),
-        "version": "0.5.24.dev0+checkout",
-        "facts_of": "0.5.24.dev0+checkout",
+        "version": f"{NEXT}.dev0+checkout",
+        "facts_of": f"{NEXT}.dev0+checkout",
         "finished_arguments": TABLE["finished_arguments"].newest,
     }
     assert f"it is served as {NEWEST} is" in done.stderr

@@ -6,9 +6,7 @@ import pytest
 import torch
 
 from sglang_platform.core.portable.triton.wrappers.stored_kv import stored_kv
-from sglang_platform.cuda.kernels.dsa_index import index_logits
-from sglang_platform.cuda.kernels.fp8 import HARDWARE
-from sglang_platform.cuda.kernels.kv_store import store_pair
+from sglang_platform.cuda.kernels.hardware import HARDWARE, index_logits, store_pair
 from sglang_platform.cuda.kv_pools import STORED
 
 FNUZ = torch.float8_e4m3fnuz

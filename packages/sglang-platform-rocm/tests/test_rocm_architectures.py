@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from sglang_platform.core.contract.capabilities import ATTENTION_FEATURES
+from sglang_platform.core.contract.attention_features import ATTENTION_FEATURES
 from sglang_platform.core.portable.triton.architecture import for_architecture
 from sglang_platform.rocm.kernels import tuning
 from sglang_platform.rocm.kernels.declared import KERNELS

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sglang_platform.conformance.plugin import named
 from sglang_platform.conformance.requirement import Requirement
+from sglang_platform.core.contract.mm import HOST_DEFAULT
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.kind import DIFFUSION
 from sglang_platform.core.discovery.resolve import Decision, resolve
@@ -51,10 +52,9 @@ def platform(subject: Subject) -> Any:
     return _made[subject.name]
 
 
-def attention_class(subject: Subject, head_size: int = 64) -> type:
-    """The attention class that the platform names for float32 and no selected backend."""
+def attention_class(subject: Subject, head_size: int = 64) -> type | None:
+    """The attention class that the platform names for float32 and no selected backend; None for the host's own."""
     import torch
 
     place = platform(subject).get_attn_backend_cls_str(None, head_size, torch.float32)
-    cls: type = resolve_name(place)
-    return cls
+    return None if place == HOST_DEFAULT else resolve_name(place)  # type: ignore[no-any-return]

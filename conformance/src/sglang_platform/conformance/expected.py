@@ -13,6 +13,9 @@
     [declares]                      # only where the platform class has no place for it
     supported_kv_kinds = ["mha"]
 
+    [pool_fixtures]                 # for a plugin's own kind of KV pool: its rows to try
+    my_rows = "my_plugin.testing:MyRowsFixture"
+
 It is strict: an expectation of which nothing fails any more is a failure, and so is a tolerance that is not needed; an
 id that does not exist is an error, so is a missing reason.
 """
@@ -29,6 +32,7 @@ from typing import Any
 from sglang_platform.conformance.case_ids import matches
 from sglang_platform.conformance.expectation import Expectation, Tolerance
 from sglang_platform.conformance.outcome import Outcome, failed_with
+from sglang_platform.core.contract.pool_kinds import PLACE
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.installed.files import file_bytes
 from sglang_platform.core.spelling import nearest
@@ -41,7 +45,7 @@ else:
 __all__ = ["DEFAULT_NAME", "VendorFile", "read_vendor_file"]
 
 DEFAULT_NAME = "conformance.toml"
-_TABLES = ("expected_failures", "tolerances", "declares")
+_TABLES = ("expected_failures", "tolerances", "declares", "pool_fixtures")
 _DECLARES = (
     "supported_kv_kinds",
     "supported_kv_dtypes",
@@ -133,6 +137,11 @@ def read_vendor_file(path: Path | None, known: list[str]) -> VendorFile:
         _unknown("declaration", name, _DECLARES)
         for name in tables.get("declares", {})
         if name not in _DECLARES
+    ]
+    problems += [
+        f'the fixture of {kind!r} is {place!r}, not a place "package.module:name"'
+        for kind, place in tables.get("pool_fixtures", {}).items()
+        if not (isinstance(place, str) and PLACE.fullmatch(place))
     ]
     if problems:
         raise ConfigurationError(

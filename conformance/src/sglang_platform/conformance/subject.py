@@ -12,21 +12,19 @@ import random
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from sglang_platform.conformance.declarations import Declarations, declarations_of
 from sglang_platform.conformance.parts import Parts, parts_for
 from sglang_platform.conformance.plugin import CheckedPlugin, DeviceAbsent
 from sglang_platform.core.contract.device import DeviceMixin
-from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.ops.fused_op import FusedOp
 
 if TYPE_CHECKING:
     import torch
 
-    from sglang_platform.conformance.fixtures.pool_kinds import PoolFixture
+    from sglang_platform.conformance.fixtures.pool_fixture import PoolFixture
     from sglang_platform.conformance.served_shape import ServedShape
 
 __all__ = ["PlatformRefused", "Subject"]
@@ -161,7 +159,10 @@ class Subject(CheckedPlugin):
 
     def fixture(self, kind: str) -> PoolFixture:
         """What the suite knows of KV pools of this kind."""
-        return resolve_name(KINDS[kind].fixture)()  # type: ignore[no-any-return]
+        # Fixtures are of torch's side of the suite, and a process that checks metadata alone needs no torch.
+        from sglang_platform.conformance.fixtures.pool_kinds import fixture_of
+
+        return fixture_of(kind, self.written.get("pool_fixtures", {}))
 
     def pool(self, kind: str, **keywords: Any) -> Any:
         """A KV pool built with exactly the host's keywords. Raises LookupError where the platform brings none."""

@@ -20,18 +20,21 @@ from sglang_platform.conformance.kernels.checks import index_logits as index_che
 from sglang_platform.conformance.kernels.checks import sparse_decode as sparse_check
 from sglang_platform.conformance.kernels.checks import top_slots as top_check
 from sglang_platform.conformance.kernels.checks.attention_oracle import Rule
-from sglang_platform.conformance.kernels.mutants import Mutant, mutated
+from sglang_platform.conformance.kernels.mutants import Mutant, load, mutated
 from sglang_platform.conformance.kernels.tested import drawing_from
 from sglang_platform.core.portable.triton.top_slots import top_slots
 
 CPU = torch.device("cpu")
 HERE = f"sglang_platform.{os.environ['KERNELS_OF']}.kernels"
 WRAPPERS = "sglang_platform.core.portable.triton.wrappers"
-decode, extend = (importlib.import_module(f"{HERE}.{name}") for name in ("decode", "extend"))
+RULE = "sglang_platform.core.portable.triton.attention_layer"
+EXTEND = "sglang_platform.core.portable.triton.kernels.extend"
+INDEX = "sglang_platform.core.portable.triton.kernels.dsa_index"
+decode, hardware = (importlib.import_module(f"{HERE}.{name}") for name in ("decode", "hardware"))
 DECLARED = {one.name: one for one in importlib.import_module(f"{HERE}.declared").KERNELS}
 FAMILIES: dict[str, tuple[Any, Any, str]] = {
     "decode": (decode_check, decode, "paged_decode"),
-    "extend": (extend_check, extend, "paged_extend"),
+    "extend": (extend_check, hardware, "paged_extend"),
 }
 
 
@@ -63,9 +66,9 @@ DECODE_MUTANTS = (
     Mutant("no value scale", f"{HERE}.decode", "acc *= tl.load(v_scale_ptr)", "acc *= 1.0"),
     Mutant(
         "scales swapped",
-        f"{WRAPPERS}.decode",
-        "*one_element(q, k_scale, v_scale)",
-        "*one_element(q, v_scale, k_scale)",
+        RULE,
+        "*one_element(q, self.k_scale, self.v_scale)",
+        "*one_element(q, self.v_scale, self.k_scale)",
     ),
     Mutant(
         "interleaved head groups",
@@ -81,7 +84,7 @@ DECODE_MUTANTS = (
     ),
     Mutant("window one short", f"{HERE}.decode", "length - 1 - window", "length - window"),
     Mutant("window one long", f"{HERE}.decode", "length - 1 - window", "length - 2 - window"),
-    Mutant("no soft cap", f"{WRAPPERS}.decode", "CAPPED=logit_cap > 0", "CAPPED=False"),
+    Mutant("no soft cap", RULE, '"CAPPED": self.logit_cap > 0', '"CAPPED": False'),
     Mutant("natural instead of binary logarithm", f"{HERE}.decode", "tl.log2(total)", "tl.log(total)"),
     Mutant("old sum kept as it was", f"{HERE}.decode", "acc * r[:, None], input", "acc, input"),
     Mutant("rest of the head left out", f"{WRAPPERS}.decode", "REST=rest", "REST=0"),
@@ -127,83 +130,85 @@ else:
         Mutant("scale without the power", f"{HERE}.decode", "scale * power[:, None]", "scale"),
     )
 EXTEND_MUTANTS = (
-    Mutant(
-        "the diagonal hidden", f"{HERE}.extend", "position[None, :] <= query", "position[None, :] < query"
-    ),
+    Mutant("the diagonal hidden", EXTEND, "position[None, :] <= query", "position[None, :] < query"),
     Mutant(
         "one future token seen",
-        f"{HERE}.extend",
+        EXTEND,
         "position[None, :] <= query",
         "position[None, :] - 1 <= query",
     ),
-    Mutant("mask without the prefix", f"{HERE}.extend", "query = prefix + token", "query = token"),
-    Mutant("prefix one short", f"{HERE}.extend", "        end = prefix\n", "        end = prefix - 1\n"),
-    Mutant("prefix one long", f"{HERE}.extend", "        end = prefix\n", "        end = prefix + 1\n"),
+    Mutant("mask without the prefix", EXTEND, "query = prefix + token", "query = token"),
+    Mutant("prefix one short", EXTEND, "        end = prefix\n", "        end = prefix - 1\n"),
+    Mutant("prefix one long", EXTEND, "        end = prefix\n", "        end = prefix + 1\n"),
     Mutant(
         "unmasked beyond the diagonal",
-        f"{HERE}.extend",
+        EXTEND,
         "tl.minimum(earliest if CAUSAL else count, end)",
         "tl.minimum(last if CAUSAL else count, end)",
     ),
-    Mutant("window one short", f"{HERE}.extend", ">= query[:, None] - window", "> query[:, None] - window"),
-    Mutant(
-        "window one long", f"{HERE}.extend", ">= query[:, None] - window", ">= query[:, None] - window - 1"
-    ),
+    Mutant("window one short", EXTEND, ">= query[:, None] - window", "> query[:, None] - window"),
+    Mutant("window one long", EXTEND, ">= query[:, None] - window", ">= query[:, None] - window - 1"),
     Mutant(
         "window of the block's last row",
-        f"{HERE}.extend",
+        EXTEND,
         "prefix + earliest - window",
         "prefix + last - window",
     ),
     Mutant(
         "wrong head group",
-        f"{HERE}.extend",
+        EXTEND,
         "head = kv_head * GROUP + row % GROUP",
         "head = row % GROUP * tl.num_programs(1) + kv_head",
     ),
     Mutant(
         "new keys of the first request",
-        f"{HERE}.extend",
+        EXTEND,
         "k_new_ptr + begin * kn_stride_t",
         "k_new_ptr + 0 * kn_stride_t",
     ),
-    Mutant("no key scale", f"{HERE}.extend", "cached_scale *= tl.load(k_scale_ptr)", "cached_scale *= 1.0"),
-    Mutant("no value scale", f"{HERE}.extend", "acc *= tl.load(v_scale_ptr)", "acc *= 1.0"),
+    Mutant("no key scale", EXTEND, "cached_scale *= tl.load(k_scale_ptr)", "cached_scale *= 1.0"),
+    Mutant("no value scale", EXTEND, "acc *= tl.load(v_scale_ptr)", "acc *= 1.0"),
     Mutant(
         "key scale on new keys too",
-        f"{HERE}.extend",
+        EXTEND,
         "cached_scale *= tl.load(k_scale_ptr)",
         "scale *= tl.load(k_scale_ptr)\n        cached_scale = scale",
     ),
-    Mutant("the slot after", f"{HERE}.extend", "table_row + key, mask", "table_row + key + 1, mask"),
-    Mutant("sink left out", f"{WRAPPERS}.extend", "SINKS=sinks is not None", "SINKS=False"),
-    Mutant("old sum not rescaled", f"{HERE}.extend", "acc * r[:, None], input", "acc, input"),
+    Mutant("the slot after", EXTEND, "table_row + key, mask", "table_row + key + 1, mask", 2),
+    Mutant("sink left out", RULE, '"SINKS": self.sinks is not None', '"SINKS": False'),
+    Mutant("old sum not rescaled", EXTEND, "acc * r[:, None], input", "acc, input"),
     Mutant(
         "rows of the next request stored",
-        f"{HERE}.extend",
+        EXTEND,
         "live = live_m[:, None] &",
         "live = (row >= 0)[:, None] &",
     ),
     Mutant(
         "a token's neighbour in the group",
-        f"{HERE}.extend",
+        EXTEND,
         "token = row // GROUP",
         "token = row % BLOCK_M // GROUP",
     ),
-    Mutant("new keys in every split", f"{HERE}.extend", "part == splits - 1", "part <= splits - 1"),
-    Mutant("new keys in no split", f"{HERE}.extend", "part == splits - 1", "part == splits"),
-    Mutant("the same keys in every split", f"{HERE}.extend", "low, part, splits", "low, part * 0, splits"),
+    Mutant("new keys in every split", EXTEND, "part == splits - 1", "part <= splits - 1"),
+    Mutant("new keys in no split", EXTEND, "part == splits - 1", "part == splits"),
+    Mutant("the same keys in every split", EXTEND, "low, part, splits", "low, part * 0, splits"),
     Mutant(
         "two splits store to one place",
-        f"{HERE}.extend",
+        EXTEND,
         "(begin * splits + part)",
         "(begin * splits + part // 2)",
     ),
-    Mutant(
-        "a sink in every split", f"{HERE}.extend", "tl.where(splits == 1, sink", "tl.where(splits >= 1, sink"
-    ),
-    Mutant("split with the natural logarithm", f"{HERE}.extend", "tl.log2(total)", "tl.log(total)"),
+    Mutant("a sink in every split", EXTEND, "tl.where(splits == 1, sink", "tl.where(splits >= 1, sink"),
+    Mutant("split with the natural logarithm", EXTEND, "tl.log2(total)", "tl.log(total)"),
 )
+
+
+def with_defect(entry: Any, mutant: Mutant, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    if mutant.module != RULE:
+        return mutated(entry, mutant, folder)
+    wrapper = importlib.import_module(entry.func.__module__)
+    monkeypatch.setattr(wrapper, "LayerRule", load(mutant, folder).LayerRule)
+    return entry
 
 
 def first_fault(check: Any, entry: Any, mutant: Mutant) -> str | None:
@@ -226,18 +231,18 @@ def first_fault(check: Any, entry: Any, mutant: Mutant) -> str | None:
 
 
 @pytest.mark.parametrize("mutant", DECODE_MUTANTS, ids=lambda m: m.name.replace(" ", "-"))
-def test_a_defect_in_decode_is_seen(mutant: Mutant, tmp_path: Path) -> None:
-    entry = mutated(decode.paged_decode, mutant, tmp_path)
+def test_a_defect_in_decode_is_seen(mutant: Mutant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = with_defect(decode.paged_decode, mutant, tmp_path, monkeypatch)
     assert first_fault(decode_check, entry, mutant) is not None
 
 
 @pytest.mark.parametrize("mutant", EXTEND_MUTANTS, ids=lambda m: m.name.replace(" ", "-"))
-def test_a_defect_in_extend_is_seen(mutant: Mutant, tmp_path: Path) -> None:
-    assert first_fault(extend_check, mutated(extend.paged_extend, mutant, tmp_path), mutant) is not None
+def test_a_defect_in_extend_is_seen(mutant: Mutant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = with_defect(hardware.paged_extend, mutant, tmp_path, monkeypatch)
+    assert first_fault(extend_check, entry, mutant) is not None
 
 
-index = importlib.import_module(f"{HERE}.dsa_index")
-INDEX, TOP = index.__name__, top_slots.__module__
+TOP = top_slots.__module__
 SPARSE_MUTANTS = (
     Mutant("no key scale", INDEX, "1) * scale", "1)"),
     Mutant("negative products kept", INDEX, "tl.maximum(products, 0.0)", "products"),
@@ -256,7 +261,7 @@ SPARSE_MUTANTS = (
     Mutant("rest of the head left out", f"{WRAPPERS}.decode", "REST=rest", "REST=0"),
     Mutant("the slot after", f"{HERE}.decode", "table_row + token, mask", "table_row + token + 1, mask"),
 )
-SPARSE = {INDEX: (index_check, index.index_logits), TOP: (top_check, top_slots)}
+SPARSE = {INDEX: (index_check, hardware.index_logits), TOP: (top_check, top_slots)}
 
 
 @pytest.mark.parametrize("module", SPARSE)

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from sglang_platform.conformance.kernels.compile import dies as model
 from sglang_platform.conformance.kernels.mutants import Mutant, load
-from sglang_platform.rocm.kernels import decode, die_order, extend
-from sglang_platform.rocm.kernels.fp8 import HARDWARE
+from sglang_platform.core.portable.triton.kernels import die_order
+from sglang_platform.rocm.kernels import decode
+from sglang_platform.rocm.kernels.hardware import HARDWARE, paged_extend
 from sglang_platform.rocm.kernels.tuning import ARCHITECTURES
 
 
@@ -122,7 +123,7 @@ def test_extend_gives_the_same_in_either_order(heads: int, splits: int) -> None:
         shape = replace(record.extend.narrow, block_m=32)
         record = replace(record, extend=replace(record.extend, narrow=shape))
         out = torch.full_like(q, float("nan"))
-        extend.paged_extend(
+        paged_extend(
             q, new_k, new_v, k, v, table, torch.arange(3), start, prefixes, out, max_new=max(counts),
             scale=0.125, splits=splits, hardware=replace(HARDWARE, records=SimpleNamespace(of=lambda _, r=record: r)),
         )  # fmt: skip

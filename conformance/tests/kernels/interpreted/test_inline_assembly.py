@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from sglang_platform.conformance.kernels.interpreter.ptx import execute
-from sglang_platform.cuda.kernels.fp8 import from_fp8_pairs
+from sglang_platform.cuda.kernels.fp8_pairs import from_fp8_pairs
 
 
 @triton.jit

@@ -38,11 +38,11 @@ def test_a_kernel_gives_what_it_must(declared: KernelDeclaration) -> None:
             assert outcome.good, f"{case.name}: {outcome}"
 
 
-SHARED = ("index_key_store", "kv_move", "page_slots", "norm", "activation", "rotary")
+SHARED = ("kv_store", "rotary_store", "dsa_store", "quantise", "fp8_codes")
 
 
 def of(family: str, name: str, module: str, old: str, new: str, count: int = 1) -> Any:
-    place = f"{PORTABLE}.{module}" if module in SHARED or "." in module else f"{HERE}.{module}"
+    place = f"{PORTABLE}.kernels.{module}" if module in SHARED else f"{PORTABLE}.{module}"
     return pytest.param(family, Mutant(name, place, old, new, count), id=f"{family}: {name}")
 
 
@@ -61,7 +61,7 @@ MUTANTS = [
         "tl.program_id(0).to(tl.int64) // 2 * BLOCK_N",
     ),
     of("kv_store", "the keys' scale for the values", "kv_store", "b_ptr, b_out_ptr, b_scale,", "b_ptr, b_out_ptr, a_scale,"),
-    of("kv_store", "heads taken as adjacent", "wrappers.kv_store", "A_FLAT=_flat(a)", "A_FLAT=True"),
+    of("kv_store", "heads taken as adjacent", "kv_store", "A_FLAT=_flat(a)", "A_FLAT=True"),
     of("rotary_store", "the slot after", "rotary_store", "v_out_ptr + slot * v_out_stride", "v_out_ptr + (slot + 1) * v_out_stride"),
     of("rotary_store", "keys stored before they are turned", "rotary_store", "as_stored(y1,", "as_stored(x1,"),
     of("rotary_store", "pairs stored in float32's place", "rotary_store", "as_stored(turned,", "as_stored(pairs,"),
@@ -72,18 +72,17 @@ MUTANTS = [
     of("rotary_store", "stored at slots below zero", "rotary_store", "(column < V_WIDTH) & (slot >= 0)", "column < V_WIDTH"),
     of("rotary_store", "columns beyond the values", "rotary_store", "(column < V_WIDTH)", "(column <= V_WIDTH)"),
     of("rotary_store", "the keys' scale for the values", "rotary_store", "as_stored(values, v_scale", "as_stored(values, k_scale"),
-    of("rotary_store", "slots taken for rows", "wrappers.rotary_store", "RENUMBERED=slots is not None", "RENUMBERED=False"),
+    of("rotary_store", "slots taken for rows", "rotary_store", "RENUMBERED=slots is not None", "RENUMBERED=False"),
     of("rotary_store", "a key head too many", "rotary_store", "live = head < KEY_HEADS", "live = head <= KEY_HEADS"),
     of("rotary_store", "the position after", "rotary_store", "tl.load(positions_ptr + token)", "(tl.load(positions_ptr + token) + 1)"),
-    of("rotary_store", "scaled where nothing is cast", "wrappers.rotary_store", "k_scale = v_scale = None", "pass"),
+    of("rotary_store", "scaled where nothing is cast", "rotary_store", "k_scale = v_scale = None", "pass"),
     of("kv_move", "pages of the target read", "kv_move", "(source // PER_PAGE)", "(target // PER_PAGE)"),
     of("kv_move", "the row after", "kv_move", "source * (between // WORD)", "(source + 1) * (between // WORD)"),
     of("kv_move", "the last row left out", "kv_move", "live = which < n", "live = which < n - 1"),
     of("kv_move", "the last words left out", "kv_move", "column < row // WORD", "column < row // WORD - 1"),
     of("kv_move", "columns beyond the row", "kv_move", "column < row // WORD", "column <= row // WORD"),
     of("dsa_packed_store", "the scale after", "dsa_store", "RANK // 4 + tile", "RANK // 4 + tile + 1"),
-    of("dsa_packed_store", "no scale for zeros", "dsa_store", "tl.where(scale == 0.0, 1.0, scale)", "scale"),
-    of("dsa_packed_store", "another largest value", "wrappers.dsa_store", "torch.finfo(dtype).max", "torch.finfo(dtype).max / 2"),
+    of("dsa_packed_store", "another largest value", "dsa_store", "torch.finfo(dtype).max", "torch.finfo(dtype).max / 2"),
     of("dsa_packed_store", "the rotated part shifted", "dsa_store", "(RANK + 4 * TILES) // 2", "(RANK + 2 * TILES) // 2"),
     of("dsa_index_store", "scales among the keys", "index_key_store", "PER_PAGE * HEAD_DIM // 4", "PER_PAGE * HEAD_DIM // 8"),
     of("dsa_index_store", "the token after", "index_key_store", "within * HEAD_DIM", "(within + 1) * HEAD_DIM"),
@@ -112,21 +111,18 @@ MUTANTS = [
     of("rotary_embedding", "a key head too many", "rotary", "head < KEY_HEADS", "head <= KEY_HEADS"),
     of("quantise_per_token", "the group after", "quantise", "(group % PER_ROW) * WIDTH", "((group + 1) % PER_ROW) * WIDTH"),
     of("quantise_per_token", "padding in the maximum", "quantise", "other=0.0", "other=1e9"),
-    of("quantise_per_token", "another largest value", "wrappers.quantise", "LARGEST=torch.finfo(dtype).max", "LARGEST=256.0"),
+    of("quantise_per_token", "another largest value", "quantise", "LARGEST=torch.finfo(dtype).max", "LARGEST=256.0"),
 ]  # fmt: skip
 
-ROCM = HERE.startswith("sglang_platform.rocm")
-BIAS = (
-    ("+ (1 if FNUZ else 0)", "+ (0 if FNUZ else 1)") if ROCM else ("7 if E4M3 else 15", "8 if E4M3 else 16")
-)
-NAN_CODE = "NAN_CODE" if ROCM else "0x7F"
 FP8_MUTANTS = [
-    of("kv_store", "ties away from even", "fp8", "- 1) + kept_odd", ")"),
-    of("kv_store", "no saturation", "fp8", "tl.minimum(bits & 0x7FFFFFFF, LARGEST_BITS)", "bits & 0x7FFFFFFF"),
-    of("kv_store", "subnormals flushed", "fp8", "tl.where(magnitude < ((128 - BIAS) << 23), subnormal", "tl.where(magnitude < ((128 - BIAS) << 23), 0"),
-    of("kv_store", "the sign lost", "fp8", "codes |= sign", "codes |= 0"),
-    of("kv_store", "NaN stored as a number", "fp8", f"tl.where(x != x, {NAN_CODE}, codes)", "codes"),
-    of("kv_store", "the other bias", "fp8", *BIAS),
+    of("kv_store", "ties away from even", "fp8_codes", "- 1) + kept_odd", ")"),
+    of("kv_store", "no saturation", "fp8_codes", "tl.minimum(bits & 0x7FFFFFFF, LARGEST_BITS)", "bits & 0x7FFFFFFF"),
+    of("kv_store", "subnormals flushed", "fp8_codes", "tl.where(magnitude < ((128 - BIAS) << 23), subnormal", "tl.where(magnitude < ((128 - BIAS) << 23), 0"),
+    of("kv_store", "the sign lost", "fp8_codes", "codes |= sign", "codes |= 0"),
+    of("kv_store", "NaN stored as a number", "fp8_codes", "tl.where(x != x, NAN_CODE, codes)", "codes"),
+    of("kv_store", "the other bias", "fp8_codes", "+ (1 if FNUZ else 0)", "+ (0 if FNUZ else 1)", 2),
+    of("dsa_packed_store", "no scale for zeros", "fp8_codes", "tl.where(scale == 0.0, 1.0, scale)", "scale"),
+    of("quantise_per_token", "no scale for zeros", "fp8_codes", "tl.where(scale == 0.0, 1.0, scale)", "scale"),
 ]  # fmt: skip
 
 
@@ -142,10 +138,11 @@ def test_a_defect_of_the_conversion_is_caught(
     family: str, mutant: Mutant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declared = BY_NAME[family]
-    place, _, function = declared.entry.partition(":")
-    module = importlib.import_module(place)
-    monkeypatch.setattr(module, "to_fp8_codes", load(mutant, tmp_path).to_fp8_codes)
-    assert caught(declared, getattr(module, function)), "every case passed with the defect"
+    entry = named(declared.entry)
+    module = importlib.import_module(entry.func.__module__)
+    conversion = "to_fp8_codes" if hasattr(module, "to_fp8_codes") else "scaled_codes"
+    monkeypatch.setattr(module, conversion, getattr(load(mutant, tmp_path), conversion))
+    assert caught(declared, entry), "every case passed with the defect"
 
 
 def caught(declared: KernelDeclaration, entry: Any) -> bool:

@@ -31,7 +31,7 @@ def extend(new: list[int], prefix: list[int]) -> None:
     """A step of prompts: new tokens of each request behind a cached prefix."""
     tokens, requests = sum(new), len(new)
     starts = torch.tensor([0, *torch.tensor(new).cumsum(0).tolist()], dtype=torch.int32)
-    importlib.import_module(f"{KERNELS}.extend").paged_extend(
+    importlib.import_module(f"{KERNELS}.hardware").paged_extend(
         kept(tokens, Q_HEADS, DIM), kept(tokens, KV_HEADS, DIM), kept(tokens, KV_HEADS, DIM), *CACHE, TABLE,
         torch.arange(requests), starts, torch.tensor(prefix, dtype=torch.int32), kept(tokens, Q_HEADS, DIM),
         max_new=max(new), scale=0.125,

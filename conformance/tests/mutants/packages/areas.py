@@ -84,6 +84,12 @@ AREAS = (
         ("check",),
         3,
     ),
+    Area(
+        "shared GPU kernels",
+        (f"{_IN_CORE}/portable/triton/kernels/*.py",),
+        ("kernels:cuda", "kernels:rocm"),
+        3,
+    ),
     Area("CUDA kernels", (f"{_CUDA}/src/sglang_platform/cuda/kernels/*.py",), ("kernels:cuda",), 3),
     Area("ROCm kernels", (f"{_ROCM}/src/sglang_platform/rocm/kernels/*.py",), ("kernels:rocm",), 3),
 )

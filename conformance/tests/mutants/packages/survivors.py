@@ -9,7 +9,6 @@ __all__ = ["explanation"]
 
 _CORE = "packages/sglang-platform-core/src/sglang_platform/core"
 _EXAMPLE = "packages/sglang-platform-example-oot/src/sglang_platform/example_oot"
-_CUDA = "packages/sglang-platform-cuda/src/sglang_platform/cuda"
 _ROCM = "packages/sglang-platform-rocm/src/sglang_platform/rocm"
 
 REASONS: dict[str, str] = {
@@ -22,7 +21,7 @@ REASONS: dict[str, str] = {
     f"{_EXAMPLE}/torch_device/graph.py: self._handle = 0 -> self._handle = 1": "with torch 2.13 graphs are torch's, and the handle is only dropped: to drop one that is not there does nothing",
     f"{_EXAMPLE}/torch_device/machine.py: share = (os.cpu_count() or 1) // positive(_RANKS, 1) -> share = (os.cpu_count() or 1) * positive(_RANKS, 1)": "the device takes no more threads than torch has, which several ranks are given fewer of",
     f"{_EXAMPLE}/torch_device/module.py: if index >= 0: -> if not index >= 0:": "of one device the current one is always the first: of two, test_device_switch_by_the_module (`tests/device`) sees it",
-    f"{_CUDA}/kernels/extend.py: begin = tl.load(start_ptr + request).to(tl.int64) -> begin = tl.load(start_ptr + request).to(tl.int32)": "the tokens of a step times the numbers of a row stay below 2**31 where prefills are computed in chunks",
+    f"{_CORE}/portable/triton/kernels/extend.py: begin = tl.load(start_ptr + request).to(tl.int64) -> begin = tl.load(start_ptr + request).to(tl.int32)": "the tokens of a step times the numbers of a row stay below 2**31 where prefills are computed in chunks",
     f"{_ROCM}/kernels/decode.py: table_row = table_ptr + tl.load(row_ptr + request).to(tl.int64) * table_stride -> table_row = table_ptr + tl.load(row_ptr + request).to(tl.int32) * table_stride": "a request table of more than 2**31 numbers has no place in the interpreter: kernels.far_table_rows_attention asks a device",
     f"{_EXAMPLE}/attention.py: slot_map = self.slot_map(layer, forward_batch) -> slot_map = self.slot_map(forward_batch, layer)": "the layer is looked at for SGLang's own pool of layers with a window alone: an engine's checks ask there",
     f"{_CORE}/graph/runner.py: return Drafts(self.tokens, self.tree[:bucket].view(-1)) -> return Drafts(self.tokens, self.tree[:bucket].view(-2))": "what a static batch says of drafts is read in an engine alone, with speculative decoding",

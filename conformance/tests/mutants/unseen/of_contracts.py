@@ -5,7 +5,7 @@ from broken import Table
 contracts = Table("contract", "contract", "platform.py")
 
 _INIT = "        ops.register(NAME)"
-_FEATURES = '        "mixed_batch",\n    )\n'
+_FEATURES = "    attention_features = tuple(word for word in FEATURES if word not in _LEFT_OUT)\n"
 _POOL = "        return getattr(importlib.import_module(module, __package__), name)  # type: ignore[no-any-return]\n"
 
 
@@ -65,7 +65,7 @@ contracts(
     "FeatureUnknown",
     "a feature that nobody knows is declared",
     _FEATURES,
-    _FEATURES.replace('"mixed_batch"', '"mixed_batches"'),
+    _FEATURES.replace("= tuple(word", '= ("mixed_batches", *(word').replace("_LEFT_OUT)", "_LEFT_OUT))"),
 )
 contracts(
     "Fp8WithoutCapability",
@@ -88,10 +88,10 @@ contracts(
 
 answers_not("PoolIsAnInstance", "get_kv_pool_cls answers with a function", _POOL.strip().removeprefix("return ").split("  #")[0] + "  # type: ignore[no-any-return]",
             "lambda **keywords: None")  # fmt: skip
-contracts("PoolOfOtherKind", "get_kv_pool_cls answers with the MHA pool for mla", "KINDS[kv_pool_kind(kind)]",
-          "KINDS['mha' if kind == 'mla' else kv_pool_kind(kind)]")  # fmt: skip
+contracts("PoolOfOtherKind", "get_kv_pool_cls answers with the MHA pool for mla", "FIXTURES[kv_pool_kind(kind)]",
+          "FIXTURES['mha' if kind == 'mla' else kv_pool_kind(kind)]")  # fmt: skip
 contracts("PoolOfAnyKind", "get_kv_pool_cls answers with the MHA pool for a kind that nobody knows",
-          "KINDS[kv_pool_kind(kind)]", "KINDS[kind if kind in KINDS else 'mha']")  # fmt: skip
+          "FIXTURES[kv_pool_kind(kind)]", "FIXTURES[kind if kind in KINDS else 'mha']")  # fmt: skip
 contracts("PoolAnew", "every question is answered with a new class, which no pickle finds", _POOL,
           "        cls = getattr(importlib.import_module(module, __package__), name)\n        return type(name, (cls,), {})\n")  # fmt: skip
 contracts("PoolOnce", "the second question is answered with None", _POOL,

@@ -144,8 +144,8 @@ contract(
 contract(
     "TreesAreDeclaredAndRefused",
     "attention_features names draft_tree, and forward_verify of a tree raises",
-    '        "mixed_batch",\n',
-    '        "mixed_batch",\n        "draft_tree",\n',
+    '"draft_tree", ',
+    "",
     at(
         "attention.py",
         "    def _forward(\n",

@@ -122,7 +122,7 @@ attention(
     "        kept[:] = [batch]\n"
     "        return super().forward_verify(q, k, v, layer, batch, save_kv_cache=save_kv_cache, **kwargs)\n\n"
     + DECODE,
-    at("platform.py", '        "encoder",\n', '        "encoder",\n        "draft_tree",\n'),
+    at("platform.py", '"draft_tree", ', ""),
 )
 attention(
     "TreeWithoutItsPrefix",
@@ -142,7 +142,7 @@ attention(
     "        kept[:] = [batch]\n"
     "        return super().forward_verify(q, k, v, layer, batch, save_kv_cache=save_kv_cache, **kwargs)\n\n"
     + DECODE,
-    at("platform.py", '        "encoder",\n', '        "encoder",\n        "draft_tree",\n'),
+    at("platform.py", '"draft_tree", ', ""),
 )
 attention(
     "GroupsOfTheLayerBefore",

@@ -68,16 +68,16 @@ well("OneAllocation", "all layers are views of one allocation",
         "dtype=storage(pool.dtype), device=pool.device)"))  # fmt: skip
 well("TwoDtypes", "bfloat16 and float16 caches only, no 8-bit floats",
      at("platform.py", '("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")', '("bfloat16", "float16")'),
-     at("platform.py", "piecewise_graph=True, fp8=True", "piecewise_graph=True"), at("platform.py", '        "fp8_kv",\n', ""),
+     at("platform.py", "piecewise_graph=True, fp8=True", "piecewise_graph=True"), at("platform.py", '_LEFT_OUT = (', '_LEFT_OUT = ("fp8_kv", '),
      at("pools.py", "class _Rows:\n", "class _Rows:\n    supported_dtypes = (torch.bfloat16, torch.float16)\n"))  # fmt: skip
 well("NoGraphs", "no graphs", at("platform.py", "graph_capture=True, piecewise_graph=True, fp8=True", "fp8=True"),
      at("platform.py", "        return ReferenceGraphRunner\n", "        return None\n"), levels="contract graphs")  # fmt: skip
 well("MhaOnly", "MHA pools only; the others are the host's",
      at("platform.py", "supported_kv_kinds = tuple(KINDS)", 'supported_kv_kinds = ("mha",)'),
-     at("platform.py", '        "mla",\n', ""),
-     at("platform.py", "        module, _, name = KINDS[kv_pool_kind(kind)]",
+     at("platform.py", '_LEFT_OUT = (', '_LEFT_OUT = ("mla", '),
+     at("platform.py", "        module, _, name = FIXTURES[kv_pool_kind(kind)]",
         "        if kv_pool_kind(kind) != 'mha':\n            return None\n"
-        "        module, _, name = KINDS[kv_pool_kind(kind)]"), levels="memory kernels contract")  # fmt: skip
+        "        module, _, name = FIXTURES[kv_pool_kind(kind)]"), levels="memory kernels contract")  # fmt: skip
 well("OnlineSoftmax", "weights are computed by parts of 7 tokens with a running maximum, in another order of sums",
      at("attention.py", "        weights = torch.softmax(scores, dim=-1)\n",
         "        tops = [part.amax(-1, keepdim=True) for part in scores.split(7, dim=-1)]\n"

@@ -110,5 +110,5 @@ attention("DenominatorIn16Bits", "the sum of a head's weights is added up in the
         weights = raised / (total.float() if _HALF[0] else raised.sum(-1))[..., None]
 """, "def _attend(\n", "_HALF = [False]\n\n\ndef _attend(\n", _FIRST, "        _HALF[0] = q.element_size() == 2\n" + _FIRST)  # fmt: skip
 attention("CrossAttentionIsSelfAttention", "cross attention is declared, and computed as causal attention over the request's own tokens",
-          at("platform.py", '        "mixed_batch",\n', '        "mixed_batch",\n        "cross_attention",\n'),
+          at("platform.py", '"cross_attention", ', ""),
           levels="contract kernels")  # fmt: skip

@@ -8,7 +8,7 @@ contract = Table("contract 3", "contract", "platform.py")
 
 INIT = "        ops.register(NAME)\n"
 BEFORE_INIT = "    def init_backend(self) -> None:\n"
-KIND = '        module, _, name = KINDS[kv_pool_kind(kind)].reference.partition(":")\n'
+KIND = '        module, _, name = FIXTURES[kv_pool_kind(kind)].reference.partition(":")\n'
 COMPILE = '        return "eager"\n'
 BEFORE_PROFILER = "    def get_torch_profiler_activity_str(self) -> str:\n"
 
@@ -103,7 +103,7 @@ contract(
     "OlderNameOfDsa",
     "the older name of a kind of pool is a KeyError",
     KIND,
-    '        module, _, name = KINDS[kind].reference.partition(":")\n',
+    '        module, _, name = FIXTURES[kind].reference.partition(":")\n',
 )
 contract(
     "PoolThroughAFunction",
@@ -145,8 +145,8 @@ contract(
     "it declares a method of quantisation and refuses it",
     at(
         "platform.py",
-        "    attention_features = (\n",
-        '    supported_quantization = ["w8a8_int8", "fp8"]\n    attention_features = (\n',
+        "    attention_features = tuple(",
+        '    supported_quantization = ["w8a8_int8", "fp8"]\n    attention_features = tuple(',
     ),
     of_device(
         "    def verify_quantization(self, quant: str) -> None:\n"

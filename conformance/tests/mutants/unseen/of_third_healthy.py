@@ -173,7 +173,7 @@ healthy(
     kernels,
     "NoSinksAndNoCap",
     "sinks, caps and encoders are not declared, and refused with words",
-    at("platform.py", '        "logit_cap",\n        "sinks",\n        "encoder",\n', ""),
+    at("platform.py", "_LEFT_OUT = (", '_LEFT_OUT = ("logit_cap", "sinks", "encoder", '),
     "        if save_kv_cache and k is not None:\n",
     "        encoder = getattr(layer.attn_type, 'value', None) == 'encoder_only'\n"
     "        if sinks is not None or layer.logit_cap or encoder:\n"
@@ -193,7 +193,7 @@ healthy(
         '    supported_kv_dtypes = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")\n',
         '    supported_kv_dtypes = ("bfloat16",)\n',
     ),
-    at("platform.py", '        "fp8_kv",\n', ""),
+    at("platform.py", "_LEFT_OUT = (", '_LEFT_OUT = ("fp8_kv", '),
     levels="memory kernels graphs",
 )
 healthy(

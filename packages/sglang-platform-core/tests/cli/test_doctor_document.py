@@ -19,7 +19,7 @@ def test_the_document_has_a_schema_and_each_finding_all_fields(command) -> None:
     assert document["schema"] == 1
     assert set(document) == {"schema", "findings"}
     ids = [finding["id"] for finding in document["findings"]]
-    assert ids == ["group-unread", "platform-decided"]
+    assert ids == ["group-unread", "platform-decided", "sources-unread"]
     for finding in document["findings"]:
         assert set(finding) == {"id", "severity", "what", "plugin", "why", "fix", "where"}
         assert finding["id"] in get_args(FindingId)
@@ -46,7 +46,7 @@ def test_exit_status_without_a_problem(command, arguments, status) -> None:
 def test_warnings_alone_give_status_0(command) -> None:
     command.install("lost", {"sglang_platform.contract": {"lost": "v1"}})
     findings = command.json("doctor", status=0)["findings"]
-    assert [finding["severity"] for finding in findings] == ["warning", "note"]
+    assert [finding["severity"] for finding in findings] == ["warning", "note", "note"]
 
 
 @pytest.mark.parametrize("platform", [None, "example_oot"])

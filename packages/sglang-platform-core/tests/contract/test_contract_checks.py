@@ -19,6 +19,7 @@ from sglang_platform.core.contract import (
     public_names,
 )
 from sglang_platform.core.contract.drift import older_names
+from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.errors import ContractError
 
 HERE = str(Path(__file__))
@@ -145,7 +146,7 @@ WRONG = [
     ({"supported_page_sizes": 16}, "supported_page_sizes is 16, not a collection such as (1, 16, 64)"),
     (
         {"supported_kv_kinds": ("mha", "mls")},
-        "supported_kv_kinds holds 'mls', which is none of dsa, mha, mla, nsa, did you mean 'mla'?",
+        f"supported_kv_kinds holds 'mls', which is none of {', '.join(sorted({*KINDS, 'nsa'}))}, did you mean 'mla'?",
     ),
     ({"supported_kv_dtypes": ("torch.bfloat16",)}, "supported_kv_dtypes holds 'torch.bfloat16'"),
     ({"attention_features": {"sliding_windows"}}, "did you mean 'sliding_window'?"),

@@ -13,7 +13,7 @@ from sglang_platform.core.contract import (
     PlatformEnum,
     SRTPlatform,
 )
-from sglang_platform.core.contract.bridges import bridged_names, older_methods
+from sglang_platform.core.contract.bridges import older_methods
 from sglang_platform.core.contract.drift import TABLE, older_names
 from sglang_platform.core.contract.drift_rows import BecameField, BecameKind, ChangedSignature, Renamed
 from sglang_platform.core.contract.members import members_for
@@ -28,6 +28,12 @@ KINDS = ["mha", "mla", "dsa"]
 
 class Pool:
     pass
+
+
+def bridged_names(cls):
+    """The older names and forms through which `cls` answers."""
+    values = [value for klass in cls.__mro__ for value in vars(klass).values()]
+    return tuple(sorted({name for value in values for name in getattr(value, "_serves_older_names", ())}))
 
 
 def make(body, bases=(SRTPlatform,), name="Vendor"):

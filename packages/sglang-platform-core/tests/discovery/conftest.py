@@ -17,7 +17,7 @@ import rich.table  # noqa: F401
 
 import sglang_platform.core
 from sglang_platform.core import plugins
-from sglang_platform.core.discovery import current, current_diffusion
+from sglang_platform.core.discovery import current
 
 PLATFORMS = "sglang.srt.platforms"
 GENERAL = "sglang.srt.plugins"
@@ -126,12 +126,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         monkeypatch.delitem(sys.modules, host, raising=False)
     before = set(sys.modules)
     current.reset()
-    current_diffusion.process.reset()
+    current.diffusion_process.reset()
     plugins.reset()
     yield made
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
             del sys.modules[name]
     current.reset()
-    current_diffusion.process.reset()
+    current.diffusion_process.reset()
     plugins.reset()

@@ -11,7 +11,9 @@ import pytest
 from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.discovery import current
 from sglang_platform.core.discovery.current import current_platform
+from sglang_platform.core.discovery.kind import SRT
 from sglang_platform.core.errors import HostError, PluginFailed
+from sglang_platform.core.sglang.start.platform_class import rebased_class
 
 STATEFUL = """
 import time
@@ -249,4 +251,4 @@ def test_only_the_object_itself_is_the_current_platform(site) -> None:
 def test_the_re_based_class_is_served_in_a_host_only(site) -> None:
     site.platform("dev")
     with pytest.raises(AttributeError, match="'dev' is not the active platform plugin"):
-        current.host_platform_class("dev")
+        rebased_class(SRT, "dev")

@@ -6,7 +6,8 @@ import pytest
 
 from sglang_platform.core import plugins
 from sglang_platform.core.discovery import current
-from sglang_platform.core.discovery.current_diffusion import current_mm_platform, process
+from sglang_platform.core.discovery.current import current_mm_platform
+from sglang_platform.core.discovery.current import diffusion_process as process
 from sglang_platform.core.discovery.kind import DIFFUSION
 from sglang_platform.core.errors import PlatformError, PluginFailed, PluginNotFound, SeveralPlatforms
 

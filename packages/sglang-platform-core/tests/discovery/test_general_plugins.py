@@ -121,20 +121,6 @@ def test_core_s_own_plugin_is_left_to_the_host(site) -> None:
     assert plugins.loaded_plugins() == ()
 
 
-def test_what_the_host_ran_already_is_not_run_again(site) -> None:
-    _plugin(site, "a")
-    _plugin(site, "b")
-    assert _load(already_run={"a": None}) == ["b"]
-    assert _states() == {"a": "run by the host", "b": "run"}
-
-
-def test_what_failed_when_the_host_ran_it_is_told(site) -> None:
-    _plugin(site, "a")
-    assert _load(already_run={"a": ValueError("no profile")}) == []
-    assert _states() == {"a": "failed"}
-    assert _reason("a") == "the host called it, and went on: ValueError: no profile"
-
-
 # SGLANG_PLUGINS
 
 
@@ -271,13 +257,6 @@ def test_the_platform_s_class_is_not_imported_to_filter(site) -> None:
     _with_hooks(site, "here")
     assert _load() == ["here_general"]
     assert "here_plugin_cls" not in sys.modules
-
-
-def test_a_plugin_that_the_host_ran_against_the_rule_is_reported(site, caplog) -> None:
-    _with_hooks(site, "absent", "return None")
-    _load(already_run={"absent_general": None})
-    assert _states() == {"absent_general": "run by the host"}
-    assert "the host ran the general plugin absent_general (absent-dist 1.0)" in caplog.text
 
 
 # Failures

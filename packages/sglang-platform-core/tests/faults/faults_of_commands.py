@@ -65,11 +65,11 @@ FAULTS = [
     ),
     _fault(
         "command-no-typer",
-        "a plugin's subcommand is a function",
+        "a plugin's subcommand is neither a function nor a typer.Typer",
         "speak",
-        "def app(): ...",
+        "app = 7",
         "the subcommand 'speak' cannot be loaded",
-        "TypeError: ext_command:app is no typer.Typer",
+        "TypeError: ext_command:app is neither a function nor a typer.Typer",
         status=2,
     ),
     _fault(

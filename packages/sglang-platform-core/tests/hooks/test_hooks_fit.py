@@ -115,6 +115,16 @@ def test_a_hook_that_names_an_argument_differently_is_warned_about(host, caplog)
     assert HookRegistry.is_applied("sig:two")
 
 
+def test_a_first_argument_by_position_only_hides_no_name(host, caplog):
+    host.bring("sig")
+    host.load("sig")
+    HookRegistry.register("sig:two", lambda result, /, a, b: None, HookType.AFTER)
+    with caplog.at_level(logging.WARNING):
+        HookRegistry.apply_hooks()
+    assert "by name" not in caplog.text
+    assert HookRegistry.is_applied("sig:two")
+
+
 def test_one_refused_hook_leaves_the_others_in_force(host):
     host.bring("sig")
     HookRegistry.register("sig:two", lambda a: None, HookType.BEFORE, required=False)

@@ -206,10 +206,9 @@ def test_a_missing_argument_names_the_target(host):
 
 
 def test_the_frames_that_the_docstring_shows_are_the_ones_that_are_made():
-    layers = (HookType.BEFORE, False), (HookType.AFTER, False)
-    types = tuple(type_ for type_, _ in layers)
+    places = HookType.BEFORE.record.place, HookType.AFTER.record.place
     for lines in (
-        frames._general_lines("plain", True, False, layers),
-        frames._fitted_lines(types, False, "a, b=None", "a, b"),
+        frames._general_lines("plain", True, False, tuple((place, False) for place in places)),
+        frames._fitted_lines(places, False, "a, b=None", "a, b"),
     ):
         assert textwrap.indent("\n".join(lines), "    ") in frames.__doc__

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import textwrap
 from pathlib import Path
 
 import pytest
+
+from sglang_platform.core.sglang.diffusion.platform import HOST_ATTENTION, HOST_COMMUNICATOR
 
 pytestmark = pytest.mark.host
 
@@ -106,3 +109,12 @@ def test_a_hook_without_a_target_stops_the_launch(tmp_path: Path, monkeypatch, r
     run = run_program("apply_diffusion_hooks.py", may_fail=True, timeout=_LONG)
     assert run.returncode == 1
     assert "Platform.get_device_nam" in run.stderr
+
+
+def test_the_hosts_own_classes_exist() -> None:
+    sglang = pytest.importorskip("sglang")
+    for location in (HOST_ATTENTION, HOST_COMMUNICATOR):
+        _, *folders, name = location.split(".")
+        source = Path(sglang.__path__[0]).joinpath(*folders).with_suffix(".py").read_text()
+        classes = {node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
+        assert name in classes, location

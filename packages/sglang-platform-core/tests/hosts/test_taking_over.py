@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +15,9 @@ from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.errors import HostError, LaunchRefused
 from sglang_platform.core.sglang.diffusion import plugin_loop as diffusion
 from sglang_platform.core.sglang.start import llm_plugin_loop as srt
-from sglang_platform.core.sglang.start.plugin_loop import PluginLoop, leave_to_core, refusing_the_launch
+from sglang_platform.core.sglang.start.plugin_loop import PluginLoop, refusing_the_launch
 
+_PROGRAM = Path(__file__).parent / "programs" / "serve_or_refuse.py"
 LOOP = PluginLoop("some_host.plugins", "collect", "load_them")
 
 _HOST = """
@@ -49,40 +54,60 @@ def _calls(called: list[str], core: Callable[[], None]) -> dict[str, Any]:
     }
 
 
-def test_plugins_after_cores_own_are_left_to_core() -> None:
+def test_plugins_before_and_after_cores_own_are_left_to_core() -> None:
     called: list[str] = []
-    taken: list[dict[str, Exception | None]] = []
-    plugins = _calls(called, lambda: taken.append(LOOP.take_over()))
-    _in_host("load_them", plugins)
-    assert called == ["before"]
-    assert taken == [{"before": None}]
-    assert [distribution for _, distribution in plugins.values()] == ["a", "core", "b"]
 
-
-def test_what_a_plugin_before_cores_own_raised_is_kept() -> None:
-    taken: list[dict[str, Exception | None]] = []
-    broken = ValueError("no profile")
-
-    def breaks() -> None:
-        raise broken
+    def plugin(name: str) -> Callable[[], Callable[[], None]]:
+        return lambda: lambda: called.append(name)
 
     def load_core() -> Callable[[], None]:
-        LOOP.watch()
-        return lambda: taken.append(LOOP.take_over())
+        LOOP.leave_collected_to_core()
 
-    loads = {"good": lambda: str, "bad": lambda: breaks, OWN_PLUGIN: load_core, "after": lambda: breaks}
-    _in_host("load_them", _in_host("collect", loads))
-    assert taken == [{"good": None, "bad": broken}]
+        def core() -> None:
+            called.append("core")
+            LOOP.take_over()
 
+        return core
 
-def test_what_was_left_to_core_before_was_not_called() -> None:
-    called: list[str] = []
-    taken: list[dict[str, Exception | None]] = []
-    plugins = _calls(called, lambda: taken.append(LOOP.take_over()))
-    leave_to_core(plugins, ["before"])
+    loads = {"before": plugin("before"), OWN_PLUGIN: load_core, "after": plugin("after")}
+    plugins = _in_host("collect", loads)
     _in_host("load_them", plugins)
-    assert called == []
-    assert taken == [{}]
+    assert called == ["core"]
+    assert [distribution for _, distribution in plugins.values()] == ["before", OWN_PLUGIN, "after"]
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("failing", ["", "first", "last"])
+def test_plugins_of_others_are_run_once_on_sglangs_own_platform(
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "last"):
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[sglang.srt.plugins]\n{name} = {name}_plugin:load\n")
+        source = f"def load():\n    print('ran {name}')\n" + "    raise ValueError\n" * (name == failing)
+        (tmp_path / f"{name}_plugin.py").write_text(source)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(_PROGRAM)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == (1 if failing else 0), done.stderr
+    assert done.stdout.count("ran first") == 1
+    assert done.stdout.count("ran last") == (failing != "first")
+    assert (f"general plugin {failing!r} failed" in done.stderr) == bool(failing)
+
+
+@pytest.mark.host
+def test_plugins_that_the_host_called_before_are_an_error() -> None:
+    called: list[str] = []
+    with pytest.raises(HostError, match="called other plugins before: before"):
+        _in_host("load_them", _calls(called, LOOP.take_over))
+    assert called == ["before"]
 
 
 def test_outside_of_the_loop_no_calls_are_in_progress() -> None:
@@ -108,7 +133,7 @@ def test_a_call_from_elsewhere_is_an_error_that_names_version_and_function(loop:
 @pytest.mark.host
 @pytest.mark.parametrize(("function", "with_core"), [("load_others", True), ("load_them", False)])
 def test_a_loop_that_changed_is_an_error(function: str, with_core: bool) -> None:
-    plugins = _calls([], lambda: LOOP.take_over() and None)
+    plugins = _calls([], LOOP.take_over)
     if not with_core:
         plugins = {"renamed": plugins[OWN_PLUGIN]}
     with pytest.raises(HostError, match=r"some_host\.plugins\.load_them"):

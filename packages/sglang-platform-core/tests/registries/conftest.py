@@ -6,20 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from sglang_platform.core.registries import coordinators, events, models, pools, quant
+from sglang_platform.core.registries import coordinators, events
+from sglang_platform.core.registries.registry import registries
 
 
 @pytest.fixture(autouse=True)
 def _empty_registries() -> Iterator[None]:
     def clear() -> None:
-        for entries in (
-            quant.wrappers,
-            pools.kv_pool_factories,
-            pools.host_pool_factories,
-            coordinators.coordinators,
-            models.architectures,
-        ):
-            entries.clear()
+        for registry in registries():
+            registry.clear()
         coordinators.CREATED_BY.clear()
         events.reset()
 

@@ -43,7 +43,7 @@ from sglang_platform.core.registries import (  # noqa: E402
     register_forward_hook,
     register_quant_wrapper,
 )
-from sglang_platform.core.registries.entries import RegistryError  # noqa: E402
+from sglang_platform.core.registries.registry import RegistryError  # noqa: E402
 
 SWITCHES = {
     "DSV4_MODEL": "1",
@@ -76,7 +76,7 @@ def registered() -> dict[str, tuple[str, ...]]:
         events.listeners,
         models.architectures,
     )
-    return {one.what: one.ids() for one in entries if one}
+    return {one.noun: one.ids() for one in entries if one}
 
 
 def test_everything_is_off_by_default() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sglang_platform.core.registries import events, register_forward_hook
-from sglang_platform.core.registries.entries import RegistryError
+from sglang_platform.core.registries.registry import RegistryError
 
 
 class Listener:

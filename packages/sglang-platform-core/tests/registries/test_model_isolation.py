@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sglang_platform.core.registries import models, register_model
-from sglang_platform.core.registries.entries import RegistryError
+from sglang_platform.core.registries.registry import RegistryError
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
 from sglang_platform.core.registries import coordinators, events, pools, register_forward_hook
-from sglang_platform.core.registries.entries import withdraw
+from sglang_platform.core.registries.registry import withdraw
 
 CORE, VENDOR = PluginOrigin("core", "core", "1"), PluginOrigin("vendor", "vendor", "1")
 

@@ -67,9 +67,9 @@ def test_seams_say_what_they_hook_in_a_release(release: str, monkeypatch: pytest
     seams = seams_of(release)
     replaced = {one.target for one in seams.hooks if one.replaces}
     assert "sglang.srt.utils.common.get_device_name" in replaced
-    assert seams.refused["enable_two_batch_overlap"] == "only_on_cuda"
+    assert seams.refused["enable_two_batch_overlap"] == "arguments.only_on_cuda"
     assert len({one.seam for one in seams.hooks}) > 20
-    copies = [one for one in seams.hooks if one.seam == "dp_attention"]
+    copies = [one for one in seams.hooks if one.seam == "attention.data_parallel"]
     assert [one.replaces for one in copies] == [True]  # AROUND, and never calls the original
     assert ("sgl_kernel.kvcacheio" in seams.stubs) is (release == "0.5.11")
     monkeypatch.setattr(registry, "_engine", HookEngine())
@@ -99,5 +99,5 @@ def test_the_installed_host_place_by_place() -> None:
     assert survey.number_of(standing="carried") > 20
     assert not survey.unread
     assert {one.seam for one in survey.missing} <= {
-        "processes"
+        "start.child_processes"
     }  # the standard library's, no place of the host

@@ -111,3 +111,24 @@ def test_every_module_of_the_plugin_s_package_is_read_except_its_tests(command) 
         path.write_text(hook.format(name.replace("/", "_")) + "def register(): ...\n")
     whats = [finding["what"].split()[3] for finding in found(command, 1)]
     assert whats == ["some_engine:gone_deep_hooks", "some_engine:gone_entry"]
+
+
+HOOK = """
+from sglang_platform.core import plugin_hook
+@plugin_hook('some_engine:{target}')
+def hook(result): ...
+def register(): ...
+"""
+
+
+def test_after_a_sound_plugin_nothing_was_left_unread(command) -> None:
+    install(command, HOOK.format(target="start"))
+    assert command("doctor").stdout.splitlines()[-1] == "no problem found"
+
+
+def test_hooks_of_this_projects_own_packages_are_left_to_their_tests(command) -> None:
+    install(command, HOOK.format(target="gone"))
+    assert len(found(command, 1)) == 1
+    metadata = command.folder / "mine_dist-1.0.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text().replace("mine-dist", "sglang-platform-cuda"))
+    assert found(command) == []

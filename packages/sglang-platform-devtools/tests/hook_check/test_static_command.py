@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import typer
 from click.testing import Result
+from command_runner import Command, sources_of
 from typer.testing import CliRunner
 
-import sglang_platform.core
 from sglang_platform.core.cli.app import app
 
 NOW = {
@@ -144,7 +144,7 @@ def test_an_unknown_option_is_not_understood() -> None:
 
 @pytest.fixture
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment with the command's own libraries, a host and a general plugin, and no other distribution."""
+    """An environment with the command's own libraries, devtools, a host and a general plugin, and nothing else."""
     folder = tmp_path_factory.mktemp("site")
     for entry in Path(typer.__file__).parents[1].iterdir():
         if entry.suffix not in (".dist-info", ".egg-info", ".pth") and not entry.name.startswith("sglang"):
@@ -160,9 +160,11 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {name}:h\n")
-    source = str(Path(sglang_platform.core.__path__[0]).parents[1])
+    entry_points = {"hooks.check": "sglang_platform.devtools.cli.hooks_check:check"}
+    Command(folder, folder).install("devtools", {"sglang_platform.cli": entry_points})
     clean = {name: value for name, value in os.environ.items() if not name.startswith("SGLANG_")}
-    return {**clean, "PYTHONPATH": os.pathsep.join([str(folder), source])}
+    path = [str(folder), *sources_of("core", "devtools")]
+    return {**clean, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def test_the_hooks_of_the_installed_plugins_are_checked_on_the_installed_host(alone) -> None:

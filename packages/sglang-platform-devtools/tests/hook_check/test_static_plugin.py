@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.hooks.registration import HookType
-from sglang_platform.devtools.registrations import read_hooks
+from sglang_platform.core.hooks.types import HookType
+from sglang_platform.devtools.changes import read_hooks
 from sglang_platform.devtools.source.opening import open_plugin, package_of
 
 
@@ -193,7 +193,7 @@ def test_the_hooks_of_core_itself_are_readable_but_for_those_whose_target_depend
     import sglang_platform.core
 
     found = read_hooks(open_plugin(str(Path(sglang_platform.core.__path__[0]))))
-    adapter = str(Path("core", "hosts", "sglang"))
+    adapter = str(Path("core", "sglang"))
     assert all(adapter in place for place in found.unread), found.unread
     targets = {one.target for one in found.hooks}
     assert "multiprocessing.process:BaseProcess.__init__" in targets

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sglang_platform.core.hooks.call.signatures import misfit as misfit_of_functions
-from sglang_platform.core.hooks.registration import HookType
+from sglang_platform.core.hooks.call.fit import misfit as misfit_of_functions
+from sglang_platform.core.hooks.types import HookType
 from sglang_platform.devtools.hook_check.check import check
 from sglang_platform.devtools.registrations import WantedHook, WrittenHook
 from sglang_platform.devtools.source.tree import SourceTree

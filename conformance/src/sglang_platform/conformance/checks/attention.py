@@ -10,6 +10,7 @@ from dataclasses import replace
 import torch
 
 from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import (
     decode_cases,
     edge_cases,
@@ -17,7 +18,7 @@ from sglang_platform.conformance.fixtures.attention_cases import (
     long_cases,
 )
 from sglang_platform.conformance.fixtures.attention_judge import judge, run_step
-from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, kv_pool
 from sglang_platform.conformance.subject import Subject

@@ -10,9 +10,10 @@ from itertools import accumulate
 import torch
 
 from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes
 from sglang_platform.conformance.fixtures.attention_judge import refused_in_words
-from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.attention import AttentionRule, attention, worst_element
 from sglang_platform.conformance.requirement import attention_backend, attention_feature, kv_kind

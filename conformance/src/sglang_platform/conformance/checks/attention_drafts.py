@@ -15,11 +15,12 @@ from typing import Any, Literal
 import torch
 
 from sglang_platform.conformance.check import CheckFailed, check
+from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import eight_bit_dtypes
 from sglang_platform.conformance.fixtures.attention_features import each_beside_others
 from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words
 from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
-from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.attention import AttentionRule, Expected, attention
 from sglang_platform.conformance.requirement import attention_backend, kv_pool

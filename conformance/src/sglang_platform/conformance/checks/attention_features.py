@@ -1,4 +1,4 @@
-"""Level 4: each feature that attention may have, by its row in `core.contract.attention_features`.
+"""Level 4: each feature that attention may have, by its row in `fixtures.attention_features`.
 
 What is declared is compared with the oracle; what is not declared is refused, and never left out in silence.
 """
@@ -6,41 +6,34 @@ What is declared is compared with the oracle; what is not declared is refused, a
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pkgutil import resolve_name
 
 from sglang_platform.conformance.check import CheckFailed, check
+from sglang_platform.conformance.fixtures.attention_case import AttentionCase
+from sglang_platform.conformance.fixtures.attention_features import FEATURES, JudgedFeature
 from sglang_platform.conformance.fixtures.attention_judge import run_step
-from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.attention import worst_element
 from sglang_platform.conformance.requirement import attention_backend, attention_feature, kv_kind, kv_pool
 from sglang_platform.conformance.subject import Subject
-from sglang_platform.core.contract.attention_features import FEATURES, AttentionFeature
-
-Cases = Callable[[Subject, random.Random], Iterator[AttentionCase]]
 
 
-def cases_of(feature: AttentionFeature) -> Cases:
-    """The generator of its steps. Raises ValueError where the row names none."""
-    if feature.cases is None:
-        raise ValueError(f"the attention feature {feature.name!r} has no cases")
-    return resolve_name(feature.cases)  # type: ignore[no-any-return]
-
-
-def register(feature: AttentionFeature) -> None:
+def register(feature: JudgedFeature) -> None:
     """Make the feature's own check."""
 
     def attention_with_feature(subject: Subject, case: AttentionCase) -> None:
         run_step(subject, case)
 
     assert feature.check is not None
-    cases = cases_of(feature)
+    assert feature.cases is not None
     attention_with_feature.__name__ = attention_with_feature.__qualname__ = feature.check
-    attention_with_feature.__doc__ = cases.__doc__
+    attention_with_feature.__doc__ = feature.cases.__doc__
     requires = (attention_backend(), kv_pool(), attention_feature(feature.name))
-    check(level=Level.KERNELS, requires=requires, cases=cases, fix=feature.fix)(attention_with_feature)
+    check(level=Level.KERNELS, requires=requires, cases=feature.cases, fix=feature.fix)(
+        attention_with_feature
+    )
 
 
 for _feature in FEATURES.values():
@@ -59,8 +52,9 @@ def undeclared_features(subject: Subject, rng: random.Random) -> Iterator[Undecl
     for feature in FEATURES.values():
         if feature.refused_with is None or feature.name in subject.declares.attention_features:
             continue
+        assert feature.cases is not None
         shows = {feature.name: feature.refused_with}
-        cases = [case for case in cases_of(feature)(subject, rng) if case.features == shows]
+        cases = [case for case in feature.cases(subject, rng) if case.features == shows]
         for mode in ("decode", "extend"):
             last = [case for case in cases if case.mode == mode][-1:]
             yield from (UndeclaredFeature(feature.name, case) for case in last)

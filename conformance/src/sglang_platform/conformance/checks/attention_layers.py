@@ -10,10 +10,11 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
+from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import eight_bit_dtypes
 from sglang_platform.conformance.fixtures.attention_judge import judge
 from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
-from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, kv_pool
 from sglang_platform.conformance.subject import Subject

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sglang_platform.conformance.check import CheckFailed, check
+from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import (
     compute_dtypes,
     edge_cases,
@@ -19,7 +20,7 @@ from sglang_platform.conformance.fixtures.attention_cases import (
 from sglang_platform.conformance.fixtures.attention_features import asked_beside_others
 from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words, run_step
 from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
-from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.fixtures.served_models import served_steps
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, kv_kind, kv_pool

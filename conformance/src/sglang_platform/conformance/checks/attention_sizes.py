@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sglang_platform.conformance.check import check
+from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words, run_step
 from sglang_platform.conformance.fixtures.attention_sizes import (
     block_edges,
@@ -17,7 +18,7 @@ from sglang_platform.conformance.fixtures.attention_sizes import (
     shapes_crossed,
     window_edges,
 )
-from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import (
     attention_backend,

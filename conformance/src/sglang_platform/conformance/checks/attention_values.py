@@ -10,10 +10,11 @@ from dataclasses import replace
 import torch
 
 from sglang_platform.conformance.check import check
+from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, edge_cases
 from sglang_platform.conformance.fixtures.attention_judge import judge, run_step
 from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
-from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.fp8 import FP8
 from sglang_platform.conformance.requirement import attention_backend, attention_feature, kv_kind, kv_pool

@@ -14,6 +14,7 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import engine
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.attention.diffusion import DiffusionAttention
+from sglang_platform.core.contract.mm import HOST_DEFAULT
 from sglang_platform.core.errors import PlatformError
 
 __all__: list[str] = []
@@ -153,7 +154,7 @@ def diffusion_attention_is_named(subject: Subject) -> None:
             expect(
                 isinstance(place, str) and place, f"get_attn_backend_cls_str() answered {place!r}", case=case
             )
-            if place.startswith("sglang."):
+            if place == HOST_DEFAULT or place.startswith("sglang."):
                 served += 1  # one of the host's own: `--host sglang` imports it
                 continue
             try:
@@ -210,7 +211,7 @@ def diffusion_makes_the_same_picture(subject: Subject) -> None:
         fix="name the platform in both variables, and derive both classes from one device mixin",
     )
     own = diffusion_subject.attention_class(subject)
-    if issubclass(own, DiffusionAttention):
+    if own is not None and issubclass(own, DiffusionAttention):
         others = picture.counters.get("host.diffusion.attention_calls", 0)
         expect(others == 0, f"the host's own attention ran {others} times beside {own.__qualname__}")
     apart = difference(reference.path, picture.path)

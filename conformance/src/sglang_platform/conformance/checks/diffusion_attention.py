@@ -184,6 +184,8 @@ def _layer(subject: Subject, case: DiffusionCase) -> Any:
         raise Blocked(
             "the platform could not be created: see contract.diffusion_platform_is_created"
         ) from refused
+    if cls is None:
+        raise NotApplicable("the host's own attention serves")
     if not issubclass(cls, DiffusionAttention):
         raise NotApplicable(
             f"{cls.__module__}.{cls.__qualname__} is written on the host's classes, not on DiffusionAttention"

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_judge import judge
 from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
-from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.fixtures.far_rows import BEHIND, expect_room
 from sglang_platform.conformance.fixtures.pool_contents import PoolContents, layer_named
 from sglang_platform.conformance.fixtures.row_layouts import Strided, as_bits, layout_by_shape

@@ -13,8 +13,9 @@ import torch
 from sglang_platform.conformance.check import check
 from sglang_platform.conformance.checks.allocators import PAGED, alloc_decode, alloc_extend, paged_sizes
 from sglang_platform.conformance.checks.pool_memory import refuse_the_hosts_move
+from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, edge_cases
-from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.fixtures.brought_classes import memory_saver
 from sglang_platform.conformance.fixtures.kept import expect_nothing_kept
 from sglang_platform.conformance.fixtures.op_calls import (

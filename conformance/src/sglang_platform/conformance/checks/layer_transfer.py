@@ -11,9 +11,10 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, check, expect
+from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import edge_cases
 from sglang_platform.conformance.fixtures.attention_judge import judge
-from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
 from sglang_platform.conformance.fixtures.pool_cases import Pool, each_kind
 from sglang_platform.conformance.fixtures.pool_contents import layer_named

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import check, expect
+from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, edge_cases
-from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.fixtures.largest_tensor import memory_taken
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, kv_pool

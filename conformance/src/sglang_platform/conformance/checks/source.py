@@ -16,8 +16,8 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.installed.address import Address
+from sglang_platform.devtools.changes import read_hooks
 from sglang_platform.devtools.hook_check.check import check as check_hooks
-from sglang_platform.devtools.registrations import read_hooks
 from sglang_platform.devtools.source.answers import Absent
 from sglang_platform.devtools.source.environment import Environment
 from sglang_platform.devtools.source.imports import Imported, imports_of

@@ -10,13 +10,14 @@ from typing import Any, Literal
 import torch
 
 from sglang_platform.conformance.check import check
+from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import (
     compute_dtypes,
     decode_cases,
     edge_cases,
     eight_bit_dtypes,
 )
-from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.fixtures.timing import Work, expect_growth, expect_ratio
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, kv_pool

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
+from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import edge_cases
 from sglang_platform.conformance.fixtures.attention_judge import judge
-from sglang_platform.conformance.fixtures.attention_step import AttentionCase, AttentionStep
+from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.fixtures.poisoned_pool import PoisonedPool
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.requirement import attention_backend, kv_pool

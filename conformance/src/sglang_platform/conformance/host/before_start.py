@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.core.discovery import scan
+from sglang_platform.core.discovery.damaged_install import CORE
+from sglang_platform.core.doctor.damaged_files import damage_of
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.installed.damage import CORE, damage_of
 from sglang_platform.core.installed.files import Unread, file_bytes
 
 __all__ = [

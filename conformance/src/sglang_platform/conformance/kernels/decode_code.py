@@ -201,11 +201,11 @@ _DIES = """
 
 {method}
 
-`sglang_platform.rocm.kernels.die_order` lays such programs on one die where there are several: query heads of one KV
-head that are more than a program takes (decode of MLA with 128 heads, sparse decode), and the blocks of new tokens of
-one request (extend, where the KV heads are a multiple of the dies: then each die has as much of every request). "In
-turn" is the order of the grid, as on other devices. For a batch in parts the grid has room for twice as many parts as
-requests, less one; 127 is no multiple of eight, so in turn the programs of one part are on eight dies.
+`sglang_platform.core.portable.triton.kernels.die_order` lays such programs on one die where there are several: query
+heads of one KV head that are more than a program takes (decode of MLA with 128 heads, sparse decode), and the blocks of
+new tokens of one request (extend, where the KV heads are a multiple of the dies: then each die has as much of every
+request). "In turn" is the order of the grid, as on other devices. For a batch in parts the grid has room for twice as
+many parts as requests, less one; 127 is no multiple of eight, so in turn the programs of one part are on eight dies.
 
 By the shares above MLA with 128 heads takes 0.18 of the copy bandwidth where its rows are read once. Read eight times
 they would be 1.44 of it, so memory would bind the kernel, less what the cache behind the L2s holds. The blocks of many

@@ -19,7 +19,7 @@ from sglang_platform.conformance.parts.base import Parts, on_device
 from sglang_platform.conformance.plugin import DeviceAbsent
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.errors import HostError
-from sglang_platform.core.sglang.pools.rebased import host_pool
+from sglang_platform.core.sglang.pools.kinds import host_pool
 
 __all__ = ["SGLangParts"]
 

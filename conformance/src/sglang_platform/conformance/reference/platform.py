@@ -8,6 +8,7 @@ from typing import Any
 
 from sglang_platform.conformance.reference.device import ReferenceDevice
 from sglang_platform.core import PlatformCapabilities, SRTPlatform
+from sglang_platform.core.contract.attention_features import FEATURES
 from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.contract.types import kv_pool_kind
 
@@ -16,6 +17,8 @@ __all__ = ["ReferencePlatform"]
 # Imports inside functions: the parts need torch, the platform class does not.
 
 NAME = "reference"
+
+_LEFT_OUT = ("cross_attention", "draft_tree", "sparse")
 
 
 class ReferencePlatform(SRTPlatform, ReferenceDevice):
@@ -26,19 +29,7 @@ class ReferencePlatform(SRTPlatform, ReferenceDevice):
     supported_kv_dtypes = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
     supported_page_sizes = (1, 4, 16)
     supported_kv_kinds = tuple(KINDS)
-    attention_features = (
-        "mha",
-        "gqa",
-        "mqa",
-        "mla",
-        "sliding_window",
-        "logit_cap",
-        "sinks",
-        "encoder",
-        "fp8_kv",
-        "chunked_prefill",
-        "mixed_batch",
-    )
+    attention_features = tuple(word for word in FEATURES if word not in _LEFT_OUT)
 
     def get_default_attention_backend(self) -> str:
         return NAME
@@ -49,7 +40,9 @@ class ReferencePlatform(SRTPlatform, ReferenceDevice):
         return {NAME: ReferenceAttention}
 
     def get_kv_pool_cls(self, *, kind: str) -> type | None:
-        module, _, name = KINDS[kv_pool_kind(kind)].reference.partition(":")
+        from sglang_platform.conformance.fixtures.pool_kinds import FIXTURES
+
+        module, _, name = FIXTURES[kv_pool_kind(kind)].reference.partition(":")
         return getattr(importlib.import_module(module, __package__), name)  # type: ignore[no-any-return]
 
     def get_paged_allocator_cls(self) -> type | None:

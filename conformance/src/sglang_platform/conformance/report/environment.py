@@ -12,6 +12,7 @@ __all__ = ["environment"]
 
 _PACKAGES = (
     "sglang-platform-core",
+    "sglang-platform-devtools",
     "sglang-platform-conformance",
     "sglang",
     "torch",

@@ -30,7 +30,7 @@ from sglang_platform.core.sglang.arguments.host_limits import limits_of
 from sglang_platform.core.sglang.device import stubs
 from sglang_platform.core.sglang.host_classes import load
 from sglang_platform.core.sglang.ops.fused import register_fused_ops
-from sglang_platform.core.sglang.parts import host_pool
+from sglang_platform.core.sglang.pools.kinds import host_pool
 from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["CHECKS", "main"]

@@ -8,8 +8,7 @@ import torch
 
 from deepseek_v4_plugin.chosen_experts import EXPERT_TENSORS, ChosenExperts, OtherExperts
 from sglang_platform.core import counter
-from sglang_platform.core.registries import QuantMethodWrapper
-from sglang_platform.core.registries.entries import RegistryError
+from sglang_platform.core.registries import QuantMethodWrapper, RegistryError
 
 __all__ = ["ExpertSplit"]
 

@@ -15,7 +15,7 @@ from deepseek_v4_plugin.hot_pages import HotPages
 from deepseek_v4_plugin.page_follower import FOLLOWER
 from deepseek_v4_plugin.token_pool import V4TokenPool
 from sglang_platform.core import counter
-from sglang_platform.core.registries.entries import RegistryError
+from sglang_platform.core.registries import RegistryError
 from sglang_platform.core.registries.events import listeners
 
 __all__ = ["HierarchicalPool"]

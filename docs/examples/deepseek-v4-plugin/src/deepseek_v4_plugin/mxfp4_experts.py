@@ -9,8 +9,7 @@ import torch
 from deepseek_v4_plugin.chosen_experts import EXPERT_TENSORS, ChosenExperts, OtherExperts
 from deepseek_v4_plugin.mxfp4 import dequantise, quantise
 from sglang_platform.core import counter
-from sglang_platform.core.registries import QuantMethodWrapper, is_wrapped
-from sglang_platform.core.registries.entries import RegistryError
+from sglang_platform.core.registries import QuantMethodWrapper, RegistryError, is_wrapped
 
 __all__ = ["MXFP4Experts"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from deepseek_v4_plugin.tags import HIERARCHICAL_POOL, READS_SLOT_MAP, TOKEN_POOL, has_tag
 from sglang_platform.core import counter
-from sglang_platform.core.registries.entries import RegistryError
+from sglang_platform.core.registries import RegistryError
 
 __all__ = ["FOLLOWER", "PageFollower"]
 

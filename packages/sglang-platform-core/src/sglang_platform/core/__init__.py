@@ -8,7 +8,6 @@ nothing.
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from sglang_platform.core.counters import counter
     from sglang_platform.core.discovery.asking import resolve_obj
     from sglang_platform.core.discovery.by_device import get_platform
-    from sglang_platform.core.discovery.current import current_platform
-    from sglang_platform.core.discovery.current_diffusion import current_mm_platform
+    from sglang_platform.core.discovery.current import current_mm_platform, current_platform
     from sglang_platform.core.discovery.entry import mm_platform_plugin, platform_plugin
     from sglang_platform.core.errors import PlatformError, PlatformUnavailable
     from sglang_platform.core.graph.runner import GraphRunner
@@ -77,7 +75,7 @@ _HOME = {
     "SRTPlatform": "contract.srt",
     "TokenToKVPoolAllocator": "memory.allocator",
     "counter": "counters",
-    "current_mm_platform": "discovery.current_diffusion",
+    "current_mm_platform": "discovery.current",
     "current_platform": "discovery.current",
     "get_platform": "discovery.by_device",
     "load_plugins": "plugins",
@@ -134,15 +132,7 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    except Exception as error:
-        if "sglang" in sys.modules:  # a host, which would go on without whoever asks here
-            # Only for this message.
-            from sglang_platform.core.installed.damage import refuse_damage
-
-            refuse_damage(error)
-        raise
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value
 

@@ -34,6 +34,7 @@ __all__ = [
     "ReentrantResolution",
     "SeveralPlatforms",
     "cause_chain",
+    "explain",
     "visible",
 ]
 
@@ -171,3 +172,41 @@ class LaunchRefused(_Explained, SystemExit):
     def because(cls, error: PlatformError) -> LaunchRefused:
         """The same message as `error`, in a form that no `except Exception` can swallow."""
         return cls(error.what, plugin=error.plugin, why=error.why, fix=error.fix)
+
+
+def explain(error: BaseException) -> str:
+    """The error and its first cause, each with its place: an import error often hides the real one."""
+    chain = list(cause_chain(error))
+    text = _one(error)
+    if len(chain) > 1:
+        text += f"\nfirst cause: {_one(chain[-1])}"
+    return text
+
+
+def _one(error: BaseException) -> str:
+    if isinstance(error, PlatformError | LaunchRefused):
+        return f"{type(error).__name__}: {error.what}" + (f" ({error.why})" if error.why else "")
+    message = " ".join(_words(error).split())
+    place = _place(error)
+    return f"{type(error).__name__}: {message}" + (f" (at {place})" if place else "")
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException as second:  # noqa: BLE001  (a foreign exception's own code)
+        return f"(its text cannot be had: __str__ raises {type(second).__name__})"
+
+
+def _place(error: BaseException) -> str | None:
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    place = None
+    traceback = error.__traceback__
+    while traceback is not None:
+        module = traceback.tb_frame.f_globals.get("__name__", "")
+        own = module.startswith(("importlib", "_frozen_importlib", "sglang_platform.core.discovery"))
+        if not own and not traceback.tb_frame.f_code.co_filename.startswith("<frozen"):
+            place = f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return place

@@ -1,7 +1,7 @@
 """The hosts: engines a platform can be plugged into, as data. Naming one imports nothing of it, nor of its adapter.
 
-Discovery, plugin loading and hooks ask here whether this process runs a host, and get its adapter. The adapters are
-below `hosts/`; a new one is a row here.
+Discovery, plugin loading and hooks ask here whether this process runs a host, and get its adapter. The adapter
+to SGLang is in `sglang/`; another host is a row here.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ class HostRuntime(NamedTuple):  # a dataclass would import inspect, which regist
 
 LLM_RUNTIME = HostRuntime(
     platform_module="sglang.srt.platforms",
-    adapter_place="sglang_platform.core.sglang.start.llm_adapter:ADAPTER",
+    adapter_place="sglang_platform.core.sglang.start.llm_platform:ADAPTER",
     rebased_classes="sglang_platform.core.sglang.start.activated",
 )
 """SGLang's LLM runtime."""
 
 DIFFUSION_RUNTIME = HostRuntime(
     platform_module="sglang.multimodal_gen.runtime.platforms",
-    adapter_place="sglang_platform.core.sglang.diffusion.adapter:ADAPTER",
+    adapter_place="sglang_platform.core.sglang.diffusion.platform:ADAPTER",
     rebased_classes="sglang_platform.core.sglang.diffusion.activated",
 )
 """SGLang's diffusion runtime."""

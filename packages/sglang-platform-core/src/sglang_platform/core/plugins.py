@@ -11,7 +11,7 @@ import copy
 import functools
 import threading
 import time
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,13 +19,12 @@ from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import load_entry_point
 from sglang_platform.core.discovery.contract_version import check_contract_version
 from sglang_platform.core.discovery.distribution import normalize
-from sglang_platform.core.discovery.failures import amended, plugin_failed
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.discovery.host_first import HostWanted, with_host_first
 from sglang_platform.core.discovery.kind import KINDS, SRT, PlatformKind, installed_plugins
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.log import log
-from sglang_platform.core.discovery.refusals import refuse_duplicates
+from sglang_platform.core.discovery.refusals import amended, plugin_failed, refuse_duplicates
 from sglang_platform.core.discovery.resolve import PlatformChoice
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import (
@@ -36,12 +35,12 @@ from sglang_platform.core.discovery.settings import (
 )
 from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginNotFound, PluginOrigin
 from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
-from sglang_platform.core.registries.entries import withdraw
+from sglang_platform.core.registries.registry import withdraw
 from sglang_platform.core.spelling import nearest
 
 __all__ = ["LoadedPlugin", "has_begun", "load_plugins", "loaded_plugins", "reset"]
 
-State = Literal["run", "run by the host", "left out", "failed"]
+State = Literal["run", "left out", "failed"]
 
 
 @dataclass(frozen=True)
@@ -68,13 +67,11 @@ class _Loaded:
 _loaded = {kind.general_group: _Loaded() for kind in KINDS}
 
 
-def load_plugins(
-    already_run: Mapping[str, Exception | None] | None = None, *, kind: PlatformKind = SRT
-) -> None:
+def load_plugins(*, kind: PlatformKind = SRT) -> None:
     """Run every general plugin of a runtime that may run, once per process, and apply all registered hooks.
 
     A plugin may run unless SGLANG_PLUGINS is set and does not name it, or its distribution carries platforms of
-    which none is the active one. `already_run` says what those raised that a host has run in this process already.
+    which none is the active one.
 
     Further calls do nothing, also from inside a plugin; where the first one failed, they raise its error again. The
     hooks of a plugin that failed are withdrawn, and what it registered. Raises PluginNotFound for an unknown name in
@@ -90,7 +87,7 @@ def load_plugins(
             return
         loaded.begun = True
         try:
-            _load(already_run or {}, kind)
+            _load(kind)
         except (PlatformError, LaunchRefused) as error:
             loaded.error = error
             raise
@@ -116,20 +113,12 @@ def reset() -> None:
             loaded.plugins.clear()
 
 
-def _load(already_run: Mapping[str, Exception | None], kind: PlatformKind) -> None:
+def _load(kind: PlatformKind) -> None:
     stop = stop_on_error()
     found = [record for record in scan.records(kind.general_group) if record.name != OWN_PLUGIN]
-    chosen = _without_inactive(_without_filtered(found, already_run), already_run, kind)
+    chosen = _without_inactive(_without_filtered(found), kind)
     refuse_duplicates(chosen)
     for record in chosen:
-        if record.name in already_run:
-            raised = already_run[record.name]
-            if raised is None:
-                _report(record, "run by the host")
-            else:
-                why = f"the host called it, and went on: {type(raised).__name__}: {raised}"
-                _report(record, "failed", why)
-            continue
         started = time.perf_counter()
         try:
             with_host_first(
@@ -164,9 +153,7 @@ def _run(record: EntryPointRecord) -> None:
         raise
 
 
-def _without_filtered(
-    found: Iterable[EntryPointRecord], already_run: Container[str]
-) -> list[EntryPointRecord]:
+def _without_filtered(found: Iterable[EntryPointRecord]) -> list[EntryPointRecord]:
     """The plugins that SGLANG_PLUGINS lets through. Platforms may be named in it, since the host filters them too, and
     plugins of the other runtime, since both read the variable."""
     found = list(found)
@@ -186,16 +173,14 @@ def _without_filtered(
             )
     chosen = []
     for record in found:
-        if record.name in names or record.name in already_run:
+        if record.name in names:
             chosen.append(record)
         else:
             _report(record, "left out", f"{PLUGINS_VARIABLE}={','.join(names)}")
     return chosen
 
 
-def _without_inactive(
-    found: Iterable[EntryPointRecord], already_run: Container[str], kind: PlatformKind
-) -> list[EntryPointRecord]:
+def _without_inactive(found: Iterable[EntryPointRecord], kind: PlatformKind) -> list[EntryPointRecord]:
     """The plugins whose distribution carries no platform, or the active one. Asks for the platform only if it must."""
     platforms: dict[str, list[str]] = {}
     for record in scan.records(kind.group):
@@ -211,11 +196,7 @@ def _without_inactive(
             f"it belongs to the platform {' or '.join(map(repr, carried))}, and the active one is "
             f"{active.name if active else 'none of the plugins'}"
         )
-        if record.name in already_run:
-            log(__name__).warning("the host ran the general plugin %s, though %s", record.origin, reason)
-            chosen.append(record)
-        else:
-            _report(record, "left out", reason)
+        _report(record, "left out", reason)
     return chosen
 
 

@@ -10,7 +10,9 @@ from sglang.srt.platforms.interface import SRTPlatform as HostPlatform
 
 from sglang_platform.core.discovery import current
 from sglang_platform.core.discovery.current import current_platform as ours
+from sglang_platform.core.discovery.kind import SRT
 from sglang_platform.core.errors import LaunchRefused
+from sglang_platform.core.sglang.start.platform_class import rebased_class
 
 
 def again(**environment):
@@ -31,7 +33,7 @@ import my_dev_impl
 assert my_dev_impl.calls == [1]
 assert my_dev_impl.activate() == "sglang_platform.core.sglang.start.activated:my_dev"
 with pytest.raises(AttributeError, match="other_dev"):
-    current.host_platform_class("other_dev")
+    rebased_class(SRT, "other_dev")
 
 # A plugin written on the host's own classes: one class and one state.
 import native_plugin

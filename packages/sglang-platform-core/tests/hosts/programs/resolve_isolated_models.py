@@ -9,7 +9,7 @@ import pytest
 from sglang_platform.core import HookRegistry
 from sglang_platform.core.errors import HostError
 from sglang_platform.core.registries import register_model
-from sglang_platform.core.registries.entries import RegistryError
+from sglang_platform.core.registries.registry import RegistryError
 from sglang_platform.core.sglang.registries import model_architectures
 from sglang_platform.core.sglang.versions import facts
 

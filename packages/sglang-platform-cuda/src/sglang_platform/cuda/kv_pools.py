@@ -6,8 +6,7 @@ import torch
 
 from sglang_platform.core.portable.triton.pool_kernels import PoolKernels
 from sglang_platform.core.portable.triton.pools import TritonDSAPool, TritonMHAPool, TritonMLAPool
-from sglang_platform.cuda.kernels.dsa_store import store_packed
-from sglang_platform.cuda.kernels.kv_store import store_pair
+from sglang_platform.cuda.kernels.hardware import store_packed, store_pair
 from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
 
 __all__ = ["BESIDE_HOST", "POOLS", "STORED", "CudaDSAPool", "CudaMHAPool", "CudaMLAPool"]

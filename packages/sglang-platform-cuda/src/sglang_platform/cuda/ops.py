@@ -1,10 +1,9 @@
-"""The fused ops on NVIDIA GPUs: core's portable kernels, launched as this package's records say, and this
-package's own for rotary positions with the store of keys and values."""
+"""The fused ops on NVIDIA GPUs: core's kernels, launched as this package's records say."""
 
 from __future__ import annotations
 
 from sglang_platform.core.portable.triton import ops
-from sglang_platform.cuda.kernels.rotary_store import rotate_and_store
+from sglang_platform.cuda.kernels.hardware import rotate_and_store
 from sglang_platform.cuda.kernels.tuning import ARCHITECTURES
 
 __all__ = ["register"]

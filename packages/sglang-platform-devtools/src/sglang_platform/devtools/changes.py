@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sglang_platform.core.discovery.kind import installed_plugins
+from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.doctor.entry_points import reference
 from sglang_platform.core.errors import ConfigurationError, PluginOrigin
-from sglang_platform.devtools.patches import StandIn, read_patches
-from sglang_platform.devtools.registrations import WantedHook, read_hooks
+from sglang_platform.devtools.change_reader import read_source
+from sglang_platform.devtools.registrations import StandIn, WantedHook
 from sglang_platform.devtools.source.opening import open_module, package_of
 from sglang_platform.devtools.source.tree import SourceTree
 
-__all__ = ["OURS", "Changes", "changes_of_installed", "is_ours", "read_changes"]
+__all__ = [
+    "OURS",
+    "Changes",
+    "changes_of_installed",
+    "is_ours",
+    "packages_of",
+    "read_changes",
+    "read_hooks",
+]
 
-OURS = frozenset(f"sglang-platform-{name}" for name in ("core", "cuda", "rocm", "example-oot", "conformance"))
+OURS = frozenset(
+    f"sglang-platform-{name}" for name in ("core", "devtools", "cuda", "rocm", "example-oot", "conformance")
+)
 """This project's distributions. What they couple to the host is run by their own tests, on every release."""
 
 
@@ -27,10 +39,30 @@ class Changes(NamedTuple):
     unread: tuple[str, ...]
 
 
+class PluginHooks(NamedTuple):
+    """What is registered alone."""
+
+    hooks: tuple[WantedHook, ...]
+    unread: tuple[str, ...]
+
+
 def read_changes(source: SourceTree, plugin: str | None = None) -> Changes:
-    """All of one plugin. Nothing of it is imported or run."""
-    hooks, patches = read_hooks(source, plugin), read_patches(source, plugin=plugin)
-    return Changes((*hooks.hooks, *patches.written), patches.stand_ins, (*hooks.unread, *patches.unread))
+    """All of one plugin, what is registered first. Nothing of it is imported or run."""
+    hooks, stand_ins, unread = read_source(source, plugin)
+    return Changes(
+        tuple(dict.fromkeys(sorted(hooks, key=lambda one: one.written))),
+        tuple(dict.fromkeys(stand_ins)),
+        tuple(dict.fromkeys(one.place for one in sorted(unread, key=lambda one: one.is_write))),
+    )
+
+
+def read_hooks(source: SourceTree, plugin: str | None = None) -> PluginHooks:
+    """The registrations alone, without what is written past any registry."""
+    hooks, _, unread = read_source(source, plugin)
+    return PluginHooks(
+        tuple(dict.fromkeys(one for one in hooks if not one.written)),
+        tuple(dict.fromkeys(one.place for one in unread if not one.is_write)),
+    )
 
 
 def is_ours(origin: PluginOrigin) -> bool:
@@ -38,17 +70,20 @@ def is_ours(origin: PluginOrigin) -> bool:
     return (origin.distribution or "").replace("_", "-") in OURS
 
 
-def changes_of_installed(without: str = "") -> Iterator[tuple[PluginOrigin, Changes]]:
-    """By package of an installed plugin, those of the plugin `without` left out; one that several share counts for the
-    first, a general plugin before a platform. A package that cannot be found is told as an entry point elsewhere."""
+def changes_of_installed(*, with_ours: bool = True) -> Iterator[tuple[PluginOrigin, Changes]]:
+    """By package of an installed plugin, a general plugin before a platform."""
+    records = (record for record in installed_plugins() if with_ours or not is_ours(record.origin))
+    for origin, source in packages_of(sorted(records, key=lambda one: one.group.endswith(".platforms"))):
+        yield origin, read_changes(source, str(origin))
+
+
+def packages_of(records: Iterable[EntryPointRecord]) -> Iterator[tuple[PluginOrigin, SourceTree]]:
+    """The packages that entry points name; one that several share counts for the first. A package that cannot be found
+    is told as an entry point that leads nowhere."""
     seen: set[str] = set()
-    for record in sorted(installed_plugins(), key=lambda record: record.group.endswith(".platforms")):
+    for record in records:
         package = package_of(reference(record.value)[0])
-        if package in seen or record.name == without:
-            continue
-        seen.add(package)
-        try:
-            source = open_module(package)
-        except ConfigurationError:
-            continue
-        yield record.origin, read_changes(source, str(record.origin))
+        if package not in seen:
+            seen.add(package)
+            with contextlib.suppress(ConfigurationError):
+                yield record.origin, open_module(package)

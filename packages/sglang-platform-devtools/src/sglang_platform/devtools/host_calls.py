@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sglang_platform.devtools.source.tree import SourceTree
-from sglang_platform.devtools.source.values import dotted
+from sglang_platform.devtools.source.values import dotted, shortened
 
 __all__ = ["Call", "call_of", "calls_of", "first_not_taken", "signature_of", "taken_apart"]
 
@@ -30,21 +30,25 @@ class Call(NamedTuple):
         return f"{self.text} ({self.place})"
 
     def is_taken_by(self, signature: inspect.Signature) -> bool:
+        return self.refused_by(signature) is None
+
+    def refused_by(self, signature: inspect.Signature) -> str | None:
+        """Why a signature does not take it, in Python's words; None where it does."""
         given = [None] * self.positional
         try:
             (signature.bind_partial if self.is_open else signature.bind)(
                 *given, **dict.fromkeys(self.keywords)
             )
-        except TypeError:
-            return False
-        return True
+        except TypeError as error:
+            return str(error)
+        return None
 
 
 def calls_of(host: SourceTree, name: str, *, near: str = "") -> Iterator[Call]:
     """Every call of something of this name, as a method or as a function, tests left out."""
     for module_name in host.containing(f"{name}(".encode(), near=near):
         module = host.module(module_name)
-        for node in ast.walk(module.tree) if module is not None else ():
+        for node in module.nodes if module is not None else ():
             if isinstance(node, ast.Call) and _called(node) == name:
                 yield call_of(node, f"{host.path(module_name)}:{node.lineno}")
 
@@ -53,7 +57,7 @@ def taken_apart(host: SourceTree, name: str) -> Iterator[tuple[int, Call]]:
     """Each ``a, b = x.name(...)``: how many values, and the call."""
     for module_name in host.containing(f"{name}(".encode()):
         module = host.module(module_name)
-        for node in ast.walk(module.tree) if module is not None else ():
+        for node in module.nodes if module is not None else ():
             if (
                 isinstance(node, ast.Assign)
                 and isinstance(node.targets[0], ast.Tuple)
@@ -115,7 +119,7 @@ def call_of(node: ast.Call, place: str) -> Call:
     text = " ".join(ast.unparse(node).split())
     return Call(
         place,
-        text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...",
+        shortened(text, _LONGEST),
         sum(not isinstance(one, ast.Starred) for one in node.args),
         tuple(one.arg for one in node.keywords if one.arg is not None),
         any(isinstance(one, ast.Starred) for one in node.args)

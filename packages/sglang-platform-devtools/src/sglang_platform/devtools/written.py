@@ -10,6 +10,7 @@ from typing import Any
 from sglang_platform.core.installed.files import file_bytes
 from sglang_platform.core.installed.modules import find_module
 from sglang_platform.devtools.source.module import parse
+from sglang_platform.devtools.source.signatures import is_documentation, only_refuses
 
 __all__ = ["does_nothing", "is_unwritten", "place_of", "statement_of", "values_of"]
 
@@ -46,17 +47,12 @@ def place_of(klass: type, name: str = "") -> str | None:
 
 def is_unwritten(value: Any) -> bool:
     """Does a method do nothing but raise NotImplementedError, docstring aside?"""
-    node = statement_of(value)
-    body = [one for one in node.body if not _is_text(one)] if node is not None else []
-    if len(body) != 1 or not isinstance(body[0], ast.Raise) or body[0].exc is None:
-        return False
-    raised = body[0].exc.func if isinstance(body[0].exc, ast.Call) else body[0].exc
-    return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+    return only_refuses(statement_of(value))
 
 
 def does_nothing(node: _Function) -> bool:
     """Is a body a docstring, `pass`, or both?"""
-    return all(_is_text(one) or isinstance(one, ast.Pass) for one in node.body)
+    return all(is_documentation(one) or isinstance(one, ast.Pass) for one in node.body)
 
 
 def values_of(value: Any, count: Any) -> tuple[int | None, int | None]:
@@ -80,10 +76,6 @@ def _code(value: Any) -> Any:
     except ValueError:
         return None
     return getattr(function, "__code__", None)
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 @functools.cache

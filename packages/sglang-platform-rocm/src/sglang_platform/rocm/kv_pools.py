@@ -6,8 +6,7 @@ import torch
 
 from sglang_platform.core.portable.triton.pool_kernels import PoolKernels
 from sglang_platform.core.portable.triton.pools import TritonDSAPool, TritonMHAPool, TritonMLAPool
-from sglang_platform.rocm.kernels.dsa_store import store_packed
-from sglang_platform.rocm.kernels.kv_store import store_pair
+from sglang_platform.rocm.kernels.hardware import store_packed, store_pair
 from sglang_platform.rocm.kernels.tuning import ARCHITECTURES
 
 __all__ = ["BESIDE_HOST", "POOLS", "STORED", "RocmDSAPool", "RocmMHAPool", "RocmMLAPool"]

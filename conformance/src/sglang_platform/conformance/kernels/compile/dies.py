@@ -59,7 +59,7 @@ def in_turn(launch: SharingLaunch, at: int) -> tuple[int, int]:
 
 
 def shared_on_one_die(launch: SharingLaunch, at: int) -> tuple[int, int]:
-    """The same in the order of `rocm.kernels.die_order`."""
+    """The same in the order of `core.portable.triton.kernels.die_order`."""
     block, within = divmod(at, launch.dies * launch.members)
     first = block * launch.dies
     beside = min(launch.groups - first, launch.dies)

@@ -28,15 +28,9 @@ _LOOK_AGAIN = 0.1
 def main() -> None:
     """Run the command with the arguments of this process."""
     with own_faults_told():
-        try:
-            # Commands of other packages import `cli.output`, which brings no other command with it.
-            from sglang_platform.core.cli.app import app
-        except Exception as error:
-            # Only for this message.
-            from sglang_platform.core.installed.damage import refuse_damage
+        # Commands of other packages import `cli.output`, which brings no other command with it.
+        from sglang_platform.core.cli.app import app
 
-            refuse_damage(error)
-            raise
         app()
 
 
@@ -132,8 +126,7 @@ class _Output(io.TextIOWrapper):
 
 def _own_fault(error: Exception) -> int:
     # Only for this message.
-    from sglang_platform.core.discovery.failures import explain
-    from sglang_platform.core.errors import PlatformError
+    from sglang_platform.core.errors import PlatformError, explain
 
     failure = PlatformError(
         "sglang-platform could not finish this command",
@@ -150,6 +143,8 @@ def _way_out(error: Exception) -> str:
         os.getcwd()  # noqa: PTH109 - it starts faster so
     except OSError:
         return "the folder that this shell is in was removed: change to another"
+    if isinstance(error, ImportError | SyntaxError):
+        return "install it and its dependencies again: pip install --force-reinstall sglang-platform-core"
     if isinstance(error, OSError):
         return "make room, or give places that can be read and written"
     return "what it was given or reads is damaged, or nested deeper than Python can follow: leave it out"

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, console, print_json, quiet_plugins
+from sglang_platform.core.cli.output import (
+    FOUND_A_PROBLEM,
+    JsonOption,
+    console,
+    print_json,
+    quiet_plugins,
+    show_stages,
+)
 
 if TYPE_CHECKING:
     from sglang_platform.core.doctor.finding import Finding
@@ -45,15 +53,16 @@ def doctor(deep: DeepOption = False, source_only: SourceOption = False, as_json:
     from sglang_platform.core.doctor.examination import examine_everything
     from sglang_platform.core.doctor.finding import describe, worst_first
 
-    with quiet_plugins():
-        findings = examine_everything(start_host=not source_only)
+    gc.disable()  # syntax trees are many objects and no garbage
     answers = None
-    if deep:
-        from sglang_platform.core.doctor.host_answers import ask_host, examine_answers
+    with quiet_plugins(), show_stages(as_json):
+        findings = examine_everything(start_host=not source_only)
+        if deep:
+            from sglang_platform.core.doctor.host_answers import ask_host, examine_answers
 
-        typer.echo("importing SGLang in a process of its own, which takes ten seconds or more", err=True)
-        answers = ask_host()
-        findings = worst_first([*findings, *examine_answers(answers)])
+            typer.echo("importing SGLang in a process of its own, which takes ten seconds or more", err=True)
+            answers = ask_host()
+            findings = worst_first([*findings, *examine_answers(answers)])
     if as_json:
         document: dict[str, Any] = {"schema": SCHEMA, "findings": [describe(finding) for finding in findings]}
         if deep:

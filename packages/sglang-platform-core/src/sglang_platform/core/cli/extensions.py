@@ -16,9 +16,9 @@ from typer.core import TyperGroup
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import resolve_obj
-from sglang_platform.core.discovery.failures import explain
 from sglang_platform.core.discovery.groups import COMMAND_GROUP
 from sglang_platform.core.discovery.scan import EntryPointRecord
+from sglang_platform.core.errors import explain
 from sglang_platform.core.installed.distributions import metadata_headers
 
 __all__ = ["Extensible", "ExtensibleHooks"]
@@ -46,15 +46,19 @@ class Extensible(TyperGroup):
         """For help and completion: an extension by its summary, not imported."""
         if cmd_name in self.commands or cmd_name not in self._names():
             return super().get_command(ctx, cmd_name)
-        record = self._extension(cmd_name)
+        record = next(iter(self._extensions(cmd_name)), None)
         summary = _SUMMARIES.get(self.prefix + cmd_name) or _summary_of(record)
         return _command(cmd_name, lambda: None, help=summary if record else f"{summary} Needs {DEVTOOLS}.")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name = args[0]
-        if name in self.commands or name not in self._names():
+        is_own = name in self.commands
+        found = self._extensions(name)
+        for record in found if is_own else found[1:]:
+            typer.echo(f"a subcommand is left out, since there is one of its name: {record.origin}", err=True)
+        if is_own or name not in self._names():
             return super().resolve_command(ctx, args)
-        return name, _loaded(name, self._extension(name)), args[1:]
+        return name, _loaded(name, found[0] if found else None), args[1:]
 
     def _names(self) -> dict[str, None]:
         found = [record.name for record in scan.records(COMMAND_GROUP)]
@@ -64,8 +68,8 @@ class Extensible(TyperGroup):
             if name.startswith(self.prefix) and "." not in name.removeprefix(self.prefix)
         )
 
-    def _extension(self, name: str) -> EntryPointRecord | None:
-        return next((one for one in scan.records(COMMAND_GROUP) if one.name == self.prefix + name), None)
+    def _extensions(self, name: str) -> list[EntryPointRecord]:
+        return [one for one in scan.records(COMMAND_GROUP) if one.name == self.prefix + name]
 
 
 class ExtensibleHooks(Extensible):
@@ -77,10 +81,14 @@ class ExtensibleHooks(Extensible):
 def _loaded(name: str, record: EntryPointRecord | None) -> Any:
     """The subcommand; one that is not installed, or cannot be loaded, becomes a command that says why."""
     if record is None:
-        return _refusal(name, f"the subcommand {name!r} reads sources: pip install {DEVTOOLS}")
+        return _refusal(name, f"this subcommand reads sources: pip install {DEVTOOLS}")
     try:
         found = resolve_obj(record.value.replace(" ", ""))
-        return typer.main.get_command(found) if isinstance(found, typer.Typer) else _command(name, found)
+        if isinstance(found, typer.Typer):
+            return typer.main.get_command(found)
+        if not callable(found):
+            raise TypeError(f"{record.value} is neither a function nor a typer.Typer")
+        return _command(name, found)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a broken extension must not end the command without a word

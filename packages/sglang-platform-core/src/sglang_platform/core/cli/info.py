@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import platform as python_platform
 from typing import Any
 
@@ -14,6 +15,7 @@ from sglang_platform.core.cli.output import (
     print_json,
     print_refusal,
     quiet_plugins,
+    show_stages,
 )
 from sglang_platform.core.contract.version import CONTRACT_VERSION
 from sglang_platform.core.discovery import scan
@@ -31,7 +33,7 @@ def info(as_json: JsonOption = False) -> None:
     Exit status 1: the platform is refused.
     """
     try:
-        with quiet_plugins():
+        with quiet_plugins(), show_stages(as_json):
             document = _document()
     except PlatformError as error:
         print_refusal(error, as_json)
@@ -70,6 +72,7 @@ def _document() -> dict[str, Any]:
 
 
 def _platform(kind: PlatformKind) -> dict[str, Any]:
+    logging.getLogger(__name__).info("asking the plugins, and importing the platform's class")
     platform, process = lazy_platform(kind)
     device_name, device_type = platform.device_name, platform.device_type
     decision = process.decide()

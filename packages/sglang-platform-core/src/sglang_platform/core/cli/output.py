@@ -1,12 +1,14 @@
-"""How every subcommand prints: JSON or rich text on standard output, refusals on standard error."""
+"""How every subcommand prints: JSON or rich text on standard output, refusals and progress on standard error."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import json
+import logging
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,6 +31,7 @@ __all__ = [
     "print_json",
     "print_refusal",
     "quiet_plugins",
+    "show_stages",
     "write_text",
 ]
 
@@ -113,6 +116,66 @@ def print_refusal(error: PlatformError, as_json: bool) -> None:
         print_json({"error": describe_error(error)})
     else:
         typer.echo(str(error), err=True)
+
+
+_PATIENCE = 2.0
+"""Seconds without a word."""
+
+_TELL_STAGES = ("sglang_platform.core.cli", "sglang_platform.core.doctor", "sglang_platform.devtools")
+"""Loggers: each INFO record below one of these is a stage of a command."""
+
+
+@contextlib.contextmanager
+def show_stages(as_json: bool) -> Iterator[None]:
+    """Around slow work: one line per stage on standard error, from the third second on.
+
+    Nothing is shown to a program that asked for JSON: standard error is no terminal then.
+    """
+    if as_json and not sys.stderr.isatty():
+        yield
+        return
+    shown = _Stages()
+    loggers = [logging.getLogger(name) for name in _TELL_STAGES]
+    for logger in loggers:
+        logger.addHandler(shown)
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        shown.close()
+        for logger in loggers:
+            logger.removeHandler(shown)
+
+
+class _Stages(logging.Handler):
+    """Keeps the latest stage until patience ends, and shows each one after that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._latest: str | None = None
+        self._is_over = False
+        self._patience = threading.Timer(_PATIENCE, self._end_of_patience)
+        self._patience.daemon = True
+        self._patience.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._latest = record.getMessage()
+        if self._is_over:
+            self._show()
+
+    def close(self) -> None:
+        self._patience.cancel()
+        super().close()
+
+    def _end_of_patience(self) -> None:
+        with self.lock or contextlib.nullcontext():
+            self._is_over = True
+            if self._latest is not None:
+                self._show()
+
+    def _show(self) -> None:
+        with contextlib.suppress(OSError, ValueError):  # nobody reads standard error any more
+            print(f"{self._latest} ...", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

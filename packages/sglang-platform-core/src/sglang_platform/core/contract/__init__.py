@@ -3,7 +3,8 @@ sglang."""
 
 from __future__ import annotations
 
-from sglang_platform.core.contract.capabilities import ATTENTION_FEATURES, PlatformCapabilities
+from sglang_platform.core.contract.attention_features import ATTENTION_FEATURES
+from sglang_platform.core.contract.capabilities import PlatformCapabilities
 from sglang_platform.core.contract.device import DeviceMixin
 from sglang_platform.core.contract.members import public_names
 from sglang_platform.core.contract.mm import MMPlatform

@@ -21,7 +21,7 @@ from sglang_platform.core.contract.drift_rows import BecameField, ChangedSignatu
 from sglang_platform.core.contract.members import Member, contract_members, defines_contract, members_for
 from sglang_platform.core.contract.source import place_of
 
-__all__ = ["bridge_older_names", "bridge_older_signature", "bridged_names", "older_methods"]
+__all__ = ["bridge_older_names", "bridge_older_signature", "older_methods"]
 
 _logger = logging.getLogger(__name__)
 
@@ -155,17 +155,6 @@ def _warn_if_unread(cls: type, today: type, row: DriftRow) -> None:
         f"{older.__qualname__}.{row.old}() is an older name and is not read, because {today.__qualname__} "
         f"defines {row.member}: remove it, {row.new} answers for every host.",
     )
-
-
-def bridged_names(cls: type) -> tuple[str, ...]:
-    """The older names and forms through which `cls` answers, for reports."""
-    found = {
-        name
-        for klass in cls.__mro__
-        for value in vars(klass).values()
-        for name in getattr(value, _SERVES, ())
-    }
-    return tuple(sorted(found))
 
 
 def older_methods(host_version: str) -> dict[str, Callable[..., Any]]:

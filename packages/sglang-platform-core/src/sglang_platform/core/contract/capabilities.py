@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from sglang_platform.core.contract.attention_features import ATTENTION_FEATURES
 from sglang_platform.core.errors import ContractError
 
-__all__ = ["ATTENTION_FEATURES", "PlatformCapabilities"]
+__all__ = ["PlatformCapabilities"]
 
 
 @dataclass(frozen=True, kw_only=True)

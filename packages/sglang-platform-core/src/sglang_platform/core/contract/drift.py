@@ -2,7 +2,7 @@
 
 This is the contract's half of what is known about releases: what a vendor may have written, and what a host calls. The
 other half, the host's own classes and functions, is `sglang/versions.py`; it stands above the contract, which
-imports no host, so this half is kept here. Read from the wheels of SGLang 0.5.11 to 0.5.23, every release between.
+imports no host, so this half is kept here. Read from the wheels of every release of SGLang from 0.5.11 to `NEWEST`.
 
 A row is all that a change needs. A vendor's class in the older form is served through today's name, with one warning
 per class and name (`contract.bridges`); a class in today's form serves the older hosts (`bridges.older_methods`). The
@@ -20,7 +20,19 @@ from sglang_platform.core.contract.drift_rows import (
     checked,
 )
 
-__all__ = ["TABLE", "DriftRow", "Renamed", "older_name", "older_names", "older_signature", "rows_in_force"]
+__all__ = [
+    "NEWEST",
+    "TABLE",
+    "DriftRow",
+    "Renamed",
+    "older_name",
+    "older_names",
+    "older_signature",
+    "rows_in_force",
+]
+
+NEWEST = "0.5.23"
+"""The last release whose wheel was read."""
 
 # fmt: off
 TABLE: tuple[DriftRow, ...] = checked((

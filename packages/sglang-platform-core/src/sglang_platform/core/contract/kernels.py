@@ -61,8 +61,8 @@ class KernelDeclaration:
 
     name: unique on the platform; the row's name in reports.
     entry: the launch wrapper, `"package.module:function"`.
-    check: the family's name in the suite (a module of `sglang_platform.conformance.kernels.checks`), or the place of
-        a vendor's own check, `"package.module:function"`, a function `(entry, device, seed)` that yields cases.
+    check: the family's name in the suite (one of its modules of kernel checks), or the place of a vendor's own check,
+        `"package.module:function"`, a function `(entry, device, seed)` that yields cases.
     launches: `"package.module:function"`, a function without arguments that returns `{name: function}`; each of these
         makes tensors on the CPU and calls the wrapper, as a served model would. They run under a driver without a
         device, once per target, so that the wrapper's own choices are what is compiled. None: the launches that the

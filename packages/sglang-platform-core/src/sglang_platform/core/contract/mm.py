@@ -4,7 +4,7 @@ One device mixin serves both runtimes: ``class MyMMPlatform(MMPlatform, MyDevice
 is `sglang.multimodal_gen.runtime.platforms.interface.Platform` (read in 0.5.23, the first release that
 discovers outside platforms). Its names are kept; most of its class methods are instance methods here, as in
 the rest of the contract, and what a `DeviceMixin` already answers is derived from it. Classes are named by
-`"pkg.mod.Class"` strings, which the host resolves.
+`"pkg.mod.Class"` strings, which the host resolves; without a host, `HOST_DEFAULT` stands for its own class.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ from sglang_platform.core.contract.device import DeviceMixin
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["MMPlatform"]
+__all__ = ["HOST_DEFAULT", "MMPlatform"]
 
-_HOST = "sglang.multimodal_gen.runtime"
-_SDPA = f"{_HOST}.layers.attention.backends.sdpa.SDPABackend"
-_BASE_COMMUNICATOR = (
-    f"{_HOST}.distributed.device_communicators.base_device_communicator.DeviceCommunicatorBase"
-)
+HOST_DEFAULT = "host_default"
+"""Answered without a host in the place of a class's name: the host's own class for this use."""
+
 _GIB = 1 << 30
 
 
@@ -43,6 +41,10 @@ class MMPlatform(DeviceMixin):
     dispatch_key: str = ""
     """torch's dispatcher key for operators of this device, e.g. `"PrivateUse1"`; an out-of-tree platform sets
     it before the host registers operators for it."""
+
+    _host_attention: str = HOST_DEFAULT
+    _host_communicator: str = HOST_DEFAULT
+    """The names of the host's own classes, which the host adapter fills in."""
 
     simple_compile_backend: str = "inductor"
     """The `torch.compile` backend for small standalone functions."""
@@ -73,7 +75,7 @@ class MMPlatform(DeviceMixin):
         """
         name = getattr(selected_backend, "name", selected_backend)
         if name in (None, "TORCH_SDPA"):
-            return _SDPA
+            return self._host_attention
         raise ValueError(
             f"{type(self).__name__} (device {self.device_name!r}) has no attention backend {name}, only "
             "TORCH_SDPA: leave the backend unset, or override get_attn_backend_cls_str()."
@@ -89,8 +91,9 @@ class MMPlatform(DeviceMixin):
     # Communication
 
     def get_device_communicator_cls(self) -> str:
-        """The class that carries a group's collectives; a subclass of the host's `DeviceCommunicatorBase`."""
-        return _BASE_COMMUNICATOR
+        """The class that carries a group's collectives; a subclass of the host's `DeviceCommunicatorBase`. The default
+        is that base class itself, which goes through `torch.distributed`."""
+        return self._host_communicator
 
     def get_all_to_all_communicator_cls(self) -> str:
         """The class whose `all_to_all_4D` exchanges sequence and heads in sequence parallelism.
@@ -101,7 +104,7 @@ class MMPlatform(DeviceMixin):
         through `torch.distributed`, may be named here.
         """
         cls = self.get_device_communicator_cls()
-        if cls == _BASE_COMMUNICATOR and self.is_out_of_tree():
+        if cls == self._host_communicator and self.is_out_of_tree():
             raise NotImplementedError(
                 f"{type(self).__name__} does not implement get_all_to_all_communicator_cls(): it must return "
                 'the name ("pkg.mod.Class") of a communicator class with all_to_all_4D.'

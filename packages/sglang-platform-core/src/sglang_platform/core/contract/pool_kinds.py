@@ -1,8 +1,6 @@
 """The kinds of KV pool: one row per kind, asked for by `SRTPlatform.get_kv_pool_cls(kind=...)`.
 
-A new kind is one row here and its class in `core/memory`; a kind of a plugin's own is a row that the plugin registers.
-The contract, the host adapter and the conformance suite take what they need from the row. What is heavy is named as
-`"package.module:name"`, so that this imports nothing.
+A new kind is one row here and its base class in `core/memory`. A plugin registers the row of a kind of its own.
 """
 
 from __future__ import annotations
@@ -14,10 +12,10 @@ from dataclasses import dataclass
 from sglang_platform.core.errors import ContractError
 from sglang_platform.core.spelling import shown
 
-__all__ = ["KINDS", "KV_POOL_KINDS", "PoolKind", "register_pool_kind"]
+__all__ = ["KINDS", "KV_POOL_KINDS", "PLACE", "PoolKind", "register_pool_kind"]
 
-_PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
-_FIXTURES = "sglang_platform.conformance.fixtures.pool_kinds"
+PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+"""`package.module:name`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,25 +24,18 @@ class PoolKind:
 
     name: as platforms and hosts say it today; older_names: as earlier releases of SGLang did.
     row: what one token keeps in one layer.
-    base: the base class, without a host.
-    keywords: the constructor keywords that give the shape of a row, besides those of every pool: `size`, `page_size`,
-        `dtype`, `layer_num`, `device`, `enable_memory_saver`, `start_layer`, `end_layer`.
-    host_class: the host's class in `sglang.srt.mem_cache.memory_pool`, or `"module:name"`; host_fact: the fact of a
-        release that names it where releases differ (`sglang/versions.py`), else None.
-    fixture: the suite's `PoolFixture` of this kind: the rows that it tries, and how it finds their bytes.
-    reference: the suite's own pool of this kind, in a module of `sglang_platform.conformance.reference` where it begins
-        with a dot.
+    base: the base class without a host, as `"package.module:name"`, so that this imports nothing. Its constructor takes
+        the keywords that give the shape of a row, besides those of every pool: `size`, `page_size`, `dtype`,
+        `layer_num`, `device`, `enable_memory_saver`, `start_layer`, `end_layer`.
+    host_class: for a plugin's kind, the host's class that pools of it are re-based on, as `"package.module:name"`.
+        None: the host's counterpart of `base`.
     """
 
     name: str
     row: str
     base: str
-    keywords: tuple[str, ...]
-    host_class: str
-    fixture: str
-    reference: str
     older_names: tuple[str, ...] = ()
-    host_fact: str | None = None
+    host_class: str | None = None
 
 
 _ROWS = (
@@ -52,30 +43,17 @@ _ROWS = (
         name="mha",
         row="keys [head_num, head_dim] and values [head_num, v_head_dim]",
         base="sglang_platform.core.memory.mha:MHATokenToKVPool",
-        keywords=("head_num", "head_dim", "v_head_dim"),
-        host_class="MHATokenToKVPool",
-        fixture=f"{_FIXTURES}:MHAFixture",
-        reference=".pools:ReferenceMHAPool",
     ),
     PoolKind(
         name="mla",
         row="kv_lora_rank + qk_rope_head_dim numbers: the latent, which is the values, then the rotated part",
         base="sglang_platform.core.memory.mla:MLATokenToKVPool",
-        keywords=("kv_lora_rank", "qk_rope_head_dim"),
-        host_class="MLATokenToKVPool",
-        fixture=f"{_FIXTURES}:MLAFixture",
-        reference=".pools:ReferenceMLAPool",
     ),
     PoolKind(
         name="dsa",
         older_names=("nsa",),
         row="the row of mla, and the indexer's key of index_head_dim bytes with a float32 scale per 128 of them",
         base="sglang_platform.core.memory.dsa:DSATokenToKVPool",
-        keywords=("kv_lora_rank", "qk_rope_head_dim", "index_head_dim", "kv_cache_dim"),
-        host_class="DSATokenToKVPool",
-        host_fact="dsa_pool",
-        fixture=f"{_FIXTURES}:DSAFixture",
-        reference=".dsa_pool:ReferenceDSAPool",
     ),
 )
 
@@ -113,9 +91,7 @@ def _problems(row: PoolKind) -> Iterator[str]:
     for name in row.older_names:
         if not name.isidentifier():
             yield f"older_names holds {name!r}, no identifier"
-    for field in ("base", "fixture", "reference"):
+    for field in ("base", "host_class"):
         place = getattr(row, field)
-        if not _PLACE.fullmatch(place.removeprefix(".") if field == "reference" else place):
+        if place is not None and not PLACE.fullmatch(place):
             yield f"{field} is {place!r}, no `package.module:name`"
-    if not (row.host_class.isidentifier() or _PLACE.fullmatch(row.host_class)):
-        yield f"host_class is {row.host_class!r}, neither a class's name nor `package.module:name`"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-import functools
-import sys
-from pathlib import Path
+import inspect
+import re
+import tokenize
 from typing import Any
 
 __all__ = ["place_of"]
+
+_INNER = ("__wrapped__", "__func__", "fget", "func")
+"""Where wrappers, descriptors, cached properties and partials keep their function."""
 
 
 def place_of(klass: type, name: str) -> tuple[str, int] | None:
@@ -17,49 +19,21 @@ def place_of(klass: type, name: str) -> tuple[str, int] | None:
     code = getattr(_innermost(vars(klass).get(name)), "__code__", None)
     if code is not None:
         return code.co_filename, code.co_firstlineno
-    path = getattr(sys.modules.get(klass.__module__), "__file__", None)
-    if path is None:
-        return None
     try:
-        tree: ast.AST | None = ast.parse(Path(path).read_bytes())
-    except (OSError, SyntaxError, ValueError):
+        path = inspect.getsourcefile(klass)
+        lines, first = inspect.getsourcelines(klass)
+    except (OSError, TypeError, SyntaxError, tokenize.TokenError):
         return None
-    for part in klass.__qualname__.split("."):
-        if part != "<locals>" and tree is not None:
-            tree = _definition(tree, part)
-    if tree is None:
-        return None
-    inside = _assignment(tree, name)
-    return path, getattr(tree if inside is None else inside, "lineno", 1)
+    assigned = re.compile(rf"\s+(class\s+)?{re.escape(name)}\s*[:=(]")
+    inside = next((number for number, line in enumerate(lines) if assigned.match(line)), 0)
+    return None if path is None else (path, first + inside)
 
 
 def _innermost(value: Any) -> Any:
     """The function under descriptors, partials and wrappers."""
     for _ in range(16):
-        if isinstance(value, classmethod | staticmethod):
-            value = value.__func__
-        elif isinstance(value, property):
-            value = value.fget
-        elif isinstance(value, functools.cached_property | functools.partialmethod | functools.partial):
-            value = value.func
-        elif hasattr(value, "__wrapped__"):
-            value = value.__wrapped__
-        else:
+        inner = next((name for name in _INNER if hasattr(value, name)), None)
+        if inner is None:
             break
+        value = getattr(value, inner)
     return value
-
-
-def _definition(tree: ast.AST, name: str) -> ast.AST | None:
-    kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    found = [node for node in ast.walk(tree) if isinstance(node, kinds) and node.name == name]
-    return found[-1] if found else None
-
-
-def _assignment(tree: ast.AST, name: str) -> ast.stmt | None:
-    for node in getattr(tree, "body", []):
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            return node
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            return node  # type: ignore[no-any-return]
-    return None

@@ -55,7 +55,7 @@ class SRTPlatform(DeviceMixin):
     """Kinds for which `get_kv_pool_cls` answers with a class: of `("mha", "mla", "dsa")`."""
 
     attention_features: Collection[str] = frozenset()
-    """What the attention backends compute, in the words of `contract.capabilities.ATTENTION_FEATURES`."""
+    """What the attention backends compute, in the words of `contract.attention_features`."""
 
     kernels: Collection[str] = ()
     """Where the kernels are declared, one `"pkg.mod:NAME"` per kernel family. Locations, so that declaring

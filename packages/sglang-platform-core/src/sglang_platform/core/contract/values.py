@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from sglang_platform.core.contract.attention_features import FEATURES
-from sglang_platform.core.contract.pool_kinds import KINDS
+from sglang_platform.core.contract.pool_kinds import KINDS, PLACE
 from sglang_platform.core.contract.types import PlatformEnum
 from sglang_platform.core.spelling import nearest
 
 __all__ = ["value_problem"]
-
-_LOCATION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 def value_problem(name: str, value: Any) -> str | None:
@@ -91,7 +88,7 @@ def _page_size(entry: Any) -> str | None:
 
 
 def _location(entry: Any) -> str | None:
-    good = isinstance(entry, str) and _LOCATION.fullmatch(entry) is not None
+    good = isinstance(entry, str) and PLACE.fullmatch(entry) is not None
     return None if good else f'{entry!r}, not a location "pkg.mod:NAME"'
 
 

@@ -10,8 +10,9 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from sglang_platform.core.discovery.contract_version import check_contract_version
-from sglang_platform.core.discovery.failures import plugin_failed
+from sglang_platform.core.discovery.damaged_install import missing_files_behind
 from sglang_platform.core.discovery.host_first import HostWanted
+from sglang_platform.core.discovery.refusals import plugin_failed
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import LOCATION
 from sglang_platform.core.errors import (
@@ -21,7 +22,6 @@ from sglang_platform.core.errors import (
     PluginFailed,
     PluginOrigin,
 )
-from sglang_platform.core.installed.damage import damage_behind
 from sglang_platform.core.spelling import nearest, shown
 
 __all__ = ["Answer", "ask", "asked_plugin", "load_class", "load_entry_point", "resolve_obj"]
@@ -106,7 +106,7 @@ def load_entry_point(record: EntryPointRecord) -> Callable[[], Any]:
 
 def _load_failure(record: EntryPointRecord, entry_point: Any, error: BaseException) -> PlatformError:
     what = f"plugin {record.name!r} could not be imported"
-    if damage_behind(error, record.origin.distribution):
+    if missing_files_behind(error, record.origin.distribution):
         return plugin_failed(what, record.origin, error)
     correct = f"correct the entry point in {record.origin.distribution} and install it again"
     if isinstance(error, ValueError) and record.value in error.args:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import ask, load_class
 from sglang_platform.core.discovery.current import current_platform
-from sglang_platform.core.discovery.instance import instantiate, rebased
+from sglang_platform.core.discovery.instance import instantiate
 from sglang_platform.core.discovery.kind import SRT
 from sglang_platform.core.discovery.refusals import refuse_duplicates
 from sglang_platform.core.errors import ConfigurationError, PlatformError, PluginNotFound, SeveralPlatforms
@@ -100,7 +100,7 @@ def _instance(record: EntryPointRecord) -> tuple[SRTPlatform | None, str | None]
     bases = (SRT.core_base(),) if host is None else (SRT.core_base(), host.platform_base())
     cls = load_class(location, record.origin, lambda: bases)
     if host is not None and not issubclass(cls, host.platform_base()):
-        cls = rebased(host, cls, record.origin)
+        cls = host.rebase_platform(cls, record.origin)
     made = instantiate(cls, record.origin)
     # Calling a re-based class gives the process's own object.
     platform: Any = object.__new__(made.platform_class)

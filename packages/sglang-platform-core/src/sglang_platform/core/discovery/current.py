@@ -1,19 +1,23 @@
-"""`current_platform`: the one lazy platform object of the process.
+"""`current_platform` and `current_mm_platform`: the lazy platform objects of the process, one for each runtime.
 
 Importing it resolves nothing. The first touch of an attribute decides on a platform and then turns this very object
 into an instance of the platform's class, so that every later access is a plain attribute access and the object is
 the same one wherever and whenever it was imported. In a host process the host's own `current_platform` is this
 object too, whichever of the two is touched first (see `Process.adopt`).
+
+Both runtimes may live in one process: SGLang's diffusion workers import parts of its LLM runtime. Each has its own
+group of plugins, its own variable and its own object.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sglang_platform.core.discovery.kind import SRT
+from sglang_platform.core.discovery.kind import DIFFUSION, SRT
 from sglang_platform.core.discovery.lazy import lazy_platform
 
 if TYPE_CHECKING:
+    from sglang_platform.core.contract.mm import MMPlatform
     from sglang_platform.core.contract.srt import SRTPlatform
     from sglang_platform.core.discovery.resolve import Decision
     from sglang_platform.core.discovery.trace import Trace
@@ -21,11 +25,12 @@ if TYPE_CHECKING:
 __all__ = [
     "adopt",
     "choice",
+    "current_mm_platform",
     "current_platform",
     "decide",
     "decision",
+    "diffusion_process",
     "follow_host",
-    "host_platform_class",
     "is_current_platform",
     "reset",
     "resolved",
@@ -34,12 +39,13 @@ __all__ = [
 
 
 _object, _process = lazy_platform(SRT)
+_mm_object, diffusion_process = lazy_platform(DIFFUSION)
 
 current_platform: SRTPlatform = _object
-
+current_mm_platform: MMPlatform = _mm_object
 
 decide, choice = _process.decide, _process.choose
-adopt, follow_host, host_platform_class = _process.adopt, _process.follow_host, _process.host_platform_class
+adopt, follow_host = _process.adopt, _process.follow_host
 is_current_platform, reset = _process.is_platform, _process.reset
 
 

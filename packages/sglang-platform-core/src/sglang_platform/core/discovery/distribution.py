@@ -1,11 +1,24 @@
-"""A distribution as the scan finds it, before it is known whether another one of its name hides it."""
+"""A distribution as the scan finds it: its `entry_points.txt`, and those that only `importlib_metadata` finds.
+
+Whether another distribution of its name hides it is not known yet.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-__all__ = ["FoundDistribution", "UnreadableMetadata", "normalize"]
+from sglang_platform.core.discovery.groups import KNOWN_GROUPS
+
+__all__ = [
+    "FoundDistribution",
+    "UnreadableMetadata",
+    "entry_points",
+    "found_by_finders",
+    "may_name_plugins",
+    "normalize",
+]
 
 
 class UnreadableMetadata(NamedTuple):
@@ -38,3 +51,83 @@ class FoundDistribution:
         self.has_metadata = has_metadata  # None where nobody had to look yet, as with the identity
         self.entry_points = entry_points or []  # (group, name, value)
         self.identity = identity  # (name, version) as the metadata states them
+
+
+_MENTION = b"sglang"
+
+
+def may_name_plugins(text: bytes) -> bool:
+    """Whether the file has the word, in whatever case and encoding; one of zero bytes alone lost what it had."""
+    bare = text.replace(b"\0", b"")  # UTF-16 and UTF-32
+    return _MENTION in bare.lower() or (not bare and bool(text))
+
+
+def entry_points(text: bytes) -> list[tuple[str, str, str]]:
+    """(group, name, value) of each entry point in a group of sglang's.
+
+    Raises ValueError where a reader would stop, or pass over a group that is meant: that it has none is not known.
+    """
+    if b"\0" in text:
+        raise ValueError("it is not UTF-8, but has zero bytes, as UTF-16 has")
+    if text.startswith(b"\xef\xbb\xbf"):
+        raise ValueError("it begins with a byte-order mark, which hides its first group")
+    found = [point for point in _parse(text.decode("utf-8")) if "sglang" in point[0].lower()]
+    for group, _, _ in found:
+        meant = group.strip().lower()
+        if group != meant and meant in KNOWN_GROUPS:
+            raise ValueError(f"the group is written [{group}], which nobody reads; it must be [{meant}]")
+    return found
+
+
+def _parse(text: str) -> Iterator[tuple[str, str, str]]:
+    group = None
+    for line in map(str.strip, text.splitlines()):
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith("[") and line.endswith("]"):
+            group = line.strip("[]")
+        elif group is not None:
+            name, equals, value = line.partition("=")
+            if not equals:
+                raise ValueError(f"the line {line!r} in [{group}] is not `name = value`")
+            yield group, name.strip(), value.strip()
+        elif "sglang" in line.lower():
+            raise ValueError(f"the line {line!r} stands before any [group]")
+
+
+def found_by_finders(
+    path: list[str] | None, unreadable: list[UnreadableMetadata]
+) -> Iterator[FoundDistribution]:
+    """Every distribution that `importlib_metadata` finds on `path` (None: wherever the process looks).
+
+    What cannot be read of one distribution goes to `unreadable` and costs no other.
+    """
+    import importlib_metadata
+
+    where: dict[str, Any] = {} if path is None else {"path": path}
+    for distribution in importlib_metadata.distributions(**where):
+        place = str(getattr(distribution, "_path", distribution))
+        try:
+            yield _found(distribution, place)
+        except Exception as error:  # noqa: BLE001  (a foreign finder may raise anything; it is reported)
+            unreadable.append(UnreadableMetadata(place, f"{type(error).__name__}: {error}"))
+
+
+def _found(distribution: Any, place: str) -> FoundDistribution:
+    has_metadata = any(distribution.read_text(name) for name in ("METADATA", "PKG-INFO", ""))
+    name = version = None
+    if has_metadata:
+        name, version = distribution.metadata["Name"], distribution.metadata["Version"]
+    # importlib_metadata's own answer to which distributions are one; not every finder's class has it.
+    key = getattr(distribution, "_normalized_name", None) or normalize(name or place)
+    return FoundDistribution(
+        name=key,
+        path=place,
+        has_metadata=has_metadata,
+        entry_points=[
+            (point.group, point.name, point.value)
+            for point in distribution.entry_points
+            if "sglang" in point.group
+        ],
+        identity=(name, version),
+    )

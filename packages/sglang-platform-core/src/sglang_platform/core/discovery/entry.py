@@ -8,12 +8,11 @@ from collections.abc import Callable
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import asked_plugin
+from sglang_platform.core.discovery.damaged_install import refusing_without_core
 from sglang_platform.core.discovery.kind import DIFFUSION, SRT, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.process import host_attribute
 from sglang_platform.core.discovery.scan import EntryPointRecord
-from sglang_platform.core.errors import LaunchRefused, PlatformError
-from sglang_platform.core.installed.damage import told_as_damage
 
 __all__ = ["mm_platform_plugin", "platform_plugin"]
 
@@ -29,7 +28,7 @@ def platform_plugin(activate: _Activate) -> _Activate:
     Asked by core, or called outside a host, it is the plain function. Called by the host, it answers by core's rules
     for the whole process: the re-based class if this plugin is the platform, or is the first asked where a variable
     names a class that no plugin brings; None if another one or none is, and LaunchRefused with the reason where the
-    rules refuse or core's files are damaged, since the host drops every `Exception`.
+    rules refuse or core cannot be imported, since the host drops every `Exception`.
     """
     return _for_kind(activate, SRT)
 
@@ -52,11 +51,8 @@ def _for_kind(activate: _Activate, kind: PlatformKind) -> _Activate:
 
 def _answer_host(answer: _Activate, activate: _Activate, kind: PlatformKind) -> str | None:
     _, process = lazy_platform(kind)
-    try:
-        with told_as_damage():
-            origin = process.decide().origin
-    except PlatformError as error:
-        raise LaunchRefused.because(error) from error
+    with refusing_without_core():
+        origin = process.decide().origin
     if origin is None:
         return None
     if origin.distribution is None:  # named by a variable: the first plugin that is asked answers for it

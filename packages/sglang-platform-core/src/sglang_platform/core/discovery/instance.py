@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from sglang_platform.core.discovery.failures import explain, plugin_failed
 from sglang_platform.core.discovery.kind import PlatformKind
+from sglang_platform.core.discovery.refusals import plugin_failed
 from sglang_platform.core.discovery.resolve import Decision
-from sglang_platform.core.errors import HostError, PlatformError, PluginFailed, PluginOrigin
+from sglang_platform.core.errors import HostError, PlatformError, PluginFailed, PluginOrigin, explain
 from sglang_platform.core.host import HostAdapter
 
-__all__ = ["PlatformInstance", "instance_for", "instantiate", "rebased", "shared_with_host"]
+__all__ = ["PlatformInstance", "instance_for", "instantiate", "shared_with_host"]
 
 
 class PlatformInstance(NamedTuple):
@@ -33,7 +33,7 @@ def instance_for(decision: Decision, kind: PlatformKind, lazy_object: object) ->
         return instantiate(decision.platform_class, decision.origin)
     if issubclass(decision.platform_class, host.platform_base()):
         return _written_for_the_host(host, decision.platform_class, decision.origin, kind, lazy_object)
-    return instantiate(rebased(host, decision.platform_class, decision.origin), decision.origin)
+    return instantiate(host.rebase_platform(decision.platform_class, decision.origin), decision.origin)
 
 
 def instantiate(cls: type, origin: PluginOrigin | None) -> PlatformInstance:
@@ -56,21 +56,6 @@ def instantiate(cls: type, origin: PluginOrigin | None) -> PlatformInstance:
 def shared_with_host(host: HostAdapter) -> PlatformInstance:
     """The host's own platform: its class, and the very dictionary that holds its state."""
     return _share(_own_platform(host))
-
-
-def rebased(host: HostAdapter, platform_class: type, origin: PluginOrigin) -> type:
-    """The plugin's class on the host's base class. Raises PluginFailed where the two do not go together."""
-    try:
-        return host.rebase_platform(platform_class, origin)
-    except PlatformError:
-        raise
-    except Exception as error:
-        raise plugin_failed(
-            f"the platform class of plugin {origin.name!r} cannot be put on {host.name} {host.version}",
-            origin,
-            error,
-            fix=f"see which base classes {platform_class.__qualname__} mixes",
-        ) from error
 
 
 def _written_for_the_host(

@@ -1,7 +1,9 @@
 """Lazy platform objects: one for each kind of platform, shared by all who import it.
 
 The first touch of an attribute decides on a platform and then turns the object itself into an instance of the
-platform's class, so that every later access is a plain attribute access.
+platform's class. Needed by SGLang: it keeps the object that the class gives, and modules of both sides bind
+`current_platform` before it is resolved, so the two must be one object. Every later access is a plain attribute
+access, which torch.compile traces.
 """
 
 from __future__ import annotations
@@ -36,13 +38,12 @@ def _make(kind: PlatformKind) -> tuple[Any, Process]:
 
         def __getattribute__(self, name: str) -> Any:
             if name == "__class__":
-                # isinstance() takes no notice of an answer that is type(self) by then. So this touch does not turn
-                # the object; and where another thread has turned it meanwhile, the answer is a class derived from
-                # its class. From the check to the return the interpreter switches no threads.
+                # isinstance() ignores an answer that is type(self) by then. So this touch does not turn the object,
+                # and where another thread has turned it meanwhile, the answer is a class derived from its class.
                 cls = process.platform_type()
                 if not process.turned:
                     return cls
-                return process.stand_in()
+                return type.__new__(type(cls), cls.__name__, (cls,), {"_rebased_by_host": True})
             process.turn()
             return getattr(self, name)
 

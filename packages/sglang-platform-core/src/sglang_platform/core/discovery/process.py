@@ -6,7 +6,6 @@ import copy
 import os
 import re
 import threading
-import types
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -17,7 +16,6 @@ from sglang_platform.core.discovery.instance import (
     PlatformInstance,
     instance_for,
     instantiate,
-    rebased,
     shared_with_host,
 )
 from sglang_platform.core.discovery.kind import SRT, PlatformKind
@@ -57,7 +55,6 @@ class Process:
         self._choice: PlatformChoice | None = None
         self._instance: PlatformInstance | None = None
         self._error: PlatformError | None = None
-        self._stand_in: type | None = None
         os.register_at_fork(after_in_child=self._without_other_threads)
 
     def _without_other_threads(self) -> None:
@@ -95,7 +92,7 @@ class Process:
             object.__setattr__(self.platform, "__dict__", {})
             self.turned = self._in_step = False
             self.trace = self.decision = self._choice = None
-            self._instance = self._error = self._stand_in = None
+            self._instance = self._error = None
             scan.invalidate()
 
     def adopt(self, cls: type) -> object:
@@ -129,38 +126,12 @@ class Process:
             if host is not None and self.turned and no_plugin:
                 self._become(shared_with_host(host))
 
-    def host_platform_class(self, name: str) -> type:
-        """The re-based class of the platform this process decided on, by the attribute name that `activate()` gave.
-
-        Raises AttributeError where `name` is not the active plugin's.
-        """
-        origin, platform_class, trace = self.decide()
-        host = self.kind.host.adapter()
-        if host is None or origin is None or platform_class is None or host_attribute(origin.name) != name:
-            raise AttributeError(f"{name!r} is not the active platform plugin ({trace.outcome})")
-        return rebased(host, platform_class, origin)
-
     def is_platform(self, other: object) -> bool:
         """Whether `other` is the lazy object, or the host's own object whose class and state it took over."""
         with self._lock:
             if other is self.platform:
                 return True
             return self._instance is not None and getattr(other, "__dict__", None) is self._instance.state
-
-    def stand_in(self) -> type:
-        """A class that is the platform's to every `issubclass`, and not the same object."""
-        with self._lock:
-            cls = type(self.platform)
-            if self._stand_in is None or self._stand_in.__base__ is not cls:
-                namespace = {
-                    "__module__": cls.__module__,
-                    "__qualname__": cls.__qualname__,
-                    "_rebased_by_host": True,
-                }
-                self._stand_in = types.new_class(
-                    cls.__name__, (cls,), {}, lambda body: body.update(namespace)
-                )
-            return self._stand_in
 
     def describe(self) -> str:
         """The state in a few words, for `repr`."""

@@ -19,9 +19,14 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from sglang_platform.core.discovery.distribution import FoundDistribution, UnreadableMetadata, normalize
-from sglang_platform.core.discovery.entry_points_file import entry_points, may_name_plugins
-from sglang_platform.core.discovery.metadata import found_by_finders
+from sglang_platform.core.discovery.distribution import (
+    FoundDistribution,
+    UnreadableMetadata,
+    entry_points,
+    found_by_finders,
+    may_name_plugins,
+    normalize,
+)
 from sglang_platform.core.errors import PluginOrigin
 
 __all__ = [

@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.contract_version import check_contract_version
+from sglang_platform.core.discovery.damaged_install import CORE
 from sglang_platform.core.discovery.groups import (
     CONTRACT_GROUP,
     GENERAL_GROUP,
@@ -20,12 +21,11 @@ from sglang_platform.core.discovery.kind import KINDS, PLUGIN_GROUPS, SRT, Platf
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.refusals import refuse_duplicates
 from sglang_platform.core.discovery.settings import PLUGINS_VARIABLE, plugin_filter, stop_on_error
-from sglang_platform.core.discovery.versions import conflicts
+from sglang_platform.core.doctor.damaged_files import damage_of
 from sglang_platform.core.doctor.entry_points import only_importable_from_here, target_problem
 from sglang_platform.core.doctor.finding import Finding, as_finding, worst_first
 from sglang_platform.core.errors import PlatformError, PluginOrigin
-from sglang_platform.core.installed.damage import CORE, damage_of
-from sglang_platform.core.installed.distributions import installed_version
+from sglang_platform.core.installed.distributions import conflicts, installed_version
 from sglang_platform.core.installed.files import Unread
 from sglang_platform.core.spelling import nearest
 

@@ -6,19 +6,22 @@ An extension is an entry point in the group `sglang_platform.doctor` under the n
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import resolve_obj
-from sglang_platform.core.discovery.failures import explain
 from sglang_platform.core.discovery.groups import DOCTOR_GROUP
 from sglang_platform.core.doctor.discovery import examine
 from sglang_platform.core.doctor.finding import Finding, worst_first
 from sglang_platform.core.doctor.isolation import examine_isolation
+from sglang_platform.core.errors import explain
 
 __all__ = ["examine_everything"]
 
 _EXTENSION = "sources"
+
+_log = logging.getLogger(__name__)
 
 
 def examine_everything(*, start_host: bool) -> list[Finding]:
@@ -26,8 +29,10 @@ def examine_everything(*, start_host: bool) -> list[Finding]:
 
     start_host: an active platform on SGLang's own classes is looked at in a running SGLang, in a process of its own.
     """
+    _log.info("asking the platform plugins")
     findings = examine()  # asks the plugins, so that where their classes are is known afterwards
     told = {(finding.id, finding.plugin) for finding in findings}
+    _log.info("starting an interpreter in another folder")
     findings += [finding for finding in examine_isolation() if (finding.id, finding.plugin) not in told]
     findings += _of_extensions(start_host=start_host)
     return worst_first(dict.fromkeys(findings))

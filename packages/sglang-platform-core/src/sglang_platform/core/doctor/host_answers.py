@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,8 @@ _SECONDS = 180
 _PROBE = (
     "import sys; from sglang_platform.core.sglang.evidence.platform_probe import main; main(*sys.argv[1:])"
 )
+_log = logging.getLogger(__name__)
+
 _EXAMINATION = "live_platform"
 """The name in the group `sglang_platform.doctor`: `(platform, origin) -> (findings, names of examined classes)`."""
 
@@ -37,6 +40,7 @@ def ask_host() -> dict[str, Any] | None:
     """
     if find("sglang")[0] is None:
         return None
+    _log.info("asking the platform in a running SGLang")
     examinations = [record.value for record in scan.records(DOCTOR_GROUP) if record.name == _EXAMINATION]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "answers.json"

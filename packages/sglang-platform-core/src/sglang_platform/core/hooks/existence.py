@@ -11,7 +11,7 @@ import abc
 import functools
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -20,7 +20,7 @@ from sglang_platform.core.installed.address import Address, nearest
 from sglang_platform.core.installed.modules import find_module, submodules
 
 if TYPE_CHECKING:
-    from sglang_platform.core.hooks.top_level import Binding, ClassBody, ModuleBody
+    from sglang_platform.core.hooks.top_level import Binding, ClassBody, TopLevel
 
 __all__ = ["Verdict", "check", "forget"]
 
@@ -54,7 +54,7 @@ def _check(address: Address, seen: frozenset[Address]) -> Verdict:
     if not address.path or _is_plainly_defined(address):
         return _EXISTS
     if address in seen:
-        return Verdict("missing", f"{address} is imported in a circle")  # the others that it may be decide
+        return Verdict("missing", f"{address} is imported in a circle")  # the circle itself binds nothing
     if len(seen) > _FARTHEST:
         return Verdict("unknown", f"{address} is imported from too far")
     module = _parsed(address.module)
@@ -63,13 +63,14 @@ def _check(address: Address, seen: frozenset[Address]) -> Verdict:
     return _in_module(module, address.path, seen | {address})
 
 
-def _in_module(module: ModuleBody, path: tuple[str, ...], seen: frozenset[Address]) -> Verdict:
+def _in_module(module: TopLevel, path: tuple[str, ...], seen: frozenset[Address]) -> Verdict:
+    """The verdict on `path` in a module: its own names, its submodules, what `import *` brings."""
     first, rest = path[0], path[1:]
     verdicts = [_below(module, (first,), one, rest, seen) for one in module.names.get(first, ())]
     if module.is_package and find_module(f"{module.name}.{first}") is not None:
         verdicts.append(_check(Address(f"{module.name}.{first}", rest), seen))
-    if not verdicts:
-        verdicts = [one for star in module.stars if (one := _starred(star, path, seen)) is not None]
+    if _EXISTS not in verdicts:
+        verdicts += [one for star in module.stars if (one := _starred(star, path, seen)) is not None]
     if first in module.uncertain or (not verdicts and (first.startswith("__") or module.may_bind_others())):
         return Verdict("unknown", f"{module.name} may bind or delete {first!r} as it runs")
     if verdicts:
@@ -88,11 +89,13 @@ def _starred(star: str, path: tuple[str, ...], seen: frozenset[Address]) -> Verd
         return None
     if isinstance(origin, str) or verdict.answer == "unknown" or "__all__" in origin.names:
         return Verdict("unknown", f"`import *` may not take {path[0]!r} from {star}")
-    return None if path[0].startswith("_") else _check(Address(star, path), seen)
+    if path[0].startswith("_"):
+        return None
+    return verdict if len(path) == 1 else _check(Address(star, path), seen)
 
 
 def _below(
-    module: ModuleBody, name: tuple[str, ...], bound: Binding, path: tuple[str, ...], seen: frozenset[Address]
+    module: TopLevel, name: tuple[str, ...], bound: Binding, path: tuple[str, ...], seen: frozenset[Address]
 ) -> Verdict:
     """The verdict on `path` below a name, given one thing that the name is bound to."""
     if not path:
@@ -104,21 +107,20 @@ def _below(
         return Verdict("unknown", f"{where} is no class that the source shows")
     first, rest = path[0], path[1:]
     if first in bound.names and first not in bound.uncertain:
-        return _surest([_below(module, (*name, first), one, rest, seen) for one in bound.names[first]])
+        return _surest(_below(module, (*name, first), one, rest, seen) for one in bound.names[first])
     if hasattr(type, first) and not rest:
         return _EXISTS
-    inherited = [_inherited(module, name, bound, base, path, seen) for base in bound.bases]
-    if (surest := _surest([*inherited, Verdict("missing")])).answer != "missing":
-        return surest
+    inherited = _surest(_inherited(module, name, bound, base, path, seen) for base in bound.bases)
+    if inherited.answer != "missing":
+        return inherited
     if bound.may_gain(first) or module.may_set(first):
         return Verdict("unknown", f"a decorator, a metaclass or other code may add {first!r} to {where}")
-    close = [f"{where}.{one}" for one in nearest(first, bound.names)]
-    close += [one for verdict in inherited for one in verdict.nearest]
-    return Verdict("missing", f"{where} has no {first!r}", tuple(close))
+    close = (f"{where}.{one}" for one in nearest(first, bound.names))
+    return Verdict("missing", f"{where} has no {first!r}", (*close, *inherited.nearest))
 
 
 def _inherited(
-    module: ModuleBody,
+    module: TopLevel,
     name: tuple[str, ...],
     body: ClassBody,
     base: tuple[str, ...],
@@ -159,9 +161,17 @@ def _in_live_class(live: type, path: tuple[str, ...]) -> Verdict:
     return Verdict("missing", "", tuple(f"{live.__module__}:{live.__qualname__}.{one}" for one in close))
 
 
-def _surest(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict on a name that is one of several things."""
-    return min(verdicts, key=lambda one: ("exists", "unknown", "missing").index(one.answer))
+def _surest(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict on a name that is one of several things. Stops at the first that exists."""
+    surest = None
+    for one in verdicts:
+        if one.answer == "exists":
+            return one
+        if surest is None or (surest.answer, one.answer) == ("missing", "unknown"):
+            surest = one
+        else:
+            surest = surest._replace(nearest=surest.nearest + one.nearest)
+    return surest or Verdict("missing")
 
 
 def _is_plainly_defined(address: Address) -> bool:
@@ -208,22 +218,22 @@ def _compiled(module: str) -> tuple[CodeType, bytes] | None:
 
 
 @functools.cache
-def _parsed(module: str) -> ModuleBody | str:
+def _parsed(module: str) -> TopLevel | str:
     """The module's top level, or why it cannot be read."""
     # Loaded with the first target that the compiled code does not show: parsing costs what importing `ast` costs.
-    from sglang_platform.core.hooks.top_level import ModuleBody
+    from sglang_platform.core.hooks.top_level import TopLevel
 
     found = find_module(module)
     if found is None:
         return f"there is no module {module}"
     origin = found.origin
     if found.is_namespace:
-        return ModuleBody(module, True, b"")
+        return TopLevel(module, True, b"")
     if origin is None or not origin.endswith(".py"):
         return f"{module} has no Python source"
     get_data = getattr(found.spec.loader if found.spec is not None else None, "get_data", None)
     try:
         text = get_data(origin) if get_data is not None else Path(origin).read_bytes()
-        return ModuleBody(module, found.search_path is not None, text)
+        return TopLevel(module, found.search_path is not None, text)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"{origin} cannot be read: {type(error).__name__}"

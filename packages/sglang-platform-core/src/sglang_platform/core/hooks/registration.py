@@ -1,32 +1,19 @@
-"""What one `register()` call leaves behind: the hook, its target, its plugin, and what became of it."""
+"""The record of one `register()` call: the hook, its target, its plugin, and its state."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from enum import Enum
 from typing import Any, Literal, NamedTuple
 
 from sglang_platform.core.errors import HookError, HookSignatureError, PluginOrigin
+from sglang_platform.core.hooks.types import HookType
 from sglang_platform.core.spelling import shown
 
-__all__ = ["RETURN_NONE", "HookSource", "HookType", "Registration", "State"]
+__all__ = ["HookSource", "Registration", "State", "stacking"]
 
 State = Literal["pending", "applied", "failed"]
 _serials = itertools.count()
-
-
-class HookType(Enum):
-    """How a hook takes part in a call of its target. The names and values are SGLang's."""
-
-    BEFORE = "before"
-    """``fn(*args, **kwargs) -> None | (args, kwargs)``: runs first, may change the arguments."""
-    AFTER = "after"
-    """``fn(result, *args, **kwargs) -> None | new result``: None keeps the result, `RETURN_NONE` makes it None."""
-    AROUND = "around"
-    """``fn(original, *args, **kwargs) -> result``: calls the target itself, or not."""
-    REPLACE = "replace"
-    """``fn(*args, **kwargs) -> result`` or a class: takes the target's place, under all other hooks."""
 
 
 class HookSource(NamedTuple):
@@ -36,21 +23,8 @@ class HookSource(NamedTuple):
     dist_name: str | None = None
 
 
-class _ReturnNone:
-    """The type of `RETURN_NONE`."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "RETURN_NONE"
-
-
-RETURN_NONE = _ReturnNone()
-"""An AFTER hook returns this to make the result None, since None itself means "keep the result"."""
-
-
 class Registration:
-    """One hook on one target. Only `patching` changes what became of it: `state`, `why`, `error`, `unreached`."""
+    """One hook on one target. Only `patching` changes its state: `state`, `why`, `error`, `unreached`, `overridden`."""
 
     def __init__(
         self,

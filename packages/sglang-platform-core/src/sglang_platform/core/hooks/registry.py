@@ -21,9 +21,10 @@ from typing import Any, ParamSpec, TypeVar
 
 from sglang_platform.core.errors import HookError, PluginOrigin
 from sglang_platform.core.hooks.patching.engine import HookEngine
-from sglang_platform.core.hooks.registration import RETURN_NONE, HookSource, HookType, Registration
+from sglang_platform.core.hooks.registration import HookSource, Registration
 from sglang_platform.core.hooks.report import HookRecord, record
 from sglang_platform.core.hooks.targets import parse
+from sglang_platform.core.hooks.types import RETURN_NONE, HookType
 from sglang_platform.core.host import plugin_run_by_host
 
 __all__ = [
@@ -76,7 +77,7 @@ def with_source_of_now(call: Callable[_P, None]) -> Callable[_P, None]:
 
 
 class _ReadByOthers(type):
-    """What tools of others read on SGLang's registry: made anew at each reading, and nothing can take its place."""
+    """The read-only attributes that tools read on SGLang's registry, computed at each access."""
 
     @property
     def _hooks(cls) -> Mapping[str, tuple[tuple[HookType, Callable[..., Any], HookSource | None], ...]]:
@@ -121,7 +122,7 @@ class HookRegistry(metaclass=_ReadByOthers):
             on_failure: called with the cause where a hook that is not required cannot be applied, instead of a warning.
 
         Raises HookTargetError for a malformed target, HookSignatureError (a TypeError) for a hook that is no callable
-        or a class without REPLACE. After `apply_hooks()` it also raises what that would.
+        or a class without REPLACE. After `apply_hooks()` it also raises the errors of that.
         """
         parsed = parse(target)
         origin = PluginOrigin(*source[:2]) if isinstance(source, HookSource) else source or current_source()
@@ -137,7 +138,7 @@ class HookRegistry(metaclass=_ReadByOthers):
     @classmethod
     @contextmanager
     def collecting(cls) -> Iterator[list[Registration]]:
-        """What this thread registers is put into the list instead, and never in force: to read what would be hooked."""
+        """Collect the registrations of this thread in a list instead. They are never applied."""
         collected: list[Registration] = []
         token = _collected.set(collected)
         try:
@@ -155,15 +156,15 @@ class HookRegistry(metaclass=_ReadByOthers):
 
     @classmethod
     def withdraw(cls, origin: PluginOrigin) -> int:
-        """Drop all hooks of a plugin, for one that failed half way, and restore what they changed; returns how many."""
+        """Drop and undo all hooks of a plugin that failed half way; returns their number."""
         return _engine.discard(lambda one: one.origin == origin)
 
     @classmethod
     def apply_hooks(cls) -> None:
         """Put all hooks in force: now where the module is loaded, else when it has run. May be called again.
 
-        Raises HookTargetError with every required target that does not exist, told from the source of modules that
-        are not loaded; HookSignatureError or HookError for required hooks that do not fit. All others are in force
+        Raises HookTargetError with every required target that does not exist, read from the source of modules that are
+        not loaded; HookSignatureError or HookError for required hooks that do not fit. All others are in force
         then. A required target that turns out missing when its module runs raises from that import.
         """
         _engine.apply()
@@ -175,7 +176,7 @@ class HookRegistry(metaclass=_ReadByOthers):
 
     @classmethod
     def report(cls) -> list[HookRecord]:
-        """What became of each hook in this process, in the order of registration; JSON-able."""
+        """The state of each hook in this process, in the order of registration; JSON-able."""
         return [record(one, target) for one, target in _engine.registrations()]
 
     @classmethod

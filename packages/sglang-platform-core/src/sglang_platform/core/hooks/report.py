@@ -1,14 +1,18 @@
-"""The rows of `HookRegistry.report()`: what became of each hook in this process."""
+"""The outcome of each hook in words: rows of `HookRegistry.report()`, one error for required hooks, and warnings."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TypedDict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypedDict
 
+from sglang_platform.core.errors import HookError, HookTargetError
 from sglang_platform.core.hooks.registration import Registration, State
 
-__all__ = ["HookRecord", "as_text", "record"]
+if TYPE_CHECKING:
+    import logging
+
+__all__ = ["HookRecord", "as_text", "error_of", "fail", "log", "record", "warn_of_two"]
 
 
 class HookRecord(TypedDict):
@@ -29,7 +33,7 @@ class HookRecord(TypedDict):
     """``pending``: its module has not run in this process. ``applied``: in force. ``failed``: see `why`."""
     why: str | None
     unreached: list[str]
-    """Places that still hold what the hook was meant to cover, by name."""
+    """Names of holders that still have the original."""
     pid: int
 
 
@@ -61,3 +65,61 @@ def as_text(records: Iterable[HookRecord]) -> str:
             lines.append(f"         {row['why']}")
         lines.extend(f"         not reached: {name}" for name in row["unreached"])
     return "\n".join(lines)
+
+
+def fail(registrations: Iterable[Registration], error: type[HookError], why: str, where: str) -> None:
+    """Mark these hooks on `where` as failed, and warn once of those that are not required."""
+    for one in registrations:
+        known = one.state == "failed" and one.why == why
+        one.fail(error, why)
+        if one.required or known:
+            continue
+        if one.on_failure is not None:
+            one.on_failure(why)
+        else:
+            log().warning("The %s on %s is not applied: %s%s", one.label, where, why, _without(one))
+
+
+def error_of(registrations: Iterable[Registration]) -> HookError | None:
+    """One error for all required hooks that failed, each with its plugin and cause; None where none did."""
+    failed = [one for one in registrations if one.state == "failed" and one.required and not one.overridden]
+    if not failed:
+        return None
+    missing = [one for one in failed if one.error is HookTargetError]
+    error = HookTargetError if missing else failed[0].error or HookError
+    origins = {one.origin for one in failed}
+    return error(
+        _what(len(missing), len(failed)),
+        plugin=origins.pop() if len(origins) == 1 else None,
+        why="\n".join(f"{one.spelling}: {one.why} ({one.label}){_without(one)}" for one in failed),
+        fix=_FIXES.get(error, _FIXES[HookError]),
+    )
+
+
+def _without(registration: Registration) -> str:
+    return f"; without it {registration.without}" if registration.without else ""
+
+
+def _what(missing: int, failed: int) -> str:
+    if missing == failed:
+        return f"{failed} required hook target{'s do' if failed > 1 else ' does'} not exist"
+    return f"{failed} required hook{'s' if failed > 1 else ''} cannot be applied"
+
+
+_FIXES: dict[type[HookError], str] = {
+    HookTargetError: "correct the name, or register the hook with required=False if this host version may lack it",
+    HookError: "change the hook, or register it with required=False to have it reported only",
+}
+
+
+def warn_of_two(target: str, earlier: Sequence[Registration], later: Registration) -> None:
+    """Warn that `later` overrides the last of the `earlier` REPLACE hooks, if there is one."""
+    if earlier:
+        log().warning("%s is replaced twice: the %s overrides the %s", target, later.label, earlier[-1].label)
+
+
+def log() -> logging.Logger:
+    """The logger of all hook messages."""
+    import logging  # only where there is a message: most processes register hooks and have none
+
+    return logging.getLogger("sglang_platform.core.hooks")

@@ -14,15 +14,13 @@ from importlib.util import resolve_name
 
 from sglang_platform.core.installed.address import Address
 
-__all__ = ["Binding", "Body", "ClassBody", "ModuleBody"]
+__all__ = ["Binding", "BoundNames", "ClassBody", "TopLevel"]
 
 _BINDS_NAMES = re.compile(
     rb"\b(globals|locals|vars)\(\)|\bexec\(|\b__path__\b|\bmodules\s*\["
     rb"|(?<!ogger)[(,=]\s*__name__\b"  # code that gets the name of a module can write into it; getLogger() does not
 )
-_SETS_ON_CLASSES = re.compile(
-    rb"^setattr\(|\bsetattr\(\s*[\w.]*(cls|class|type|\b_*[A-Z])|\btype\.__setattr__\(", re.M
-)
+_SETS_ON_CLASSES = re.compile(rb"\bsetattr\(\s*[\w.]*(cls|class|type|\b_*[A-Z])|\btype\.__setattr__\(")
 _ADD_DUNDERS_ONLY = {
     Address("abc", ("ABCMeta",)),
     Address("dataclasses", ("dataclass",)),
@@ -33,7 +31,7 @@ _ADD_DUNDERS_ONLY = {
 """Decorators and metaclasses that give a class no other names than special ones."""
 
 
-class Body:
+class BoundNames:
     """What the statements of a module or a class bind."""
 
     def __init__(self, node: ast.Module | ast.ClassDef, package: str) -> None:
@@ -44,6 +42,8 @@ class Body:
         """Names that are deleted, or annotated without a value."""
         self.given: set[str] = set()
         """Names in the arguments of calls and the heads of loops, where a class may get attributes."""
+        self.sets_attributes = False
+        """Is there a `setattr` outside functions?"""
         self._package = package
         """What relative imports start from."""
         for one in _run_with_body(node.body):
@@ -85,8 +85,9 @@ class Body:
                 | ast.MatchMapping(rest=str(name))
             ):
                 self._bind(name)
-            case ast.Call(args=[*parts], keywords=[*words]):
-                self._give(*parts, *words)
+            case ast.Call(func=function):
+                self.sets_attributes |= isinstance(function, ast.Name) and function.id == "setattr"
+                self._give(*node.args, *node.keywords)
             case ast.For(iter=items):
                 self._give(items)
 
@@ -95,7 +96,7 @@ class Body:
             self.given.update(one.id for one in ast.walk(part) if isinstance(one, ast.Name))
 
 
-class ModuleBody(Body):
+class TopLevel(BoundNames):
     """A module's top level. Raises what `ast.parse` raises where this Python cannot parse the text."""
 
     def __init__(self, name: str, is_package: bool, text: bytes) -> None:
@@ -116,13 +117,17 @@ class ModuleBody(Body):
     def may_set(self, attribute: str) -> bool:
         """May code outside a class's body give the class this attribute?"""
         mentioned = rf"(?<!\bself)\.{attribute}\b(?!\s*\()".encode()  # not a call of it
-        return _SETS_ON_CLASSES.search(self._text) is not None or re.search(mentioned, self._text) is not None
+        return (
+            self.sets_attributes
+            or _SETS_ON_CLASSES.search(self._text) is not None
+            or re.search(mentioned, self._text) is not None
+        )
 
 
-class ClassBody(Body):
+class ClassBody(BoundNames):
     """A class body. `around` is the body that the class statement stands in."""
 
-    def __init__(self, node: ast.ClassDef, around: Body, package: str) -> None:
+    def __init__(self, node: ast.ClassDef, around: BoundNames, package: str) -> None:
         super().__init__(node, package)
         self.around = around
         self.bases = [_dotted(one.value if isinstance(one, ast.Subscript) else one) for one in node.bases]
@@ -134,7 +139,7 @@ class ClassBody(Body):
     def may_gain(self, attribute: str) -> bool:
         """May a decorator, a metaclass, a call or Python itself give the class this attribute?"""
         return (
-            "__" in attribute  # special, or private: Python writes `_Class__name`
+            (attribute.startswith("_") and "__" in attribute[1:])  # special, or private: `_Class__name`
             or not {"__slots__", "__init_subclass__"}.isdisjoint(self.names)
             or attribute in self.uncertain
             or self._name in self.around.given

@@ -1,6 +1,7 @@
 """What is installed, found without importing it: modules, their files, and the metadata of distributions.
 
-modules         find a module as an import would        address   a module and a path of attributes in it
-files           bytes of a file, within limits          damage    installed files that are not as installed
-distributions   versions and metadata headers
+- `modules`: find a module as an import would.
+- `address`: a module and a path of attributes in it.
+- `files`: the bytes of a file, within limits.
+- `distributions`: versions, metadata headers, requirements.
 """

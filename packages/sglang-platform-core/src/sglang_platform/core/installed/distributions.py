@@ -1,16 +1,17 @@
-"""What the metadata of an installed distribution says, read within the limits of `contents`.
+"""The metadata of installed distributions, read within the limits of `files`: versions, headers, requirements.
 
 `importlib.metadata` reads whatever stands there, pipes, devices and files without end, and raises where there is none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from email.message import Message
 from email.parser import HeaderParser
 
 from sglang_platform.core.installed.files import Unread, metadata_text
 
-__all__ = ["installed_version", "metadata_headers"]
+__all__ = ["conflicts", "installed_version", "metadata_headers", "requirements"]
 
 
 def installed_version(distribution: str) -> str | None:
@@ -33,3 +34,43 @@ def metadata_headers(distribution: str) -> Message:
     if text.strip() and "Name" not in headers:
         raise Unread("it names no distribution")
     return headers
+
+
+def requirements(distribution: str) -> list[str]:
+    """What an installed distribution asks for, a line each, as written. Raises PackageNotFoundError and Unread."""
+    lines: list[str] = metadata_headers(distribution).get_all("Requires-Dist", [])
+    if "\ufffd" in "".join(lines):
+        raise Unread("a requirement in it is not UTF-8")
+    return lines
+
+
+def conflicts(distribution: str, among: Collection[str]) -> Iterator[tuple[str, str]]:
+    """(requirement, `name version` installed) for each requirement on one of `among` that is not met.
+
+    Extras count: `sglang` stands in one, and its range is what the distribution was made for. A requirement on
+    something that is not installed is no conflict. Raises Unread.
+    """
+    import importlib_metadata
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+    from packaging.version import InvalidVersion
+
+    wanted = set(map(canonicalize_name, among))
+    try:
+        lines = requirements(distribution)
+    except importlib_metadata.PackageNotFoundError:
+        return
+    for line in lines:
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:
+            continue
+        if canonicalize_name(requirement.name) not in wanted:
+            continue
+        found = installed_version(requirement.name)
+        try:
+            met = found is None or requirement.specifier.contains(found, prereleases=True)
+        except InvalidVersion:
+            met = False
+        if not met:
+            yield f"{requirement.name}{requirement.specifier}", f"{requirement.name} {found}"

@@ -13,10 +13,12 @@ from sglang_platform.core.registries.events import register_forward_hook
 from sglang_platform.core.registries.models import register_model
 from sglang_platform.core.registries.pools import register_host_pool_factory, register_kv_pool_factory
 from sglang_platform.core.registries.quant import QuantMethodWrapper, is_wrapped, register_quant_wrapper
+from sglang_platform.core.registries.registry import RegistryError
 
 __all__ = [
     "PoolKind",
     "QuantMethodWrapper",
+    "RegistryError",
     "create_coordinator",
     "is_wrapped",
     "register_forward_hook",

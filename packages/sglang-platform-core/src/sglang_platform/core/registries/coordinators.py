@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from sglang_platform.core.registries.entries import Entries, RegistryError
+from sglang_platform.core.registries.registry import Registry, RegistryError
 from sglang_platform.core.spelling import nearest
 
 __all__ = [
@@ -28,7 +28,7 @@ COORDINATORS_VARIABLE = "SGLANG_PLATFORM_COORDINATORS"
 CREATED_BY: dict[str, str] = {}
 """Which module would register a coordinator that is not registered: name to module, for the error message."""
 
-coordinators: Entries[Callable[..., Any]] = Entries("request coordinator")
+coordinators: Registry[Callable[..., Any]] = Registry("request_coordinators", "request coordinator")
 
 
 def register_request_coordinator(name: str, factory: Callable[..., Any], *, model: str | None = None) -> None:

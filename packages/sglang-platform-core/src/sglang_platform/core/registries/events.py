@@ -1,4 +1,4 @@
-"""Lifecycle events: objects that are told what the engine does, and asked what it should do.
+"""Lifecycle events: listeners are called at steps of the engine, and asked for decisions.
 
 An object implements any subset of the methods named after the events below. An event that nobody implements costs
 one look-up of an empty tuple, and in the host not even a hook: the adapter hooks an event's place when the first
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sglang_platform.core.hooks.registry import with_source_of_now
-from sglang_platform.core.registries.entries import Entries, RegistryError
+from sglang_platform.core.registries.registry import Registry, RegistryError
 from sglang_platform.core.spelling import nearest
 
 __all__ = [
@@ -35,13 +35,13 @@ EVENTS = {
     "on_batch_done": "batch, result",
     "on_cache_flushed": "",
 }
-"""What objects are told: the method, and its arguments. Answers are ignored; an exception is the engine's."""
+"""Events: the method, and its arguments. Answers are ignored; an exception goes on in the engine."""
 
 QUERIES = {
     "query_run_eagerly": "forward_batch",
     "query_report": "",
 }
-"""What objects are asked: `query_run_eagerly` whether this decode batch must not be replayed from a graph,
+"""Queries: `query_run_eagerly` whether this decode batch must not be replayed from a graph,
 `query_report` for a JSON-able value that is put into the process's report."""
 
 _KNOWN = {**EVENTS, **QUERIES}
@@ -139,4 +139,4 @@ def _collect() -> None:
         )
 
 
-listeners: Entries[Any] = Entries("lifecycle listener", changed=_collect)
+listeners: Registry[Any] = Registry("lifecycle_listeners", "lifecycle listener", changed=_collect)

@@ -1,4 +1,4 @@
-"""A kernel's configuration by device: what was tested where it was tested, the conservative one elsewhere."""
+"""A kernel's configuration by device: the tested one on a tested device, else the conservative one."""
 
 from __future__ import annotations
 

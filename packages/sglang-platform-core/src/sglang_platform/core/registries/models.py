@@ -11,7 +11,7 @@ import importlib
 import os
 from typing import Any
 
-from sglang_platform.core.registries.entries import Entries, RegistryError
+from sglang_platform.core.registries.registry import Registry, RegistryError
 
 __all__ = [
     "DISABLED_VARIABLE",
@@ -26,7 +26,7 @@ DISABLED_VARIABLE = "SGLANG_DISABLED_MODEL_ARCHS"
 """Module names (their last part), separated by commas; SGLang reads it for its own models."""
 
 
-architectures: Entries[str] = Entries("model architecture")
+architectures: Registry[str] = Registry("model_architectures", "model architecture")
 
 
 def register_model(architecture: str, place: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sglang_platform.core.registries.entries import Entries
+from sglang_platform.core.registries.registry import Registry
 
 __all__ = [
     "host_pool_factories",
@@ -31,8 +31,8 @@ class _Factory:
     build: Callable[..., Any]
 
 
-kv_pool_factories: Entries[_Factory] = Entries("KV pool factory")
-host_pool_factories: Entries[_Factory] = Entries("host pool factory")
+kv_pool_factories: Registry[_Factory] = Registry("kv_pool_factories", "KV pool factory")
+host_pool_factories: Registry[_Factory] = Registry("host_pool_factories", "host pool factory")
 
 
 def register_kv_pool_factory(
@@ -67,7 +67,7 @@ def resolve_host_pool_factory(model_config: Any, server_args: Any) -> Found:
     return _first(host_pool_factories, model_config, server_args)
 
 
-def _first(entries: Entries[_Factory], model_config: Any, server_args: Any) -> Found:
+def _first(entries: Registry[_Factory], model_config: Any, server_args: Any) -> Found:
     for entry in entries:
         if entries.call(entry, "predicate", entry.part.predicate, model_config, server_args):
             return entry.id, entry.part.build

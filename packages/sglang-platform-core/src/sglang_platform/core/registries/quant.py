@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sglang_platform.core.discovery.log import log
-from sglang_platform.core.registries.entries import Entries, RegistryError
+from sglang_platform.core.registries.registry import Registry, RegistryError
 
 __all__ = ["QuantMethodWrapper", "is_wrapped", "register_quant_wrapper", "wrap", "wrappers"]
 
@@ -26,7 +26,7 @@ class _Wrapper:
     factory: Factory
 
 
-wrappers: Entries[_Wrapper] = Entries("quant wrapper")
+wrappers: Registry[_Wrapper] = Registry("quant_wrappers", "quant wrapper")
 _asked = False  # whether a layer has been wrapped, or could have been
 
 
@@ -49,7 +49,7 @@ class QuantMethodWrapper:
         return getattr(self.inner, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # State of the inner method stays the inner method's, whoever sets it.
+        # State of the inner method stays there, also when it is set through the wrapper.
         if name == "inner" or name in self.__dict__ or not hasattr(self.inner, name):
             object.__setattr__(self, name, value)
         else:

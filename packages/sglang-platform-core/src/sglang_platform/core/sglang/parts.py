@@ -10,12 +10,11 @@ from sglang_platform.core.sglang.attention.pools import no_indexer, what_the_poo
 from sglang_platform.core.sglang.graphs.decode import HostDecodeBatches, host_calls
 from sglang_platform.core.sglang.graphs.piecewise import HostPieces
 from sglang_platform.core.sglang.host_classes import check_part, load
-from sglang_platform.core.sglang.pools.rebased import host_pool, rebase_pool
+from sglang_platform.core.sglang.pools.rebased import rebase_pool
 from sglang_platform.core.sglang.rebase import host_first, rebase
 from sglang_platform.core.sglang.versions import facts
 
 __all__ = [
-    "host_pool",
     "rebase_allocator",
     "rebase_attention_backend",
     "rebase_full_graph_backend",

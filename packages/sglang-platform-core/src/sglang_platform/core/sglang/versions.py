@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from packaging.version import Version
 
+from sglang_platform.core.contract.drift import NEWEST
 from sglang_platform.core.errors import HostError
 
 __all__ = [
@@ -28,9 +29,6 @@ _logger = logging.getLogger(__name__)
 
 OLDEST = "0.5.11"
 """The first release with a platform interface."""
-
-NEWEST = "0.5.23"
-"""The last release whose wheel was read."""
 
 
 class History(NamedTuple):
@@ -127,7 +125,7 @@ class HostFacts:
     # Memory
 
     dsa_pool: str = fact("DSATokenToKVPool", before={"0.5.13": "NSATokenToKVPool"})
-    """The host's class of DSA pools. The other kinds' classes never changed their names: `contract/pool_kinds.py`."""
+    """The host's class of DSA pools. The other kinds' classes never changed their names: `pools/kinds.py`."""
 
     paged_allocator: str = fact(
         f"{_POOLS}.allocator.paged:PagedTokenToKVPoolAllocator",

@@ -17,7 +17,7 @@ TORCH_DEVICE_TYPES = frozenset(
 )
 """Device types that torch has already; it refuses to give one of these names to a device of a plugin."""
 
-_TAKEN = frozenset({"core", "conformance", "example", "example-oot", "sglang", "torch"})
+_TAKEN = frozenset({"core", "devtools", "conformance", "example", "example-oot", "sglang", "torch"})
 _LONGEST = 40
 
 

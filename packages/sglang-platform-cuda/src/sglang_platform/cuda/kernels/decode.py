@@ -15,7 +15,7 @@ Keys are read as a main part of MAIN columns and a rest of REST columns (D = 192
 powers of two. With LATENT the values are the main part of the keys (absorbed MLA, arXiv 2405.04434) and are not read
 twice. Rows of unused slots are never loaded, so what they hold does not matter.
 
-8-bit rows are loaded two columns at a time (`fp8.from_fp8_pairs`): even and odd columns are two products with half of
+8-bit rows are loaded two columns at a time (`fp8_pairs`): even and odd columns are two products with half of
 the queries' columns each, and two accumulators, which are put together at the end.
 
 Error: see `sglang_platform.conformance.kernels.checks.attention_oracle`. Source: Dao et al., Flash-Decoding (2023).
@@ -28,13 +28,13 @@ from functools import partial
 import triton
 import triton.language as tl
 
+from sglang_platform.core.portable.triton.kernels.stored_rows import load_rows, packed_latent, packed_rest
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
 from sglang_platform.core.portable.triton.split_work import part_of, parts_within
 from sglang_platform.core.portable.triton.wrappers import decode
-from sglang_platform.cuda.kernels.fp8 import HARDWARE
+from sglang_platform.cuda.kernels.fp8_pairs import load_pairs
+from sglang_platform.cuda.kernels.hardware import HARDWARE
 from sglang_platform.cuda.kernels.merge import merge_parts
-from sglang_platform.cuda.kernels.packed_rows import packed_latent, packed_rest
-from sglang_platform.cuda.kernels.stored_rows import load_pairs, load_rows
 from sglang_platform.cuda.kernels.whole_pages import attend_whole_blocks, whole_pages
 
 __all__ = ["decode_kernel", "paged_decode"]

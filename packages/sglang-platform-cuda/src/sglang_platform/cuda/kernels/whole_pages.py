@@ -21,11 +21,12 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from sglang_platform.core.portable.triton.attention_shapes import head_parts
+from sglang_platform.core.portable.triton.kernels.fp8_codes import from_fp8_codes
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
 from sglang_platform.core.portable.triton.wrappers.decode import WholePages
 from sglang_platform.core.portable.triton.wrappers.stored_kv import StoredKV
 from sglang_platform.cuda.kernels.architecture import CudaArchitecture
-from sglang_platform.cuda.kernels.fp8 import from_fp8_codes, from_fp8_pairs
+from sglang_platform.cuda.kernels.fp8_pairs import from_fp8_pairs
 
 __all__ = ["attend_whole_blocks", "whole_pages"]
 

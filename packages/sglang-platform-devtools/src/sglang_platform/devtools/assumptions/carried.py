@@ -13,6 +13,7 @@ from sglang_platform.devtools.assumptions.reach import FunctionReach, Node
 from sglang_platform.devtools.assumptions.site import Assumption
 from sglang_platform.devtools.source.answers import Definition
 from sglang_platform.devtools.source.lookup import Lookup
+from sglang_platform.devtools.source.module import modules_in
 
 __all__ = ["NO_SEAMS", "CarriedPlaces", "SeamHook", "Seams"]
 
@@ -85,7 +86,7 @@ class CarriedPlaces:
 
 def _written_at(target: str, lookup: Lookup) -> Node | None:
     parts = target.split(".")
-    count = next((n for n in range(len(parts) - 1, 0, -1) if lookup.modules.has(".".join(parts[:n]))), 0)
+    count = modules_in(parts[:-1], lookup.modules.has)
     answer = lookup.find(Address(".".join(parts[:count]), tuple(parts[count:]))) if count else None
     if not isinstance(answer, Definition):
         return None

@@ -21,9 +21,10 @@ from sglang_platform.devtools.assumptions.places import (
 from sglang_platform.devtools.assumptions.site import Kind
 from sglang_platform.devtools.assumptions.words import DEVICES, asks_for_cuda, is_cuda_module
 from sglang_platform.devtools.source.conditions import TRY, decided, guards_imports, suppresses
+from sglang_platform.devtools.source.imports import ImportedNames
 from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.scope import imported_module
-from sglang_platform.devtools.source.values import dotted
+from sglang_platform.devtools.source.values import dotted, shortened
 
 __all__ = ["FoundPlace", "KernelLaunch", "ModuleFacts", "NamedFunction", "Under", "read_module"]
 
@@ -94,7 +95,7 @@ class ModuleFacts:
         self.named: dict[NamedFunction, None] = {}
         self.imported: list[tuple[str, str, Under]] = []
         """Function, module, and what stands around the import."""
-        self.names: dict[str, str] = {}
+        self.names = ImportedNames(module.tree, module.package, for_type_checkers=True).names
         """What imports bind, wherever they stand: the full dotted name."""
         self.functions: dict[str, Under] = {}
         """Qualified names of functions and classes, with what stands around their `def`."""
@@ -123,35 +124,14 @@ class _Reader:
         self._own_kernels = module.name.startswith(("sglang.kernels", "sglang.jit_kernel"))
         self._defined = defined
         self._compiled = compiled
-        self._torch_cuda: dict[str, str] = {}
+        self._torch_cuda = {
+            name: full for name, full in self.facts.names.items() if full.startswith("torch.cuda")
+        }
         self._unit = ""
         self._class = ""
         self._flags: dict[str, bool] = {}
         self._locals: dict[str, tuple[Term, ...]] = {}
-        self._collect_imports(module.tree)
         self._collect_flags(module.tree.body)
-
-    def _collect_imports(self, tree: ast.Module) -> None:
-        waiting: list[ast.AST] = list(tree.body)
-        while waiting:
-            node = waiting.pop()
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    self._bind(
-                        alias.asname or alias.name.partition(".")[0], alias.name if alias.asname else ""
-                    )
-            elif isinstance(node, ast.ImportFrom):
-                origin = imported_module(node, self._package)
-                for alias in node.names:
-                    self._bind(alias.asname or alias.name, f"{origin}.{alias.name}")
-            else:
-                for block in _BLOCKS:
-                    waiting += getattr(node, block, ())
-
-    def _bind(self, name: str, full: str) -> None:
-        self.facts.names[name] = full or name
-        if full.startswith("torch.cuda"):
-            self._torch_cuda[name] = full
 
     def _collect_flags(self, body: Iterable[ast.stmt]) -> None:
         """The module's own flags: functions read them when all of it has run."""
@@ -455,9 +435,6 @@ class _Reader:
         yield node.orelse, outside.and_asked(f"not ({_short(node.test)})") if answer else outside, False
 
 
-_BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
-"""The fields of statements that hold statements; the body of a lambda is none of a statement's."""
-
 _MAY_BE_PLACES = (ast.Call, ast.Compare, ast.List, ast.Tuple, ast.Set, ast.Dict)
 
 
@@ -487,5 +464,4 @@ def _missing(node: ast.Try) -> dict[str, bool]:
 
 
 def _short(node: ast.expr) -> str:
-    text = " ".join(ast.unparse(node).split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return shortened(" ".join(ast.unparse(node).split()), _LONGEST)

@@ -16,6 +16,8 @@ from sglang_platform.devtools.assumptions.carried import SeamHook, Seams
 
 __all__ = ["seams_of"]
 
+_ADAPTER = "sglang_platform.core.sglang"
+
 
 def seams_of(release: str) -> Seams:
     """The hooks of every seam on an out-of-tree platform that does not launch Triton. None of them is put in force.
@@ -26,10 +28,10 @@ def seams_of(release: str) -> Seams:
     with HookRegistry.collecting() as registered:
         all_hooks.register_hooks(_AnyDevice(), host)
     hooks = tuple(
-        SeamHook(_last(one.hook.__module__), one.key, one.type.value, _replaces(one.hook, one.type))
+        SeamHook(_seam(one.hook.__module__), one.key, one.type.value, _replaces(one.hook, one.type))
         for one in registered
     )
-    refused = {feature.argument: _last(only_on_cuda.__name__) for feature in only_on_cuda.FEATURES}
+    refused = {feature.argument: _seam(only_on_cuda.__name__) for feature in only_on_cuda.FEATURES}
     return Seams(release, hooks, tuple(sorted(host.imports_everywhere)), refused)
 
 
@@ -51,5 +53,6 @@ def _replaces(hook: Any, type_: HookType) -> bool:
     return all(one.argval != original for one in dis.get_instructions(code))
 
 
-def _last(module: str) -> str:
-    return module.rpartition(".")[2]
+def _seam(module: str) -> str:
+    """`sglang_platform.core.sglang.attention.data_parallel` -> `attention.data_parallel`."""
+    return module.removeprefix(f"{_ADAPTER}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from sglang_platform.devtools.assumptions.conditions import Term
 from sglang_platform.devtools.source.tree import SourceTree
@@ -86,7 +86,3 @@ class ArgumentNames:
         fitting = [one for one in self._plain if {w.removesuffix("s") for w in one.split("_")} <= words]
         longest = max(fitting, key=lambda one: (len(one), one), default=None)
         return frozenset() if longest is None else frozenset({f"{longest}={key}"})
-
-    @property
-    def held(self) -> Mapping[str, tuple[str, ...]]:
-        return self._held

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gc
+import logging
 import re
 from collections import Counter
 from typing import NamedTuple
@@ -15,9 +15,12 @@ from sglang_platform.devtools.assumptions.settings import ArgumentNames, argumen
 from sglang_platform.devtools.assumptions.site import ANY_LAUNCH, Assumption, Kind, Standing
 from sglang_platform.devtools.assumptions.words import device_of_module
 from sglang_platform.devtools.source.lookup import Lookup
+from sglang_platform.devtools.source.module import without_collecting
 from sglang_platform.devtools.source.tree import SourceTree
 
 __all__ = ["Survey", "survey_of", "version_of"]
+
+_log = logging.getLogger(__name__)
 
 _TOLD = (
     b"cuda", b"triton", b"sgl_kernel", b"flashinfer", b"deep_gemm", b"server_args", b"cutlass", b"jit_kernel",
@@ -67,13 +70,9 @@ def version_of(label: str) -> str | None:
 
 def survey_of(tree: SourceTree, seams: Seams = NO_SEAMS) -> Survey:
     """Read the sources of a release. Nothing of it is imported."""
-    collecting = gc.isenabled()
-    gc.disable()  # syntax trees are many objects and no garbage
-    try:
+    _log.info("reading %s", tree.label)
+    with without_collecting():
         return _survey(tree, seams)
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _survey(tree: SourceTree, seams: Seams) -> Survey:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sglang_platform.core.errors import HookTargetError
+from sglang_platform.core.hooks.targets import parse
 from sglang_platform.devtools.check.remark import Level, Remark
 from sglang_platform.devtools.hook_check.check import check as check_hooks
+from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.source.answers import Absent, Definition
 from sglang_platform.devtools.upgrade.coupling import Coupling
 from sglang_platform.devtools.upgrade.members import Function
 from sglang_platform.devtools.upgrade.plugin import PluginSource
 from sglang_platform.devtools.upgrade.reader import Couplings
 from sglang_platform.devtools.upgrade.release import Release
-from sglang_platform.devtools.upgrade.shapes import bound_parameters, parameters_of, refused, shown
+from sglang_platform.devtools.upgrade.shapes import bound_parameters, parameters_of, shown
 
 __all__ = ["examine_couplings", "examine_hooks"]
 
@@ -57,7 +59,7 @@ def _call(one: Coupling, host: Release) -> Iterator[Remark]:
         node = answer.node if isinstance(answer, Definition) else None
         plain = isinstance(node, Function) and not node.decorator_list
         signature = parameters_of(node, is_method=False) if plain else None  # type: ignore[arg-type]
-    why = refused(call, signature) if signature is not None else None
+    why = call.refused_by(signature) if signature is not None else None
     if why is not None:
         yield Remark(
             "couplings",
@@ -73,24 +75,31 @@ def _call(one: Coupling, host: Release) -> Iterator[Remark]:
 
 def examine_hooks(couplings: Couplings, plugin: PluginSource, host: Release) -> Iterator[Remark]:
     """Every hook and patch by the rules of `hooks check`."""
-    hooks = [one.hook for one in couplings.found if one.hook is not None]
-    for wanted in hooks:
+    wanted = [one.hook for one in couplings.found if one.hook is not None]
+    parsed = []
+    for hook in wanted:
         try:
-            rows = check_hooks([wanted], host.tree)
+            parse(hook.target)
+            parsed.append(hook)
         except HookTargetError as error:
-            place = plugin.place_of(wanted.where or "")
-            yield Remark(
-                "hooks", "hook-malformed", "problem", error.what, place.file, place.line, error.why, error.fix
-            )
-            continue
-        for row in rows:
-            place = plugin.place_of(wanted.where or "")
-            if row.verdict == "exists":
-                continue
+            yield _of_hook(hook, plugin, "malformed", "problem", error.what, error.why, error.fix)
+    for row in check_hooks(parsed, host.tree):
+        if row.verdict != "exists":
             level: Level = "problem" if row.is_problem else "note" if row.verdict == "unknown" else "warning"
             homes = row.moved_to or row.nearest
             fix = f"did you mean {' or '.join(homes[:2])}?" if homes else None
-            what = f"the hook on {wanted.target}: {row.verdict}"
-            yield Remark(
-                "hooks", f"hook-{row.verdict}", level, what, place.file, place.line, row.why or None, fix
-            )
+            what = f"the hook on {row.wanted.target}: {row.verdict}"
+            yield _of_hook(row.wanted, plugin, row.verdict, level, what, row.why or None, fix)
+
+
+def _of_hook(
+    hook: WantedHook,
+    plugin: PluginSource,
+    id_: str,
+    level: Level,
+    what: str,
+    why: str | None,
+    fix: str | None,
+) -> Remark:
+    place = plugin.place_of(hook.where or "")
+    return Remark("hooks", f"hook-{id_}", level, what, place.file, place.line, why, fix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, distribution
@@ -31,6 +32,8 @@ from sglang_platform.devtools.upgrade.sides import Sides
 
 __all__ = ["checked", "print_checked"]
 
+_log = logging.getLogger(__name__)
+
 _STYLES = {"problem": "bold red", "warning": "yellow", "note": "dim"}
 _TITLES = {
     "packaging": "Packaging",
@@ -43,6 +46,7 @@ _MOST_UNREAD = 12
 
 def checked(where: str, plugin: PluginSource, host: Release, *, ask: bool = True) -> Checked:
     """`ask`: run the plugin's `activate()`, in a process of its own, as `doctor` does."""
+    _log.info("reading %s and %s", plugin.label, host.label)
     path = Path(where)
     project = _project(path, plugin)
     version = re.search(r"\d+\.\d+[\w.]*", host.label)
@@ -56,6 +60,7 @@ def checked(where: str, plugin: PluginSource, host: Release, *, ask: bool = True
     remarks += examine_hooks(couplings, plugin, host)
     unread = list(couplings.unread)
     if ask and not project.problems:
+        _log.info("asking the installed plugin")
         found = list(examine_installation(project, path if path.exists() else None))
         found += _asked_beside(version[0] if version else None, host)
         unread += [("the installed plugin", one.why or "") for one in found if one.id == "doctor-unasked"]

@@ -15,6 +15,7 @@ from sglang_platform.core.cli.output import (
     page_console,
     print_json,
     print_refusal,
+    show_stages,
     write_text,
 )
 from sglang_platform.core.errors import PlatformError
@@ -64,9 +65,13 @@ def check(
     from sglang_platform.devtools.upgrade.wheels import open_release
 
     try:
-        found = checked(
-            plugin, open_source(plugin), open_release(host, wheels, download=download), ask=not source_only
-        )
+        with show_stages(as_json):
+            found = checked(
+                plugin,
+                open_source(plugin),
+                open_release(host, wheels, download=download),
+                ask=not source_only,
+            )
         if html is not None:
             write_text(html, page(found))
         if sarif is not None:

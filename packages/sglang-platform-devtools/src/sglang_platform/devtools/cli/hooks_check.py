@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, console, print_json, print_refusal
+from sglang_platform.core.cli.output import (
+    FOUND_A_PROBLEM,
+    JsonOption,
+    console,
+    print_json,
+    print_refusal,
+    show_stages,
+)
 from sglang_platform.core.errors import ConfigurationError, PlatformError
 
 if TYPE_CHECKING:
@@ -60,12 +67,13 @@ def check(
     from sglang_platform.devtools.source.opening import open_host
 
     try:
-        wanted, unread, stand_ins = _wanted(targets or [], targets_file, plugins or [])
-        tops = {one.target.partition(":")[0].partition(".")[0] for one in wanted}
-        packages = {_HOST} if _HOST in tops or not tops else tops
-        source = open_host(host, packages)
-        earlier = open_host(since, packages) if since is not None else None
-        rows = check_hooks(wanted, source, earlier)
+        with show_stages(as_json):
+            wanted, unread, stand_ins = _wanted(targets or [], targets_file, plugins or [])
+            tops = {one.target.partition(":")[0].partition(".")[0] for one in wanted}
+            packages = {_HOST} if _HOST in tops or not tops else tops
+            source = open_host(host, packages)
+            earlier = open_host(since, packages) if since is not None else None
+            rows = check_hooks(wanted, source, earlier)
     except PlatformError as error:
         print_refusal(error, as_json)
         raise typer.Exit(_NOT_UNDERSTOOD) from None

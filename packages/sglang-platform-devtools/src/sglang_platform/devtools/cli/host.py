@@ -13,6 +13,7 @@ from sglang_platform.core.cli.output import (
     page_console,
     print_json,
     print_refusal,
+    show_stages,
     write_text,
 )
 from sglang_platform.core.errors import PlatformError
@@ -59,8 +60,9 @@ def ops(
     from sglang_platform.devtools.source.opening import open_host
 
     try:
-        tree = open_host(where, {"sglang"})
-        found = op_classes(tree, facts_for(version_of(tree.label) or NEWEST).op_class)
+        with show_stages(as_json):
+            tree = open_host(where, {"sglang"})
+            found = op_classes(tree, facts_for(version_of(tree.label) or NEWEST).op_class)
     except PlatformError as error:
         print_refusal(error, as_json)
         raise typer.Exit(_NOT_UNDERSTOOD) from None
@@ -116,7 +118,8 @@ def assumptions(
     try:
         surveys = []
         for where in hosts or ["installed"]:
-            survey = _survey(where, wheels, download=download)
+            with show_stages(as_json):
+                survey = _survey(where, wheels, download=download)
             surveys.append(survey)
             sites = chosen(survey.sites, feature, argument)
             if not as_json and page is None:

@@ -14,6 +14,7 @@ from sglang_platform.core.cli.output import (
     page_console,
     print_json,
     print_refusal,
+    show_stages,
     write_text,
 )
 from sglang_platform.core.errors import PlatformError
@@ -70,10 +71,10 @@ def upgrade(
     from sglang_platform.devtools.upgrade.wheels import open_release
 
     try:
-        source = open_source(plugin)
-        found = upgrade_of(
-            source, open_release(old, wheels, download=download), open_release(new, wheels, download=download)
-        )
+        with show_stages(as_json):
+            source = open_source(plugin)
+            before, after = (open_release(one, wheels, download=download) for one in (old, new))
+            found = upgrade_of(source, before, after)
         if html is not None:
             write_text(html, page(found))
     except PlatformError as error:

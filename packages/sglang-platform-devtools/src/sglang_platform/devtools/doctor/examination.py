@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 from sglang_platform.core.doctor.finding import Finding
@@ -15,6 +16,8 @@ from sglang_platform.devtools.source.lookup import Lookup
 
 __all__ = ["examine_sources"]
 
+_log = logging.getLogger(__name__)
+
 
 def examine_sources(*, start_host: bool) -> Iterator[Finding]:
     """The findings in entry functions, platform classes, parts and hook targets; the plugins were asked before.
@@ -22,8 +25,11 @@ def examine_sources(*, start_host: bool) -> Iterator[Finding]:
     Imports neither torch nor sglang, nor any platform class. start_host: an active platform on SGLang's own classes is
     looked at in a running SGLang, in a process of its own.
     """
+    _log.info("reading the platform classes of the plugins")
     lookup = Lookup(Environment())
     yield from examine_entry_functions(lookup)
     yield from examine_platform_classes(lookup, start_host=start_host)
+    _log.info("reading the sources of the plugins")
     yield from examine_plugin_sources(lookup, examined=examined_live(start_host))
+    _log.info("checking the hook targets")
     yield from examine_hook_targets(lookup)

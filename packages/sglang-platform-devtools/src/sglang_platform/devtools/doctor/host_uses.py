@@ -22,7 +22,7 @@ from sglang_platform.devtools.source.answers import Absent, Answer, Definition
 from sglang_platform.devtools.source.conditions import TRY, blocks_that_run, handles_import_errors
 from sglang_platform.devtools.source.imports import ImportedNames
 from sglang_platform.devtools.source.lookup import Lookup
-from sglang_platform.devtools.source.module import Module
+from sglang_platform.devtools.source.module import Module, modules_in
 from sglang_platform.devtools.source.scope import imported_module
 from sglang_platform.devtools.source.signatures import decorators
 from sglang_platform.devtools.source.values import dotted
@@ -214,7 +214,7 @@ class _Reader:
         full = (self._imported.meaning(parts) or "").split(".")
         if full[0] != _HOST:
             return None
-        count = next((n for n in range(len(full) - 1, 0, -1) if self._has_module(".".join(full[:n]))), 0)
+        count = modules_in(full[:-1], self._has_module)
         return self._lookup.find(Address(".".join(full[:count]), tuple(full[count:]))) if count else None
 
     def _of_super(self, name: str, owners: tuple[ast.AST, ...]) -> tuple[Definition, int] | None:

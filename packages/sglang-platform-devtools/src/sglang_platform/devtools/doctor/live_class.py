@@ -185,7 +185,7 @@ def _calls(name: str, platform: Any) -> list[tuple[dict[str, str], tuple[str, st
     """The keywords of each call of a factory, and where SGLang's own class of the place is."""
     if name == "get_kv_pool_cls":
         kinds = get_args(getattr(sys.modules.get("sglang.srt.platforms.interface"), "KVPoolKind", None))
-        return [({"kind": one}, (_POOLS, KINDS[one].host_class)) for one in kinds if one in KINDS]
+        return [({"kind": one}, (_POOLS, KINDS[one].base.partition(":")[2])) for one in kinds if one in KINDS]
     if name == "get_quantization_config":
         known = platform.supported_quantization
         return [({"quantization": one}, None) for one in (known if isinstance(known, list | tuple) else ())]

@@ -16,6 +16,7 @@ from sglang_platform.devtools.source.answers import Definition
 from sglang_platform.devtools.source.conditions import decided
 from sglang_platform.devtools.source.lookup import Lookup
 from sglang_platform.devtools.source.module import Module
+from sglang_platform.devtools.source.signatures import own_nodes
 from sglang_platform.devtools.source.values import Unreadable, dotted, evaluate
 
 __all__ = ["PlatformLocation", "platform_locations", "returned_texts", "returns_of"]
@@ -76,14 +77,9 @@ def returned_texts(lookup: Lookup, module: str, attribute: str) -> Iterator[str]
 
 def returns_of(function: ast.AST) -> Iterator[ast.expr]:
     """What a function returns, functions inside it aside; both answers of a conditional expression."""
-    waiting: list[ast.AST] = list(getattr(function, "body", ()))
-    while waiting:
-        node = waiting.pop(0)
+    for node in own_nodes(function):
         if isinstance(node, ast.Return) and node.value is not None:
-            value = node.value
-            yield from _answers(value) if isinstance(value, ast.IfExp) else (value,)
-        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            waiting[:0] = ast.iter_child_nodes(node)
+            yield from _answers(node.value) if isinstance(node.value, ast.IfExp) else (node.value,)
 
 
 def _answers(value: ast.IfExp) -> list[ast.expr]:

@@ -8,44 +8,29 @@ import ast
 from collections.abc import Collection, Iterator
 
 from sglang_platform.core.discovery.kind import installed_plugins
-from sglang_platform.core.doctor.entry_points import reference
 from sglang_platform.core.doctor.finding import Finding
-from sglang_platform.core.errors import ConfigurationError, ContractError, PluginOrigin
-from sglang_platform.devtools.changes import is_ours
+from sglang_platform.core.errors import ContractError, PluginOrigin
+from sglang_platform.devtools.changes import is_ours, packages_of
 from sglang_platform.devtools.doctor.class_shape import ShapeBuilder, UnreadableClass, enclosing
 from sglang_platform.devtools.doctor.host_source import HostSource, installed_host, is_hosts
 from sglang_platform.devtools.doctor.host_uses import examine_host_uses
 from sglang_platform.devtools.doctor.part_class import examine_part_class
 from sglang_platform.devtools.source.lookup import Lookup
 from sglang_platform.devtools.source.module import Module, parse
-from sglang_platform.devtools.source.opening import open_module, package_of
 from sglang_platform.devtools.source.tree import SourceTree
 from sglang_platform.devtools.written import place_of
 
-__all__ = ["examine_plugin_sources", "plugin_packages"]
+__all__ = ["examine_plugin_sources"]
 
 _PLATFORM = "SRTPlatform"
-
-
-def plugin_packages() -> Iterator[tuple[PluginOrigin, SourceTree]]:
-    """The packages that the entry points of others name, each once, with the first plugin that names it."""
-    seen = set()
-    for record in installed_plugins():
-        package = package_of(reference(record.value)[0])
-        if package in seen or is_ours(record.origin):
-            continue
-        seen.add(package)
-        try:
-            yield record.origin, open_module(package)
-        except ConfigurationError:
-            continue  # told as an entry point that leads nowhere
 
 
 def examine_plugin_sources(lookup: Lookup, examined: Collection[str] = ()) -> Iterator[Finding]:
     """The findings of every plugin's source; `examined`: the classes that were looked at live, as their names."""
     builder = ShapeBuilder(lookup)
     host = installed_host(builder)
-    for origin, tree in plugin_packages():
+    records = (record for record in installed_plugins() if not is_ours(record.origin))
+    for origin, tree in packages_of(records):
         for name in tree.served():
             module = tree.module(name)
             if module is None:

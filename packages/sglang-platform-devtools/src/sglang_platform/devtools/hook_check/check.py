@@ -14,7 +14,7 @@ The parts:
 from __future__ import annotations
 
 import ast
-import gc
+import logging
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
@@ -34,9 +34,12 @@ from sglang_platform.devtools.registrations import WantedHook, WrittenHook
 from sglang_platform.devtools.source.answers import Absent, Definition, Unsure
 from sglang_platform.devtools.source.environment import Environment
 from sglang_platform.devtools.source.lookup import Lookup
+from sglang_platform.devtools.source.module import modules_in, without_collecting
 from sglang_platform.devtools.source.tree import SourceTree
 
 __all__ = ["CheckedHook", "Verdict", "check"]
+
+_log = logging.getLogger(__name__)
 
 _HELD = "HookRegistry searches for what holds the original; `hooks report` tells in each process whether it was reached"
 
@@ -83,14 +86,10 @@ def check(
     Raises HookTargetError for a malformed target.
     """
     wanted = [(one, parse(one.target)) for one in hooks]
+    _log.info("checking %d hooks on %s", len(wanted), host.label)
     checker = _Checker(host, since)
-    collecting = gc.isenabled()
-    gc.disable()  # syntax trees are many objects and no garbage; looking through them takes a third of the time
-    try:
+    with without_collecting():
         return [checker.row(one, target) for one, target in wanted]
-    finally:
-        if collecting:
-            gc.enable()
 
 
 class _Checker:
@@ -236,7 +235,7 @@ def _split(target: Target, host: SourceTree) -> Address | Absent:
     """The target's module and attribute path: the longest prefix that is a module, the last part never."""
     parts = target.key.split(".")
     first = len(target.module.split(".")) if target.module else 1
-    count = next((n for n in range(len(parts) - 1, 0, -1) if host.has(".".join(parts[:n]))), 0)
+    count = modules_in(parts[:-1], host.has)
     if count < first:
         above = ".".join(parts[:count])
         prefix = f"{above}." if above else ""

@@ -10,9 +10,9 @@ import ast
 from typing import Any, NamedTuple
 
 from sglang_platform.core.errors import HookError
+from sglang_platform.core.hooks.call.fit import misfit as parameters_differ
+from sglang_platform.core.hooks.call.fit import refusal, taken_by_position_only
 from sglang_platform.core.hooks.call.kinds import hookable
-from sglang_platform.core.hooks.call.refusals import refusal, taken_by_position_only
-from sglang_platform.core.hooks.call.signatures import misfit as parameters_differ
 from sglang_platform.core.hooks.registration import Registration
 from sglang_platform.devtools.registrations import WrittenHook
 from sglang_platform.devtools.source.answers import Definition

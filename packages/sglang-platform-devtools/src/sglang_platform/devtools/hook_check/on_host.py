@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 
-from sglang_platform.core.hooks.registration import HookType
 from sglang_platform.core.hooks.targets import Target
+from sglang_platform.core.hooks.types import HookType
 from sglang_platform.devtools.host_calls import first_not_taken, signature_of
 from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.source.answers import Definition
@@ -17,8 +17,6 @@ from sglang_platform.devtools.source.signatures import FunctionNode, decorators
 from sglang_platform.devtools.source.tree import SourceTree
 
 __all__ = ["call_not_taken", "cut_at_its_last_dot", "fault_of_registry"]
-
-_GIVEN_FIRST = {HookType.AFTER: 1, HookType.AROUND: 1}
 
 
 def cut_at_its_last_dot(target: str) -> str | None:
@@ -55,7 +53,7 @@ def call_not_taken(wanted: WantedHook, definition: Definition, host: SourceTree)
         return None
     *owners, name = definition.address.path
     bound = int(bool(owners) and "staticmethod" not in decorators(node))
-    first = _GIVEN_FIRST.get(hook.type, 0) + bound
+    first = hook.type.record.given + bound
     offered = hook.node.args
     if len(offered.posonlyargs) + len(offered.args) < first and offered.vararg is None:
         return f"it with {first} arguments more than those in its calls, and the hook has no place for them"

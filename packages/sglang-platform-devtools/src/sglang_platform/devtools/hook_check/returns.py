@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from sglang_platform.core.hooks.registration import HookType
 from sglang_platform.devtools.registrations import WrittenHook
-from sglang_platform.devtools.source.signatures import FunctionNode
+from sglang_platform.devtools.source.signatures import own_nodes, yields
 from sglang_platform.devtools.source.values import dotted
 
 __all__ = ["other_shape", "values_given"]
@@ -26,16 +25,16 @@ def other_shape(target: ast.AST | None, hook: WrittenHook, host: str) -> str | N
     count, node = values_given(target), hook.node
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
-    if hook.type in (HookType.AROUND, HookType.REPLACE) and _gives_nothing(node) and _gives_a_value(target):
+    record = hook.type.record
+    if record.returns == "result" and _gives_nothing(node) and _gives_a_value(target):
         return f"it gives nothing, and in {host} {_name(target)} gives a value: return one, or what the original gave"
     if count is None:
         return None
     first = next((one.arg for one in (*node.args.posonlyargs, *node.args.args)), None)
-    takes_first = hook.type in (HookType.AFTER, HookType.AROUND)
-    for line, taken in _taken_apart(node, first, hook.type) if takes_first and first else ():
+    for line, taken in _taken_apart(node, first, record.first) if first else ():
         if taken != count:
             return f"it takes {taken} values at line {line}, and in {host} {_name(target)} gives {count}"
-    given = values_given(node) if hook.type is not HookType.BEFORE else None
+    given = values_given(node) if record.returns != "arguments" else None
     if given is not None and given != count:
         return f"it gives {given} values, and in {host} {_name(target)} gives {count}, which its callers take apart"
     return None
@@ -43,13 +42,12 @@ def other_shape(target: ast.AST | None, hook: WrittenHook, host: str) -> str | N
 
 def _returns(node: ast.AST) -> list[ast.expr]:
     """What its `return` statements give."""
-    return [one.value for one in _own(node) if isinstance(one, ast.Return) and one.value is not None]
+    return [one.value for one in own_nodes(node) if isinstance(one, ast.Return) and one.value is not None]
 
 
 def _gives_nothing(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """It comes to its end without a value. One that writes `return None`, raises or yields means to."""
-    yields = any(isinstance(one, ast.Yield | ast.YieldFrom) for one in _own(node))
-    return not (_returns(node) or yields or isinstance(node.body[-1], ast.Raise))
+    return not (_returns(node) or yields(node) or isinstance(node.body[-1], ast.Raise))
 
 
 def _gives_a_value(node: ast.AST | None) -> bool:
@@ -65,13 +63,15 @@ def _is_a_value(given: ast.expr) -> bool:
     return not isinstance(given, ast.Await) and not (isinstance(given, ast.Constant) and given.value is None)
 
 
-def _taken_apart(node: ast.AST, first: str, type_: HookType) -> Iterator[tuple[int, int]]:
-    """``a, b = result`` of an AFTER hook; ``a, b = original(...)`` of an AROUND hook."""
-    for one in _own(node):
+def _taken_apart(node: ast.AST, first: str, meaning: str | None) -> Iterator[tuple[int, int]]:
+    """``a, b = result``, or ``a, b = original(...)``: the hook's `first` argument, by its `meaning` in the record."""
+    if meaning not in ("result", "original"):
+        return
+    for one in own_nodes(node):
         if not isinstance(one, ast.Assign) or not isinstance(one.targets[0], ast.Tuple | ast.List):
             continue
         value: ast.expr = one.value
-        if type_ is HookType.AROUND:
+        if meaning == "original":
             value = value.value if isinstance(value, ast.Await) else value
             if not isinstance(value, ast.Call):
                 continue
@@ -88,16 +88,6 @@ def _taken_apart(node: ast.AST, first: str, type_: HookType) -> Iterator[tuple[i
 def _length(value: ast.expr) -> int | None:
     plain = isinstance(value, ast.Tuple) and not any(isinstance(one, ast.Starred) for one in value.elts)
     return len(value.elts) if plain else None  # type: ignore[attr-defined]
-
-
-def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function, those of functions inside it left out."""
-    waiting = list(getattr(node, "body", ()))
-    while waiting:
-        one = waiting.pop(0)
-        yield one
-        if not isinstance(one, FunctionNode | ast.ClassDef):
-            waiting.extend(ast.iter_child_nodes(one))
 
 
 def _name(node: ast.AST | None) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from sglang_platform.devtools.source.conditions import blocks_that_run
-from sglang_platform.devtools.source.values import dotted
+from sglang_platform.devtools.source.values import dotted, shortened
 
 __all__ = ["MAIN", "Use", "Uses", "uses_in"]
 
@@ -205,5 +205,4 @@ def _is_main_guard(test: ast.expr) -> bool:
 
 
 def _short(node: ast.AST) -> str:
-    text = ast.unparse(node).partition("\n")[0]
-    return text if len(text) <= 70 else text[:67] + "..."
+    return shortened(ast.unparse(node).partition("\n")[0], 70)

@@ -17,11 +17,11 @@ from sglang_platform.devtools.source.conditions import (
 from sglang_platform.devtools.source.module import parse
 from sglang_platform.devtools.source.scope import imported_module
 
-__all__ = ["FromImport", "Imported", "ImportedNames", "imports_of"]
+__all__ = ["FromImport", "Imported", "ImportedNames", "imports_in", "imports_of"]
 
 
 class Imported(NamedTuple):
-    """``import module``, or ``from module import name``; `name` is "*" for all. Relative imports are left out."""
+    """``import module``, or ``from module import name``; `name` is "*" for all."""
 
     module: str
     name: str | None
@@ -33,48 +33,59 @@ class Imported(NamedTuple):
 
 
 def imports_of(path: Path) -> list[Imported]:
-    """All imports of a file that a process may run. None for type checkers, none of a file that cannot be parsed."""
+    """All absolute imports of a file that a process may run. None of a file that cannot be parsed."""
     try:
         tree = parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return []
-    return list(_imports(tree.body, guarded=False, instead_of=()))
+    return list(imports_in(tree.body))
 
 
-def _imports(
-    body: Iterable[ast.stmt], *, guarded: bool, instead_of: tuple[Imported, ...]
+def imports_in(
+    body: Iterable[ast.stmt],
+    package: str | None = None,
+    *,
+    guarded: bool = False,
+    instead_of: tuple[Imported, ...] = (),
 ) -> Iterator[Imported]:
+    """Those that a process may run, none for type checkers; relative ones where their `package` is given."""
     for node in body:
         match node:
             case ast.Import():
                 for alias in node.names:
                     yield Imported(alias.name, None, node.lineno, guarded, instead_of)
-            case ast.ImportFrom(level=0, module=str(module)):
+            case ast.ImportFrom(level=level) if level == 0 or package is not None:
                 for alias in node.names:
+                    module = imported_module(node, package or "")
                     yield Imported(module, alias.name, node.lineno, guarded, instead_of)
             case ast.If():
-                yield from _imports(blocks_that_run(node), guarded=guarded, instead_of=instead_of)
+                inside = blocks_that_run(node)
+                yield from imports_in(inside, package, guarded=guarded, instead_of=instead_of)
             case _ if isinstance(node, TRY):
-                yield from _of_try(node, guarded, instead_of)
+                yield from _of_try(node, package, guarded, instead_of)
             case ast.With() | ast.AsyncWith():
-                inside = guarded or suppresses(node)[1]
-                yield from _imports(node.body, guarded=inside, instead_of=instead_of)
+                goes_on = guarded or suppresses(node)[1]
+                yield from imports_in(node.body, package, guarded=goes_on, instead_of=instead_of)
             case ast.Match():
                 for case in node.cases:
-                    yield from _imports(case.body, guarded=guarded, instead_of=instead_of)
+                    yield from imports_in(case.body, package, guarded=guarded, instead_of=instead_of)
             case _:
                 for block in ("body", "orelse"):
-                    yield from _imports(getattr(node, block, ()), guarded=guarded, instead_of=instead_of)
+                    inside = getattr(node, block, [])
+                    yield from imports_in(inside, package, guarded=guarded, instead_of=instead_of)
 
 
-def _of_try(node: ast.Try, guarded: bool, instead_of: tuple[Imported, ...]) -> Iterator[Imported]:
-    inside = guarded or guards_imports(node)
-    tried = list(_imports(node.body, guarded=inside, instead_of=instead_of))
+def _of_try(
+    node: ast.Try, package: str | None, guarded: bool, instead_of: tuple[Imported, ...]
+) -> Iterator[Imported]:
+    goes_on = guarded or guards_imports(node)
+    tried = list(imports_in(node.body, package, guarded=goes_on, instead_of=instead_of))
     yield from tried
     for handler in node.handlers:
-        stands_in = tuple(tried) if handles_import_errors(handler) else ()
-        yield from _imports(handler.body, guarded=guarded, instead_of=(*instead_of, *stands_in))
-    yield from _imports([*node.orelse, *node.finalbody], guarded=guarded, instead_of=instead_of)
+        stands_in = (*instead_of, *(tried if handles_import_errors(handler) else ()))
+        yield from imports_in(handler.body, package, guarded=guarded, instead_of=stands_in)
+    rest = [*node.orelse, *node.finalbody]
+    yield from imports_in(rest, package, guarded=guarded, instead_of=instead_of)
 
 
 class FromImport(NamedTuple):
@@ -85,32 +96,48 @@ class FromImport(NamedTuple):
 
 
 class ImportedNames:
-    """What the imports of a module bind, wherever in it they stand; what only type checkers read is left out."""
+    """What the imports of a module bind, wherever in it they stand.
 
-    def __init__(self, tree: ast.Module, package: str) -> None:
+    `names`: the full dotted name by the bound one; the first import of a name counts. `stars`: the modules of
+    ``import *``. `for_type_checkers`: what only they read is told as well.
+    """
+
+    def __init__(self, tree: ast.Module, package: str, *, for_type_checkers: bool = False) -> None:
         self.from_imports: list[FromImport] = []
-        self._names: dict[str, str] = {}
-        for node in _that_runs(tree.body):
+        self.names: dict[str, str] = {}
+        for node in _import_statements(tree.body, for_type_checkers):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     bound = alias.asname or alias.name.partition(".")[0]
-                    self._names[bound] = alias.name if alias.asname else bound
-            elif isinstance(node, ast.ImportFrom):
+                    self.names[bound] = alias.name if alias.asname else bound
+            else:
                 module = imported_module(node, package)
                 for alias in node.names:
                     self.from_imports.append(FromImport(module, alias.name))
-                    self._names[alias.asname or alias.name] = f"{module}.{alias.name}"
+                    if alias.name != "*":
+                        self.names[alias.asname or alias.name] = f"{module}.{alias.name}"
+
+    @property
+    def stars(self) -> list[str]:
+        return [one.module for one in self.from_imports if one.name == "*"]
 
     def meaning(self, name: tuple[str, ...]) -> str | None:
         """The full dotted name that ``first.rest`` stands for; None where its first part is not imported."""
-        first = self._names.get(name[0]) if name else None
+        first = self.names.get(name[0]) if name else None
         return None if first is None else ".".join((first, *name[1:]))
 
 
-def _that_runs(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
-    """Every node that some process may run."""
+def _import_statements(
+    body: Iterable[ast.stmt], for_type_checkers: bool
+) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The last first, so that the first one that binds a name is the one that is kept."""
     waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()
-        yield node
-        waiting.extend(blocks_that_run(node) if isinstance(node, ast.If) else ast.iter_child_nodes(node))
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.If) and not for_type_checkers:
+            waiting += blocks_that_run(node)
+        else:
+            for block in ("body", "orelse", "handlers", "finalbody", "cases"):
+                waiting += getattr(node, block, ())

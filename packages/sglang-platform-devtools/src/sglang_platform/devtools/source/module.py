@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
+import gc
 import warnings
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from sglang_platform.devtools.source.reading import read_class, read_module
 from sglang_platform.devtools.source.scope import ClassScope, Scope
 
-__all__ = ["Module", "Modules"]
+__all__ = ["Module", "Modules", "modules_in", "parse", "without_collecting"]
 
 
 class Module:
@@ -29,6 +32,11 @@ class Module:
     def scope(self) -> Scope:
         return read_module(self.tree, self.package)
 
+    @functools.cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the tree, for searches by many names."""
+        return list(ast.walk(self.tree))
+
     def class_scope(self, node: ast.ClassDef) -> ClassScope:
         """What a class of this module binds. Read once."""
         if id(node) not in self._classes:
@@ -39,7 +47,7 @@ class Module:
         """Does the source have the word as a name, an attribute or a text of its own?"""
         return any(
             word in (getattr(one, "id", None), getattr(one, "attr", None), getattr(one, "value", None))
-            for one in ast.walk(self.tree)
+            for one in self.nodes
             if isinstance(one, ast.Name | ast.Attribute | ast.Constant)
         )
 
@@ -72,3 +80,20 @@ def parse(text: bytes) -> ast.Module:
         warnings.simplefilter("ignore", SyntaxWarning)  # escapes in strings
         warnings.simplefilter("ignore", DeprecationWarning)
         return ast.parse(text)
+
+
+def modules_in(parts: Sequence[str], has: Callable[[str], bool]) -> int:
+    """How many of the first parts of a dotted name are a module, as many as possible; 0 where none is."""
+    return next((count for count in range(len(parts), 0, -1) if has(".".join(parts[:count]))), 0)
+
+
+@contextlib.contextmanager
+def without_collecting() -> Iterator[None]:
+    """Syntax trees are many objects and no garbage. The collector takes a third of the time to look through them."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from sglang_platform.devtools.source.values import dotted
 
-__all__ = ["FunctionNode", "bare_parameters", "decorators", "yields"]
+__all__ = [
+    "FunctionNode",
+    "bare_parameters",
+    "decorators",
+    "is_documentation",
+    "only_refuses",
+    "own_nodes",
+    "yields",
+]
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -20,16 +29,33 @@ def decorators(node: ast.AST) -> list[str]:
     return [(dotted(one) or ("?",))[-1] for one in called]
 
 
-def yields(node: FunctionNode) -> bool:
-    """Does the function itself yield, functions and classes inside it aside?"""
-    waiting: list[ast.AST] = list(node.body) if isinstance(node.body, list) else [node.body]
+def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function's body in the order of the source, functions and classes inside it left out."""
+    body: Any = getattr(node, "body", [])
+    waiting: list[ast.AST] = list(reversed(body)) if isinstance(body, list) else [body]
     while waiting:
         one = waiting.pop()
-        if isinstance(one, ast.Yield | ast.YieldFrom):
-            return True
+        yield one
         if not isinstance(one, FunctionNode | ast.ClassDef):
-            waiting.extend(ast.iter_child_nodes(one))
-    return False
+            waiting += reversed(list(ast.iter_child_nodes(one)))
+
+
+def yields(node: FunctionNode) -> bool:
+    """Does the function itself yield?"""
+    return any(isinstance(one, ast.Yield | ast.YieldFrom) for one in own_nodes(node))
+
+
+def only_refuses(node: ast.AST | None) -> bool:
+    """Does a function do nothing but raise NotImplementedError, docstring aside?"""
+    body = [one for one in getattr(node, "body", ()) if not is_documentation(one)]
+    if len(body) != 1 or not isinstance(body[0], ast.Raise) or body[0].exc is None:
+        return False
+    raised = body[0].exc.func if isinstance(body[0].exc, ast.Call) else body[0].exc
+    return dotted(raised) == ("NotImplementedError",)
+
+
+def is_documentation(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def bare_parameters(arguments: ast.arguments, default: Callable[[ast.expr], ast.expr]) -> ast.arguments:

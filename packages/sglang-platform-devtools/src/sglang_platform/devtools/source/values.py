@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["Unreadable", "assigned", "dotted", "evaluate", "known", "no_attribute", "rounds"]
+__all__ = ["Unreadable", "assigned", "dotted", "evaluate", "known", "no_attribute", "rounds", "shortened"]
 
 _LONGEST_LOOP = 1000
 
@@ -89,6 +89,10 @@ def dotted(node: ast.expr) -> tuple[str, ...] | None:
         above = dotted(node.value)
         return None if above is None else (*above, node.attr)
     return None
+
+
+def shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def known(names: Mapping[str, Any]) -> Callable[[str], Any]:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Iterator
 
-from sglang_platform.devtools.source.signatures import decorators
+from sglang_platform.devtools.source.signatures import decorators, only_refuses
+from sglang_platform.devtools.source.values import shortened
+from sglang_platform.devtools.upgrade.compare_members import side_of_member, signature_change
 from sglang_platform.devtools.upgrade.coupling import Coupling
 from sglang_platform.devtools.upgrade.members import HostClass, HostMember
-from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict
-from sglang_platform.devtools.upgrade.shapes import (
-    bound_parameters,
-    refused,
-    shown,
-    what_differs,
-    where_arguments_go,
-)
+from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict, change_of
+from sglang_platform.devtools.upgrade.shapes import bound_parameters, shown
 from sglang_platform.devtools.upgrade.sides import Sides
 
 __all__ = ["base_changes", "construct_change"]
@@ -27,73 +22,37 @@ def base_changes(coupling: Coupling, sides: Sides) -> list[CouplingChange]:
     pair = coupling.pair
     if pair is None or pair.old is None or pair.new is None:
         return []  # told where it is imported
-    found: list[CouplingChange] = []
-    old, new = pair.old, pair.new
-    before, after = _bases(old), _bases(new)
-    if before != after:
-        left, came = [one for one in before if one not in after], [one for one in after if one not in before]
-        what = (
-            "; ".join(
-                [
-                    *([f"it no longer stands on {', '.join(left)}"] if left else []),
-                    *([f"it stands on {', '.join(came)}"] if came else []),
-                ]
-            )
-            or f"the order of its bases is {', '.join(after)}"
-        )
-        fix = "look at what the plugin's class has from the bases that went, and at metaclass and __init__"
-        found.append(
-            CouplingChange(
-                "base",
-                coupling.target,
-                "look",
-                "base",
-                what,
-                (coupling.place,),
-                Side(f"class {old.name}({', '.join(before)})", sides.old.place(old.module.name, old.node)),
-                Side(f"class {new.name}({', '.join(after)})", sides.new.place(new.module.name, new.node)),
-                fix,
-            )
-        )
-    for name, member in _duties(old, new):
+    found = _other_bases(coupling, pair.old, pair.new, sides)
+    for name, member in _duties(pair.old, pair.new):
         if name not in coupling.own:
-            wanted = shown(name, bound_parameters(member), member.node)
-            found.append(
-                CouplingChange(
-                    "base",
-                    f"{coupling.target}.{name}",
-                    "breaks" if _is_abstract(member) else "look",
-                    "duty",
-                    f"{sides.new.label} asks a subclass for {name}",
-                    (coupling.place,),
-                    None,
-                    Side(wanted, sides.new.place(member.module.name, member.node)),
-                    f"write def {wanted}, or know that nothing calls it on this path",
-                )
-            )
+            side = side_of_member(sides.new, member, shown(name, bound_parameters(member), member.node))
+            verdict: Verdict = "breaks" if _is_abstract(member) else "look"
+            what = f"{sides.new.label} asks a subclass for {name}"
+            fix = f"write def {side.text}, or know that nothing calls it on this path"
+            found.append(change_of(coupling, verdict, "duty", what, None, side, fix, name))
     for name in sorted(coupling.own):
-        taken = new.find(name)
-        if (
-            taken is not None
-            and taken.inside is None
-            and old.find(name) is None
-            and not name.startswith("__")
-        ):
-            signature = bound_parameters(taken)
-            found.append(
-                CouplingChange(
-                    "base",
-                    f"{coupling.target}.{name}",
-                    "look",
-                    "taken",
-                    f"{sides.new.label} has a {name} of its own, which the plugin's stands in for",
-                    (coupling.place,),
-                    None,
-                    Side(shown(name, signature, taken.node), sides.new.place(taken.module.name, taken.node)),
-                    f"give the plugin's another name, or make it do what {sides.new.label} wants of it",
-                )
-            )
+        taken = pair.new.find(name)
+        is_taken = taken is not None and taken.inside is None and pair.old.find(name) is None
+        if taken is not None and is_taken and not name.startswith("__"):
+            side = side_of_member(sides.new, taken, shown(name, bound_parameters(taken), taken.node))
+            what = f"{sides.new.label} has a {name} of its own, which the plugin's stands in for"
+            fix = f"give the plugin's another name, or make it do what {sides.new.label} wants of it"
+            found.append(change_of(coupling, "look", "taken", what, None, side, fix, name))
     return found
+
+
+def _other_bases(coupling: Coupling, old: HostClass, new: HostClass, sides: Sides) -> list[CouplingChange]:
+    before, after = _bases(old), _bases(new)
+    if before == after:
+        return []
+    left, came = [one for one in before if one not in after], [one for one in after if one not in before]
+    said = [f"it no longer stands on {', '.join(left)}"] if left else []
+    said += [f"it stands on {', '.join(came)}"] if came else []
+    what = "; ".join(said) or f"the order of its bases is {', '.join(after)}"
+    was = Side(f"class {old.name}({', '.join(before)})", sides.old.place(old.module.name, old.node))
+    now = Side(f"class {new.name}({', '.join(after)})", sides.new.place(new.module.name, new.node))
+    fix = "look at what the plugin's class has from the bases that went, and at metaclass and __init__"
+    return [change_of(coupling, "look", "base", what, was, now, fix)]
 
 
 def _bases(one: HostClass) -> list[str]:
@@ -106,13 +65,13 @@ def _duties(old: HostClass, new: HostClass) -> Iterator[tuple[str, HostMember]]:
         if (
             member.function is None
             or name.startswith("__")
-            or not (_is_abstract(member) or _only_refuses(member))
+            or not (_is_abstract(member) or only_refuses(member.function))
         ):
             continue
         if not _is_abstract(member) and _is_written_without(new, member):
             continue
         before = old.find(name)
-        if before is None or not (_is_abstract(before) or _only_refuses(before)):
+        if before is None or not (_is_abstract(before) or only_refuses(before.function)):
             yield name, member
 
 
@@ -120,7 +79,9 @@ def _is_written_without(one: HostClass, member: HostMember) -> bool:
     """Does a class of the host below the plugin's write others of the owner's refusals, and leave this one?"""
     owner = next(part for part in one.line() if part.address == member.owner)
     written = [
-        one.find(name) for name, each in owner.own.items() if _is_abstract(each) or _only_refuses(each)
+        one.find(name)
+        for name, each in owner.own.items()
+        if _is_abstract(each) or only_refuses(each.function)
     ]
     return any(each is not None and each.owner != member.owner for each in written)
 
@@ -129,63 +90,23 @@ def _is_abstract(member: HostMember) -> bool:
     return "abstractmethod" in decorators(member.node)
 
 
-def _only_refuses(member: HostMember) -> bool:
-    """Is its body nothing but ``raise NotImplementedError``?"""
-    function = member.function
-    if function is None:
-        return False
-    body = [
-        one
-        for one in function.body
-        if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
-    ]
-    return len(body) == 1 and isinstance(body[0], ast.Raise) and "NotImplementedError" in ast.unparse(body[0])
-
-
 def construct_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """A call of a class: does its constructor take the arguments still, and do they mean the same?"""
-    pair, call = coupling.pair, coupling.call
-    if pair is None or call is None or pair.old is None or pair.new is None:
+    pair = coupling.pair
+    if pair is None or pair.old is None or pair.new is None:
         return None
     old, new = pair.old.constructor(), pair.new.constructor()
-    if old is None or new is None:
-        return None
-    what = what_differs(old, new)
-    if what is None:
-        return None
-    sides_shown = (
+    found = signature_change(
+        coupling,
+        pair.new.name,
+        old,
+        new,
         Side(shown(pair.old.name, old), sides.old.place(pair.old.module.name, pair.old.constructor_node())),
         Side(shown(pair.new.name, new), sides.new.place(pair.new.module.name, pair.new.constructor_node())),
     )
-    verdict: Verdict
-    was_refused, is_refused = refused(call, old), refused(call, new)
-    if was_refused is not None and is_refused is not None:
-        verdict, fix = "look", f"the call goes with neither: {is_refused}: {call.text}"
-    elif is_refused is not None:
-        verdict, fix = "breaks", f"{is_refused}: {call.text}"
-    elif where_arguments_go(call, old) != where_arguments_go(call, new):
-        verdict, fix = (
-            "breaks",
-            f"its arguments go to {', '.join(where_arguments_go(call, new))}; give them by name",
-        )
-    else:
-        verdict, fix = "fits", "nothing has to be written; " + _optional(new, old)
-    return CouplingChange(
-        "construct",
-        coupling.target,
-        verdict,
-        "signature",
-        f"{pair.new.name} {_shortened(what)}",
-        (coupling.place,),
-        *sides_shown,
-        fix,
-    )
-
-
-def _optional(new: inspect.Signature, old: inspect.Signature) -> str:
+    if found is None or old is None or new is None:
+        return None
     added = [name for name in new.parameters if name not in old.parameters]
-    return f"new: {', '.join(added[:6])}" if added else "the call passes nothing that changed"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 300 else f"{text[:297]}..."
+    if found.verdict == "fits" and added:
+        found = found._replace(fix=f"nothing has to be written; new: {', '.join(added[:6])}")
+    return found._replace(what=shortened(found.what, 300))

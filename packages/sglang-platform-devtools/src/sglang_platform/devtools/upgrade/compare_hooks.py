@@ -11,7 +11,7 @@ from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.source.answers import Definition
 from sglang_platform.devtools.upgrade.compare_names import side_of
 from sglang_platform.devtools.upgrade.coupling import Coupling
-from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict
+from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict, change_of
 from sglang_platform.devtools.upgrade.sides import Sides
 
 __all__ = ["HookAnswers"]
@@ -58,17 +58,7 @@ class HookAnswers:
         if after.moved_to and found[1] is None:
             homes = [sides.new.find(one.replace(":", ".")) for one in after.moved_to[:1]]
             found[1] = next((side_of(sides.new, one) for one in homes if isinstance(one, Definition)), None)
-        return CouplingChange(
-            coupling.kind,
-            coupling.target,
-            verdict,
-            how,
-            what,
-            (coupling.place,),
-            found[0],
-            found[1],
-            fix,
-        )
+        return change_of(coupling, verdict, how, what, found[0], found[1], fix)
 
     def _all(self) -> dict[WantedHook, tuple[CheckedHook, CheckedHook, CheckedHook]]:
         """Of each hook that is not in the newer release as it was: the older's row, the newer's, and both compared."""

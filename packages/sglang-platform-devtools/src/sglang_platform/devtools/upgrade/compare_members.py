@@ -9,18 +9,17 @@ import re
 from sglang_platform.core.contract.drift import older_name
 from sglang_platform.core.installed.address import nearest
 from sglang_platform.devtools.host_calls import first_not_taken
-from sglang_platform.devtools.source.answers import Definition
-from sglang_platform.devtools.upgrade.compare_names import side_of
+from sglang_platform.devtools.source.values import shortened
+from sglang_platform.devtools.upgrade.compare_names import goes_on, if_guarded, side_of
 from sglang_platform.devtools.upgrade.coupling import Coupling
-from sglang_platform.devtools.upgrade.members import HostClass, HostMember
+from sglang_platform.devtools.upgrade.members import Function, HostClass, HostMember
 from sglang_platform.devtools.upgrade.release import Release
-from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict
+from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict, change_of
 from sglang_platform.devtools.upgrade.shapes import (
     bound_parameters,
     kind_of_function,
     kind_of_member,
     parameters_of,
-    refused,
     shown,
     values_of,
     what_differs,
@@ -28,7 +27,14 @@ from sglang_platform.devtools.upgrade.shapes import (
 )
 from sglang_platform.devtools.upgrade.sides import Sides
 
-__all__ = ["call_change", "field_change", "override_change", "unpack_change"]
+__all__ = [
+    "call_change",
+    "field_change",
+    "override_change",
+    "side_of_member",
+    "signature_change",
+    "unpack_change",
+]
 
 
 def override_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
@@ -39,48 +45,33 @@ def override_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     old, new = pair.old.find(name), pair.new.find(name)
     if old is None:
         return None
+    was_side, now_side = _sides(sides, old, new)
     if new is None:
-        if _may_be_elsewhere(pair.new, name):
-            return None
-        return _row(
-            coupling,
-            sides,
-            old,
-            None,
-            "breaks",
-            "gone",
-            f"{sides.new.label} does not call {name}",
-            _instead(pair.new, name),
-        )
+        what = f"{sides.new.label} does not call {name}"
+        gone = change_of(coupling, "breaks", "gone", what, was_side, None, _instead(pair.new, name))
+        return None if _may_be_elsewhere(pair.new, name) else gone
     before, after = kind_of_member(old), kind_of_member(new)
     if before != after:
-        said = f"{name} was {before}, and is {after}"
-        return _row(coupling, sides, old, new, "breaks", "kind", said, f"write {after}")
-    was, now = bound_parameters(old), bound_parameters(new)
+        what = f"{name} was {before}, and is {after}"
+        return change_of(coupling, "breaks", "kind", what, was_side, now_side, f"write {after}")
     given, gives = values_of(old.node), values_of(new.node)
     if given is not None and gives is not None and given != gives:
-        said = f"it gives {gives} values, and gave {given}"
-        return _row(coupling, sides, old, new, "breaks", "values", said, f"return {gives} values")
-    what = what_differs(was, now) if was is not None and now is not None else None
-    if what is None or was is None or now is None:
+        what = f"it gives {gives} values, and gave {given}"
+        return change_of(coupling, "breaks", "values", what, was_side, now_side, f"return {gives} values")
+    was, now = bound_parameters(old), bound_parameters(new)
+    if was is None or now is None or (differs := what_differs(was, now)) is None:
         return None
-    mine = coupling.mine
-    fix = f"write def {shown(name, now, new.node)}"
-    if mine is None:
-        return _row(coupling, sides, old, new, "look", "signature", f"{name} {what}", fix)
-    missing = _not_taken(now, mine)
-    if missing is None:
-        return _row(
-            coupling, sides, old, new, "fits", "signature", f"{name} {what}", "nothing: the plugin's takes it"
-        )
-    if _not_taken(was, mine) == missing:
-        return _row(coupling, sides, old, new, "look", "signature", f"{name} {what}", fix)
-    passed = first_not_taken(sides.new.tree, name, now, mine, pair.new.name)
-    verdict: Verdict = "breaks" if passed is not None else "look"
-    shows = f"; {sides.new.label} calls {passed}" if passed is not None else ""
-    return _row(
-        coupling, sides, old, new, verdict, "signature", f"{name} {what}; the plugin's {missing}{shows}", fix
-    )
+    verdict: Verdict = "look"
+    what, fix = f"{name} {differs}", f"write def {shown(name, now, new.node)}"
+    missing = _not_taken(now, coupling.mine) if coupling.mine is not None else None
+    if coupling.mine is not None and missing is None:
+        verdict, fix = "fits", "nothing: the plugin's takes it"
+    elif coupling.mine is not None and _not_taken(was, coupling.mine) != missing:
+        passed = first_not_taken(sides.new.tree, name, now, coupling.mine, pair.new.name)
+        verdict = "breaks" if passed is not None else "look"
+        shows = f"; {sides.new.label} calls {passed}" if passed is not None else ""
+        what = f"{what}; the plugin's {missing}{shows}"
+    return change_of(coupling, verdict, "signature", what, was_side, now_side, fix)
 
 
 def _not_taken(theirs: inspect.Signature, mine: inspect.Signature) -> str | None:
@@ -113,95 +104,64 @@ def _not_taken(theirs: inspect.Signature, mine: inspect.Signature) -> str | None
 
 def call_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """A call of a function or method of the host."""
-    call = coupling.call
-    if call is None:
-        return None
     if coupling.pair is None:
         return _function_call(coupling, sides)
     if coupling.pair.old is None or coupling.pair.new is None:
         return None
     old, new = coupling.pair.old.find(coupling.member), coupling.pair.new.find(coupling.member)
-    if old is None:
-        return None
-    if new is None:
+    if old is None or new is None:
         return field_change(coupling, sides)
     before, after = kind_of_member(old), kind_of_member(new)
-    if (
-        before != after
-        and {before, after} & {"a property", "an async method"}
-        and "an attribute" not in (before, after)
-    ):
-        fix = {"a property": "read it without calling it", "an async method": "await it"}.get(
-            after, f"call it as {after}"
-        )
-        return _row(coupling, sides, old, new, "breaks", "kind", f"it was {before}, and is {after}", fix)
-    return _of_signatures(
-        coupling, sides, bound_parameters(old), bound_parameters(new), _sides(sides, old, new)
+    was_side, now_side = _sides(sides, old, new)
+    is_other = before != after and "an attribute" not in (before, after)
+    if is_other and {before, after} & {"a property", "an async method"}:
+        fixes = {"a property": "read it without calling it", "an async method": "await it"}
+        what, fix = f"it was {before}, and is {after}", fixes.get(after, f"call it as {after}")
+        return change_of(coupling, "breaks", "kind", what, was_side, now_side, fix)
+    return signature_change(
+        coupling, coupling.member, bound_parameters(old), bound_parameters(new), was_side, now_side
     )
 
 
 def _function_call(coupling: Coupling, sides: Sides) -> CouplingChange | None:
-    old, new = sides.find(coupling.target)
-    if (
-        isinstance(old, Definition)
-        and not isinstance(new, Definition)
-        and (homes := sides.moved_to(old.address))
-    ):
-        new = sides.new.lookup.find(homes[0])
-    if not isinstance(old, Definition) or not isinstance(new, Definition):
+    old, new = sides.definitions(coupling.target)
+    was, now = old and old.node, new and new.node
+    if not isinstance(was, Function) or not isinstance(now, Function):
         return None  # told where it is imported
-    was, now = old.node, new.node
-    if not isinstance(was, ast.FunctionDef | ast.AsyncFunctionDef) or not isinstance(
-        now, ast.FunctionDef | ast.AsyncFunctionDef
-    ):
-        return None
-    shown_sides = (side_of(sides.old, old), side_of(sides.new, new))
-    if kind_of_function(was) != kind_of_function(now):
-        what = f"it was {kind_of_function(was)}, and is {kind_of_function(now)}"
+    was_side, now_side = side_of(sides.old, old), side_of(sides.new, new)
+    before, after = kind_of_function(was), kind_of_function(now)
+    if before != after:
         fix = "await it" if isinstance(now, ast.AsyncFunctionDef) else "do not await it"
-        return CouplingChange(
-            "call", coupling.target, "breaks", "kind", what, (coupling.place,), *shown_sides, fix
-        )
-    return _of_signatures(
-        coupling, sides, parameters_of(was, is_method=False), parameters_of(now, is_method=False), shown_sides
-    )
+        what = f"it was {before}, and is {after}"
+        return change_of(coupling, "breaks", "kind", what, was_side, now_side, fix)
+    takes = parameters_of(was, is_method=False), parameters_of(now, is_method=False)
+    return signature_change(coupling, coupling.target.rpartition(".")[2], *takes, was_side, now_side)
 
 
-def _of_signatures(
+def signature_change(
     coupling: Coupling,
-    sides: Sides,
+    name: str,
     old: inspect.Signature | None,
     new: inspect.Signature | None,
-    shown_sides: tuple[Side | None, Side | None],
+    was: Side | None,
+    now: Side | None,
 ) -> CouplingChange | None:
-    verdict: Verdict
+    """Does the newer signature take the call still, and do its arguments mean the same?"""
     call = coupling.call
     what = what_differs(old, new) if old is not None and new is not None else None
     if what is None or old is None or new is None or call is None:
         return None
-    was_refused, is_refused = refused(call, old), refused(call, new)
-    name = coupling.target.rpartition(".")[2]
+    verdict: Verdict
+    was_refused, is_refused = call.refused_by(old), call.refused_by(new)
     if was_refused is not None and is_refused is not None:
         verdict, fix = "look", f"the call goes with neither: {is_refused}: {call.text}"
     elif is_refused is not None:
         verdict, fix = "breaks", f"{is_refused}: {call.text}"
-    elif where_arguments_go(call, old) != where_arguments_go(call, new):
-        verdict = "breaks"
-        fix = (
-            f"its arguments go to {', '.join(where_arguments_go(call, new))}; give them by name: {call.text}"
-        )
+    elif (go := where_arguments_go(call, new)) != where_arguments_go(call, old):
+        verdict, fix = "breaks", f"its arguments go to {', '.join(go)}; give them by name: {call.text}"
     else:
         verdict, fix = "fits", "nothing has to be written: the call goes with both"
-    return CouplingChange(
-        "call",
-        coupling.target,
-        verdict,
-        "signature",
-        f"{name} {what}",
-        (coupling.place,),
-        *shown_sides,
-        fix,
-    )
+    return change_of(coupling, verdict, "signature", f"{name} {what}", was, now, fix)
 
 
 def field_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
@@ -212,32 +172,20 @@ def field_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     old, new = pair.old.find(name), pair.new.find(name)
     if old is None:
         return None
+    was_side, now_side = _sides(sides, old, new)
     if new is None:
         if _may_be_elsewhere(pair.new, name) or _set_from_outside(sides.new, pair.new, name):
             return None
-        verdict: Verdict = "look" if coupling.guarded else "breaks"
-        goes_on = "; the plugin goes on without it" if coupling.guarded else ""
-        return _row(
-            coupling,
-            sides,
-            old,
-            None,
-            verdict,
-            "gone",
-            f"{pair.new.name} has no {name} any more{goes_on}",
-            _instead(pair.new, name),
-        )
+        what = f"{pair.new.name} has no {name} any more{goes_on(coupling)}"
+        fix = _instead(pair.new, name)
+        return change_of(coupling, if_guarded(coupling), "gone", what, was_side, None, fix)
     before, after = kind_of_member(old), kind_of_member(new)
-    if coupling.kind == "field" and {before, after} <= {"a property", "an attribute"}:
-        return None  # both are read alike
-    if (
-        coupling.kind == "field"
-        and before != after
-        and ("a property" in (before, after) or "an attribute" in (before, after))
-    ):
-        fix = f"call {name}()" if "method" in after else f"read {name} without calling it"
-        return _row(coupling, sides, old, new, "breaks", "kind", f"{name} was {before}, and is {after}", fix)
-    return None
+    read = {"a property", "an attribute"}  # alike
+    if coupling.kind != "field" or before == after or len({before, after} & read) != 1:
+        return None
+    fix = f"call {name}()" if "method" in after else f"read {name} without calling it"
+    what = f"{name} was {before}, and is {after}"
+    return change_of(coupling, "breaks", "kind", what, was_side, now_side, fix)
 
 
 def unpack_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
@@ -247,25 +195,15 @@ def unpack_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
         new_member = coupling.pair.new.find(coupling.member) if coupling.pair.new is not None else None
         if old_member is None or new_member is None:
             return None
-        was, now = old_member.node, new_member.node
-        shown_sides: tuple[Side | None, Side | None] = _sides(sides, old_member, new_member)
+        was: ast.AST | None = old_member.node
+        now: ast.AST | None = new_member.node
+        shown_sides = _sides(sides, old_member, new_member)
     else:
-        old, new = sides.find(coupling.target)
-        if (
-            isinstance(old, Definition)
-            and not isinstance(new, Definition)
-            and (homes := sides.moved_to(old.address))
-        ):
-            new = sides.new.lookup.find(homes[0])
-        if (
-            not isinstance(old, Definition)
-            or not isinstance(new, Definition)
-            or old.node is None
-            or new.node is None
-        ):
+        old, new = sides.definitions(coupling.target)
+        was, now = old and old.node, new and new.node
+        if was is None or now is None:
             return None
-        was, now = old.node, new.node
-        shown_sides = (side_of(sides.old, old), side_of(sides.new, new))
+        shown_sides = side_of(sides.old, old), side_of(sides.new, new)
     before, after = values_of(was), values_of(now)
     if before == after or after is None:
         return None
@@ -273,16 +211,7 @@ def unpack_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     fits = after == coupling.values
     what = f"it gives {after} values, and gave {gave}; {coupling.values} are taken"
     fix = "nothing: the line is written for the newer release" if fits else f"take {after} values"
-    return CouplingChange(
-        "unpack",
-        coupling.target,
-        "fits" if fits else "breaks",
-        "values",
-        what,
-        (coupling.place,),
-        *shown_sides,
-        fix,
-    )
+    return change_of(coupling, "fits" if fits else "breaks", "values", what, *shown_sides, fix)
 
 
 def _may_be_elsewhere(one: HostClass, name: str) -> bool:
@@ -324,30 +253,18 @@ def _instead(new: HostClass, name: str) -> str:
     return f"look in {new.address} for what took its place"
 
 
-def _row(
-    coupling: Coupling,
-    sides: Sides,
-    old: HostMember,
-    new: HostMember | None,
-    verdict: Verdict,
-    how: str,
-    what: str,
-    fix: str,
-) -> CouplingChange:
-    before, after = _sides(sides, old, new)
-    return CouplingChange(
-        coupling.kind, coupling.target, verdict, how, what, (coupling.place,), before, after, fix
+def _sides(sides: Sides, old: HostMember, new: HostMember | None) -> tuple[Side | None, Side | None]:
+    return (
+        side_of_member(sides.old, old, _written(old)),
+        side_of_member(sides.new, new, _written(new)) if new is not None else None,
     )
 
 
-def _sides(sides: Sides, old: HostMember, new: HostMember | None) -> tuple[Side, Side | None]:
-    def one_side(release: Release, member: HostMember) -> Side:
-        if member.function is not None:
-            text = shown(f"{member.owner.path[-1]}.{member.name}", bound_parameters(member), member.node)
-        else:
-            text = " ".join(ast.unparse(member.node).split())
-        return Side(
-            text if len(text) < 400 else f"{text[:397]}...", release.place(member.module.name, member.node)
-        )
+def _written(member: HostMember) -> str:
+    if member.function is not None:
+        return shown(f"{member.owner.path[-1]}.{member.name}", bound_parameters(member), member.node)
+    return " ".join(ast.unparse(member.node).split())
 
-    return one_side(sides.old, old), one_side(sides.new, new) if new is not None else None
+
+def side_of_member(release: Release, member: HostMember, text: str) -> Side:
+    return Side(shortened(text, 400), release.place(member.module.name, member.node))

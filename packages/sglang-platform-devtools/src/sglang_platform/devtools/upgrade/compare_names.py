@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 
-from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.source.answers import Absent, Answer, Definition
+from sglang_platform.devtools.source.values import shortened
 from sglang_platform.devtools.upgrade.coupling import Coupling
 from sglang_platform.devtools.upgrade.release import Release
-from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict
+from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, Verdict, change_of
 from sglang_platform.devtools.upgrade.shapes import kind_of_function
 from sglang_platform.devtools.upgrade.sides import Sides
 
-__all__ = ["import_change", "lost", "side_of"]
+__all__ = ["goes_on", "if_guarded", "import_change", "side_of"]
 
 
 def import_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
@@ -21,98 +21,53 @@ def import_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     if not isinstance(old, Definition):
         return None
     if isinstance(new, Absent):
-        return lost(coupling, sides, old, new)
+        return _lost(coupling, sides, old, new)
     if not isinstance(new, Definition):
         return None
+    shown = side_of(sides.old, old), side_of(sides.new, new)
     before, after = kind_of_function(old.node), kind_of_function(new.node)
     if before is not None and after is not None and before != after and "class" in f"{before}{after}":
         what = f"it was {before}, and is {after}"
-        return _change(coupling, sides, old, new, "kind", what, "look at what it is used for")
-    if (
-        before is None
-        and after is None
-        and _constant(old) != _constant(new)
-        and None
-        not in (
-            _constant(old),
-            _constant(new),
-        )
-    ):
-        what = "its value is another one"
-        return _change(coupling, sides, old, new, "value", what, "look at what depends on the value")
+        return change_of(coupling, "look", "kind", what, *shown, "look at what it is used for")
+    was, now = _constant(old), _constant(new)
+    if was is not None and now is not None and was != now:
+        what, fix = "its value is another one", "look at what depends on the value"
+        return change_of(coupling, "look", "value", what, *shown, fix)
     return None
 
 
-def _change(
-    coupling: Coupling, sides: Sides, old: Definition, new: Definition, how: str, what: str, fix: str
-) -> CouplingChange:
-    return CouplingChange(
-        coupling.kind,
-        coupling.target,
-        "look",
-        how,
-        what,
-        (coupling.place,),
-        side_of(sides.old, old),
-        side_of(sides.new, new),
-        fix,
-    )
+def if_guarded(coupling: Coupling) -> Verdict:
+    """The verdict on what is gone."""
+    return "look" if coupling.guarded else "breaks"
 
 
-def lost(coupling: Coupling, sides: Sides, old: Definition, new: Absent) -> CouplingChange:
+def goes_on(coupling: Coupling) -> str:
+    return "; the plugin goes on without it" if coupling.guarded else ""
+
+
+def _lost(coupling: Coupling, sides: Sides, old: Definition, new: Absent) -> CouplingChange:
     """A name that the newer release lacks: where it is now, or what is like it."""
-    homes: tuple[Address, ...] = ()
-    if old.address.path:
-        homes = sides.moved_to(old.address)
-    elif (module := _moved_module(sides, coupling.target)) is not None:
-        fix = f"write {module}"
-        return CouplingChange(
-            coupling.kind,
-            coupling.target,
-            "look" if coupling.guarded else "breaks",
-            "moved",
-            f"the module is gone; its names are in {module}",
-            (coupling.place,),
-            Side(coupling.target, sides.old.place(coupling.target, None)),
-            Side(module, sides.new.place(module, None)),
-            fix,
-        )
-    verdict: Verdict = "look" if coupling.guarded else "breaks"
-    goes_on = "; the plugin goes on without it" if coupling.guarded else ""
+    verdict, was = if_guarded(coupling), side_of(sides.old, old)
+    homes = sides.moved_to(old.address) if old.address.path else ()
     if homes:
         home = homes[0]
-        found = sides.new.lookup.find(home)
-        there = side_of(sides.new, found) if isinstance(found, Definition) else Side(str(home))
+        there = side_of(sides.new, sides.new.lookup.find(home)) or Side(str(home))
         fix = f"write from {home.module} import {home.path[0]}"
         if len(homes) > 1:
             fix += f", or from {' or '.join(one.module for one in homes[1:3])}"
-        return CouplingChange(
-            coupling.kind,
-            coupling.target,
-            verdict,
-            "moved",
-            f"it is in {home.module} now{goes_on}",
-            (coupling.place,),
-            side_of(sides.old, old),
-            there,
-            fix,
+        what = f"it is in {home.module} now{goes_on(coupling)}"
+        return change_of(coupling, verdict, "moved", what, was, there, fix)
+    module = None if old.address.path else _moved_module(sides, coupling.target)
+    if module is not None:
+        was, now = (
+            Side(coupling.target, sides.old.place(coupling.target, None)),
+            Side(module, sides.new.place(module, None)),
         )
-    fix = (
-        f"like it: {', '.join(new.nearest[:3])}"
-        if new.nearest
-        else "look in the newer release for what took its place"
-    )
-    return CouplingChange(
-        coupling.kind,
-        coupling.target,
-        verdict,
-        "gone",
-        f"it is gone{goes_on}: {new.why}",
-        (coupling.place,),
-        side_of(sides.old, old),
-        None,
-        fix,
-    )
+        what = f"the module is gone; its names are in {module}"
+        return change_of(coupling, verdict, "moved", what, was, now, f"write {module}")
+    like = f"like it: {', '.join(new.nearest[:3])}" if new.nearest else None
+    fix = like or "look in the newer release for what took its place"
+    return change_of(coupling, verdict, "gone", f"it is gone{goes_on(coupling)}: {new.why}", was, None, fix)
 
 
 def _moved_module(sides: Sides, dotted: str) -> str | None:
@@ -131,7 +86,7 @@ def _moved_module(sides: Sides, dotted: str) -> str | None:
     return best if best is not None and counts[best] * 2 > len(names) else None
 
 
-def side_of(release: Release, found: Answer) -> Side | None:
+def side_of(release: Release, found: Answer | None) -> Side | None:
     """The line that defines it, without its body."""
     if not isinstance(found, Definition):
         return None
@@ -144,8 +99,8 @@ def side_of(release: Release, found: Answer) -> Side | None:
         text = f"class {name}({', '.join(map(ast.unparse, node.bases))})"
     elif isinstance(node, ast.expr):
         text = f"{name} = {ast.unparse(node)}"
-    text = " ".join(text.split())
-    return Side(text if len(text) < 400 else f"{text[:397]}...", release.place(found.address.module, node))
+    text = shortened(" ".join(text.split()), 400)
+    return Side(text, release.place(found.address.module, node))
 
 
 def _constant(found: Definition) -> object:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from sglang_platform.core.installed.address import nearest
 from sglang_platform.devtools.upgrade.coupling import Coupling
-from sglang_platform.devtools.upgrade.rows import CouplingChange, Side
+from sglang_platform.devtools.upgrade.members import HostClass
+from sglang_platform.devtools.upgrade.release import Release
+from sglang_platform.devtools.upgrade.rows import CouplingChange, Side, change_of
 from sglang_platform.devtools.upgrade.sides import Sides
 from sglang_platform.devtools.upgrade.tables import reading_of, tables_named, tables_with, text_at
 
@@ -28,47 +30,23 @@ def text_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
 
 
 def _variable(coupling: Coupling, sides: Sides) -> CouplingChange | None:
-    old, new = reading_of(sides.old, coupling.target), reading_of(sides.new, coupling.target)
+    name = coupling.target
+    old, new = reading_of(sides.old, name), reading_of(sides.new, name)
     if old is None:
         return None
-    before = Side(f"{coupling.target} = {old.default}" if old.default else coupling.target, old.place)
+    before = Side(f"{name} = {old.default}" if old.default else name, old.place)
     if new is None:
-        fix = "leave it out, or look for what took its place"
-        return CouplingChange(
-            "environment",
-            coupling.target,
-            "breaks",
-            "gone",
-            f"{sides.new.label} does not read it",
-            (coupling.place,),
-            before,
-            None,
-            fix,
-        )
-    after = Side(f"{coupling.target} = {new.default}" if new.default else coupling.target, new.place)
+        what, fix = f"{sides.new.label} does not read it", "leave it out, or look for what took its place"
+        return change_of(coupling, "breaks", "gone", what, before, None, fix)
+    after = Side(f"{name} = {new.default}" if new.default else name, new.place)
     if new.deprecated_for is not None and old.deprecated_for is None:
-        fix = (
-            f"write {new.deprecated_for}"
-            if new.deprecated_for
-            else "leave it out before a later release refuses it"
-        )
-        return CouplingChange(
-            "environment",
-            coupling.target,
-            "look",
-            "deprecated",
-            f"{sides.new.label} says that it is deprecated",
-            (coupling.place,),
-            before,
-            after,
-            fix,
-        )
+        what, fix = f"{sides.new.label} says that it is deprecated", f"write {new.deprecated_for}"
+        fix = fix if new.deprecated_for else "leave it out before a later release refuses it"
+        return change_of(coupling, "look", "deprecated", what, before, after, fix)
     if old.default and new.default and old.default != new.default:
         what = f"its default is {new.default}, and was {old.default}"
         fix = "look at whether the plugin relies on the default"
-        return CouplingChange(
-            "environment", coupling.target, "look", "default", what, (coupling.place,), before, after, fix
-        )
+        return change_of(coupling, "look", "default", what, before, after, fix)
     return None
 
 
@@ -77,75 +55,43 @@ def _group(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     if old is None or new is not None:
         return None
     what = f"{sides.new.label} does not look for plugins in this group"
-    return CouplingChange(
-        "group",
-        coupling.target,
-        "breaks",
-        "gone",
-        what,
-        (coupling.place,),
-        Side(coupling.target, old),
-        None,
-        "move the entry point to the group that the newer release reads",
-    )
+    fix = "move the entry point to the group that the newer release reads"
+    return change_of(coupling, "breaks", "gone", what, Side(coupling.target, old), None, fix)
 
 
 def _argument(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """A flag of the command line; `server_args.name` is a field of the record."""
     field = coupling.target.lstrip("-").replace("-", "_")
     pair = sides.pair(ARGUMENTS)
-    old = pair.old.find(field) if pair is not None and pair.old is not None else None
-    new = pair.new.find(field) if pair is not None and pair.new is not None else None
-    was = (
-        sides.old.place(old.module.name, old.node) if old is not None else text_at(sides.old, coupling.target)
-    )
-    now = (
-        sides.new.place(new.module.name, new.node) if new is not None else text_at(sides.new, coupling.target)
-    )
-    if was is None or now is not None:
+    was = _argument_at(sides.old, pair and pair.old, field, coupling.target)
+    if was is None or _argument_at(sides.new, pair and pair.new, field, coupling.target) is not None:
         return None
     names = pair.new.names() if pair is not None and pair.new is not None else {}
     like = [f"--{one.replace('_', '-')}" for one in nearest(field, names)]
+    what = f"{sides.new.label} does not take {coupling.target}"
     fix = f"like it: {', '.join(like)}" if like else "leave it out"
-    return CouplingChange(
-        "argument",
-        coupling.target,
-        "breaks",
-        "gone",
-        f"{sides.new.label} does not take {coupling.target}",
-        (coupling.place,),
-        Side(coupling.target, was),
-        None,
-        fix,
-    )
+    return change_of(coupling, "breaks", "gone", what, Side(coupling.target, was), None, fix)
+
+
+def _argument_at(release: Release, record: HostClass | None, field: str, flag: str) -> str | None:
+    found = record.find(field) if record is not None else None
+    return release.place(found.module.name, found.node) if found is not None else text_at(release, flag)
 
 
 def _name(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     """A name that a table of the older release has and the same table of the newer one lacks."""
-    for table in tables_with(sides.old, coupling.target, coupling.subject):
-        if tables_with(sides.new, coupling.target, coupling.subject):
-            return None
+    tables = tables_with(sides.old, coupling.target, coupling.subject)
+    if not tables or tables_with(sides.new, coupling.target, coupling.subject):
+        return None
+    for table in tables:
         later = tables_named(sides.new, table.name)
-        if later or coupling.subject not in (table.name,):
+        if later or coupling.subject != table.name:
             names = later[0].names if later else ()
             like = nearest(coupling.target, names)
-            fix = (
-                f"like it: {', '.join(like)}"
-                if like
-                else f"known now: {', '.join(names[:8])}"
-                if names
-                else None
-            )
+            known = f"known now: {', '.join(names[:8])}" if names else None
+            fix = f"like it: {', '.join(like)}" if like else known
+            before = Side(f"{table.name}: {', '.join(table.names[:12])}", table.place)
             after = Side(f"{table.name}: {', '.join(names[:12])}", later[0].place) if later else None
-            return CouplingChange(
-                "name",
-                coupling.target,
-                "breaks",
-                "gone",
-                f"{table.name} does not have {coupling.target!r} any more",
-                (coupling.place,),
-                Side(f"{table.name}: {', '.join(table.names[:12])}", table.place),
-                after,
-                fix,
-            )
+            what = f"{table.name} does not have {coupling.target!r} any more"
+            return change_of(coupling, "breaks", "gone", what, before, after, fix)
     return None

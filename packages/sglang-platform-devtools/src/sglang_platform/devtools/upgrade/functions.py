@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 
-from sglang_platform.devtools.host_calls import Call
+from sglang_platform.devtools.host_calls import call_of
 from sglang_platform.devtools.source.conditions import decided
 from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.values import dotted
@@ -13,7 +13,7 @@ from sglang_platform.devtools.upgrade.coupling import Coupling, SourcePlace
 from sglang_platform.devtools.upgrade.given import given_to_method
 from sglang_platform.devtools.upgrade.members import Function
 from sglang_platform.devtools.upgrade.naming import Naming
-from sglang_platform.devtools.upgrade.own import OwnClass, OwnClasses
+from sglang_platform.devtools.upgrade.own import OwnClass
 from sglang_platform.devtools.upgrade.sides import Pair
 from sglang_platform.devtools.upgrade.types import (
     FOREIGN,
@@ -39,14 +39,13 @@ class Body:
         self,
         module: Module,
         types: Types,
-        own_classes: OwnClasses,
         place: Callable[[Module, ast.AST], SourcePlace],
         own: OwnClass | None = None,
         self_name: str = "",
     ) -> None:
         self.found: list[Coupling] = []
         self.unread: dict[str, tuple[SourcePlace, int]] = {}
-        self._module, self._types, self._own_classes, self._place = module, types, own_classes, place
+        self._module, self._types, self._place = module, types, place
         self._naming: Naming = types.naming
         self._own, self._self = own, self_name
         self._given: set[str] = set()
@@ -188,7 +187,8 @@ class Body:
             return
         called = self._called(node, names)
         self._beneath(node.func, names)
-        place, call = self._place(self._module, node), _as_call(node, str(self._place(self._module, node)))
+        place = self._place(self._module, node)
+        call = call_of(node, str(place))
         match called:
             case TheClass(pair):
                 self.found.append(Coupling("construct", pair.full, place, pair, call=call))
@@ -322,23 +322,10 @@ class Body:
             return self._types.annotated(mine.annotation, mine.module, None)
         if mine.inside is not None and mine.value is not None:
             known = self._own_names(mine.inside)
-            inner = Body(mine.module, self._types, self._own_classes, self._place, None, "")
+            inner = Body(mine.module, self._types, self._place)
             return inner.value(mine.value, known)
         return None
 
     def _own_names(self, function: Function) -> dict[str, Value]:
         assert self._own is not None
         return given_to_method(self._own, function, self._types)
-
-
-def _as_call(node: ast.Call, place: str) -> Call:
-    text = " ".join(ast.unparse(node).split())
-    return Call(
-        place,
-        text if len(text) <= 100 else f"{text[:97]}...",
-        sum(not isinstance(one, ast.Starred) for one in node.args),
-        tuple(word.arg for word in node.keywords if word.arg is not None),
-        any(isinstance(one, ast.Starred) for one in node.args)
-        or any(word.arg is None for word in node.keywords),
-        dotted(node.func.value) if isinstance(node.func, ast.Attribute) else (),
-    )

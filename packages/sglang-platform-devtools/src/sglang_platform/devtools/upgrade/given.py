@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sglang_platform.core.hooks.registration import HookType
+from sglang_platform.core.hooks.types import HookType
 from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.signatures import decorators
@@ -46,7 +46,7 @@ def given_to_function(arguments: list, module: Module, types: Types) -> dict[str
 def given_to_hook(hook: WantedHook, function: Function, module: Module, types: Types) -> dict[str, Value]:
     """A hook's parameters are its target's, behind the result or the original."""
     names = given_to_function(parameters(function), module, types)
-    kind = hook.hook.type if hook.hook is not None else HookType.AFTER
+    first = (hook.hook.type if hook.hook is not None else HookType.AFTER).record.first
     full = hook.target.replace(":", ".")
     above, _, last = full.rpartition(".")
     pair = types.sides.pair(above)
@@ -66,8 +66,8 @@ def given_to_hook(hook: WantedHook, function: Function, module: Module, types: T
             return names
         target, home, release = known
     mine, theirs = parameters(function), parameters(target)
-    if kind in (HookType.AFTER, HookType.AROUND) and not hook.written and mine:
-        if kind is HookType.AFTER and names.get(mine[0].arg) is None:
+    if first is not None and not hook.written and mine:
+        if first == "result" and names.get(mine[0].arg) is None:
             names[mine[0].arg] = types.annotated(target.returns, home, release)
         mine = mine[1:]
     by_name = {one.arg: one for one in theirs}

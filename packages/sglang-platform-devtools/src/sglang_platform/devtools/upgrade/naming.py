@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import functools
-from collections.abc import Iterator
 
-from sglang_platform.devtools.source.conditions import decided
-from sglang_platform.devtools.source.module import Module
-from sglang_platform.devtools.source.scope import imported_module
+from sglang_platform.devtools.source.imports import ImportedNames
+from sglang_platform.devtools.source.module import Module, modules_in
 from sglang_platform.devtools.source.tree import SourceTree
 from sglang_platform.devtools.upgrade.release import HOST
 
@@ -50,17 +47,10 @@ class Naming:
         whole = ".".join((first, *parts[1:]))
         if is_hosts(whole):
             return whole
-        count = next(
-            (
-                n
-                for n in range(len(whole.split(".")) - 1, 0, -1)
-                if self._plugin.has(".".join(whole.split(".")[:n]))
-            ),
-            0,
-        )
+        words = whole.split(".")
+        count = modules_in(words[:-1], self._plugin.has)
         if not count:
             return whole
-        words = whole.split(".")
         origin = self._plugin.module(".".join(words[:count]))
         if origin is None or origin is module:
             return whole
@@ -73,33 +63,10 @@ class Naming:
         return alias if alias is not None and alias[0] != name else None
 
     @functools.cache  # noqa: B019 - as long as the plugin is read
-    def imported(self, name: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    def imported(self, name: str) -> tuple[dict[str, str], list[str]]:
         """What the imports of a module bind, those inside functions and for type checkers too; the star imports."""
         module = self._plugin.module(name)
-        table: dict[str, str] = {}
-        stars: list[str] = []
-        for node in _walk(module.tree.body) if module is not None else ():
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    bound = alias.asname or alias.name.partition(".")[0]
-                    table[bound] = alias.name if alias.asname else bound
-            elif isinstance(node, ast.ImportFrom) and module is not None:
-                origin = imported_module(node, module.package)
-                for alias in node.names:
-                    if alias.name == "*":
-                        stars.append(origin)
-                    else:
-                        table.setdefault(alias.asname or alias.name, f"{origin}.{alias.name}")
-        return table, tuple(stars)
-
-
-def _walk(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """Every node but those under a condition that never holds, `TYPE_CHECKING` taken for true."""
-    waiting: list[ast.AST] = list(reversed(body))
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Constant) and decided(node.test) is False:
-            waiting += reversed(node.orelse)
-        else:
-            waiting += reversed(list(ast.iter_child_nodes(node)))
+        if module is None:
+            return {}, []
+        found = ImportedNames(module.tree, module.package, for_type_checkers=True)
+        return found.names, found.stars

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from sglang_platform.devtools.changes import Changes, read_changes
 from sglang_platform.devtools.registrations import WantedHook
-from sglang_platform.devtools.source.conditions import blocks_that_run, guards_imports
+from sglang_platform.devtools.source.imports import imports_in
 from sglang_platform.devtools.source.module import Module
-from sglang_platform.devtools.source.scope import imported_module
 from sglang_platform.devtools.source.values import dotted
 from sglang_platform.devtools.upgrade.coupling import Coupling, SourcePlace
 from sglang_platform.devtools.upgrade.functions import Body
@@ -183,7 +182,7 @@ class _Reader:
         given: set[str] | None = None,
         self_name: str = "",
     ) -> None:
-        reader = Body(module, self._types, self._own, self._place, own, self_name)
+        reader = Body(module, self._types, self._place, own, self_name)
         reader.run(body, names, given or ())
         self._found += reader.found
         for name, (place, many) in reader.unread.items():
@@ -191,18 +190,14 @@ class _Reader:
             self._unread.append((str(place), f"of which class {name} is the sources do not tell{more}"))
 
     def _imports(self, module: Module) -> None:
-        for node, guarded in _imports_in(module.tree.body, guarded=False):
-            place = self._place(module, node)
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            else:
-                origin = imported_module(node, module.package)
-                names = [origin if alias.name == "*" else f"{origin}.{alias.name}" for alias in node.names]
-                if "*" in [alias.name for alias in node.names] and is_hosts(origin):
-                    self._unread.append((str(place), f"which names are used from {origin} by `import *`"))
-            for name in names:
-                if is_hosts(name):
-                    self._found.append(Coupling("import", name, place, guarded=guarded))
+        for one in imports_in(module.tree.body, module.package):
+            place = self._plugin.place_of(f"{module.path}:{one.line}")
+            name = one.module if one.name in (None, "*") else f"{one.module}.{one.name}"
+            if is_hosts(name):
+                guarded = one.guarded or bool(one.instead_of)
+                self._found.append(Coupling("import", name, place, guarded=guarded))
+            if one.name == "*" and is_hosts(name):
+                self._unread.append((str(place), f"which names are used from {name} by `import *`"))
         for part in ast.walk(module.tree):  # sglang.srt.utils.is_cuda, through `import sglang.srt.utils`
             if isinstance(part, ast.Attribute):
                 found = self._named_in_module(module, part)
@@ -220,26 +215,6 @@ class _Reader:
 
     def _place(self, module: Module, node: ast.AST) -> SourcePlace:
         return self._plugin.place(module, node)
-
-
-def _imports_in(body: list[ast.stmt], *, guarded: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
-    """All imports, those for type checkers left out: no process runs them."""
-    for node in body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node, guarded
-        elif isinstance(node, ast.If):
-            yield from _imports_in(blocks_that_run(node), guarded=guarded)
-        elif isinstance(node, ast.Try):
-            inside = guarded or guards_imports(node)
-            yield from _imports_in(node.body, guarded=inside)
-            for handler in node.handlers:
-                yield from _imports_in(handler.body, guarded=True)
-            yield from _imports_in([*node.orelse, *node.finalbody], guarded=guarded)
-        else:
-            for block in ("body", "orelse"):
-                yield from _imports_in(getattr(node, block, []), guarded=guarded)
-            for case in getattr(node, "cases", ()):
-                yield from _imports_in(case.body, guarded=guarded)
 
 
 def _functions(

@@ -9,8 +9,9 @@ from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.source.answers import Absent, Answer, Definition
 from sglang_platform.devtools.source.environment import Environment
 from sglang_platform.devtools.source.lookup import Lookup
-from sglang_platform.devtools.source.module import Module
+from sglang_platform.devtools.source.module import Module, modules_in
 from sglang_platform.devtools.source.tree import SourceTree
+from sglang_platform.devtools.source.values import dotted
 from sglang_platform.devtools.upgrade.members import HostClass, members_of
 
 __all__ = ["HOST", "Release"]
@@ -36,19 +37,19 @@ class Release:
         found = re.search(r"\d+\.\d+[\w.]*", tree.label)
         self.label = f"{HOST} {found[0]}" if found and tree.label.startswith(HOST) else tree.label
 
-    def address(self, dotted: str) -> Address | None:
+    def address(self, full: str) -> Address | None:
         """Module and path of a full name; None where it names a module. The longest prefix that is a module counts."""
-        parts = dotted.split(".")
-        count = next((n for n in range(len(parts), 0, -1) if self.tree.has(".".join(parts[:n]))), 0)
+        parts = full.split(".")
+        count = modules_in(parts, self.tree.has)
         if count == len(parts):
             return None
         return Address(".".join(parts[:count]), tuple(parts[count:]))
 
-    def find(self, dotted: str) -> Answer:
+    def find(self, full: str) -> Answer:
         """What a full name is here: of a module, of something in one, of an attribute of a class."""
-        address = self.address(dotted)
+        address = self.address(full)
         if address is None:
-            return Definition(Address(dotted, ()))
+            return Definition(Address(full, ()))
         if not address.module:
             return Absent(f"{self.label} has no package {address.path[0]!r}")
         module, first = address.module, address.path[0]
@@ -59,9 +60,6 @@ class Release:
     def _binds(self, module: str, name: str) -> bool:
         read = self.tree.module(module)
         return read is None or name in read.scope.names or bool(read.scope.stars)
-
-    def class_at_name(self, module: str, name: str) -> HostClass | None:
-        return self.class_at(Address(module, (name,)))
 
     def module(self, name: str) -> Module | None:
         return self.tree.module(name)
@@ -106,7 +104,7 @@ class Release:
 
     def named(self, module: Module, node: ast.expr) -> HostClass | None:
         """The class of the host that an expression of a module of the host names; imports for type checkers count."""
-        parts = _parts(node)
+        parts = dotted(node)
         if parts is None:
             return None
         found = self.class_at(Address(module.name, parts))
@@ -123,20 +121,8 @@ class Release:
         return f"{name}:{line}" if line else name
 
 
-def _parts(node: ast.expr) -> tuple[str, ...] | None:
-    match node:
-        case ast.Name(id=name):
-            return (name,)
-        case ast.Attribute(value=value, attr=name):
-            above = _parts(value)
-            return None if above is None else (*above, name)
-        case ast.Subscript(value=value):
-            return _parts(value)
-    return None
-
-
 def _adds_nothing(base: ast.expr) -> bool:
-    parts = _parts(base)
+    parts = dotted(base)
     return parts is not None and parts[-1] in {
         "object",
         "ABC",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import gc
+import logging
 from collections import Counter
 
 from rich.console import Console
 from rich.text import Text
 
+from sglang_platform.devtools.source.module import without_collecting
 from sglang_platform.devtools.upgrade.compare import changes_of
 from sglang_platform.devtools.upgrade.compare_hooks import HookAnswers
 from sglang_platform.devtools.upgrade.coupling import KINDS, Coupling
@@ -22,20 +23,18 @@ __all__ = ["print_upgrade", "upgrade_of"]
 _STYLES = {"breaks": "bold red", "look": "yellow", "fits": "green"}
 _MOST_UNREAD = 12
 
+_log = logging.getLogger(__name__)
+
 
 def upgrade_of(plugin: PluginSource, old: Release, new: Release) -> Upgrade:
     """Read the plugin and both releases, and say what changed between them for it."""
-    collecting = gc.isenabled()
-    gc.disable()  # syntax trees are many objects and no garbage
-    try:
+    _log.info("comparing %s and %s for %s", old.label, new.label, plugin.label)
+    with without_collecting():
         sides = Sides(old, new)
         couplings = read_couplings(plugin, sides)
         hooks = HookAnswers(couplings.hooks, sides)
         found = [(one, change) for one in couplings.found for change in changes_of(one, sides, hooks)]
         found = [(one, change) for one, change in found if not _told_as_patch(change, found)]
-    finally:
-        if collecting:
-            gc.enable()
     counts = Counter(one.kind for one in couplings.found)
     notes = [] if couplings.found else [f"{plugin.label} names nothing of {old.label.partition(' ')[0]}'s"]
     return Upgrade(

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from sglang_platform.devtools.upgrade.coupling import Coupling, Kind, SourcePlace
 
-__all__ = ["CouplingChange", "Side", "Upgrade", "Verdict", "describe", "merged"]
+__all__ = ["CouplingChange", "Side", "Upgrade", "Verdict", "change_of", "describe", "merged"]
 
 Verdict = Literal["breaks", "look", "fits"]
 """``breaks``: fails, or has no effect any more. ``look``: what is written may mean another thing, or misses something.
@@ -36,6 +36,21 @@ class CouplingChange(NamedTuple):
     new: Side | None = None
     fix: str | None = None
     guessed: bool = False
+
+
+def change_of(
+    coupling: Coupling,
+    verdict: Verdict,
+    how: str,
+    what: str,
+    old: Side | None,
+    new: Side | None,
+    fix: str | None,
+    part: str = "",
+) -> CouplingChange:
+    """The row of one coupling; `part`: the name in a class that the row is about."""
+    target = f"{coupling.target}.{part}" if part else coupling.target
+    return CouplingChange(coupling.kind, target, verdict, how, what, (coupling.place,), old, new, fix)
 
 
 class Upgrade(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from sglang_platform.devtools.hook_check.returns import values_given
 from sglang_platform.devtools.host_calls import Call, signature_of
-from sglang_platform.devtools.source.signatures import decorators
+from sglang_platform.devtools.source.signatures import decorators, own_nodes
 from sglang_platform.devtools.source.values import dotted
 from sglang_platform.devtools.upgrade.members import Function, HostMember
 
@@ -17,7 +17,6 @@ __all__ = [
     "kind_of_function",
     "kind_of_member",
     "parameters_of",
-    "refused",
     "shown",
     "values_of",
     "what_differs",
@@ -119,16 +118,6 @@ def _renamed(old: inspect.Signature, new: inspect.Signature) -> dict[str, str]:
     return {one.name: other.name for one, other in pairs}
 
 
-def refused(call: Call, signature: inspect.Signature) -> str | None:
-    """Why a signature does not take a call, in Python's words; None where it does."""
-    given = [None] * call.positional
-    try:
-        (signature.bind_partial if call.is_open else signature.bind)(*given, **dict.fromkeys(call.keywords))
-    except TypeError as error:
-        return str(error)
-    return None
-
-
 def where_arguments_go(call: Call, signature: inspect.Signature) -> list[str]:
     """The names of the parameters that take the call's positional arguments, as far as there are such."""
     names = [
@@ -179,18 +168,13 @@ def values_of(node: ast.AST | None) -> int | None:
 
 
 def _lengths(node: Function) -> Iterator[int | None]:
-    waiting: list[ast.AST] = list(node.body)
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, ast.Return):
-            value = one.value
-            if isinstance(value, ast.Tuple) and not any(isinstance(part, ast.Starred) for part in value.elts):
-                yield len(value.elts)
-            elif not (value is None or (isinstance(value, ast.Constant) and value.value is None)):
-                count = _annotated(node.returns)
-                yield count
-        elif not isinstance(one, Function | ast.Lambda | ast.ClassDef):
-            waiting.extend(ast.iter_child_nodes(one))
+    for one in own_nodes(node):
+        if not isinstance(one, ast.Return) or one.value is None:
+            continue
+        if isinstance(one.value, ast.Tuple) and not any(isinstance(x, ast.Starred) for x in one.value.elts):
+            yield len(one.value.elts)
+        elif not (isinstance(one.value, ast.Constant) and one.value.value is None):
+            yield _annotated(node.returns)
 
 
 def _annotated(node: ast.expr | None) -> int | None:

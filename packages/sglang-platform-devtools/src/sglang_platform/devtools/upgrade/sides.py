@@ -82,6 +82,14 @@ class Sides:
         """What a full name is in each."""
         return self.old.find(dotted), self.new.find(dotted)
 
+    def definitions(self, dotted: str) -> tuple[Definition | None, Definition | None]:
+        """What defines a full name in each; in the newer release where it moved to, if it did."""
+        old, new = self.find(dotted)
+        if isinstance(old, Definition) and not isinstance(new, Definition):
+            homes = self.moved_to(old.address)
+            new = self.new.lookup.find(homes[0]) if homes else new
+        return old if isinstance(old, Definition) else None, new if isinstance(new, Definition) else None
+
     def release_of(self, member: HostMember) -> Release:
         """The release that a member was read in."""
         return self.old if self.old.module(member.module.name) is member.module else self.new

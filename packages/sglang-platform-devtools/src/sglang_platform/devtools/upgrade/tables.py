@@ -12,7 +12,7 @@ from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.values import dotted
 from sglang_platform.devtools.upgrade.release import Release
 
-__all__ = ["Reading", "Table", "flag_at", "reading_of", "tables_with", "text_at"]
+__all__ = ["Reading", "Table", "reading_of", "tables_with", "text_at"]
 
 _WORDS_OF_TABLES = {
     "choices",
@@ -76,11 +76,6 @@ def text_at(release: Release, text: str) -> str | None:
             found = release.tree.text(module)
             return _at(release, module, found, found.index(word)).place
     return None
-
-
-def flag_at(release: Release, flag: str, argument: str | None) -> str | None:
-    """Where the release takes a flag of the command line; `argument`: the place of the record's field of its name."""
-    return argument or text_at(release, flag)
 
 
 def tables_with(release: Release, name: str, subject: str) -> list[Table]:

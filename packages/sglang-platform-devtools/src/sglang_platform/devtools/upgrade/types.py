@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
+from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.source.answers import Answer, Definition
 from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.values import dotted
@@ -169,7 +170,7 @@ class Types:
         name = self._usual.get(parameter)
         if name is None:
             return None
-        homes = [self.sides.old.class_at_name(one, name) for one in self.sides.old.tree.defining(name)]
+        homes = [self.sides.old.class_at(Address(one, (name,))) for one in self.sides.old.tree.defining(name)]
         found: list[HostClass] = [one for one in homes if one is not None]
         return Instance(self.sides.pair_of(found[0], self.sides.old)) if len(found) == 1 else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import subprocess
@@ -14,6 +15,8 @@ from sglang_platform.devtools.source.opening import kind_of, open_host
 from sglang_platform.devtools.upgrade.release import HOST, Release
 
 __all__ = ["cache_folder", "open_release"]
+
+_log = logging.getLogger(__name__)
 
 _VERSION = re.compile(r"\d+(\.\w+)+")
 _LONGEST = 600
@@ -56,6 +59,7 @@ def _in_folder(folder: Path, version: str) -> Path | None:
 
 def _download(version: str, folder: Path) -> Path:
     """By pip, from the index that pip is set up for, without dependencies. The wheel appears whole or not at all."""
+    _log.info("downloading %s %s", HOST, version)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as staging:
         command = [

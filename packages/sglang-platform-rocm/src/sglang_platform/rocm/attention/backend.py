@@ -5,15 +5,14 @@ from __future__ import annotations
 from sglang_platform.core.portable.triton.attention import TritonAttentionBackend
 from sglang_platform.core.portable.triton.attention_kernels import AttentionKernels
 from sglang_platform.rocm.kernels.decode import paged_decode
-from sglang_platform.rocm.kernels.dsa_index import index_logits
-from sglang_platform.rocm.kernels.extend import paged_extend
+from sglang_platform.rocm.kernels.hardware import index_logits, paged_extend
 from sglang_platform.rocm.kernels.tuning import ARCHITECTURES
 
 __all__ = ["RocmAttentionBackend"]
 
 
 class RocmAttentionBackend(TritonAttentionBackend):
-    """Decode, extend and sparse attention on this package's kernels, which choose their shapes by architecture."""
+    """Decode, extend and sparse attention on kernels that choose their shapes by architecture."""
 
     kernels = AttentionKernels(
         decode=paged_decode, extend=paged_extend, index_logits=index_logits, shapes_of=ARCHITECTURES.shapes

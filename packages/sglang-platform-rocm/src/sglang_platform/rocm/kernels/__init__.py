@@ -1,10 +1,7 @@
-"""Kernels for AMD GPUs, one family per file, each handed to its launch wrapper in `core.portable.triton.wrappers`.
+"""Kernels for AMD GPUs: core's shared ones (`core.portable.triton.kernels`), and those that its hardware shapes.
 
+hardware.py       core's kernels with the facts that they need of these devices
 architecture.py   what is known of an architecture; tuning/ one file for each
-fp8.py fp8_values.py            float32 to the four 8-bit float formats, and back
-stored_rows.py packed_rows.py   rows of a cache as the attention kernels read them
-decode.py merge.py extend.py    attention
-dsa_index.py dsa_store.py       sparse attention
-kv_store.py quantise.py
-declared.py                     how each is checked without a device
+decode.py fp8_parts.py   attention of one new token per request
+declared.py       how each is checked without a device
 """

@@ -29,7 +29,7 @@ _ROWS_PER_MATRIX_INSTRUCTION = 16
 
 @dataclass(frozen=True, kw_only=True)
 class RocmDecodeShape(DecodeShape):
-    """waves_per_eu: how many waves a SIMD is to hold at once. dies: see `die_order`."""
+    """waves_per_eu: how many waves a SIMD is to hold at once. dies: see core's `die_order`."""
 
     waves_per_eu: int = 2
     dies: int = 1
@@ -47,8 +47,8 @@ class RocmExtendShape(ExtendShape):
     dies: int = 1
 
     def options(self) -> dict[str, Any]:
-        """For the compiler, and what only this package's kernel knows."""
-        return _options(super().options(), waves_per_eu=self.waves_per_eu, DIES=self.dies)
+        """For the compiler, and how the kernel runs on these devices."""
+        return _options(super().options(), waves_per_eu=self.waves_per_eu, DIES=self.dies, AHEAD=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,14 +25,14 @@ from functools import partial
 import triton
 import triton.language as tl
 
+from sglang_platform.core.portable.triton.kernels.die_order import shared_on_one_die
+from sglang_platform.core.portable.triton.kernels.stored_rows import load_rows, packed_latent, packed_rest
 from sglang_platform.core.portable.triton.merge import merge_parts
 from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step, softmax_step_by_block
 from sglang_platform.core.portable.triton.split_work import part_of, parts_within
 from sglang_platform.core.portable.triton.wrappers import decode
-from sglang_platform.rocm.kernels.die_order import shared_on_one_die
-from sglang_platform.rocm.kernels.fp8 import HARDWARE
-from sglang_platform.rocm.kernels.packed_rows import packed_latent, packed_rest
-from sglang_platform.rocm.kernels.stored_rows import in_two_parts, load_codes, load_rows
+from sglang_platform.rocm.kernels.fp8_parts import in_two_parts, load_codes
+from sglang_platform.rocm.kernels.hardware import HARDWARE
 
 __all__ = ["decode_kernel", "paged_decode"]
 

@@ -1,1 +1,1 @@
-"""What is called in place of a target: one generated frame around the hooks and the original."""
+"""The call of a hooked target: one generated frame around the hooks and the original."""

@@ -1,14 +1,13 @@
-"""The wrapper: the function that stands in a target's place, and sends each call through a stack of hooks.
+"""The wrapper: the function in a target's place, which sends each call through a stack of hooks.
 
-Hooks wrap like an onion: the first is innermost, the last outermost. Nested wrappers would cost a frame per hook. One
-frame does for all of them: BEFORE hooks run outermost first on the way in, AFTER hooks innermost first on the way out
-(`frames` shows it). An AROUND hook gets all that is inside it as one callable, its `original`: mostly a
-`functools.partial`. So a stack without AROUND costs one frame, and each AROUND hook one C call more.
+Hooks wrap like an onion: the first is innermost, the last outermost. Nested wrappers would cost a frame per hook, so
+one frame calls all hooks whose type runs on the way in or on the way out (`frames` shows it). A hook around the call
+gets everything inside it as one callable, its `original`: mostly a `functools.partial`. So a stack without such hooks
+costs one frame, and each of them one C call more.
 
-The frame has its target's flavour, and AFTER hooks see what follows from it: the value that a function returns or that
-a coroutine gives when awaited; of a generator or async generator the object itself, before its first item. An AFTER
-hook may return another iterator in its place. The hooks of those three run when the coroutine or generator runs, as the
-target's body does.
+The frame has its target's flavour. An AFTER hook sees the value that a function returns, or that a coroutine gives when
+awaited; of a generator or async generator it sees the object itself, before its first item, and may return another
+iterator in its place. Hooks on coroutines and generators run when these run, as the target's body does.
 """
 
 from __future__ import annotations
@@ -18,39 +17,37 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
-from sglang_platform.core.errors import HookError, PluginOrigin
-from sglang_platform.core.hooks.call.declaration import Declaration, cannot_tell, declaration_for_frame
-from sglang_platform.core.hooks.call.frames import PARTS, RESERVED, fitted_code, general_code
-from sglang_platform.core.hooks.call.kinds import Flavour, flavour, lend_attributes
-from sglang_platform.core.hooks.registration import RETURN_NONE, HookType
+from sglang_platform.core.errors import HookError
+from sglang_platform.core.hooks.call.fit import Parameters
+from sglang_platform.core.hooks.call.frames import (
+    PARTS,
+    cannot_tell,
+    fitted_code,
+    general_code,
+    parameters_to_declare,
+)
+from sglang_platform.core.hooks.call.kinds import flavour, lend_attributes
+from sglang_platform.core.hooks.registration import Registration
+from sglang_platform.core.hooks.types import RETURN_NONE, Flavour
 from sglang_platform.core.spelling import shown
 
-__all__ = ["Layer", "Wrapper"]
+__all__ = ["Wrapper"]
 
 
 _MARKS_OF_TORCH = ("_torchdynamo_", "_dynamo_")
 """Attributes that tell `torch.compile` how to treat a function. On the wrapper they would lead it past the hooks."""
 
 
-class Layer(NamedTuple):
-    """One BEFORE, AFTER or AROUND hook of a stack."""
-
-    type: HookType
-    hook: Callable[..., Any]
-    label: str
-    origin: PluginOrigin | None
-
-
 class Section(NamedTuple):
-    """What one frame runs: `layers` of BEFORE and AFTER, around ``inner(...)`` or around ``around(inner, ...)``."""
+    """The content of one frame: `layers` over ``inner(...)``, or over ``around(inner, ...)``."""
 
     inner: Callable[..., Any]
     around: Callable[..., Any] | None = None
-    layers: tuple[Layer, ...] = ()
+    layers: tuple[Registration, ...] = ()
 
     @property
     def innermost(self) -> Callable[..., Any]:
-        """What the frame calls inside all layers."""
+        """The callable inside all layers."""
         return self.around or self.inner
 
     def parts(self) -> Iterator[tuple[str, Any]]:
@@ -63,20 +60,22 @@ class Section(NamedTuple):
             yield f"layer_{i}", layer
 
     def general(self, target: Flavour) -> CodeType:
-        kinds = tuple((layer.type, flavour(layer.hook) == "coroutine") for layer in self.layers)
+        kinds = tuple((layer.type.record.place, flavour(layer.hook) == "coroutine") for layer in self.layers)
         return general_code(target, flavour(self.innermost) == target, self.around is not None, kinds)
 
-    def fitted(self, target: Declaration) -> CodeType | None:
+    def fitted(self, target: Parameters) -> CodeType | None:
         """The code of a frame with the target's own parameters, if nothing in it can tell."""
         if not cannot_tell(self.innermost, target, 0 if self.around is None else 1):
             return None
-        if not all(cannot_tell(one.hook, target, one.type is HookType.AFTER) for one in self.layers):
+        if not all(cannot_tell(one.hook, target, one.type.record.given) for one in self.layers):
             return None
-        return fitted_code(tuple(one.type for one in self.layers), self.around is not None, target)
+        return fitted_code(
+            tuple(one.type.record.place for one in self.layers), self.around is not None, target
+        )
 
 
 class Wrapper:
-    """The function that stands in a target's place. It stays the same object while its hooks change.
+    """The function in a target's place. It stays the same object while its hooks change.
 
     A call that is under way keeps the frame that it started with: each change of the stack gives the function other
     code, whose parts are bound under names of their own (``inner_1``, ``hook_0_1``, then ``inner_2`` and so on).
@@ -86,12 +85,12 @@ class Wrapper:
         """`where` names the target in tracebacks: the file of its frame is ``<hooks on where>``."""
         self.where = where
         self.flavour: Flavour = flavour(target)
-        self._declaration = declaration_for_frame(target, RESERVED) if self.flavour == "plain" else None
+        self._declared = parameters_to_declare(target) if self.flavour == "plain" else None
         self._changes = 0
         self._stacked: tuple[int, ...] = ()
-        """The ids of what is stacked; the frame's globals keep it alive."""
+        """The ids of the base and of the layers' parts; the frame's globals keep those alive."""
         self._inside: list[functools.partial[Any] | FunctionType] = []
-        """The callables that we made for this stack: what AROUND hooks get as `original`, and `rest_` frames."""
+        """The callables made for this stack: the `original` of each hook around the call, and `rest_` frames."""
         self._globals = _frame_globals()
         self.function = self._with_defaults(
             FunctionType(general_code(self.flavour, True, False, ()), self._globals)
@@ -107,10 +106,10 @@ class Wrapper:
         if not isinstance(target, FunctionType):
             lend_attributes(self.function, target)
 
-    def stack(self, base: Callable[..., Any], layers: Sequence[Layer]) -> bool:
+    def stack(self, base: Callable[..., Any], layers: Sequence[Registration]) -> bool:
         """Let calls go through `layers`, innermost first, to `base`: the target itself or its replacement.
 
-        False where they do already: the code stays, and what `torch.compile` has made of it.
+        False where they do already: then the code stays, and its compilation by `torch.compile`.
         """
         stacked = (id(base), *(id(part) for one in layers for part in (one.type, one.hook, one.origin)))
         if stacked == self._stacked:
@@ -119,8 +118,9 @@ class Wrapper:
         self._inside = []
         section = Section(base)
         for layer in layers:
-            if layer.type is HookType.AROUND:
-                section = Section(self._as_original(section), layer.hook)
+            record = layer.type.record
+            if record.place == "around":
+                section = Section(self._as_original(section), record.as_around(layer.hook, self.flavour))
             else:
                 section = section._replace(layers=(*section.layers, layer))
         self._changes += 1
@@ -128,7 +128,7 @@ class Wrapper:
         return True
 
     def references(self, value: object) -> int:
-        """How often the wrapper refers to `value`. `sweep` subtracts these to know whether anybody else does."""
+        """The number of references from the wrapper to `value`. `sweep` subtracts them to find other holders."""
         attributes = vars(self.function).values()
         lent = (getattr(one, "__self__", None) for one in attributes)
         held = [*self._globals.values(), *attributes, *lent]
@@ -137,9 +137,9 @@ class Wrapper:
         return sum(one is value for one in held)
 
     def objects(self) -> Iterator[object]:
-        """The wrapper's own objects that may refer to what it wraps.
+        """The wrapper's own objects that may refer to its target.
 
-        The target is none of them, though `__wrapped__` leads to it: its defaults may refer to another target.
+        The target itself is none of them, though `__wrapped__` leads to it: its defaults may refer to another target.
         """
         yield from (self, vars(self), self._globals, self.function, vars(self.function), self._inside)
         yield from (one for name, one in vars(self.function).items() if name != "__wrapped__")
@@ -181,12 +181,12 @@ class Wrapper:
         `fitted` allows a frame with the target's parameters.
         """
         names.update({name + suffix: value for name, value in section.parts()})
-        code = section.fitted(self._declaration) if fitted and self._declaration is not None else None
+        code = section.fitted(self._declared) if fitted and self._declared is not None else None
         if code is None:
             code = section.general(self.flavour)
         else:
             for i, layer in enumerate(section.layers):
-                if layer.type is HookType.BEFORE:
+                if layer.type.record.place == "way in":
                     rest = section._replace(layers=section.layers[:i])
                     names[f"rest_{i}{suffix}"] = self._function(rest, fitted=False)
         name = getattr(section.inner, "__name__", None)
@@ -198,9 +198,9 @@ class Wrapper:
 
     def _with_defaults(self, function: FunctionType) -> FunctionType:
         """Give it the target's defaults. A general frame does not look at them, so they stay when the code changes."""
-        if self._declaration is not None:
-            function.__defaults__ = self._declaration.defaults or None
-            function.__kwdefaults__ = self._declaration.keyword_defaults or None
+        if self._declared is not None:
+            function.__defaults__ = self._declared.defaults or None
+            function.__kwdefaults__ = dict(self._declared.keyword_defaults) or None
         return function
 
 
@@ -216,8 +216,8 @@ def _frame_globals() -> dict[str, Any]:
     }
 
 
-def _changed_arguments(value: Any, layer: Layer) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """What a BEFORE hook returned, if it is what one may return."""
+def _changed_arguments(value: Any, layer: Registration) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """The arguments that a hook on the way in returned. Raises HookError for any other value."""
     if isinstance(value, tuple | list) and len(value) == 2:
         args, kwargs = value
         if isinstance(args, tuple | list) and isinstance(kwargs, Mapping):
@@ -225,6 +225,6 @@ def _changed_arguments(value: Any, layer: Layer) -> tuple[Sequence[Any], Mapping
     raise HookError(
         f"The {layer.label} returned {shown(value)}",
         plugin=layer.origin,
-        why="a BEFORE hook returns None to keep the arguments, or (args, kwargs) to change them",
+        why=f"a {layer.type.name} hook returns None to keep the arguments, or (args, kwargs) to change them",
         fix="return None, or a tuple of all positional arguments and a dict of the keyword arguments",
     )

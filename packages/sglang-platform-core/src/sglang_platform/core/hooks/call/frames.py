@@ -1,8 +1,9 @@
 """The text and code of the one frame through which a stack of hooks is called.
 
 Two kinds of frame. The general one takes ``(*args, **kwargs)``: it serves every target, and hands the arguments on as
-they came. The fitted one has the parameters of its target. It costs what a frame written by hand costs, and is used
-for plain functions where no part of it can tell the difference (`declaration`).
+they came. The fitted one has the parameters of its target. It costs as much as a frame written by hand, and is used for
+plain functions where no part of it can tell the difference: each takes the target's parameters with the very same
+defaults, so that it may be called with them by position, however the call came.
 
 For one BEFORE hook (layer 0) and one AFTER hook around it (layer 1), the general frame is:
 
@@ -34,10 +35,10 @@ And the fitted frame on a target with the parameters ``a, b=0``:
 The free names are its parts, which `compose` binds in the frame's globals:
 
     hook_0    the hook of layer 0; layers count from the innermost
-    layer_0   that layer, for the error about what its hook returned
-    inner     what the layers are around: the target, its replacement, or what an AROUND hook further in made of it
+    layer_0   that layer, for the error about a value that its hook must not return
+    inner     the callable inside the layers: the target, its replacement, or the `original` of `around`
     around    an AROUND hook right inside the layers, called as ``around(inner, ...)``
-    rest_0    what layer 0 is around, as a general frame: changed arguments may have a form that is not the target's
+    rest_0    the callable inside layer 0, as a general frame: changed arguments may have another form than the target's
 
 Each layer sees the arguments that came in at its own place: layer 1 above does not see what the hook inside it changed.
 """
@@ -45,42 +46,103 @@ Each layer sees the arguments that came in at its own place: layer 1 above does 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from types import CodeType
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-from sglang_platform.core.hooks.call.declaration import Declaration
-from sglang_platform.core.hooks.call.kinds import Flavour
-from sglang_platform.core.hooks.registration import HookType
+from sglang_platform.core.hooks.call.fit import Parameters, parameters
+from sglang_platform.core.hooks.types import Flavour, Place
 
-__all__ = ["PARTS", "RESERVED", "LayerKinds", "fitted_code", "general_code"]
+__all__ = ["PARTS", "LayerKinds", "cannot_tell", "fitted_code", "general_code", "parameters_to_declare"]
 
 PARTS = ("inner", "around", "hook_", "layer_", "rest_")
 """How the names of a frame's parts begin."""
 
-RESERVED = (
+_RESERVED = (
     *PARTS,
     *("hooks_value_", "hooks_result_", "hooks_args_", "hooks_kwargs_"),
     *("RETURN_NONE", "changed_arguments"),
 )
 """How the names in a fitted frame begin. A target with a parameter named so gets a general one."""
 
-LayerKinds = tuple[tuple[HookType, bool], ...]
-"""By layer, innermost first: its type, and whether its hook is a coroutine function."""
+LayerKinds = tuple[tuple[Place, bool], ...]
+"""By layer, innermost first: its place, and whether its hook is a coroutine function."""
+
+_CONSTANTS = (type(None), bool, int, float, complex, str, bytes, type(...))
 
 _DEEPEST_NEST = 20  # Python's own limit of nested blocks
 
 
 def general_code(flavour: Flavour, same_flavour: bool, around: bool, layers: LayerKinds) -> CodeType:
-    """The code of a frame for any arguments. `same_flavour`: what is called innermost has the target's flavour."""
+    """The code of a frame for any arguments. `same_flavour`: the innermost callable has the target's flavour."""
     return _compiled(_general_lines, flavour, same_flavour, around, layers)
 
 
-def fitted_code(types: tuple[HookType, ...], around: bool, target: Declaration) -> CodeType | None:
+def fitted_code(places: tuple[Place, ...], around: bool, target: Parameters) -> CodeType | None:
     """The code of a frame with the target's parameters; None where there are too many layers for it."""
-    if len(types) > _DEEPEST_NEST:
+    if len(places) > _DEEPEST_NEST:
         return None
-    return _compiled(_fitted_lines, types, around, target.parameters, target.arguments)
+    return _compiled(_fitted_lines, places, around, _declared(target), _passed(target))
+
+
+def parameters_to_declare(target: Callable[..., Any]) -> Parameters | None:
+    """The parameters of a target, if a fitted frame can declare them.
+
+    A default that is more than a constant rules a frame out: it may refer to something that is hooked later, and is
+    another object from then on.
+    """
+    found = _parameters_without_stars(target)
+    if found is None or any(name.startswith(_RESERVED) for name in (*found.positional, *found.keywords)):
+        return None
+    defaults = (*found.defaults, *found.keyword_defaults.values())
+    return found if all(type(one) in _CONSTANTS for one in defaults) else None
+
+
+def cannot_tell(function: Callable[..., Any], target: Parameters, given: int) -> bool:
+    """Does `function` see the same in a call by `target`'s parameters as in the call that came?
+
+    `given` counts the arguments that it gets before the target's. Defaults are compared by identity.
+    """
+    found = _parameters_without_stars(function)
+    if found is None or len(found.positional) != given + len(target.positional):
+        return False
+    if {*found.keywords} != {*target.keywords}:
+        return False
+    pairs = zip(target.positional, found.positional[given:], strict=True)
+    if any(own != name and name in target.positional for own, name in pairs):
+        return False  # they stand in another order
+    return _same_at_end(found.defaults, target.defaults) and all(
+        name in target.keyword_defaults and value is target.keyword_defaults[name]
+        for name, value in found.keyword_defaults.items()
+    )
+
+
+def _parameters_without_stars(function: Callable[..., Any]) -> Parameters | None:
+    inner = function.__func__ if isinstance(function, MethodType) else function
+    found = parameters(function) if isinstance(inner, FunctionType) else None
+    return None if found is None or found.takes_more or found.takes_any_keyword else found
+
+
+def _same_at_end(own: Sequence[Any], target: Sequence[Any]) -> bool:
+    return len(own) <= len(target) and all(
+        a is b for a, b in zip(reversed(own), reversed(target), strict=False)
+    )
+
+
+def _declared(target: Parameters) -> str:
+    """As in a ``def``: ``a, b=None``. The defaults themselves belong to the function, not to its code."""
+    parts = [name if i < target.required else f"{name}=None" for i, name in enumerate(target.positional)]
+    if target.positional_only:
+        parts.insert(target.positional_only, "/")
+    if target.keywords:
+        parts.append("*")
+        parts += [f"{name}=None" if name in target.keyword_defaults else name for name in target.keywords]
+    return ", ".join(parts)
+
+
+def _passed(target: Parameters) -> str:
+    """As in a call: ``a, b, k=k``."""
+    return ", ".join([*target.positional, *(f"{name}={name}" for name in target.keywords)])
 
 
 @functools.cache
@@ -91,43 +153,41 @@ def _compiled(lines: Callable[..., Iterator[str]], *arguments: Any) -> CodeType:
     return code
 
 
-def _fitted_lines(
-    types: tuple[HookType, ...], around: bool, parameters: str, arguments: str
-) -> Iterator[str]:
-    innermost = f"around(inner, {arguments})" if around else f"inner({arguments})"
-    yield f"def frame({parameters}):"
-    if HookType.AFTER in types:
-        yield from _fitted_result(types, innermost, arguments, "    ")
+def _fitted_lines(places: tuple[Place, ...], around: bool, declared: str, passed: str) -> Iterator[str]:
+    innermost = f"around(inner, {passed})" if around else f"inner({passed})"
+    yield f"def frame({declared}):"
+    if "way out" in places:
+        yield from _fitted_result(places, innermost, passed, "    ")
         yield "    return hooks_result_"
         return
-    for i in reversed(range(len(types))):
-        yield from _fitted_before(i, arguments, "    ")
+    for i in reversed(range(len(places))):
+        yield from _fitted_way_in(i, passed, "    ")
         yield f"        return rest_{i}(*hooks_args_, **hooks_kwargs_)"
     yield f"    return {innermost}"
 
 
-def _fitted_result(types: tuple[HookType, ...], innermost: str, arguments: str, indent: str) -> Iterator[str]:
+def _fitted_result(places: tuple[Place, ...], innermost: str, passed: str, indent: str) -> Iterator[str]:
     """Lines that put the result of all layers into `hooks_result_`: the outermost one's around those of the others."""
-    if not types:
+    if not places:
         yield f"{indent}hooks_result_ = {innermost}"
         return
-    *inside, outermost = types
+    *inside, outermost = places
     i = len(inside)
-    if outermost is HookType.BEFORE:
-        yield from _fitted_before(i, arguments, indent)
+    if outermost == "way in":
+        yield from _fitted_way_in(i, passed, indent)
         yield f"{indent}    hooks_result_ = rest_{i}(*hooks_args_, **hooks_kwargs_)"
         yield f"{indent}else:"
-        yield from _fitted_result(tuple(inside), innermost, arguments, indent + "    ")
+        yield from _fitted_result(tuple(inside), innermost, passed, indent + "    ")
     else:
-        yield from _fitted_result(tuple(inside), innermost, arguments, indent)
-        yield f"{indent}hooks_value_ = hook_{i}(hooks_result_, {arguments})"
+        yield from _fitted_result(tuple(inside), innermost, passed, indent)
+        yield f"{indent}hooks_value_ = hook_{i}(hooks_result_, {passed})"
         yield f"{indent}if hooks_value_ is not None:"
         yield f"{indent}    hooks_result_ = None if hooks_value_ is RETURN_NONE else hooks_value_"
 
 
-def _fitted_before(i: int, arguments: str, indent: str) -> Iterator[str]:
-    """The call of a BEFORE hook, up to where the changed arguments are used."""
-    yield f"{indent}hooks_value_ = hook_{i}({arguments})"
+def _fitted_way_in(i: int, passed: str, indent: str) -> Iterator[str]:
+    """The call of a hook on the way in, up to where the changed arguments are used."""
+    yield f"{indent}hooks_value_ = hook_{i}({passed})"
     yield f"{indent}if hooks_value_ is not None:"
     yield f"{indent}    hooks_args_, hooks_kwargs_ = changed_arguments(hooks_value_, layer_{i})"
 
@@ -136,15 +196,15 @@ def _general_lines(flavour: Flavour, same_flavour: bool, around: bool, layers: L
     yield f"{'async ' if flavour in ('coroutine', 'async generator') else ''}def frame(*args, **kwargs):"
     yield from _way_in(layers)
     innermost = ("around", "inner, ") if around else ("inner", "")
-    afters = [i for i, (type_, _) in enumerate(layers) if type_ is HookType.AFTER]
-    if flavour == "plain" and not afters:
+    on_way_out = [i for i, (place, _) in enumerate(layers) if place == "way out"]
+    if flavour == "plain" and not on_way_out:
         yield f"    return {_call(*innermost)}"
         return
     yield f"    result = {_call(*innermost, awaited=flavour == 'coroutine' and same_flavour)}"
     if (flavour == "coroutine" and not same_flavour) or flavour == "async generator":
         yield "    if hasattr(result, '__await__'):"
         yield "        result = await result"
-    for i in afters:
+    for i in on_way_out:
         suffix = f"_{i}" if _keeps_arguments(layers, i) else ""
         yield f"    value = {_call(f'hook_{i}', 'result, ', suffix, awaited=layers[i][1])}"
         yield "    if value is not None:"
@@ -153,9 +213,9 @@ def _general_lines(flavour: Flavour, same_flavour: bool, around: bool, layers: L
 
 
 def _way_in(layers: LayerKinds) -> Iterator[str]:
-    """From the outermost layer inwards, BEFORE hooks run and AFTER hooks keep the arguments for later."""
-    for i, (type_, awaited) in reversed(list(enumerate(layers))):
-        if type_ is HookType.BEFORE:
+    """From the outermost layer inwards, hooks on the way in run; those on the way out keep the arguments for later."""
+    for i, (place, awaited) in reversed(list(enumerate(layers))):
+        if place == "way in":
             yield f"    value = {_call(f'hook_{i}', awaited=awaited)}"
             yield "    if value is not None:"
             yield f"        args, kwargs = changed_arguments(value, layer_{i})"
@@ -164,8 +224,8 @@ def _way_in(layers: LayerKinds) -> Iterator[str]:
 
 
 def _keeps_arguments(layers: LayerKinds, i: int) -> bool:
-    """Does layer `i` see other arguments than the target, because a BEFORE hook inside it may change them?"""
-    return any(type_ is HookType.BEFORE for type_, _ in layers[:i])
+    """Does layer `i` see other arguments than the target, because a hook inside it may change them?"""
+    return any(place == "way in" for place, _ in layers[:i])
 
 
 def _call(name: str, first: str = "", suffix: str = "", awaited: bool = False) -> str:
@@ -182,7 +242,7 @@ _ENDINGS: dict[Flavour, tuple[str, ...]] = {
         "    if result is not None:",
         "        return (yield from result)",
     ),
-    # What `yield from` does for a generator: items out; sent values, thrown exceptions and the close in.
+    # The same as `yield from` for a generator: items out; sent values, thrown exceptions and the close in.
     "async generator": (
         "    if result is None:",
         "        return",

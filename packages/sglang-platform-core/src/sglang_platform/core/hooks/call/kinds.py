@@ -1,8 +1,7 @@
-"""The kind of a callable, which a hook must not change.
+"""The kind and the flavour of a callable, which a hook must not change.
 
-Two things make it up. How the attribute gives its function: as itself, as a classmethod, a property and so on
-(`Hookable`). And what a call of that function gives: its result, a coroutine, a generator or an async generator
-(`Flavour`).
+The kind is the way in which an attribute gives its function: as itself, as a classmethod, a property and so on
+(`Hookable`). The flavour is the result of a call: a value, a coroutine, a generator or an async generator.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["Flavour", "Hookable", "flavour", "hookable", "lend_attributes"]
+from sglang_platform.core.hooks.types import Flavour
 
-Flavour = Literal["plain", "coroutine", "generator", "async generator"]
+__all__ = ["Hookable", "flavour", "hookable", "lend_attributes"]
 
 _CO_GENERATOR, _CO_COROUTINE, _CO_ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
 
 class Hookable(NamedTuple):
-    """What of an attribute is hooked: the function in it. `rebuild(wrapper)` makes an attribute of the same kind.
+    """The function in an attribute, which is hooked. `rebuild(wrapper)` makes an attribute of the same kind.
 
     For a classmethod, `function` is the function that it wraps, and `rebuild` is `classmethod`.
 
@@ -36,7 +35,7 @@ class Hookable(NamedTuple):
 
 
 def hookable(raw: Any, owner: object, name: str) -> Hookable | str:
-    """What of `raw` is hooked, the attribute as its owner's ``__dict__`` has it; a string says why nothing can be."""
+    """The function in `raw`, an attribute as its owner's ``__dict__`` has it; a string says why it cannot be hooked."""
     if isinstance(raw, FunctionType):
         return Hookable(raw, _as_is)
     if isinstance(raw, type) or (callable(raw) and hasattr(type(raw), "__getitem__")):
@@ -47,7 +46,7 @@ def hookable(raw: Any, owner: object, name: str) -> Hookable | str:
 
 
 def _hookable_in_class(raw: Any, owner: type, name: str) -> Hookable | str:
-    """For what is not simply a function or a class: a descriptor, or an object that can be called."""
+    """For a descriptor, or an object that can be called."""
     if isinstance(raw, classmethod | staticmethod):
         if not callable(raw.__func__):
             return f"it is a {type(raw).__name__} around something that cannot be called"
@@ -88,7 +87,7 @@ class _CachedPropertyLike:
 
 
 def flavour(function: object) -> Flavour:
-    """What a call of the function gives, told from its code."""
+    """The flavour of a function, read from its code."""
     while isinstance(function, functools.partial):
         function = function.func
     function = getattr(function, "__func__", function)

@@ -1,1 +1,1 @@
-"""Putting hooks in place and taking them back: when, where, and what stood there."""
+"""Applying hooks and undoing them."""

@@ -1,4 +1,4 @@
-"""The engine: which hooks are registered, whether they are in force, and what is raised where they cannot be.
+"""The engine: the registered hooks, their state, and the errors of those that cannot be applied.
 
 Registering needs none of the code that patches. That is in `rounds`, which the first `apply` imports.
 """
@@ -13,9 +13,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from sglang_platform.core.errors import HookError
-from sglang_platform.core.hooks.patching.failures import error_of, warn_of_two
 from sglang_platform.core.hooks.patching.finder import HookFinder, is_running
-from sglang_platform.core.hooks.registration import HookType, Registration
+from sglang_platform.core.hooks.registration import Registration
+from sglang_platform.core.hooks.report import error_of, warn_of_two
+from sglang_platform.core.hooks.types import HookType
 
 if TYPE_CHECKING:
     from sglang_platform.core.hooks.patching.rounds import Rounds
@@ -36,7 +37,7 @@ class HookEngine:
         self._finder = HookFinder(self._watched, self._module_executed)
         self._listeners: list[Callable[[], None]] = []
         self.late_error: Callable[[HookError], BaseException] = lambda error: error
-        """Makes what is raised where a required hook fails as its module runs."""
+        """Makes the exception for a required hook that fails as its module runs."""
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
@@ -83,8 +84,8 @@ class HookEngine:
         """Settle all targets, and from now on every watched module as it runs."""
         with self._lock:
             if self._rounds is None:
-                # Only here: what patching needs (`ast`, `inspect`) takes twice as long to import as what registering
-                # needs, and a process that applies no hook should not pay for it. `test_hooks_light` holds us to it.
+                # Only here: the imports of patching (`ast`, `inspect`) take twice as long as those of registering, and
+                # a process that applies no hook should not pay for them. `test_hooks_light` checks it.
                 from sglang_platform.core.hooks.patching.rounds import Rounds
 
                 self._rounds = Rounds(self._hooks, self._watched, self._module_executed, self._name_made)

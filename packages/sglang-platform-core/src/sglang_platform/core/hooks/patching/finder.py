@@ -1,4 +1,4 @@
-"""One import finder for all hooks: a watched module is patched right after it ran, before anyone can bind its names."""
+"""News of modules: one has just run, or has just made a name. Either is patched before anyone can bind its names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["HookFinder", "OnExecuted", "is_running", "loaded", "when_finished"]
+__all__ = ["HookFinder", "LazyNames", "OnExecuted", "is_running", "loaded", "when_finished"]
 
 _ABOUT_TO = 0.5
 """Seconds to wait for a module that another thread is about to put into `sys.modules`."""
@@ -73,7 +73,7 @@ class HookFinder:
 
 
 class _PatchingLoader:
-    """Stands in for a module's loader until the module runs; then the module has its own loader back."""
+    """A module's loader until the module runs. Then the module gets its own loader back."""
 
     def __init__(self, loader: Any, executed: OnExecuted) -> None:
         self._loader = loader
@@ -139,9 +139,7 @@ def when_finished(module: ModuleType, executed: OnExecuted) -> bool:
             waiting.append(executed)
         return True
     if type(spec) is not ModuleSpec:
-        return is_running(
-            module
-        )  # a spec of another class cannot be watched; the next `apply_hooks()` serves it
+        return is_running(module)  # another class cannot be watched; the next `apply_hooks()` serves it
     spec.__dict__["_waiting"] = [executed]
     spec.__class__ = _WatchedSpec
     if is_running(module):
@@ -149,3 +147,31 @@ def when_finished(module: ModuleType, executed: OnExecuted) -> bool:
     spec.__class__ = ModuleSpec  # another thread's import ended in between
     spec.__dict__.pop("_waiting", None)
     return False
+
+
+class LazyNames:
+    """Replaces the `__getattr__` of a module that makes names on first use: a wanted name is hooked as it is made."""
+
+    def __init__(self, module: ModuleType, name: str, made: Callable[[str, str], None]) -> None:
+        self._module = module
+        self._made = made
+        self._original: Callable[[str], Any] = module.__dict__["__getattr__"]
+        self.wanted = {name}
+        module.__dict__["__getattr__"] = self
+
+    def __call__(self, name: str) -> Any:
+        value = self._original(name)
+        if name not in self.wanted:
+            return value
+        names = self._module.__dict__
+        names.setdefault(name, value)
+        self._made(self._module.__name__, name)
+        return names[name]
+
+    @property
+    def is_installed(self) -> bool:
+        return self._module.__dict__.get("__getattr__") is self
+
+    def remove(self) -> None:
+        if self.is_installed:
+            self._module.__dict__["__getattr__"] = self._original

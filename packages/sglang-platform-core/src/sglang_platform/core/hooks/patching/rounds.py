@@ -1,11 +1,11 @@
-"""Rounds: after each, what stands in the place of every target agrees with the hooks that are registered on it.
+"""Rounds: after each, the attribute in the place of every target agrees with the hooks that are registered on it.
 
 A round is made by `apply_hooks()`, by a registration that comes later, when a watched module has run, and when a module
 has made a name on first use. In a round a target's hooks are
 
     applied   where its module is loaded: a site puts them in force
     pending   where its module is not loaded, or still runs: the module is watched, and its end makes another round
-    failed    where its module does not exist, or lacks it: a module that is not loaded is asked by its source
+    failed    where its module does not exist, or lacks it: read from the source of a module that is not loaded
 """
 
 from __future__ import annotations
@@ -15,20 +15,24 @@ from types import ModuleType
 
 from sglang_platform.core.errors import HookTargetError
 from sglang_platform.core.hooks import existence
-from sglang_platform.core.hooks.patching.failures import fail
-from sglang_platform.core.hooks.patching.finder import OnExecuted, is_running, loaded, when_finished
-from sglang_platform.core.hooks.patching.lazy_names import LazyNames
-from sglang_platform.core.hooks.patching.place import Deferred, MissingName
+from sglang_platform.core.hooks.patching.finder import (
+    LazyNames,
+    OnExecuted,
+    is_running,
+    loaded,
+    when_finished,
+)
 from sglang_platform.core.hooks.patching.sites import Sites
 from sglang_platform.core.hooks.registration import Registration
-from sglang_platform.core.hooks.targets import parse, resolve
+from sglang_platform.core.hooks.report import fail
+from sglang_platform.core.hooks.targets import Deferred, MissingName, parse, resolve
 from sglang_platform.core.installed.address import Address
 
 __all__ = ["Rounds"]
 
 
 class Rounds:
-    """What is known of each target, by key, and the sites. The engine calls it under its lock.
+    """The address of each target, by key, and the sites. The engine calls it under its lock.
 
     Args:
         hooks: the registrations by key, as the engine keeps them.
@@ -70,7 +74,7 @@ class Rounds:
         return keys
 
     def take_back(self, keys: Iterable[str]) -> None:
-        """Undo the round of a module whose import fails for a hook: nobody will ever see it."""
+        """Undo the round of a module whose import fails because of a hook."""
         for key in keys:
             self._sites.leave(key)
             for one in self._hooks[key]:
@@ -91,7 +95,7 @@ class Rounds:
         return module in self._lazy_names
 
     def forget(self, key: str) -> None:
-        """Drop what is known of a key that has no hooks any more."""
+        """Drop all records of a key that has no hooks any more."""
         for module, keys in list(self._watched.items()):
             keys.discard(key)
             if not keys:

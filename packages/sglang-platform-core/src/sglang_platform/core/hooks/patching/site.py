@@ -1,4 +1,4 @@
-"""A place with hooks on it: what stood there, what stands there now, and how to put the first back."""
+"""A place with hooks on it: its original, its hooked form, and the way back."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from sglang_platform.core.errors import HookError
-from sglang_platform.core.hooks.call.compose import Layer, Wrapper
+from sglang_platform.core.hooks.call.compose import Wrapper
 from sglang_platform.core.hooks.call.kinds import flavour, hookable
-from sglang_platform.core.hooks.patching.place import Place, attribute, own_names
 from sglang_platform.core.hooks.patching.substitute import Substitute, home_module
-from sglang_platform.core.hooks.patching.traced import forget_traced
 from sglang_platform.core.hooks.references.swaps import Edit, Swap, in_mapping
-from sglang_platform.core.hooks.registration import HookType, Registration
+from sglang_platform.core.hooks.registration import Registration
+from sglang_platform.core.hooks.targets import Place, attribute, own_names
+from sglang_platform.core.hooks.types import HookType
 
-__all__ = ["Site"]
+__all__ = ["Site", "last_replacement"]
 
 
 class Site:
     """A place, and the hooks that are in force on it.
 
-    `place.raw` is the original: the attribute as it stood there. `installed` is what stands there now, None while no
-    hook is in force. Either it was made around `wrapper`, the function that calls the hooks, or `substitute` put
-    another object there by identity. `edits` are the other slots in which the original was changed for it.
+    `place.raw` is the original attribute, `installed` the one that is there now, None while no hook is in force. Either
+    it was made around `wrapper`, the function that calls the hooks, or `substitute` put another object there by
+    identity. `edits` are the other slots in which the original was changed for it.
 
     Several keys share one site where they name the same object.
 
-    Whether anybody else holds the original is told by counting references, so that every reference of the site's own
-    must be counted in `references` and be held by one of `objects`.
+    Other holders of the original are found by counting references, so every reference of the site's own must be counted
+    in `references` and be held by one of `objects`.
     """
 
     __slots__ = ("edits", "hookable", "installed", "keys", "place", "substitute", "where", "wrapper")
@@ -58,7 +58,7 @@ class Site:
         return value is self.installed or (self.wrapper is not None and value is self.wrapper.function)
 
     def stands_at(self, place: Place) -> bool:
-        """Does `place` hold what this site has installed?"""
+        """True if `place` has the hooked form that this site installed."""
         if place.raw is not self.installed:
             return False
         if self.in_module:
@@ -66,7 +66,7 @@ class Site:
         return place.owner is self.place.owner and place.name == self.place.name
 
     def covers(self, place: Place) -> bool:
-        """Does `place` hold what this site hooks, or its hooked form? Module names share a site by their object."""
+        """True if `place` has this site's original or hooked form. Names in modules share a site by their object."""
         if not isinstance(place.owner, ModuleType):
             return place.owner is self.place.owner and place.name == self.place.name
         if not self.in_module:
@@ -77,18 +77,17 @@ class Site:
         return place.raw is self.installed or place.raw is self.place.raw
 
     def install(self, accepted: Sequence[Registration]) -> list[Swap]:
-        """Put the hooks in force, given in stacking order; returns what else is to be swapped."""
+        """Put the hooks in force, given in stacking order; returns the swaps for other holders."""
         replacement = last_replacement(accepted)
         if self.hookable.by_identity:
             assert replacement is not None  # no other type is accepted
             return self._install_substitute(replacement.hook)
-        layers = [one for one in accepted if one.type is not HookType.REPLACE]
         kept = frozenset([home_module(replacement.hook)] if replacement is not None else [])
         is_new = self.wrapper is None
         wrapper = self.wrapper or Wrapper(self.hookable.function, self.where)
         restacked = wrapper.stack(
             replacement.hook if replacement is not None else self.hookable.function,
-            [Layer(one.type, one.hook, one.label, one.origin) for one in layers],
+            [one for one in accepted if one.type is not HookType.REPLACE],
         )
         if not is_new:
             if restacked:
@@ -101,16 +100,16 @@ class Site:
         return [] if self.place.inherited else self._swaps(wrapper, kept)
 
     def must_leave_before(self, accepted: Sequence[Registration]) -> bool:
-        """Is what is installed to go first: for want of hooks, or since another substitute comes in its place?"""
+        """True if the installed object must go first: no hook is left, or another substitute takes its place."""
         replacement = last_replacement(accepted)
         return not accepted or (
             self.substitute is not None and replacement is not None and self.installed is not replacement.hook
         )
 
     def remove(self) -> list[Swap]:
-        """Put the original back, here and in every edited slot; returns the swaps for those who came later.
+        """Put the original back, here and in every edited slot; returns the swaps for later holders.
 
-        Where somebody has put their own object on top of ours, theirs stays. Ours then only passes calls on.
+        An object that others have put on top of ours stays. Ours then only passes calls on.
         """
         if self.installed is None:
             return []
@@ -164,7 +163,7 @@ class Site:
         return count + (self.wrapper.references(value) if self.wrapper is not None else 0)
 
     def objects(self) -> Iterator[object]:
-        """The site's own objects that may refer to what it hooks."""
+        """The site's own objects that may refer to its original."""
         yield from (self, self.place, self.hookable, self.hookable.rebuild, self.edits, *self.edits)
         if not isinstance(self.place.raw, FunctionType):  # whose defaults may refer to another target
             yield self.place.raw
@@ -172,7 +171,7 @@ class Site:
             yield from self.wrapper.objects()
 
     def _descriptors(self) -> list[Any]:
-        """The original around its function, and the method that rebuilds one like it; both hold what they wrap."""
+        """The descriptor around the original function, and the method that rebuilds one like it."""
         raw, rebuild = self.place.raw, self.hookable.rebuild
         found = [] if raw is self.hookable.function else [raw]
         return found if isinstance(rebuild, FunctionType | type) else [*found, rebuild]
@@ -188,7 +187,7 @@ class Site:
     def _swaps(self, wrapper: Wrapper, kept: frozenset[str]) -> list[Swap]:
         """For the other references to the original: to the function, and to the descriptor around it.
 
-        A function that a class borrowed from elsewhere has other users, who are left alone.
+        A function that a class borrowed from elsewhere has other users; they keep it.
         """
         function, raw = self.hookable.function, self.place.raw
         if not (self.in_module or self._is_home_of(function)):
@@ -201,7 +200,7 @@ class Site:
         return swaps
 
     def _is_home_of(self, function: Any) -> bool:
-        """Was the function defined where it stands, told by its name?"""
+        """True if the function was defined in this place, by its name."""
         owner, name = self.place.owner, self.place.name
         home = f"{getattr(owner, '__module__', '')}.{getattr(owner, '__qualname__', '')}.{name}"
         own = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
@@ -226,9 +225,23 @@ class Site:
 
     def _has_changed(self) -> None:
         if not self.in_module:
-            forget_traced()
+            _forget_traced()
 
 
 def last_replacement(accepted: Sequence[Registration]) -> Registration | None:
     """The REPLACE hook that wins: the last of those given in stacking order."""
     return next((one for one in reversed(accepted) if one.type is HookType.REPLACE), None)
+
+
+def _forget_traced() -> None:
+    """Have `torch.compile` trace all code of this process again. It takes the attributes of a class for constants.
+
+    Not by `torch._dynamo.reset_code_caches()`: it waits for a thread that compiles, whose imports may wait for us.
+    """
+    dynamo: Any = sys.modules.get("torch._dynamo")
+    frames: Any = sys.modules.get("torch._dynamo.convert_frame")
+    if hasattr(dynamo, "reset_code") and hasattr(frames, "input_codes"):  # else it is still being imported
+        for reference in [*frames.input_codes.seen, *frames.output_codes.seen]:
+            code = reference()
+            if code is not None:
+                dynamo.reset_code(code)

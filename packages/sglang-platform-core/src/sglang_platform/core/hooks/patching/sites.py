@@ -1,4 +1,4 @@
-"""All sites of the process: which key's hooks are on which site, and what a change of one means for the others."""
+"""All sites of the process: the site of each key, and the effect of a change of one site on the others."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
 from sglang_platform.core.errors import HookError, HookSignatureError
-from sglang_platform.core.hooks.call.refusals import refusal, taken_by_position_only
-from sglang_platform.core.hooks.patching.failures import fail, log, warn_of_two
-from sglang_platform.core.hooks.patching.place import Deferred, MissingName, Place, locate
+from sglang_platform.core.hooks.call.fit import refusal, taken_by_position_only
 from sglang_platform.core.hooks.patching.site import Site, last_replacement
 from sglang_platform.core.hooks.references.swaps import Swap
 from sglang_platform.core.hooks.references.sweep import sweep
-from sglang_platform.core.hooks.registration import HookType, Registration, stacking
+from sglang_platform.core.hooks.registration import Registration, stacking
+from sglang_platform.core.hooks.report import fail, log, warn_of_two
+from sglang_platform.core.hooks.targets import Deferred, MissingName, Place, locate
+from sglang_platform.core.hooks.types import HookType
 from sglang_platform.core.installed.address import Address
 
 __all__ = ["Sites"]
@@ -33,11 +34,11 @@ class Sites:
         return iter(dict.fromkeys(self._by_key.values()))
 
     def settle(self, key: str, address: Address, module: ModuleType) -> MissingName | Deferred | None:
-        """Make what stands at `address` agree with the hooks of `key`; the answer says why nothing was found there."""
+        """Make the attribute at `address` agree with the hooks of `key`; the answer says why there is none."""
         site = self._by_key.get(key)
         found = locate(module, address.path)
         if site is not None and (not isinstance(found, Place) or not site.stands_at(found)):
-            self.leave(key)  # somebody has put another object there
+            self.leave(key)  # another object is there now
             site, found = None, locate(module, address.path)
         if not isinstance(found, Place):
             return found
@@ -59,7 +60,7 @@ class Sites:
             self._swaps += site.remove()
 
     def module_ran_again(self, module: ModuleType) -> None:
-        """After a reload its names hold fresh originals; whoever holds our wrapper then calls those."""
+        """After a reload its names hold fresh originals, and existing wrappers call these."""
         for site in self:
             if site.place.owner is module:
                 fresh = module.__dict__.get(site.place.name)
@@ -67,7 +68,7 @@ class Sites:
                     self._adopt(site, fresh)
 
     def bring_along(self) -> bool:
-        """The end of a round: carry what has changed to other sites first, and then to all other holders.
+        """The end of a round: bring the changes to other sites first, and then to all other holders.
 
         True where a class was replaced or restored: hooks on its methods may have to move.
         """
@@ -142,7 +143,7 @@ class Sites:
             self._restack(site)
 
     def _refresh_inherited(self) -> None:
-        """A hooked inherited method calls its parent's: the one that the parent has now."""
+        """A hooked inherited method calls the method that its parent has now."""
         for site in self:
             owner, name = site.place.owner, site.place.name
             if not site.place.inherited or not isinstance(owner, type):
@@ -152,7 +153,7 @@ class Sites:
                 self._adopt(site, raw)
 
     def _keep_record(self, site: Site, swaps: list[Swap]) -> None:
-        """Keep what a site's swaps have changed, to undo it, and report what they did not reach."""
+        """Keep the edits of a site's swaps, to undo them, and report the holders that they did not reach."""
         if not swaps:
             return
         for swap in swaps:
@@ -183,7 +184,7 @@ def _batches(swaps: list[Swap]) -> Iterator[list[Swap]]:
     """The swaps of a round in batches that can be carried out in one sweep each.
 
     Of several swaps of one object only the last counts. One that starts where an earlier one ends comes in a later
-    batch, so that it finds what the earlier one has put there.
+    batch, after the earlier one.
     """
     batch: list[Swap] = []
     for swap in {id(swap.old): swap for swap in swaps}.values():

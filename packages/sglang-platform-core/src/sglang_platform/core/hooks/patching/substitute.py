@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from sglang_platform.core.hooks.patching.place import Place, own_names
 from sglang_platform.core.hooks.references.swaps import Swap
+from sglang_platform.core.hooks.targets import Place, own_names
 
 __all__ = ["Substitute", "home_module"]
 
 
 class Substitute:
-    """What stands in a place instead of its original, and what has to be known to take it away again."""
+    """The object in a place instead of its original, with the record that its removal needs."""
 
     def __init__(self, replacement: Any, place: Place) -> None:
         self._replacement, self._place = replacement, place
@@ -34,7 +34,7 @@ class Substitute:
         return Swap(self._place.raw, self._replacement, kept=frozenset([self._home]))
 
     def departure(self) -> Swap:
-        """Gives the original back to whoever imported the target's name since; who knows the replacement keeps it."""
+        """Gives the original to later imports of the target's name; modules that knew the replacement keep it."""
         if self._own_name is not None:
             self._replacement.__module__, self._replacement.__qualname__ = self._own_name
         kept = frozenset(self._knew_it | self._modules_of_its_own())

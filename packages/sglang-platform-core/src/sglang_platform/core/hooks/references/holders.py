@@ -1,7 +1,11 @@
-"""Holders that are no module names: dicts and lists, defaults, partials, aliases, attributes of objects.
+"""Holders that are no module names: dicts, lists, default arguments, partials; found by one pass over the heap.
 
-A holder that can be changed and has a name is changed. One that cannot be is reported, by its name or its kind. One
-without a name is left alone: it may be somebody's copy of the original, kept to call it.
+Needed by SGLang's `attention_registry.ATTENTION_BACKENDS`, which decorators fill while the target's own module runs,
+before any hook can be applied. The fault table asks for dicts, partials and default arguments, and for the names of
+closures, tuples and bound methods.
+
+A holder is changed where a module leads to it in few steps. One that cannot be changed is reported. One without a name
+is left alone: it may be somebody's copy of the original, kept to call it.
 """
 
 from __future__ import annotations
@@ -9,11 +13,10 @@ from __future__ import annotations
 import functools
 import gc
 import types
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
-from sglang_platform.core.hooks.references.heap import Heap, Namespaces, instance_dict
 from sglang_platform.core.hooks.references.swaps import (
     Slot,
     Swap,
@@ -22,10 +25,21 @@ from sglang_platform.core.hooks.references.swaps import (
     in_list,
     in_mapping,
     in_partial,
-    in_set,
 )
 
-__all__ = ["change_holders"]
+__all__ = ["Namespaces", "change_holders"]
+
+Namespaces = dict[int, tuple[str, dict[str, Any]]]
+"""The name and the ``__dict__`` of each module, by the id of that ``__dict__``."""
+
+_CLIMB = 3
+"""How many steps from a module, class or function to a holder."""
+
+_WIDEST = 64
+"""For how many nameless objects at once a name is looked for."""
+
+_RUNNING = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+"""They hold an object only while they run."""
 
 _OF_THE_CLASS_ITSELF = (
     type,
@@ -44,15 +58,91 @@ _ONLY_NAMES_IT = ("__annotations__", "__wrapped__", "__mro__")
 def change_holders(swaps: Sequence[Swap], own: list[object], namespaces: Namespaces) -> None:
     """Change or report every holder of the old objects that the heap knows, except `own` and the modules themselves."""
     olds = [swap.old for swap in swaps]
-    heap = Heap([*own, own, *swaps, swaps, olds], namespaces)
-    holders = [one for one in heap.referrers(olds) if id(one) not in namespaces]
-    # Asked for before the climb: looking at an object's attributes moves them into a dict.
+    names = _Names([*own, own, *swaps, swaps, olds], namespaces)
+    holders = [one for one in names.referrers(olds) if id(one) not in namespaces]
+    # Before the climb: looking at an object's attributes moves them into a dict.
     held = [{id(value) for value in gc.get_referents(holder)} for holder in holders]
-    heap.climb(holders)
+    names.climb(holders)
     for swap in swaps:
         for holder, values in zip(holders, held, strict=True):
             if id(swap.old) in values and not _belongs_to(swap.old, holder):
-                _change_holder(swap, holder, heap)
+                _change_holder(swap, holder, names)
+
+
+class _Names:
+    """Dotted names of holders: ``models.KINDS['model']`` is a step into the dict `KINDS` of the module `models`.
+
+    Our own lists refer to the objects that they list, and are no holders: `_ours` keeps them and their ids alive.
+    """
+
+    def __init__(self, ours: list[Any], namespaces: Namespaces) -> None:
+        self._namespaces = namespaces
+        self._names: dict[int, str] = {}
+        self.parents: dict[int, Any] = {}
+        """By the id of an object, the holder from which it has its name."""
+        self._ours: list[Any] = [*ours, ours, *namespaces.values(), vars(self), self._names, self.parents]
+
+    def of(self, thing: object) -> str | None:
+        return self._names.get(id(thing))
+
+    def referrers(self, things: Iterable[Any]) -> list[Any]:
+        """Whoever refers to one of `things`. One pass over the heap."""
+        asked = tuple(things)  # one that we know: Python 3.13 lists the tuple of the call itself
+        self._ours.append(asked)
+        ours = {id(self._ours), *map(id, self._ours)}
+        found = [
+            one
+            for one in gc.get_referrers(*asked)
+            if id(one) not in ours and not isinstance(one, _RUNNING) and not _is_of_the_hooks(one)
+        ]
+        self._ours.append(found)
+        return found
+
+    def climb(self, things: list[Any]) -> None:
+        """Name `things`: ask for their holders, and for theirs, then hand the names down."""
+        levels = [things]
+        self._ours += [things, levels]
+        while len(levels) <= _CLIMB:
+            nameless = [one for one in levels[-1] if not self._name_root(one)][:_WIDEST]
+            self._ours.append(nameless)
+            if not nameless:
+                break
+            levels.append(self.referrers(nameless))
+        for one in levels[-1]:
+            self._name_root(one)
+        for lower, upper in reversed(list(pairwise(levels))):
+            wanted = {id(one): one for one in lower}
+            for holder in (one for one in upper if id(one) in self._names):
+                for one in gc.get_referents(holder):
+                    if id(one) in wanted and id(one) not in self._names:
+                        self.parents[id(one)] = holder
+                        self._names[id(one)] = self._names[id(holder)] + self.step(holder, one)
+
+    def step(self, holder: Any, held: Any, key: Any = None) -> str:
+        """How `held` is reached from `holder`, as it would be written. `key` is its key in a dict, where known."""
+        parent = self.parents.get(id(holder))
+        if isinstance(holder, dict):
+            if key is None:
+                key = next((k for k, value in dict.copy(holder).items() if value is held), None)
+            dotted = isinstance(parent, type) or _instance_dict(parent) is holder
+            return f".{key}" if dotted or id(holder) in self._namespaces else f"[{key!r}]"
+        if isinstance(holder, list | tuple) and not isinstance(parent, types.FunctionType):
+            return f"[{next((i for i, value in enumerate(holder) if value is held), '...')}]"
+        attributes = dict.copy(_instance_dict(holder)).items()
+        return next((f".{name}" for name, value in attributes if value is held), "")
+
+    def _name_root(self, thing: Any) -> bool:
+        """Modules, classes and functions have names of their own."""
+        if id(thing) in self._namespaces:
+            self._names[id(thing)] = self._namespaces[id(thing)][0]
+        elif isinstance(thing, type | types.FunctionType):
+            self._names[id(thing)] = f"{thing.__module__}.{thing.__qualname__}"
+        return id(thing) in self._names
+
+
+def _is_of_the_hooks(thing: object) -> bool:
+    """Slots of earlier edits reach holders through closures of ours."""
+    return isinstance(thing, types.FunctionType) and thing.__module__ == Slot.__module__
 
 
 def _belongs_to(old: object, holder: Any) -> bool:
@@ -61,10 +151,10 @@ def _belongs_to(old: object, holder: Any) -> bool:
     return is_part or isinstance(holder, Swap)
 
 
-def _change_holder(swap: Swap, holder: Any, heap: Heap) -> None:
-    slots = list(_slots(holder, swap, heap))
+def _change_holder(swap: Swap, holder: Any, names: _Names) -> None:
+    slots = list(_slots(holder, swap.old, names))
     if not slots:
-        swap.unreached += _described(holder, swap, heap)
+        swap.unreached += _described(holder, swap.old, names)
     for slot in slots:
         if slot.name.partition("[")[0].endswith(_ONLY_NAMES_IT):
             continue
@@ -74,64 +164,61 @@ def _change_holder(swap: Swap, holder: Any, heap: Heap) -> None:
             swap.change(slot)
 
 
-def _slots(holder: Any, swap: Swap, heap: Heap) -> Iterator[Slot]:
+def _slots(holder: Any, old: object, names: _Names) -> Iterator[Slot]:
     """The slots of `holder` that hold the old object, if the holder has a name."""
-    old, name = swap.old, heap.name(holder)
-    if isinstance(holder, tuple):
-        yield from _slots_of_owners(holder, old, heap)
-    elif name is None:
+    name, parent = names.of(holder), names.parents.get(id(holder))
+    if name is None:
         return
-    elif isinstance(holder, dict):
-        yield from _slots_in_dict(name, holder, old, heap)
-    elif isinstance(holder, list | deque):
-        yield from (in_list(f"{name}[{i}]", holder, i) for i in _positions(holder, old))
-    elif isinstance(holder, set):
-        yield in_set(f"{name} (a set)", holder, swap)
+    if isinstance(holder, dict):
+        for key in [key for key, value in dict.copy(holder).items() if value is old]:
+            full_name = name + names.step(holder, old, key)
+            if isinstance(parent, type):
+                yield in_class(full_name, parent, key)
+            else:
+                yield in_mapping(full_name, holder, key)
+    elif isinstance(holder, list):
+        yield from (in_list(f"{name}[{i}]", holder, i) for i, one in enumerate(holder) if one is old)
+    elif isinstance(holder, tuple):
+        # A tuple cannot be changed, but a function can be given other default arguments.
+        if isinstance(parent, types.FunctionType) and parent.__defaults__ is holder:
+            for i in (i for i, one in enumerate(holder) if one is old):
+                yield in_defaults(f"{name} (a default argument)", parent, i)
     elif isinstance(holder, functools.partial) and holder.func is old:
-        yield in_partial(f"{name} (a partial)", holder, 0)
+        yield in_partial(f"{name} (a partial)", holder)
     elif not isinstance(holder, type):
-        attributes = instance_dict(holder)
+        attributes = _instance_dict(holder)
         for key in [key for key, value in dict.copy(attributes).items() if value is old]:
             yield in_mapping(f"{name}.{key}", attributes, key)
 
 
-def _slots_of_owners(holder: tuple[Any, ...], old: object, heap: Heap) -> Iterator[Slot]:
-    """A tuple cannot be changed, but one that a function or a partial has for its arguments can be exchanged."""
-    for owner in heap.holders(holder):
-        name = heap.name(owner)
-        if isinstance(owner, types.FunctionType) and owner.__defaults__ is holder:
-            for i in _positions(holder, old):
-                yield in_defaults(f"{name} (a default argument)", owner, i)
-        elif isinstance(owner, functools.partial) and name is not None:
-            for i in _positions(holder, old):
-                yield in_partial(f"{name} (an argument of a partial)", owner, i + 1)
-
-
-def _slots_in_dict(name: str, holder: dict[Any, Any], old: object, heap: Heap) -> Iterator[Slot]:
-    klass = next((one for one in heap.holders(holder) if isinstance(one, type)), None)
-    for key in [key for key, value in dict.copy(holder).items() if value is old]:
-        full_name = name + heap.step(holder, old, key)
-        yield in_mapping(full_name, holder, key) if klass is None else in_class(full_name, klass, key)
-
-
-def _positions(items: Sequence[Any], old: object) -> Iterator[int]:
-    return (i for i, one in enumerate(items) if one is old)
-
-
-def _described(holder: Any, swap: Swap, heap: Heap) -> list[str]:
+def _described(holder: Any, old: object, names: _Names) -> list[str]:
     """The holder in words, for the report; nothing where it does not use what it holds."""
-    name = heap.name(holder)
+    name = names.of(holder)
     kind = f"a {type(holder).__name__}"
     if isinstance(holder, types.CellType):
-        return [f"{name.rpartition('[')[0] if name else 'a function'} (a closure)"]
+        return [f"{name or 'a function'} (a closure)"]
     if isinstance(holder, type):  # a C metaclass may look a method up once, when it makes the class
         return [f"{name} itself ({kind} keeps its own reference)"]
     if isinstance(holder, types.MethodType):
         return [f"{name or 'somewhere'} (a bound method of a {type(holder.__self__).__name__} object)"]
-    if isinstance(holder, tuple) and isinstance(swap.old, type):
-        classes = [one for one in heap.holders(holder) if isinstance(one, type)]
-        if name is None or any(holder is one.__mro__ or holder is one.__bases__ for one in classes):
-            return []
-    if isinstance(holder, dict) and any(key is swap.old for key in holder):
+    if isinstance(holder, tuple) and isinstance(old, type) and (name is None or _is_of_bases(holder, names)):
+        return []
+    if isinstance(holder, dict) and any(key is old for key in holder):
         return [f"{name or 'a dict'} (as a key)"]
     return [f"{name} ({kind})" if name else f"{kind} without a name"]
+
+
+def _is_of_bases(holder: tuple[Any, ...], names: _Names) -> bool:
+    parent = names.parents.get(id(holder))
+    return isinstance(parent, type) and (holder is parent.__mro__ or holder is parent.__bases__)
+
+
+def _instance_dict(thing: object) -> dict[str, Any]:
+    """The instance dict of an object, empty where it has none; runs none of its code."""
+    if isinstance(thing, type | types.ModuleType):
+        return {}
+    try:
+        found = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}
+    return found if isinstance(found, dict) else {}

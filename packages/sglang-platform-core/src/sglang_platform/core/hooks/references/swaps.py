@@ -15,7 +15,6 @@ __all__ = [
     "in_list",
     "in_mapping",
     "in_partial",
-    "in_set",
     "rebase_subclasses",
 ]
 
@@ -94,16 +93,6 @@ def in_list(name: str, items: Any, index: int) -> Slot:
     )
 
 
-def in_set(name: str, members: set[Any], swap: Swap) -> Slot:
-    """A set has no places: its slot holds whichever of the swap's two objects is a member."""
-
-    def put(value: object) -> None:
-        members.discard(swap.old if value is swap.new else swap.new)
-        members.add(value)
-
-    return Slot(name, lambda: swap.new if swap.new in members else swap.old, put)
-
-
 def in_defaults(name: str, function: types.FunctionType, index: int) -> Slot:
     def put(value: object) -> None:
         function.__defaults__ = _with(function.__defaults__ or (), index, value)
@@ -111,17 +100,13 @@ def in_defaults(name: str, function: types.FunctionType, index: int) -> Slot:
     return Slot(name, lambda: (function.__defaults__ or (None,) * (index + 1))[index], put)
 
 
-def in_partial(name: str, partial: Any, index: int) -> Slot:
-    """`index` 0 is the function, the others its bound arguments. The pickle protocol is the way to change them."""
-
-    def parts() -> tuple[Any, ...]:
-        return (partial.func, *partial.args)
+def in_partial(name: str, partial: Any) -> Slot:
+    """The function of a partial. The pickle protocol is the way to change it."""
 
     def put(value: object) -> None:
-        function, *arguments = _with(parts(), index, value)
-        partial.__setstate__((function, tuple(arguments), partial.keywords, vars(partial)))
+        partial.__setstate__((value, partial.args, partial.keywords, vars(partial)))
 
-    return Slot(name, lambda: parts()[index], put)
+    return Slot(name, lambda: partial.func, put)
 
 
 def _in_bases(name: str, klass: type, index: int) -> Slot:

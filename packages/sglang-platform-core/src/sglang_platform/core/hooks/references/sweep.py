@@ -10,8 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from sglang_platform.core.hooks.references.heap import Namespaces
-from sglang_platform.core.hooks.references.holders import change_holders
+from sglang_platform.core.hooks.references.holders import Namespaces, change_holders
 from sglang_platform.core.hooks.references.swaps import Swap, in_mapping, rebase_subclasses
 
 __all__ = ["module_namespaces", "sweep"]

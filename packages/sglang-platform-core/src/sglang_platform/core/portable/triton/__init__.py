@@ -3,7 +3,8 @@
     architecture.py   what a package says of an architecture, and how its records are found
     launch.py         where kernels run
     norm.py rotary.py activation.py page_slots.py top_slots.py index_key_store.py kv_move.py softmax.py   kernels
-    wrappers/     the launch wrappers around kernels that a package hands in
+    kernels/      kernels that packages share, with their launch wrappers
+    wrappers/     records of a package, and the launch wrapper around the decode kernel that it hands in
     pools.py attention.py   the KV pools and the attention backend, whose kernels a package hands in
     declared.py   how each is checked without a device; the launches that are compiled are the suite's
 

@@ -20,7 +20,7 @@ from sglang_platform.core.counters import counter
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.rows import FP8_DTYPES
 from sglang_platform.core.portable.triton.attention_kernels import AttentionKernels
-from sglang_platform.core.portable.triton.attention_layer import is_causal, joined, kv_scale, unserved
+from sglang_platform.core.portable.triton.attention_layer import is_causal, joined, rule_of, unserved
 from sglang_platform.core.portable.triton.attention_shapes import one_element
 from sglang_platform.core.portable.triton.attention_step import TritonAttentionStep
 from sglang_platform.core.portable.triton.top_slots import top_slots
@@ -261,21 +261,9 @@ class TritonAttentionBackend(AttentionBackend):
         return keys, pool.get_value_buffer(layer.layer_id)
 
     def _options(self, layer: Any, sinks: torch.Tensor | None) -> dict[str, Any]:
-        window, device = layer.sliding_window_size, self.token_to_kv_pool.device
-        scaled = (
-            self.token_to_kv_pool.dtype in FP8_DTYPES and self._packed is None and not self._beside(layer)
-        )
-        return {
-            "scale": layer.scaling,
-            "logit_cap": layer.logit_cap or 0.0,
-            "window": -1 if window is None else int(window),
-            "sinks": sinks,
-            "k_scale": kv_scale(layer.k_scale, device) if scaled else None,
-            # The latent part of a key is its value, and has its scale.
-            "v_scale": (
-                kv_scale(layer.v_scale if self._latent is None else layer.k_scale, device) if scaled else None
-            ),
-        }
+        pool = self.token_to_kv_pool
+        scaled = pool.dtype in FP8_DTYPES and self._packed is None and not self._beside(layer)
+        return rule_of(layer, sinks, pool.device, scaled=scaled, latent=self._latent is not None)
 
     def _store(
         self,

@@ -2,14 +2,62 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import torch
 
 from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.portable.triton.attention_shapes import one_element
 
-__all__ = ["is_causal", "joined", "kv_scale", "unserved"]
+__all__ = ["LayerRule", "is_causal", "joined", "kv_scale", "rule_of", "unserved"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerRule:
+    """How tokens attend to each other, as decode and extend take it.
+
+    scale: of the scores. logit_cap: 0 for none. window: how many earlier positions are seen, -1 for all. sinks float
+    [Hq]: one more logit per head. k_scale, v_scale: float32 of one element, what stored fp8 values are multiplied by.
+    """
+
+    scale: float
+    logit_cap: float = 0.0
+    window: int = -1
+    sinks: torch.Tensor | None = None
+    k_scale: torch.Tensor | None = None
+    v_scale: torch.Tensor | None = None
+
+    def values(self, q: torch.Tensor) -> tuple[Any, ...]:
+        """The kernels' arguments, in their order. `q` stands for a tensor that is not there."""
+        sinks = q if self.sinks is None else self.sinks
+        return sinks, *one_element(q, self.k_scale, self.v_scale), self.scale, self.logit_cap, self.window
+
+    def flags(self) -> dict[str, bool]:
+        """The kernels' constants: what of it is asked for."""
+        return {
+            "SCALED": self.k_scale is not None or self.v_scale is not None,
+            "CAPPED": self.logit_cap > 0,
+            "SINKS": self.sinks is not None,
+        }
+
+
+def rule_of(
+    layer: Any, sinks: torch.Tensor | None, device: torch.device | str, *, scaled: bool, latent: bool
+) -> dict[str, Any]:
+    """`LayerRule` of a layer, as keywords. scaled: its cache is read with scales; latent: it holds latent rows."""
+    window = layer.sliding_window_size
+    # The latent part of a key is its value, and has its scale.
+    v_scale = layer.k_scale if latent else layer.v_scale
+    return {
+        "scale": layer.scaling,
+        "logit_cap": layer.logit_cap or 0.0,
+        "window": -1 if window is None else int(window),
+        "sinks": sinks,
+        "k_scale": kv_scale(layer.k_scale, device) if scaled else None,
+        "v_scale": kv_scale(v_scale, device) if scaled else None,
+    }
 
 
 def joined(x: torch.Tensor, rope: torch.Tensor | None, heads: int, dim: int) -> torch.Tensor:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from sglang_platform.core.attention.backend import LatentRows
 from sglang_platform.core.errors import HostError
 from sglang_platform.core.sglang.host_classes import load
-from sglang_platform.core.sglang.pools.rebased import host_pool
+from sglang_platform.core.sglang.pools.kinds import host_pool
 from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["no_indexer", "what_the_pool_is"]

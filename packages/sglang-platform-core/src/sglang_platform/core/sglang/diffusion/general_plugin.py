@@ -20,7 +20,8 @@ def load() -> None:
     with refusing_the_launch():
         check_platform(DIFFUSION)
         counts.register_hooks()
-        load_plugins(already_run=plugin_loop.LOOP.take_over(), kind=DIFFUSION)
+        plugin_loop.LOOP.take_over()
+        load_plugins(kind=DIFFUSION)
 
 
-plugin_loop.LOOP.watch()
+plugin_loop.LOOP.leave_collected_to_core()

@@ -8,11 +8,18 @@ from typing import Any
 from sglang_platform.core.attention.diffusion import DiffusionAttention
 from sglang_platform.core.discovery.kind import DIFFUSION
 from sglang_platform.core.errors import HostError, PluginOrigin
+from sglang_platform.core.host import DIFFUSION_RUNTIME
 from sglang_platform.core.sglang.diffusion import attention, device_module
 from sglang_platform.core.sglang.host_classes import check_part
-from sglang_platform.core.sglang.start.platform_class import OneObject, rebase_for
+from sglang_platform.core.sglang.start.platform_class import OneObject, RuntimeAdapter, rebase_for
 
-__all__ = ["rebase_platform"]
+__all__ = ["ADAPTER", "HOST_ATTENTION", "HOST_COMMUNICATOR", "rebase_platform"]
+
+_RUNTIME = "sglang.multimodal_gen.runtime"
+HOST_ATTENTION = f"{_RUNTIME}.layers.attention.backends.sdpa.SDPABackend"
+HOST_COMMUNICATOR = (
+    f"{_RUNTIME}.distributed.device_communicators.base_device_communicator.DeviceCommunicatorBase"
+)
 
 
 def rebase_platform(cls: type, origin: PluginOrigin) -> type:
@@ -38,6 +45,8 @@ class _HostFacing:
     """Goes before the vendor's class: asks it through `super()` and hands the host what the host can use."""
 
     _plugin_origin: PluginOrigin | None = None
+    _host_attention = HOST_ATTENTION
+    _host_communicator = HOST_COMMUNICATOR
 
     def get_attn_backend_cls_str(self, selected_backend: Any, head_size: int, dtype: Any) -> str:
         place = super().get_attn_backend_cls_str(selected_backend, head_size, dtype)  # type: ignore[misc]
@@ -62,13 +71,9 @@ class _HostFacing:
         super().init_backend()  # type: ignore[misc]
 
     def _communicator(self, method: str) -> str:
-        from sglang.multimodal_gen.runtime.distributed.device_communicators.base_device_communicator import (
-            DeviceCommunicatorBase,
-        )
-
         place = getattr(super(), method)()
         cls = self._named_class(f"{method}()", place)
-        check_part(cls, (DeviceCommunicatorBase,), f"{method}()", self._plugin_origin)
+        check_part(cls, (resolve_name(HOST_COMMUNICATOR),), f"{method}()", self._plugin_origin)
         return str(place)
 
     def _named_class(self, factory: str, place: Any) -> Any:
@@ -88,3 +93,12 @@ class _HostFacing:
                 why=f"{type(error).__name__}: {error}",
                 fix="correct the name, or the import of its module",
             ) from error
+
+
+ADAPTER = RuntimeAdapter(
+    "SGLang's diffusion runtime",
+    DIFFUSION_RUNTIME,
+    platform_base="sglang.multimodal_gen.runtime.platforms.interface:Platform",
+    rebase_platform=rebase_platform,
+)
+"""SGLang's diffusion runtime as the host."""

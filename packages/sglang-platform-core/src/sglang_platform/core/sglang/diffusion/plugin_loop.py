@@ -41,5 +41,5 @@ def _when_asked(distribution: str | None) -> str | None:
     # The host asks outside its loop too, and inside it before the table is filled.
     calls = LOOP.calls_in_progress() or {}
     if OWN_PLUGIN in calls:
-        leave_to_core(calls, [name for name in calls if name != OWN_PLUGIN])
+        leave_to_core(calls)
     return distribution

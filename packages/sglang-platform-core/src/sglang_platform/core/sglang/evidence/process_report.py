@@ -19,12 +19,13 @@ from sglang_platform.core.counters import REPORT_DIR_VARIABLE, reporting
 from sglang_platform.core.discovery import current
 from sglang_platform.core.hooks.registry import HookRegistry
 from sglang_platform.core.plugins import loaded_plugins
-from sglang_platform.core.registries import coordinators, events, models, pools, quant
+from sglang_platform.core.registries import events
+from sglang_platform.core.registries.registry import registries
 from sglang_platform.core.sglang.arguments import host_limits
 from sglang_platform.core.sglang.device import stubs
 from sglang_platform.core.sglang.evidence.host_registry import host_hooks
 from sglang_platform.core.sglang.rebase import is_rebased
-from sglang_platform.core.sglang.start.llm_adapter import ADAPTER
+from sglang_platform.core.sglang.start.llm_platform import ADAPTER
 
 __all__ = ["keep", "keep_warnings"]
 
@@ -100,15 +101,9 @@ def _limits() -> list[dict[str, str]]:
 
 
 def _registries() -> dict[str, Any]:
-    return {
-        "quant_wrappers": quant.wrappers.describe(),
-        "kv_pool_factories": pools.kv_pool_factories.describe(),
-        "host_pool_factories": pools.host_pool_factories.describe(),
-        "request_coordinators": coordinators.coordinators.describe(),
-        "lifecycle_listeners": events.listeners.describe(),
-        "model_architectures": models.architectures.describe(),
-        "answers": events.query_collect("query_report"),
-    }
+    """The parts in each registry, and the answers of the lifecycle listeners."""
+    parts: dict[str, Any] = {registry.name: registry.describe() for registry in registries()}
+    return {**parts, "answers": events.query_collect("query_report")}
 
 
 def _name(cls: type) -> str:

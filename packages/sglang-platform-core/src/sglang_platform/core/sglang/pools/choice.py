@@ -12,7 +12,7 @@ from typing import Any
 from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.host import PoolAsked, active_host
 from sglang_platform.core.sglang.host_classes import load
-from sglang_platform.core.sglang.pools.rebased import host_pool
+from sglang_platform.core.sglang.pools.kinds import host_pool
 from sglang_platform.core.sglang.registration import required
 from sglang_platform.core.sglang.served_model import served_model
 from sglang_platform.core.sglang.versions import HostFacts

@@ -17,10 +17,11 @@ from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.sglang.host_classes import check_part, load
 from sglang_platform.core.sglang.pools.buffers import PoolCompletion
 from sglang_platform.core.sglang.pools.index_keys import index_keys_by_core
+from sglang_platform.core.sglang.pools.kinds import host_pool
 from sglang_platform.core.sglang.rebase import host_first, rebase
 from sglang_platform.core.sglang.versions import facts
 
-__all__ = ["host_pool", "rebase_pool", "refusing_pool", "without_stray_keywords"]
+__all__ = ["rebase_pool", "refusing_pool", "without_stray_keywords"]
 
 _STORE, _SCATTER, _MOVE, _KEYS, _ROWS = (
     "_store_kv_layer",
@@ -49,13 +50,6 @@ _REACHED_BY: Mapping[str, tuple[str, ...]] = {
 }
 """Each point that a vendor may override, with the methods through which the host reaches it. A kind of pool has the
 points that core's base class of that kind has."""
-
-
-def host_pool(kind: str) -> type:
-    """The host's own pool class of a kind."""
-    row = KINDS[kind]
-    name = getattr(facts(), row.host_fact) if row.host_fact else row.host_class
-    return load(name if ":" in name else f"sglang.srt.mem_cache.memory_pool:{name}")  # type: ignore[no-any-return]
 
 
 def rebase_pool(cls: Any, kind: str, origin: PluginOrigin | None, *, triton: bool = False) -> type:

@@ -13,7 +13,7 @@ from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.registries import events
 from sglang_platform.core.sglang.host_classes import MODEL_RUNNER, SCHEDULER
 from sglang_platform.core.sglang.registration import required
-from sglang_platform.core.sglang.registries.scheduler_steps import when_batch_done, when_request_admitted
+from sglang_platform.core.sglang.scheduler_steps import when_batch_done, when_request_admitted
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -67,4 +67,4 @@ _HOOKS: dict[str, Callable[[], None]] = {
     "on_batch_done": partial(when_batch_done, _batch_done),
     "on_cache_flushed": partial(_register, f"{SCHEDULER}.flush_cache", _cache_flushed, HookType.AFTER),
 }
-"""By event, what registers the hook that dispatches it."""
+"""By event, the function that registers the hook for it."""

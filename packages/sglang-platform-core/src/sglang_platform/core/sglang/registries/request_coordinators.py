@@ -1,4 +1,4 @@
-"""The request coordinators of the registry, made with each scheduler and told of its requests."""
+"""The seam of request coordinators: made with each scheduler, called for its requests and batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.registries import coordinators
 from sglang_platform.core.sglang.host_classes import SCHEDULER
 from sglang_platform.core.sglang.registration import required
-from sglang_platform.core.sglang.registries.scheduler_steps import when_batch_done, when_request_admitted
+from sglang_platform.core.sglang.scheduler_steps import when_batch_done, when_request_admitted
 from sglang_platform.core.sglang.served_model import served_model
 from sglang_platform.core.sglang.versions import HostFacts
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sglang_platform.core.installed.damage import told_as_damage
+from sglang_platform.core.discovery.damaged_install import refusing_without_core
 
-with told_as_damage():
+with refusing_without_core():
     from sglang_platform.core.discovery.kind import SRT
     from sglang_platform.core.sglang.start import general_plugin as plugin
     from sglang_platform.core.sglang.start import llm_plugin_loop as loader

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.core.sglang import disaggregation, lora, served_model, structured_output
+from sglang_platform.core.sglang import disaggregation, lora, registries, served_model, structured_output
 from sglang_platform.core.sglang.arguments import only_on_cuda, server_args
 from sglang_platform.core.sglang.attention import data_parallel as dp_attention
 from sglang_platform.core.sglang.device import answers as device_answers
@@ -25,14 +25,6 @@ from sglang_platform.core.sglang.pools import hierarchical_cache
 from sglang_platform.core.sglang.quantisation import checkpoints as quantised_checkpoints
 from sglang_platform.core.sglang.quantisation import config as quantization_config
 from sglang_platform.core.sglang.rebase import is_rebased
-from sglang_platform.core.sglang.registries import (
-    host_pools,
-    kv_pools,
-    lifecycle_events,
-    model_architectures,
-    quant_wrappers,
-    request_coordinators,
-)
 from sglang_platform.core.sglang.repairs import (
     control_requests,
     http_errors,
@@ -56,12 +48,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     """Register the hooks that this host version needs: those of the registries, then those of a platform of ours."""
     child_processes.register_hooks(platform, host)
     served_model.register_hooks()
-    model_architectures.register_hooks(platform, host)
-    quant_wrappers.register_hooks(platform, host)
-    kv_pools.register_hooks(platform, host)
-    host_pools.register_hooks(platform, host)
-    request_coordinators.register_hooks(platform, host)
-    lifecycle_events.register_hooks(platform, host)
+    registries.register_hooks(platform, host)
     if is_rebased(platform):
         _for_a_platform_of_ours(platform, host)
 

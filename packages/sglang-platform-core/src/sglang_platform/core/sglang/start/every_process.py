@@ -1,19 +1,19 @@
 """The host's general plugins in every process that has the platform, also where nobody calls its `load_plugins()`.
 
-Programs that build a `ServerArgs` or a `ModelRunner` themselves do not call it, nor do SGLang's benchmarks and its
-actors under Ray. All import `sglang.srt.server_args`, and a client does not. So the plugins are loaded at the end of
-the import that brought it: not inside, since a plugin may import what is only half there.
+Needed by SGLang's benchmarks, its actors under Ray, and programs that build a `ServerArgs` or a `ModelRunner`: none
+calls it, and all import `sglang.srt.server_args`, which a client does not. So the plugins are loaded at the end of the
+import that brought it: not inside, since a plugin may import what is only half there.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from sglang_platform.core.discovery.kind import SRT
-from sglang_platform.core.hooks.patching.finder import HookFinder, when_finished
+from sglang_platform.core.hooks.patching.finder import HookFinder, is_running, when_finished
 from sglang_platform.core.plugins import has_begun
 from sglang_platform.core.sglang.start.llm_plugin_loop import LOOP
 
@@ -32,7 +32,9 @@ def load_plugins_soon() -> None:
 
 def _load_after_the_import(*_: Any) -> None:
     _finder.remove()
-    outermost = _outermost_of_the_host()
+    # `sys.modules` is in the order in which the imports began.
+    running = (module for name, module in sys.modules.copy().items() if _is_half_imported(name, module))
+    outermost = next(running, None)
     if outermost is None or not when_finished(outermost, _load):
         _load()
 
@@ -40,16 +42,8 @@ def _load_after_the_import(*_: Any) -> None:
 _finder = HookFinder({_IMPORTED_BY_ALL}, _load_after_the_import)
 
 
-def _outermost_of_the_host() -> ModuleType | None:
-    """Of the host's modules that this thread is importing now, the one that began first."""
-    found = None
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if frame.f_code.co_name == "<module>" and name.partition(".")[0] == "sglang":
-            found = sys.modules.get(name, found)
-        frame = frame.f_back
-    return found
+def _is_half_imported(name: str, module: ModuleType) -> bool:
+    return name.partition(".")[0] == "sglang" and is_running(module)
 
 
 def _load(*_: Any) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sglang_platform.core.installed.damage import told_as_damage
+from sglang_platform.core.discovery.damaged_install import refusing_without_core
 
-with told_as_damage():
+with refusing_without_core():
     from sglang_platform.core.sglang.start.launch import load
 
 __all__ = ["load"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from sglang_platform.core.discovery.kind import PlatformKind
+from sglang_platform.core.discovery import current
+from sglang_platform.core.discovery.kind import SRT, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.errors import LaunchRefused
+from sglang_platform.core.sglang.device import stubs
 
-__all__ = ["check_platform"]
+__all__ = ["check_llm_platform", "check_platform"]
 
 
 def check_platform(kind: PlatformKind) -> None:
@@ -38,3 +40,16 @@ def check_platform(kind: PlatformKind) -> None:
         if name
         else f"{explain} and `sglang-platform doctor`",
     )
+
+
+def check_llm_platform() -> None:
+    """`check_platform` for the LLM runtime; no stub of ours stays where the host ended on another platform."""
+    host: Any = importlib.import_module(SRT.host.platform_module)
+    if current.decide().origin is not None and host._current_platform is None:
+        # The host has not asked yet, and might not find a plugin that was named without being installed.
+        host._current_platform = current.current_platform
+    try:
+        check_platform(SRT)
+    except LaunchRefused:
+        stubs.withdraw()
+        raise

@@ -13,7 +13,8 @@ from sglang_platform.core.sglang.evidence import llm_counts, process_report
 from sglang_platform.core.sglang.rebase import is_rebased
 from sglang_platform.core.sglang.registration import Launch, check_launch
 from sglang_platform.core.sglang.repairs import build_locks
-from sglang_platform.core.sglang.start import all_hooks, llm_guard, llm_plugin_loop
+from sglang_platform.core.sglang.start import all_hooks, llm_plugin_loop
+from sglang_platform.core.sglang.start.guard import check_llm_platform
 from sglang_platform.core.sglang.start.plugin_loop import core_origin, refusal, refusing_the_launch
 from sglang_platform.core.sglang.versions import facts
 
@@ -29,7 +30,7 @@ def load() -> None:
     with refusing_the_launch():
         process_report.keep_warnings()
         HookRegistry.late_errors_as(refusal)  # SGLang skips model modules that fail to import
-        llm_guard.check_platform()
+        check_llm_platform()
         attention_choices.offer(current_platform)
         if multiprocessing.parent_process() is None:
             build_locks.sweep()
@@ -38,9 +39,10 @@ def load() -> None:
             if is_rebased(current_platform):
                 host_limits.log(current_platform)
             llm_counts.register_hooks()
-        load_plugins(already_run=llm_plugin_loop.LOOP.take_over())
+        llm_plugin_loop.LOOP.take_over()
+        load_plugins()
         check_launch(Launch())
         process_report.keep()
 
 
-llm_plugin_loop.LOOP.watch()
+llm_plugin_loop.LOOP.leave_collected_to_core()

@@ -12,6 +12,7 @@ from sglang_platform.core.contract.bridges import older_methods
 from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.discovery.kind import SRT
 from sglang_platform.core.errors import HostError, PluginOrigin
+from sglang_platform.core.host import LLM_RUNTIME
 from sglang_platform.core.sglang import lora, parts
 from sglang_platform.core.sglang.arguments.server_args import choose_attention_backend
 from sglang_platform.core.sglang.device import stubs
@@ -20,14 +21,15 @@ from sglang_platform.core.sglang.graphs.decode import NoDecodeGraphs
 from sglang_platform.core.sglang.graphs.ranks_apart import attend_apart, why_no_graphs
 from sglang_platform.core.sglang.ops.fused import register_fused_ops
 from sglang_platform.core.sglang.pools import rebased as pools
+from sglang_platform.core.sglang.pools.kinds import host_pool
 from sglang_platform.core.sglang.registries.kv_pools import registered_pool_cls
 from sglang_platform.core.sglang.served_model import served_model
 from sglang_platform.core.sglang.speculative import draft_steps
 from sglang_platform.core.sglang.start.every_process import load_plugins_soon
-from sglang_platform.core.sglang.start.platform_class import OneObject, rebase_for
+from sglang_platform.core.sglang.start.platform_class import OneObject, RuntimeAdapter, rebase_for
 from sglang_platform.core.sglang.versions import facts
 
-__all__ = ["rebase_platform"]
+__all__ = ["ADAPTER", "rebase_platform"]
 
 _logger = logging.getLogger(__name__)
 
@@ -87,7 +89,7 @@ class _HostFacing:
             return parts.rebase_pool(cls, kind, self._plugin_origin, triton=triton)
         if facts().takes_none_for_parts:
             return None
-        return pools.without_stray_keywords(parts.host_pool(kind), kind)
+        return pools.without_stray_keywords(host_pool(kind), kind)
 
     def get_paged_allocator_cls(self) -> type | None:
         cls = super().get_paged_allocator_cls()  # type: ignore[misc]
@@ -184,3 +186,12 @@ def _as_host_capabilities(ours: Any) -> Any:
         "PlatformCapabilities", own, bases=(HostCapabilities,), frozen=True, kw_only=True
     )
     return struct(**values)
+
+
+ADAPTER = RuntimeAdapter(
+    "sglang",
+    LLM_RUNTIME,
+    platform_base="sglang.srt.platforms.interface:SRTPlatform",
+    rebase_platform=rebase_platform,
+)
+"""SGLang's LLM runtime as the host."""

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from sglang_platform.core.discovery.damaged_install import CORE
 from sglang_platform.core.discovery.groups import GENERAL_GROUP, OWN_PLUGIN
-from sglang_platform.core.installed.damage import CORE
 from sglang_platform.core.sglang.start.plugin_loop import Calls, PluginLoop
 
 __all__ = ["LOOP", "become_the_only_plugin"]

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sglang_platform.core.discovery.kind import PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
-from sglang_platform.core.errors import PluginOrigin
+from sglang_platform.core.discovery.process import host_attribute
+from sglang_platform.core.discovery.refusals import plugin_failed
+from sglang_platform.core.errors import PlatformError, PluginOrigin
+from sglang_platform.core.host import HostRuntime, PoolAsked
+from sglang_platform.core.sglang.host_classes import load
 from sglang_platform.core.sglang.rebase import rebase
+from sglang_platform.core.sglang.versions import installed_version
 
-__all__ = ["OneObject", "rebase_for", "rebased_class"]
+__all__ = ["OneObject", "RuntimeAdapter", "rebase_for", "rebased_class"]
 
 
 class OneObject(type):
@@ -40,5 +47,50 @@ def rebased_class(kind: PlatformKind, name: str) -> type:
     """
     if name.startswith("__"):  # the import system's own questions must not resolve a platform
         raise AttributeError(name)
-    _, process = lazy_platform(kind)
-    return process.host_platform_class(name)
+    host, (origin, cls, trace) = kind.host.adapter(), lazy_platform(kind)[1].decide()
+    if host is None or origin is None or cls is None or host_attribute(origin.name) != name:
+        raise AttributeError(f"{name!r} is not the active platform plugin ({trace.outcome})")
+    return host.rebase_platform(cls, origin)
+
+
+class RuntimeAdapter:
+    """One runtime of SGLang as the host: `sglang_platform.core.host.HostAdapter`."""
+
+    def __init__(
+        self,
+        name: str,
+        runtime: HostRuntime,
+        *,
+        platform_base: str,
+        rebase_platform: Callable[[type, PluginOrigin], type],
+    ) -> None:
+        self.name = name
+        self.pool_asked: PoolAsked | None = None
+        self._runtime = runtime
+        self._platform_base = platform_base
+        self._rebase_platform = rebase_platform
+
+    @property
+    def version(self) -> str:
+        return installed_version()
+
+    def platform_base(self) -> type:
+        base: type = load(self._platform_base)
+        return base
+
+    def rebase_platform(self, cls: type, origin: PluginOrigin) -> type:
+        """The plugin's class on the host's base class. Raises PluginFailed where the two do not go together."""
+        try:
+            return self._rebase_platform(cls, origin)
+        except PlatformError:
+            raise
+        except Exception as error:
+            raise plugin_failed(
+                f"the platform class of plugin {origin.name!r} cannot be put on {self.name} {self.version}",
+                origin,
+                error,
+                fix=f"see which base classes {cls.__qualname__} mixes",
+            ) from error
+
+    def own_platform(self) -> Any:
+        return sys.modules[self._runtime.platform_module].current_platform

@@ -1,23 +1,34 @@
 """Taking over SGLang's loading of general plugins, so that each runs once and by our rules.
 
-Each runtime collects its plugins into a table by name, and then calls them one after another; what they raise it logs.
-Core's own general plugin is one of them. When it is collected, it watches the calls before its own. When its turn
-comes, it empties the calls that are still to come, and runs those plugins itself.
+Each runtime collects its plugins into a table by name, then calls them one after another and logs what they raise.
+Core's own general plugin is one of them. When it is collected, and again when its turn comes, it empties the calls of
+all others, and runs those plugins itself. The table is a local variable of SGLang's function.
+
+Needed where SGLang serves on its own platform, or on a class that a vendor derived from SGLang's own base: no code of
+core runs before the table is being filled, and a plugin that fails would be logged and left out. On a platform of ours
+the table holds core alone.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
-from sglang_platform.core.discovery.failures import explain
+from sglang_platform.core.discovery.damaged_install import CORE, missing_files_behind
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
-from sglang_platform.core.errors import HookError, HostError, LaunchRefused, PlatformError, PluginOrigin
-from sglang_platform.core.installed.damage import CORE, damage_behind
+from sglang_platform.core.errors import (
+    HookError,
+    HostError,
+    LaunchRefused,
+    PlatformError,
+    PluginOrigin,
+    explain,
+)
 from sglang_platform.core.sglang.versions import NEWEST, OLDEST
 
 __all__ = ["Calls", "PluginLoop", "core_origin", "leave_to_core", "refusal", "refusing_the_launch"]
@@ -33,16 +44,14 @@ class PluginLoop(NamedTuple):
     collects: str
     function: str
 
-    def watch(self) -> None:
-        """Keep what the plugins raise that are collected so far. For the import of core's own, before any is called."""
-        calls = self.calls_in_progress() or {}
-        for name, (function, distribution) in calls.items():
-            calls[name] = (_Watched(function), distribution)
+    def leave_collected_to_core(self) -> None:
+        """Empty the calls of the plugins collected so far. For the import of core's own, before any is called."""
+        leave_to_core(self.calls_in_progress() or {})
 
-    def take_over(self) -> dict[str, Exception | None]:
-        """Keep the host from calling the plugins after core's; what those raised that it has called already, by name.
+    def take_over(self) -> None:
+        """Empty the calls of the plugins after core's. For core's general plugin, which this loop calls.
 
-        For core's general plugin, which this loop calls. Raises HostError where it was not this loop that called.
+        Raises HostError where it was not this loop that called, or where it called others before.
         """
         calls = self.calls_in_progress()
         if calls is None:
@@ -51,11 +60,13 @@ class PluginLoop(NamedTuple):
             raise self._unknown(
                 f"{self.module}.{self.function}() has no table `plugins` with {OWN_PLUGIN!r} in it"
             )
-        names = list(calls)
-        place = names.index(OWN_PLUGIN)
-        called = [(name, calls[name][0]) for name in names[:place]]
-        leave_to_core(calls, names[place + 1 :])
-        return {name: getattr(one, "raised", None) for name, one in called if one is not _left_to_core}
+        before = itertools.takewhile(lambda name: name != OWN_PLUGIN, calls)
+        called = [name for name in before if calls[name][0] is not _left_to_core]
+        if called:
+            raise self._unknown(
+                f"{self.module}.{self.function}() called other plugins before: {', '.join(called)}"
+            )
+        leave_to_core(calls)
 
     def calls_in_progress(self) -> Calls | None:
         """The host's table while its loop, or what that called, calls this; empty until the host has filled it.
@@ -81,25 +92,11 @@ class PluginLoop(NamedTuple):
         )
 
 
-class _Watched:
-    """A plugin's function in the host's table."""
-
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self._function = function
-        self.raised: Exception | None = None
-
-    def __call__(self) -> Any:
-        try:
-            return self._function()
-        except Exception as error:
-            self.raised = error
-            raise
-
-
-def leave_to_core(calls: Calls, names: Iterable[str]) -> None:
-    """Make the host's calls of these plugins do nothing."""
-    for name in names:
-        calls[name] = (_left_to_core, calls[name][1])
+def leave_to_core(calls: Calls) -> None:
+    """Make the host's calls of all plugins but core's own do nothing."""
+    for name, (_, distribution) in calls.items():
+        if name != OWN_PLUGIN:
+            calls[name] = (_left_to_core, distribution)
 
 
 def _left_to_core() -> None:
@@ -132,12 +129,13 @@ def refusing_the_launch() -> Iterator[None]:
     except PlatformError as error:
         raise refusal(error) from error
     except Exception as error:
-        damage = damage_behind(error)
+        why, fix = missing_files_behind(error, None) or (
+            "",
+            f"use SGLang {OLDEST} to {NEWEST}, or report this with the traceback",
+        )
         raise LaunchRefused(
             "core's general plugin failed, and SGLang would serve without any hook",
             plugin=core_origin(),
-            why=f"{damage.why}\n{explain(error)}" if damage else explain(error),
-            fix=damage.fix
-            if damage
-            else f"use SGLang {OLDEST} to {NEWEST}, or report this with the traceback",
+            why=f"{why}\n{explain(error)}".strip(),
+            fix=fix,
         ) from error

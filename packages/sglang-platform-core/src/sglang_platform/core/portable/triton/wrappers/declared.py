@@ -1,4 +1,4 @@
-"""What a package declares of the kernels that it hands in, and of the portable ones. Imports no compiler."""
+"""The declarations of a package: its own kernels, the shared ones, and the portable ones. Imports no compiler."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _SPLIT = {"decode_kernel": _DECODE, "merge_kernel": _MERGE}
 
 # name, entry in the package, the family in the suite, the limits of its jitted functions, whether it knows e4m3 only
 _KERNELS = (
-    ("kv_store", "kv_store:store_pair", "kv_store", {"store_pair_kernel": STREAM}, False),
-    ("rotary_store", "rotary_store:rotate_and_store", "rotary_store", {"rotary_store_kernel": STREAM}, False),
-    ("dsa_packed_store", "dsa_store:store_packed", "dsa_packed_store", {"store_packed_kernel": STREAM}, True),
+    ("kv_store", "hardware:store_pair", "kv_store", {"store_pair_kernel": STREAM}, False),
+    ("rotary_store", "hardware:rotate_and_store", "rotary_store", {"rotary_store_kernel": STREAM}, False),
+    ("dsa_packed_store", "hardware:store_packed", "dsa_packed_store", {"store_packed_kernel": STREAM}, True),
     (
         "quantise_per_token",
-        "quantise:quantise_per_token",
+        "hardware:quantise_per_token",
         "quantise_per_token",
         {"quantise_kernel": STREAM},
         False,
     ),
     ("paged decode", "decode:paged_decode", "decode", _SPLIT, False),
-    ("paged extend", "extend:paged_extend", "extend", {"extend_kernel": _EXTEND}, False),
+    ("paged extend", "hardware:paged_extend", "extend", {"extend_kernel": _EXTEND}, False),
     ("sparse decode", "decode:paged_decode", "sparse_decode", _SPLIT, True),
-    ("index logits", "dsa_index:index_logits", "index_logits", {"index_logits_kernel": _INDEX}, True),
+    ("index logits", "hardware:index_logits", "index_logits", {"index_logits_kernel": _INDEX}, True),
 )
 
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import torch
 import triton
 
+from sglang_platform.core.portable.triton.attention_layer import LayerRule
 from sglang_platform.core.portable.triton.attention_shapes import (
     TOKENS_PER_PART,
     head_parts,
-    one_element,
     shares_values,
     split_count,
 )
@@ -46,16 +46,11 @@ def paged_decode(
     decode_kernel: Any,
     merge_parts: Callable[..., None],
     whole_pages: Callable[..., WholePages | None] | None = None,
-    scale: float,
-    logit_cap: float = 0.0,
-    window: int = -1,
-    sinks: torch.Tensor | None = None,
-    k_scale: torch.Tensor | None = None,
-    v_scale: torch.Tensor | None = None,
     packed: torch.dtype | None = None,
     page_size: int = 1,
     max_len: int | None = None,
     splits: int | None = None,
+    **asked: Any,
 ) -> torch.Tensor:
     """Fill `out` [B, Hq, Dv] and return it.
 
@@ -64,9 +59,8 @@ def paged_decode(
     `seq_lens` int [B] its tokens, the new one included (0 answers zeros). Absorbed MLA: Hk = 1 and v_cache is a view of
     k_cache's first Dv columns.
 
-    scale: of the scores. logit_cap: 0 for none. window: how many earlier positions are seen, -1 for all. sinks float
-    [Hq]: one more logit per head. k_scale, v_scale: float32 of one element, what stored fp8 values are multiplied by.
-    packed: k_cache is uint8 [S, 1, bytes] of packed sparse-MLA rows (`memory.packed_fp8`) in this 8-bit format.
+    asked: the fields of `LayerRule`. packed: k_cache is uint8 [S, 1, bytes] of packed sparse-MLA rows
+    (`memory.packed_fp8`) in this 8-bit format.
 
     page_size: where it is more than 1, the tokens from each multiple of it on lie in slots that follow each other, the
     first of them a multiple of page_size.
@@ -81,6 +75,7 @@ def paged_decode(
 
     Raises ValueError for shapes and dtypes that do not fit.
     """
+    rule = LayerRule(**asked)
     batch, q_heads, dim = q.shape
     values = out.shape[2]
     kv_heads = k_cache.shape[1]
@@ -97,7 +92,7 @@ def paged_decode(
     main, rest = head_parts(dim, values if latent else None)
     group = q_heads // kv_heads
     whole = None
-    if whole_pages is not None and window < 0 and packed is None:
+    if whole_pages is not None and rule.window < 0 and packed is None:
         whole = whole_pages(
             record, stored, page_size=page_size, dtype=q.dtype, dim=dim, values=values, latent=latent
         )
@@ -114,7 +109,7 @@ def paged_decode(
     block_h = min(max(16, triton.next_power_of_2(group)), shape.block_h)
     head_blocks = triton.cdiv(group, block_h)
     visible = table.shape[1] if max_len is None else max_len
-    visible = min(visible, window + 1) if window >= 0 else visible
+    visible = min(visible, rule.window + 1) if rule.window >= 0 else visible
     # Also where every request is one part on the average: a long one among short ones is then several.
     split = splits is not None and splits > 1
     least = 1
@@ -131,20 +126,18 @@ def paged_decode(
         lse = torch.empty(most * q_heads, dtype=torch.float32, device=q.device)
     decode_kernel[(most, kv_heads * head_blocks)](
         q, stored.k, stored.v, table, rows, seq_lens, out, partial, lse,
-        q if sinks is None else sinks, *one_element(q, k_scale, v_scale),
-        scale, logit_cap, window, batch, wanted, least,
+        *rule.values(q), batch, wanted, least,
         q.stride(0), q.stride(1), stored.k.stride(0), stored.k.stride(1), stored.v.stride(0), stored.v.stride(1),
         table.stride(0), out.stride(0), out.stride(1),
         GROUP=group, HEAD_BLOCKS=head_blocks, D=dim, DV=values, MAIN=main, REST=rest,
         VALUES=main if latent else triton.next_power_of_2(values), LATENT=latent, PACKED=packed is not None,
-        FORMAT=stored.name, IN_HARDWARE=stored.in_hardware, SCALED=k_scale is not None or v_scale is not None,
-        CAPPED=logit_cap > 0, SINKS=sinks is not None, SPLIT=split,
+        FORMAT=stored.name, IN_HARDWARE=stored.in_hardware, **rule.flags(), SPLIT=split,
         BLOCK_H=block_h, BLOCK_N=shape.block_n, LANES=SPLIT_LANES, **shape.options(),
         **({} if whole is None else whole.arguments),
     )  # fmt: skip
     if split:
         merge_parts(
             partial, lse, seq_lens, out,
-            sinks=sinks, wanted=wanted, least=least, block_n=shape.block_n, window=window,
+            sinks=rule.sinks, wanted=wanted, least=least, block_n=shape.block_n, window=rule.window,
         )  # fmt: skip
     return out

@@ -16,10 +16,12 @@ __all__ = ["Hardware"]
 @dataclass(frozen=True)
 class Hardware:
     """records: of the architectures. fp8_formats: the 8-bit floats of its caches, with the name that its kernels have
-    for each."""
+    for each. cache_modifier, eviction_policy: `tl.load`'s, for what a kernel reads once."""
 
     records: Architectures[KernelRecord]
     fp8_formats: Mapping[torch.dtype, str]
+    cache_modifier: str = ""
+    eviction_policy: str = ""
 
     def of(self, device: torch.device) -> KernelRecord:
         """The record for `device`."""

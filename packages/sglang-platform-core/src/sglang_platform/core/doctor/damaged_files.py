@@ -1,0 +1,91 @@
+"""Whether the files of an installed distribution are those that were installed, by the RECORD of its wheel.
+
+A file that is missing, cut short or of another version raises an error of Python far from the cause. Nothing is known
+of an editable installation, which lists no sources.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import contextlib
+import csv
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+from sglang_platform.core.installed.distributions import installed_version
+from sglang_platform.core.installed.files import LARGEST, Unread, file_bytes, metadata_text
+
+__all__ = ["Damage", "damage_of"]
+
+_SHOWN = 3
+
+
+class Damage(NamedTuple):
+    """What is wrong with the files of one distribution."""
+
+    distribution: str
+    version: str | None
+    files: tuple[str, ...]
+    """One line each: the file, as RECORD names it, and what is wrong with it."""
+    unusable: bool
+    """Whether one of them is missing, or is Python that cannot be parsed; else somebody may have changed them."""
+
+    @property
+    def why(self) -> str:
+        shown = "; ".join(self.files[:_SHOWN])
+        more = f"; and {len(self.files) - _SHOWN} more" if len(self.files) > _SHOWN else ""
+        return f"files of {self.distribution} are not as they were installed: {shown}{more}"
+
+    @property
+    def fix(self) -> str:
+        wanted = f"{self.distribution}=={self.version}" if self.version else self.distribution
+        return f"install it again: pip install --force-reinstall --no-deps {wanted}"
+
+
+def damage_of(distribution: str) -> Damage | None:
+    """What is wrong with its files; None where nothing is, it is not installed, or its RECORD lists no file."""
+    import importlib_metadata
+
+    try:
+        found = importlib_metadata.distribution(distribution)
+        record = metadata_text(found, "RECORD")
+    except (importlib_metadata.PackageNotFoundError, ValueError, OSError):
+        return None
+    root, version = Path(str(found.locate_file(""))), installed_version(distribution)
+    wrong, unusable = [], False
+    for line in record.splitlines():
+        with contextlib.suppress(csv.Error, StopIteration, ValueError):
+            name, digest, size = next(csv.reader([line]))
+            # What lies outside, scripts, is written anew by whoever installs.
+            if digest and not name.startswith(("/", "..")) and (why := _wrong(root / name, digest, size)):
+                wrong.append(f"{name} {why}")
+                unusable = unusable or not _is_usable(root / name)
+    return Damage(distribution, version, tuple(sorted(wrong)), unusable) if wrong else None
+
+
+def _is_usable(path: Path) -> bool:
+    try:
+        text = file_bytes(str(path)) if path.suffix == ".py" else b""
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return path.exists()
+
+
+def _wrong(path: Path, digest: str, size: str) -> str | None:
+    try:
+        there = path.stat().st_size
+    except OSError as error:
+        return "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+    if size and there != int(size):
+        return f"has {there} bytes where {size} were installed"
+    kind, _, expected = digest.partition("=")
+    if path.suffix != ".py" or kind not in hashlib.algorithms_guaranteed or there > LARGEST:
+        return None
+    try:
+        actual = base64.urlsafe_b64encode(hashlib.new(kind, file_bytes(str(path))).digest())
+    except Unread as error:
+        return f"cannot be read ({error})"
+    return None if actual.rstrip(b"=").decode() == expected else "was changed"
