@@ -26,6 +26,10 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
     "core/attention/speculative.py": {
         "topk": "drafts of n-grams have none: then the mask is read, also of a chain"
     },
+    "core/sglang/evidence/host_registry.py": {
+        "HookRegistry": "a process that has not loaded SGLang's registry",
+        "_hooks": "the same",
+    },
     "core/sglang/repairs/http_errors.py": {"max_model_len": "an answer, or the refusal in its place"},
     "core/sglang/memory/saver.py": {
         "_init_data_ptrs_and_strides": "MHA pools since 0.5.16",
@@ -88,7 +92,6 @@ OTHERS: dict[str, set[str]] = {
     "core/sglang/arguments/host_limits.py": {"fp8"},
     "core/sglang/start/llm_plugin_loop.py": {"_collects_for_core"},
     "core/sglang/pools/rebased.py": {"_pool_kind"},
-    "core/sglang/start/plugin_loop.py": {"raised"},
     "core/sglang/pools/hierarchical_cache.py": {"_host_memory"},
     "cuda/kernels/tuning/__init__.py": {"shared_memory_per_block_optin"},
     "example_oot/device.py": {"index"},
