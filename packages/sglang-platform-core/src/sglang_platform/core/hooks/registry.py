@@ -203,11 +203,22 @@ def plugin_hook(
     source: HookSource | PluginOrigin | None = None,
     required: bool = True,
     order: int = 0,
+    without: str = "",
+    on_failure: Callable[[str], None] | None = None,
 ) -> Callable[[_Hook], _Hook]:
     """Decorator form of `HookRegistry.register`; returns the function or class unchanged."""
 
     def decorate(hook: _Hook) -> _Hook:
-        HookRegistry.register(target, hook, type, source=source, required=required, order=order)
+        HookRegistry.register(
+            target,
+            hook,
+            type,
+            source=source,
+            required=required,
+            order=order,
+            without=without,
+            on_failure=on_failure,
+        )
         return hook
 
     return decorate

@@ -3,7 +3,8 @@
 SGLang's workers take such a request as an order, and what they cannot do ends them. One of them comes too early even
 when the client waited for its answers: memory is released by an idle worker only, and a worker is idle one step after
 it has answered. It is held back until then, and requests that came after it until its memory is there again: a forward
-over memory that was given back ends the worker. Nor can it resume what was not released.
+over memory that was given back ends the worker. Nor can it resume what was not released. SGLang 0.5.11 to 0.5.23:
+`managers/scheduler.py` and the module of `facts().weight_updater`.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ SGLang ends all processes when one is gone. But where a rank is killed another r
 is all that is said. From 0.5.13 on SGLang waits a minute for core dumps of CUDA, on every device. And it kills
 Python's resource tracker with the others, which is there to remove the shared memory of killed processes.
 
+The places, SGLang 0.5.11 to 0.5.23: `kill_process_tree` (`utils/common.py`), `SignalHandler`
+(`managers/tokenizer_manager.py`), `SubprocessWatchdog` (`utils/watchdog.py`), and `MessageQueue`
+(`distributed/device_communicators/shm_broadcast.py`).
+
 Of the tracker nothing may depend where it can be had otherwise, since it may be the one that is killed: the ranks'
 message queue is shared memory that SGLang's schedulers leave to the tracker at every end, at SIGTERM too, when they end
 before anybody else could look at what they hold.

@@ -1,4 +1,7 @@
-"""SGLang's scheduler as an actor under Ray sets the device of its event loop by CUDA's name, on every platform."""
+"""SGLang's scheduler as an actor under Ray sets the device of its event loop by CUDA's name, on every platform.
+
+SGLang 0.5.23: `ray/scheduler_actor.py`.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A token id that the model does not have, or more log probabilities than there are tokens, reaches the device: its error
 comes late, points elsewhere, and ends the server for all its clients. The checks stand where the tokenizer manager
-makes up a request, which HTTP and `Engine` share; a ValueError there is the client's.
+makes up a request, which HTTP and `Engine` share; a ValueError there is the client's. SGLang 0.5.11 to 0.5.23:
+`managers/io_struct.py` and `managers/tokenizer_manager.py`.
 """
 
 from __future__ import annotations

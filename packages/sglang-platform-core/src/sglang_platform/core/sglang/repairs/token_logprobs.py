@@ -1,7 +1,8 @@
 """The log probabilities of chosen tokens, in a batch where not every request asks for them.
 
 Up to SGLang 0.5.20 the requests that ask for none get a list where its scheduler expects a tensor, and the first such
-batch ends the server. Two clients at once are enough.
+batch ends the server. Two clients at once are enough. SGLang: `layers/utils/logprob.py`, from 0.5.16 on
+`layers/logprob_processor.py`, function `get_token_ids_logprobs`.
 """
 
 from __future__ import annotations
