@@ -17,7 +17,7 @@ from sglang_platform.conformance.host.stacks import completed
 from sglang_platform.core.errors import HookTargetError, LaunchRefused
 from sglang_platform.core.hooks.registry import HookRegistry, HookType, plugin_source
 from sglang_platform.core.sglang import registration
-from sglang_platform.core.sglang.registration import Feature, Launch, check_launch, losing_fields
+from sglang_platform.core.sglang.registration import Feature, LaunchSettings, check_launch, losing_fields
 from sglang_platform.core.sglang.start.plugin_loop import core_origin, refusal
 
 PROGRAM = Path(__file__).parent / "programs" / "lose_each_target.py"
@@ -190,7 +190,7 @@ def test_a_feature_is_refused_where_it_is_used_whenever_it_is_lost(
     host: ModuleType, caplog: pytest.LogCaptureFixture
 ) -> None:
     feature = Feature("--enable-lora", lambda launch: launch.arguments.enable_lora)
-    used, unused = (Launch(SimpleNamespace(enable_lora=value)) for value in (True, False))
+    used, unused = (LaunchSettings(SimpleNamespace(enable_lora=value)) for value in (True, False))
     registration.only_for(feature, "invented_host:multiply", check, HookType.BEFORE)
     registration.only_for(feature, "invented_host:divide", check, HookType.BEFORE)
     HookRegistry.apply_hooks()

@@ -21,7 +21,7 @@ from sglang_platform.core.sglang.device.stubs import AbsentModule
 from sglang_platform.core.sglang.evidence import llm_counts
 from sglang_platform.core.sglang.ops.fused import register_fused_ops
 from sglang_platform.core.sglang.rebase import REBASED_MARK
-from sglang_platform.core.sglang.registration import Launch, check_launch
+from sglang_platform.core.sglang.registration import LaunchSettings, check_launch
 from sglang_platform.core.sglang.start import all_hooks
 from sglang_platform.core.sglang.start.plugin_loop import core_origin
 from sglang_platform.core.sglang.versions import facts
@@ -30,21 +30,21 @@ from sglang_platform.example_oot.platform import ExampleOOTPlatform
 FLAGS = "enable_lora enable_dp_attention enable_memory_saver enable_hierarchical_cache speculative_algorithm"
 
 
-def plain() -> Launch:
+def plain() -> LaunchSettings:
     """A launch that uses no optional feature."""
     from transformers import LlamaConfig
 
     model = SimpleNamespace(hf_config=LlamaConfig(), quantization=None, linear_attn_registry_result=None)
-    return Launch(SimpleNamespace(disaggregation_mode="null", **dict.fromkeys(FLAGS.split())), model)
+    return LaunchSettings(SimpleNamespace(disaggregation_mode="null", **dict.fromkeys(FLAGS.split())), model)
 
 
-def everything_used() -> Launch:
+def everything_used() -> LaunchSettings:
     from sglang.srt.configs import Lfm2Config
 
     config = Lfm2Config()
     config.final_logit_softcapping, config.shared_expert_intermediate_size = 30.0, 64
     model = SimpleNamespace(hf_config=config, quantization="awq", linear_attn_registry_result=None)
-    return Launch(
+    return LaunchSettings(
         SimpleNamespace(disaggregation_mode="decode", **dict.fromkeys(FLAGS.split(), "given")), model
     )
 
@@ -107,7 +107,7 @@ def applied(hooks: list[Registration], log: Warnings) -> dict[str, Any]:
     return ending
 
 
-def refused(launch: Launch) -> str | None:
+def refused(launch: LaunchSettings) -> str | None:
     try:
         check_launch(launch)
     except LaunchRefused as refusal:

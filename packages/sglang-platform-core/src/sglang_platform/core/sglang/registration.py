@@ -24,7 +24,15 @@ from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.sglang.versions import NEWEST, OLDEST, facts
 
 __all__ = [
-    "Feature", "Launch", "argument", "check_launch", "forget", "is_lost", "losing_fields", "only_for", "required",
+    "Feature",
+    "LaunchSettings",
+    "argument",
+    "check_launch",
+    "forget",
+    "is_lost",
+    "losing_fields",
+    "only_for",
+    "required",
     "soft",
 ]  # fmt: skip
 
@@ -34,7 +42,7 @@ _TOLD_VARIABLE = "SGLANG_PLATFORM_WARNED_OF"
 _logger = logging.getLogger(__name__)
 
 
-class Launch(NamedTuple):
+class LaunchSettings(NamedTuple):
     """What is about to be served. Arguments and model config are SGLang's; None as long as they are not known."""
 
     arguments: Any = None
@@ -45,7 +53,7 @@ class Feature(NamedTuple):
     """An optional feature of SGLang, by its name for the operator."""
 
     name: str
-    is_used: Callable[[Launch], bool]
+    is_used: Callable[[LaunchSettings], bool]
 
 
 class _Lost(NamedTuple):
@@ -58,13 +66,13 @@ _lost: dict[str, str] = {}
 """Why a hook on a target cannot be applied, of those that a launch can lose."""
 _features: list[_Lost] = []
 _told: set[str] = set()
-_launch: Launch | None = None
+_launch: LaunchSettings | None = None
 
 
 def argument(field: str) -> Feature:
     """The feature that a server argument switches on."""
 
-    def is_given(launch: Launch) -> bool:
+    def is_given(launch: LaunchSettings) -> bool:
         return launch.arguments is not None and bool(getattr(launch.arguments, field))
 
     return Feature(f"--{field.replace('_', '-')}", is_given)
@@ -93,7 +101,7 @@ def is_lost(target: str) -> bool:
     return target in _lost
 
 
-def check_launch(launch: Launch) -> None:
+def check_launch(launch: LaunchSettings) -> None:
     """Raise LaunchRefused where the launch uses a feature that is lost: now, or when it is lost later."""
     global _launch
     _launch = launch

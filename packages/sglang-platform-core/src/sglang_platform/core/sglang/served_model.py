@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.host_classes import MODEL_RUNNER, load
-from sglang_platform.core.sglang.registration import Launch, check_launch, required, soft
+from sglang_platform.core.sglang.registration import LaunchSettings, check_launch, required, soft
 from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["ServedModel", "register_hooks", "resolved", "served_model"]
@@ -44,7 +44,7 @@ def _note_arguments(runner: Any, *args: Any, **kwargs: Any) -> None:
     model_config = kwargs.get("model_config", args[0] if args else None)
     server_args = kwargs.get("server_args", next((a for a in args if type(a).__name__ == "ServerArgs"), None))
     _served = ServedModel(model_config, resolved(server_args))
-    check_launch(Launch(_served.server_args, model_config))
+    check_launch(LaunchSettings(_served.server_args, model_config))
 
 
 def _note_class(result: Any, runner: Any, *args: Any, **kwargs: Any) -> None:

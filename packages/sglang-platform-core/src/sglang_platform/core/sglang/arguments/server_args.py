@@ -11,7 +11,7 @@ from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.arguments.check import check_arguments
 from sglang_platform.core.sglang.host_classes import load
-from sglang_platform.core.sglang.registration import Launch, check_launch, required, soft
+from sglang_platform.core.sglang.registration import LaunchSettings, check_launch, required, soft
 from sglang_platform.core.sglang.served_model import resolved
 from sglang_platform.core.sglang.versions import HostFacts, facts
 
@@ -75,7 +75,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         if not _resolves_nothing(server_args):
             asked = [(field, asked_for(server_args, field)) for field in _ATTENTION]
             settled = resolved(server_args)
-            check_launch(Launch(settled))
+            check_launch(LaunchSettings(settled))
             check_arguments(settled, platform, [(field, name) for field, name in asked if name])
 
     required(target, check, HookType.AFTER, without=_NO_LAST_WORD)
@@ -96,7 +96,7 @@ def register_rule(platform: Any, host: HostFacts, rule: Callable[[Any], None]) -
 
 
 def _check_launch(server_args: Any, *args: Any, **kwargs: Any) -> None:
-    check_launch(Launch(server_args))
+    check_launch(LaunchSettings(server_args))
 
 
 def _assign(server_args: Any, platform: Any, rule: Callable[[Any], None]) -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.sglang.host_classes import MODEL_RUNNER
-from sglang_platform.core.sglang.registration import Feature, Launch, only_for
+from sglang_platform.core.sglang.registration import Feature, LaunchSettings, only_for
 
 __all__ = ["cache", "device_type", "register_hooks", "runners", "weights"]
 
 _runners: list[Any] = []
 
 
-def _is_read(launch: Launch) -> bool:
+def _is_read(launch: LaunchSettings) -> bool:
     given = launch.arguments
     return given is not None and (given.disaggregation_mode != "null" or bool(given.enable_memory_saver))
 

@@ -9,16 +9,16 @@ from typing import Any
 import torch
 
 from sglang_platform.core.hooks.registry import HookType
-from sglang_platform.core.sglang.registration import Feature, Launch, only_for
+from sglang_platform.core.sglang.registration import Feature, LaunchSettings, only_for
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
 
 
-def _has(field: str) -> Callable[[Launch], bool]:
+def _has(field: str) -> Callable[[LaunchSettings], bool]:
     """Whether the model's configuration sets a field."""
 
-    def is_used(launch: Launch) -> bool:
+    def is_used(launch: LaunchSettings) -> bool:
         if launch.model_config is None:
             return False
         config = launch.model_config.hf_config

@@ -23,7 +23,7 @@ from sglang_platform.core.portable.torch.stored_weights import (
     dequantised,
     stored_weights,
 )
-from sglang_platform.core.sglang.registration import Feature, Launch, only_for
+from sglang_platform.core.sglang.registration import Feature, LaunchSettings, only_for
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -66,7 +66,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
                     setattr(described_in, name, None)
         config.hf_quant_config = {}
 
-    def is_read_back(launch: Launch) -> bool:
+    def is_read_back(launch: LaunchSettings) -> bool:
         if launch.model_config is None:
             return False
         method = launch.model_config.quantization

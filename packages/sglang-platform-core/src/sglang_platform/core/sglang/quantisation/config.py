@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sglang_platform.core.hooks.registry import HookType
-from sglang_platform.core.sglang.registration import Feature, Launch, only_for
+from sglang_platform.core.sglang.registration import Feature, LaunchSettings, only_for
 from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
@@ -20,7 +20,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         own = platform.get_quantization_config(quantization)
         return original(quantization) if own is None else own
 
-    def is_declared(launch: Launch) -> bool:
+    def is_declared(launch: LaunchSettings) -> bool:
         settled = launch.model_config or launch.arguments
         return settled is not None and settled.quantization in platform.supported_quantization
 

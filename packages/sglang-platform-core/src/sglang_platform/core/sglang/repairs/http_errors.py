@@ -2,7 +2,7 @@
 
 Most endpoints turn a ValueError into a 400 themselves. What the others let through (a parser's name that does not
 exist, an empty conversation) is handled at the application, which all endpoints share. Seen in SGLang 0.5.11 to 0.5.23:
-`entrypoints/http_server.py`, `entrypoints/openai/serving_tokenize.py`, `entrypoints/ollama/serving.py`, and the scores of
+`entrypoints/http_server.py`, `entrypoints/openai/serving_tokenize.py`, `entrypoints/ollama/serving.py`, and scores in
 `managers/tokenizer_manager.py`.
 """
 

@@ -11,7 +11,7 @@ from sglang_platform.core.sglang.arguments import host_limits
 from sglang_platform.core.sglang.attention import choices as attention_choices
 from sglang_platform.core.sglang.evidence import llm_counts, process_report
 from sglang_platform.core.sglang.rebase import is_rebased
-from sglang_platform.core.sglang.registration import Launch, check_launch
+from sglang_platform.core.sglang.registration import LaunchSettings, check_launch
 from sglang_platform.core.sglang.repairs import build_locks
 from sglang_platform.core.sglang.start import all_hooks, llm_plugin_loop
 from sglang_platform.core.sglang.start.guard import check_llm_platform
@@ -41,7 +41,7 @@ def load() -> None:
             llm_counts.register_hooks()
         llm_plugin_loop.LOOP.take_over()
         load_plugins()
-        check_launch(Launch())
+        check_launch(LaunchSettings())
         process_report.keep()
 
 

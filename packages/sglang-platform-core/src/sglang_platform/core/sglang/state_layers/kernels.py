@@ -19,7 +19,7 @@ from sglang_platform.core.errors import HostError
 from sglang_platform.core.hooks.registry import HookType
 from sglang_platform.core.portable.torch.state_kernels import PORTABLE_STATE_KERNELS
 from sglang_platform.core.sglang.host_classes import load
-from sglang_platform.core.sglang.registration import Feature, Launch, only_for
+from sglang_platform.core.sglang.registration import Feature, LaunchSettings, only_for
 from sglang_platform.core.sglang.state_layers import mamba
 from sglang_platform.core.sglang.state_layers.unserved import only_without
 from sglang_platform.core.sglang.versions import HostFacts
@@ -42,7 +42,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
         only_for(feature, host.decides_on_snapshots, _snapshots(platform), HookType.AROUND)
 
 
-def _has_states(host: HostFacts, launch: Launch) -> bool:
+def _has_states(host: HostFacts, launch: LaunchSettings) -> bool:
     if launch.model_config is None:
         return False
     try:
