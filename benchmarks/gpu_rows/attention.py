@@ -232,7 +232,7 @@ def _prefill(device: torch.device, batch: int, new: int, prefix: int) -> Built:
     prefixes = torch.full((batch,), prefix, dtype=torch.int64, device=device)
 
     def ours() -> None:
-        kernel("extend:paged_extend")(
+        kernel("hardware:paged_extend")(
             q, k, v, cache.k, v_cache, cache.table, cache.rows, start, prefixes, out,
             max_new=new, scale=dim**-0.5,
         )  # fmt: skip

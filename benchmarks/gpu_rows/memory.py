@@ -71,7 +71,7 @@ def _store(n: int, eight_bit: bool, device: torch.device) -> Built:
 
     moved = 2 * k.numel() * (_BF16.itemsize + dtype.itemsize)
     built = Built(
-        {OURS: lambda: kernel("kv_store:store_pair")(k, v, k_out, v_out, loc, scale, scale, dtype=dtype)},
+        {OURS: lambda: kernel("hardware:store_pair")(k, v, k_out, v_out, loc, scale, scale, dtype=dtype)},
         moved,
     )
     built.add("torch", lambda: with_torch)
@@ -95,13 +95,13 @@ def _rotate_and_store(n: int, eight_bit: bool, device: torch.device) -> Built:
     launch = architectures().shapes(device).elementwise
 
     def fused() -> None:
-        kernel("rotary_store:rotate_and_store")(
+        kernel("hardware:rotate_and_store")(
             positions, query, key, value, _DIM, cache, k_rows, v_rows, loc, scale, scale, neox=True
         )  # fmt: skip
 
     def apart() -> None:
         rotary.rotary_embedding(positions, query, key, _DIM, cache, neox=True, launch=launch)
-        kernel("kv_store:store_pair")(
+        kernel("hardware:store_pair")(
             key.view(n, _HEADS, _DIM), value.view(n, _HEADS, _DIM), k_out, v_out, loc, scale, scale, dtype=dtype
         )  # fmt: skip
 

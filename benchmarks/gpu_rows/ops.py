@@ -63,7 +63,7 @@ def _fused_add_rms_norm(n: int, device: torch.device) -> Built:
 
 def _quantise(n: int, device: torch.device) -> Built:
     x, dtype = filled((n, 4096), _BF16, device), native_fp8()
-    built = Built({OURS: lambda: kernel("quantise:quantise_per_token")(x, dtype)}, x.nbytes * 3 // 2)
+    built = Built({OURS: lambda: kernel("hardware:quantise_per_token")(x, dtype)}, x.nbytes * 3 // 2)
     built.add("torch", lambda: lambda: reference.quantise_per_token(x, dtype))
     return built
 

@@ -32,7 +32,7 @@ def _module(path: str) -> ModuleType:
 
 
 def kernel(place: str) -> Any:
-    """A launch wrapper of the package, as `"decode:paged_decode"`."""
+    """A launch of the package, as `"decode:paged_decode"` or `"hardware:store_pair"`."""
     module, _, name = place.partition(":")
     return getattr(_module(f"kernels.{module}"), name)
 

@@ -38,7 +38,7 @@ def _index(device: torch.device, batch: int, context: int) -> Built:
     q, weights = filled((batch, 64, 128), torch.bfloat16, device), filled((batch, 64), torch.float32, device)
 
     def ours() -> None:
-        kernel("dsa_index:index_logits")(
+        kernel("hardware:index_logits")(
             q, weights, buffer, table, request, lengths, page_size=64, width=context, key_dtype=native_fp8()
         )
 

@@ -190,9 +190,7 @@ def test_the_package_of_an_entry_point_is_the_topmost_that_is_no_namespace() -> 
 
 
 def test_the_hooks_of_core_itself_are_readable_but_for_those_whose_target_depends_on_the_host() -> None:
-    import sglang_platform.core
-
-    found = read_hooks(open_plugin(str(Path(sglang_platform.core.__path__[0]))))
+    found = read_hooks(open_plugin("sglang_platform.core"))
     adapter = str(Path("core", "sglang"))
     assert all(adapter in place for place in found.unread), found.unread
     targets = {one.target for one in found.hooks}
