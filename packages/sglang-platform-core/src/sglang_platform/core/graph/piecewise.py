@@ -1,9 +1,9 @@
 """The piecewise backend: one compiled piece of a model, captured once per token count and replayed in prefill.
 
-`torch.compile` cuts a model's forward at its attention layers, which stay eager; what lies between is a piece. SGLang
-0.5.11 to 0.5.21 build one object of this class per piece and call it in place of the piece; 0.5.22 and later refuse the
-argument that asked for it (`model_executor/cuda_graph_config.py`, `parse_cuda_graph_backend_arg`). This class holds the
-part that all devices share. A device writes `record`, as for `GraphRunner`.
+`torch.compile` cuts a model's forward at its attention layers, which stay eager; the code between two of them is a
+piece. SGLang 0.5.11 to 0.5.21 build one object of this class per piece and call it in place of the piece; 0.5.22 and
+later refuse the argument that asked for it (`model_executor/cuda_graph_config.py`, `parse_cuda_graph_backend_arg`).
+This class holds the part that all devices share. A device writes `record`, as for `GraphRunner`.
 
 The caller pads: it rounds a prefill up to one of the token counts and passes tensors at the addresses of the capture
 (static inputs, outputs of earlier pieces). Each replay checks the addresses.

@@ -52,7 +52,7 @@ def only_on_request(server_args: Any) -> None:
     """
     if not facts().asks_piecewise_backend:
         return
-    if facts().pieces_argument == "disable_piecewise_cuda_graph":  # an explicit argument of the operator overrides this
+    if facts().pieces_argument == "disable_piecewise_cuda_graph":  # an explicit argument overrides it
         server_args.disable_piecewise_cuda_graph = True
         return
     chosen = ("prefill", "backend") in getattr(server_args, "_cuda_graph_config_locked", ())
