@@ -1,7 +1,7 @@
 """The base class of attention backends.
 
-The names are SGLang 0.5.23's `AttentionBackend`; in the host the class is re-based on it, and the host's own
-defaults serve whatever a backend leaves out.
+The names are those of SGLang 0.5.23's `AttentionBackend`. In the host the class is re-based on it, and the host's
+defaults apply to whatever a backend does not define.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class LatentRows(NamedTuple):
 class AttentionBackend:
     """Computes attention over the paged KV cache, one instance per model runner.
 
-    A device writes `forward_decode` and `forward_extend`, and for graph capture the metadata methods it needs. The
-    steps of speculative decoding are told as these (`attention.speculative`), unless it writes `forward_verify` and
-    `forward_draft` itself.
+    A device writes `forward_decode` and `forward_extend`, and for graph capture the metadata methods it needs. Steps of
+    speculative decoding are expressed as decode and extend steps (`attention.speculative`), unless it overrides
+    `forward_verify` and `forward_draft`.
 
     The host calls, per step: `init_forward_metadata(batch)` once, then `forward(...)` once per layer. Under graph
     capture it calls `init_cuda_graph_state` once, `init_forward_metadata_out_graph(batch, in_capture)` before each
@@ -54,31 +54,32 @@ class AttentionBackend:
         self._prepared_step: tuple[weakref.ref[Any], int, DraftStep] | None = None
 
     _reads_slot_map: ClassVar[bool] = False
-    """A device sets it whose kernels look slots up in `slot_map`: a pool that names one asks for this."""
+    """Set by a backend whose kernels look slots up in `slot_map`; a pool with a slot map requires it."""
 
     drafts: DraftPlace | None = None
-    """Of the backend of one step of a draft model. Set by who builds it."""
+    """The step of a draft model that this backend serves, set when it is built; None for other backends."""
 
-    # What the pool is, which a host's adapter answers of the host's classes.
+    # Queries about the pool, which a host's adapter overrides for the host's pool classes.
 
     def _window_layers(self) -> Mapping[int, tuple[int, bool]] | None:
-        """Of each layer its place, and whether it keeps a window's tokens in a smaller pool of its own; None where no
-        layer does."""
+        """The index of each layer, and whether it is in a separate, smaller pool for sliding windows; None without such
+        a pool."""
         return None
 
     def _latent_rows(self) -> LatentRows | None:
         """The pool of latent rows, None where keys and values are kept per head."""
-        # Imported here: it imports torch, which this module leaves to those that compute.
+        # Imported here: it imports torch, which importing this module must not.
         from sglang_platform.core.memory.mla import MLATokenToKVPool
 
         pool = self.token_to_kv_pool
         return LatentRows(pool, pool.dsa_kv_cache_store_fp8) if isinstance(pool, MLATokenToKVPool) else None
 
     def slot_map(self, layer: Any, forward_batch: Any) -> torch.Tensor | None:
-        """Where a layer's tokens lie in its buffers, by their slot in `req_to_token`, int64 [slots]; None: there.
+        """Maps slots of `req_to_token` to slots of the layer's buffers, int64 [slots]; None: the slots are the same.
 
-        The host's pool for models with layers of a sliding window (`SWAKVPool`) keeps these layers' tokens in a smaller
-        pool of its own; a plugin's pool may name its `slot_map`. A backend that reads such must look slots up here.
+        The host's pool for models with layers of a sliding window (`SWAKVPool`) keeps these layers' tokens in a
+        separate, smaller pool; a plugin's pool may have a `slot_map`. A backend that reads such pools must look slots
+        up here.
         """
         layers = self._window_layers()
         if layers is None or not layers[layer.layer_id][1]:
@@ -87,9 +88,9 @@ class AttentionBackend:
         return slot_map
 
     def write_location(self, layer: Any, forward_batch: Any) -> Any:
-        """What the pool's `set_kv_buffer` takes as the place of the step's new tokens in `layer`'s buffers.
+        """The `loc` argument of the pool's `set_kv_buffer` for the step's new tokens in `layer`.
 
-        Their slots; a host may want those of a window's pool beside them.
+        By default their slots; a host may also want their slots in the pool for sliding windows.
         """
         return forward_batch.out_cache_loc
 
@@ -178,8 +179,8 @@ class AttentionBackend:
         """Draft tokens against their request's prefix and each other, as `spec_info.custom_mask` says.
 
         The target model of speculative decoding calls it. `seq_lens` [B] is the prefix; T = B * draft_token_num.
-        Default: `forward_extend` for a chain, `forward_decode` with a row for every node for a tree. The table of such
-        rows names single tokens, also where pages are larger: a backend that reads whole pages overrides this.
+        Default: `forward_extend` for a chain, for a tree, `forward_decode` with one row per node. The slot table of
+        these rows is per token even if pages are larger, so a backend that reads whole pages overrides this.
         """
         step = self._prepared(layer, forward_batch)
         return self._run(step, q, k, v, layer, save_kv_cache=save_kv_cache, **kwargs)
@@ -194,7 +195,7 @@ class AttentionBackend:
         save_kv_cache: bool = True,
         **kwargs: Any,
     ) -> torch.Tensor:
-        """One token for each beam of a draft model, in the step that `drafts` says. Default: `forward_decode`."""
+        """One token for each beam of a draft model, in the step `drafts`. Default: `forward_decode`."""
         step = self._prepared(layer, forward_batch)
         return self._run(step, q, k, v, layer, save_kv_cache=save_kv_cache, **kwargs)
 
@@ -213,9 +214,10 @@ class AttentionBackend:
         return self._run(step, q, k, v, layer, save_kv_cache=save_kv_cache, **kwargs)
 
     def _prepared(self, layer: Any, forward_batch: Any) -> DraftStep:
-        """The step of this forward, made for its first layer: a captured graph must make it anew in each replay.
+        """The step of this forward, built in its first layer, so that a captured graph rebuilds it in each replay.
 
-        Its metadata is prepared here as well, the outer half too, on the device and without its lengths on the host.
+        Its metadata, including the part outside the graph, is also prepared here: on the device, without lengths on the
+        CPU.
         """
         kept = self._prepared_step
         if kept is not None and kept[0]() is forward_batch and layer.layer_id > kept[1]:
@@ -241,7 +243,7 @@ class AttentionBackend:
 
     @contextmanager
     def _reading(self, table: TokenTable | None) -> Iterator[None]:
-        """Where a step's rows are its own, the forward finds them in place of the request pool's."""
+        """Replace the request pool with the step's own table, if any, during the forward."""
         pool = self.req_to_token_pool
         self.req_to_token_pool = pool if table is None else table
         try:

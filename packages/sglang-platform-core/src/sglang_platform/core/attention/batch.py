@@ -1,4 +1,4 @@
-"""What an attention backend is handed, for use without a host.
+"""The inputs of an attention backend, for use without a host.
 
 Field names are SGLang 0.5.23's (`ForwardBatch`, `ForwardMode`, `RadixAttention`), so one backend runs on either. In
 the host the host's own objects are passed; checks and benchmarks build these.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 class ForwardMode(enum.Enum):
     """What the batch computes: new prompt tokens (EXTEND), one token per request (DECODE), both (MIXED), draft tokens
-    (TARGET_VERIFY), the drafts that were accepted, for the draft model's cache (DRAFT_EXTEND_V2), nothing."""
+    (TARGET_VERIFY), accepted drafts for the draft model's cache (DRAFT_EXTEND_V2), or nothing (IDLE)."""
 
     EXTEND = enum.auto()
     DECODE = enum.auto()
@@ -78,8 +78,8 @@ class ForwardBatch:
     - `seq_lens` int64 [B]: tokens in the cache after this step, the new ones included; `seq_lens_cpu` the same on
       the host, `seq_lens_sum` their sum.
     - `out_cache_loc` int64 [T]: the slots that the new tokens' K and V go to.
-    - target verify: `seq_lens` is the prefix, and `spec_info` says how many drafts follow it and who sees whom
-      (`core.attention.speculative`).
+    - target verify: `seq_lens` is the prefix, and `spec_info` holds the number of drafts after it and their attention
+      mask (`core.attention.speculative`).
     - extend only: `extend_prefix_lens`, `extend_seq_lens` int [B]: cached tokens before, and new tokens, per request.
     """
 

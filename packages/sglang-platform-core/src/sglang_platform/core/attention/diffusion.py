@@ -19,13 +19,12 @@ class DiffusionAttention:
     """softmax(softmax_scale * Q K^T) V over a whole sequence. A subclass writes `forward`.
 
     The host constructs one per attention layer with keywords, and calls `forward` once per layer and denoising step,
-    under `torch.inference_mode`. Where a batch is padded the host masks with torch's own attention, and calls nothing
-    here.
+    under `torch.inference_mode`. For padded batches the host uses torch's masked attention instead of this class.
     """
 
     host_backend: ClassVar[str] = "TORCH_SDPA"
-    """The member of the host's `AttentionBackendEnum` that models know this by. `TORCH_SDPA` is exact dense attention,
-    which every model admits; the name of a sparse or approximate member promises what that one computes."""
+    """The member of the host's `AttentionBackendEnum` under which models select this class. `TORCH_SDPA` is exact dense
+    attention, which every model accepts; a sparse or approximate member promises the computation of that backend."""
 
     def __init__(
         self,
@@ -37,8 +36,8 @@ class DiffusionAttention:
         prefix: str = "",
         **extra_impl_args: Any,
     ) -> None:
-        """`num_heads` query heads of `head_size` elements, `num_kv_heads` (None: as many) of keys and values, all of
-        this rank; `prefix` is the layer's name."""
+        """`num_heads` query heads of `head_size` elements, `num_kv_heads` (None: as many) of keys and values, counted
+        on this rank; `prefix` is the layer's name."""
         self.num_heads = num_heads
         self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         self.head_size = head_size
@@ -67,11 +66,11 @@ class DiffusionAttention:
         max_seqlen: int,
         cu_seqlens_host: tuple[int, ...] | None = None,
     ) -> torch.Tensor:
-        """Several sequences one behind the other, `query` [T, H, D]: each attends to itself only.
+        """Attention over concatenated sequences, `query` [T, H, D]: each attends to itself only.
 
-        Sequence i is the rows `cu_seqlens[i]` to `cu_seqlens[i + 1]`, int32; `cu_seqlens_host` are the same numbers
-        where they need not be fetched from the device. The default calls `forward` for each; rows of no sequence are
-        zeros.
+        Sequence i is the rows `cu_seqlens[i]` to `cu_seqlens[i + 1]`, int32; `cu_seqlens_host` are the same numbers on
+        the CPU, which saves a read from the device. The default calls `forward` for each sequence; rows outside all
+        sequences are zeros.
         """
         bounds = cu_seqlens.tolist() if cu_seqlens_host is None else cu_seqlens_host
         out = query.new_zeros(query.shape)

@@ -1,9 +1,8 @@
-"""Steps of speculative decoding, told as the decode and extend steps that every backend computes.
+"""Expresses steps of speculative decoding as the decode and extend steps that every backend computes.
 
-A batch that verifies a chain of draft tokens is an extend by them, and so is one that brings a draft model's cache up
-to date. Where drafts form a tree, each node is a decode row
-of its own, with its own line of slots: the request's prefix, then its ancestors and itself. A draft model's step is a
-decode of its beams, each over the prefix and the slots that were set aside for the beam.
+A batch that verifies a chain of draft tokens is an extend, and so is one that updates a draft model's cache. In a tree
+of drafts each node is a separate decode row with its own row of slots: the request's prefix, then the node's ancestors
+and itself. A draft model's step is a decode of its beams, each over the prefix and the beam's reserved slots.
 
 Fields are SGLang 0.5.23's: `spec_info.custom_mask`, `spec_info.draft_token_num`, `spec_info.topk`.
 """
@@ -28,7 +27,7 @@ __all__ = [
 
 
 class TokenTable(NamedTuple):
-    """Stands where a backend looks for its `ReqToTokenPool`."""
+    """Replaces the `ReqToTokenPool` of a backend."""
 
     req_to_token: torch.Tensor
 
@@ -36,7 +35,7 @@ class TokenTable(NamedTuple):
 class DraftPlace(NamedTuple):
     """Which of a draft model's steps a backend serves: step `step` (from 0) of `steps`, with `topk` beams per request.
 
-    captured: whether the forwards are recorded into a graph, whose shapes must not follow the lengths of a batch.
+    captured: whether the forwards are recorded into a graph, whose shapes must not depend on the lengths of a batch.
     """
 
     step: int
@@ -46,7 +45,7 @@ class DraftPlace(NamedTuple):
 
 
 class DraftStep(NamedTuple):
-    """A batch to be computed in place of another; `table` where its rows are not the request pool's."""
+    """The batch to compute instead of the original; `table` is set if its rows are not those of the request pool."""
 
     batch: Any
     extends: bool
@@ -63,7 +62,7 @@ def verify_step(forward_batch: Any, req_to_token: torch.Tensor) -> DraftStep:
 
 
 def tree_mask(forward_batch: Any) -> torch.Tensor | None:
-    """Who sees whom among the drafts, bool [B, n, n]; None where they are a chain.
+    """The attention mask among the drafts, bool [B, n, n]; None for a chain.
 
     The host's mask has n * n cells per request, or n * (prefix + n) with the prefix in front of each row.
     """
@@ -109,9 +108,10 @@ def draft_step(forward_batch: Any, req_to_token: torch.Tensor, place: DraftPlace
 
 
 def draft_extend_step(forward_batch: Any) -> DraftStep:
-    """The step that gives a draft model the tokens that were verified: `seq_lens` is the length with them.
+    """The step that extends a draft model's cache by the verified tokens; `seq_lens` includes them.
 
-    In the rows that pad a graph's batch the new tokens are more than the length, and in a graph the prefix is not told.
+    The prefix is computed from the lengths, since a batch in a graph does not hold it. It is clamped at 0, since padded
+    rows have more new tokens than their length.
     """
     batch = copy.copy(forward_batch)
     new = forward_batch.extend_seq_lens
@@ -149,9 +149,10 @@ def _tree(forward_batch: Any, mask: torch.Tensor, req_to_token: torch.Tensor) ->
 def _table(
     forward_batch: Any, req_to_token: torch.Tensor, own: torch.Tensor, sees: torch.Tensor, known: Any
 ) -> TokenTable:
-    """A line of slots per row: the request's prefix, then those of `own` [B, rows, n] that the row sees.
+    """A table with one line of slots per row: the request's prefix, then the slots of `own` [B, rows, n] that the row
+    sees.
 
-    `known`: the lengths on the host. Where they are not, a line is as long as the request pool's.
+    `known`: the lengths on the CPU; without them a line is as long as the request pool's.
     """
     import torch
 

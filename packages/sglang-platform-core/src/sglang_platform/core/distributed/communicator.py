@@ -1,6 +1,6 @@
-"""The communicator: collectives of one group of ranks, as a device does them best.
+"""The communicator: a device's collectives for one group of ranks.
 
-One class serves both of the host's runtimes, so the constructor is the one that the diffusion runtime calls.
+One class serves both of the host's runtimes, so the constructor has the signature that the diffusion runtime calls.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ COLLECTIVES = (
     "send",
     "recv",
 )
-"""The collectives that the host's groups hand to a communicator which has them; the host carries the others itself.
+"""The collectives that the host's groups delegate to a communicator that has them; the host does the others itself.
 
-They are those that SGLang's layers, models and schedulers call on a group, in its words. What a pipeline stage hands to
-the next goes past a group (`torch.distributed.isend`, `irecv`), through the process group of the device's backend.
+They are the methods that SGLang's layers, models and schedulers call on a group, by SGLang's names. Transfers between
+pipeline stages bypass the group: `torch.distributed.isend` and `irecv` on the process group of the device's backend.
 """
 
 
 class DeviceCommunicator:
-    """Base for the answer of `DeviceMixin.get_communicator_class()`; deriving from it is not required.
+    """Base of the class that `DeviceMixin.get_communicator_class()` returns; deriving from it is not required.
 
-    Made once per group of more than one rank, in each worker. A device writes those of `COLLECTIVES` that it does
-    better than the host; what it leaves out stays with the host. While `disabled` is True the host does all of them.
+    Created once per group of more than one rank, in each worker. A device implements those of `COLLECTIVES` that it
+    does better than the host; the host does the others. While `disabled` is True the host does all of them.
 
     - `all_reduce(input_)`: the sum over ranks, in place or as a new tensor; returns it.
     - `all_gather(input_, dim=-1)`: the ranks' tensors concatenated along `dim`, in rank order.
@@ -51,7 +51,7 @@ class DeviceCommunicator:
     - `send(tensor, dst=None)`, `recv(size, dtype, src=None)`: one tensor from rank to rank of the group, by default to
       the next and from the one before, in a circle; `recv` returns a new tensor of the communicator's device.
 
-    `all_gatherv` and `reduce_scatterv` are made of `torch.distributed` where a communicator has none: the host has them
+    `all_gatherv` and `reduce_scatterv` fall back to `torch.distributed` if a communicator lacks them: the host has them
     for its own NCCL wrapper only.
     """
 

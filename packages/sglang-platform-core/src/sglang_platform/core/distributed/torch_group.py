@@ -65,7 +65,8 @@ class TorchGroupCommunicator(DeviceCommunicator):
         return torch.cat(parts, dim=dim) if parts is not None else None
 
     def broadcast(self, input_: torch.Tensor, src: int = 0) -> torch.Tensor:
-        """The tensor of rank `src` of the group, in place; returns it. Raises ValueError for one with gaps."""
+        """The tensor of rank `src` of the group, in place; returns it. Raises ValueError for a non-contiguous
+        tensor."""
         if not input_.is_contiguous():
             raise ValueError("broadcast() works in place and needs a contiguous tensor")
         group = self._group(input_)
@@ -129,7 +130,7 @@ class TorchGroupCommunicator(DeviceCommunicator):
         return output
 
     def send(self, tensor: torch.Tensor, dst: int | None = None) -> None:
-        """`tensor` to rank `dst` of the group, by default the next one."""
+        """Send `tensor` to rank `dst` of the group, by default the next one."""
         group = self._group(tensor)
         dist.send(tensor.contiguous(), self._peer(group, dst, 1), group=group)
 

@@ -1,8 +1,8 @@
-"""The transfer engine: bytes of registered memory from one engine to another, for prefill and decode apart.
+"""The transfer engine: copies registered memory between engines, for prefill-decode disaggregation.
 
-The interface is that of Mooncake's engine, as SGLang's managers of such transfers call it: the side that prefills
-writes into memory whose addresses the side that decodes told it. `TransferEngine` does it on any device without RDMA:
-copies to the host, TCP between the processes, and a copy to the device.
+The interface is that of Mooncake's engine, as SGLang's transfer managers call it: the prefill side writes to addresses
+that the decode side has sent. `TransferEngine` works on any device without RDMA: it copies to the host, sends over TCP,
+and copies to the device.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class _Region(NamedTuple):
 
 
 class TransferEngine:
-    """One per worker. `memory_at(address)` answers the tensor of the device that holds an address, None for memory of
-    the host; `device` is the worker's device."""
+    """The transfer engine of a worker. `memory_at(address)` returns the device tensor that contains an address, None
+    for host memory; `device` is the worker's device."""
 
     def __init__(self, memory_at: Callable[[int], torch.Tensor | None], device: Any) -> None:
         self._memory_at, self._device = memory_at, device
@@ -56,7 +56,7 @@ class TransferEngine:
         self._listener: socket.socket | None = None
 
     def initialize(self, hostname: str, metadata: str, protocol: str, device_name: str) -> int:
-        """Listen on `hostname`; the other arguments are for other engines. Returns 0."""
+        """Listen on `hostname`; the other arguments are ignored. Returns 0."""
         host = hostname.strip("[]")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listener = socket.create_server((host, 0), family=family)
@@ -64,14 +64,15 @@ class TransferEngine:
         return 0
 
     def get_rpc_port(self) -> int:
-        """The port of this engine; with the host name it is the session by which others reach it."""
+        """The port of this engine; host name and port form the session name under which other engines reach it."""
         assert self._listener is not None, "initialize() comes first"
         return int(self._listener.getsockname()[1])
 
     # Memory
 
     def register_memory(self, address: int, length: int) -> int:
-        """Let memory be read and written by transfers. Raises PlatformError where nothing of this process is there."""
+        """Register memory that transfers may read and write. Raises PlatformError for memory that this process does not
+        own."""
         tensor = self._memory_at(address)
         memory = None
         if tensor is not None:
@@ -101,7 +102,7 @@ class TransferEngine:
         return 0
 
     def unregister_memory(self, address: int) -> int:
-        """Forget the region that begins there; 0, or -1 where none does."""
+        """Forget the region that begins at `address`; returns 0, or -1 if there is none."""
         with self._changing:
             left = [region for region in self._regions if region.start != address]
             found = len(left) < len(self._regions)
@@ -121,8 +122,8 @@ class TransferEngine:
     def batch_transfer_sync_write(
         self, session: str, addresses: Sequence[int], peer_addresses: Sequence[int], lengths: Sequence[int]
     ) -> int:
-        """Blocks of this worker's memory into that of the engine `session`; 0 when they are there, -1 where it failed,
-        and then any part of them may be."""
+        """Write blocks of this worker's memory to the engine `session`; returns 0 when all have arrived. Returns -1 on
+        failure; any part of the blocks may then have arrived."""
         try:
             payload = [
                 self._read(address, length) for address, length in zip(addresses, lengths, strict=True)
@@ -142,7 +143,7 @@ class TransferEngine:
         return 0 if done else _FAILED
 
     def send_probe(self, session: str) -> int:
-        """0 where the engine `session` answers, -1 where not."""
+        """Returns 0 if the engine `session` answers, otherwise -1."""
         return self.batch_transfer_sync_write(session, [], [], [])
 
     def _peer(self, session: str) -> socket.socket:
@@ -179,14 +180,14 @@ class TransferEngine:
                 while True:
                     peer.sendall(self._receive_blocks(peer))
             except (OSError, EOFError):
-                return  # the other side is gone, and asks again over a new connection
+                return  # the peer has disconnected, and retries over a new connection
 
     def _receive_blocks(self, peer: socket.socket) -> bytes:
         (count,) = _COUNT.unpack(_exactly(peer, _COUNT.size))
         blocks = [_BLOCK.unpack(_exactly(peer, _BLOCK.size)) for _ in range(count)]
         answer = _DONE
         for address, length in blocks:
-            content = _exactly(peer, length)  # also of a refused one: the next must be found
+            content = _exactly(peer, length)  # read refused blocks too, to stay in step with the stream
             try:
                 self._write(address, content)
             except PlatformError as error:
@@ -238,7 +239,7 @@ def _uint8() -> Any:
 
 
 def _exactly(peer: socket.socket, length: int) -> bytearray:
-    """Raises EOFError where the peer ends before."""
+    """Read `length` bytes; raises EOFError if the peer closes the connection earlier."""
     content = bytearray(length)
     view = memoryview(content)
     while view:
@@ -250,7 +251,7 @@ def _exactly(peer: socket.socket, length: int) -> bytearray:
 
 
 def _readable(address: int, length: int) -> bool:
-    """Whether the process may read and write all of it; True where the system does not tell."""
+    """True if the process may read and write the whole range, or if the system does not tell."""
     try:
         lines = Path("/proc/self/maps").read_text().splitlines()
     except OSError:

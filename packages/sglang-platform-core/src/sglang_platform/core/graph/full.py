@@ -1,7 +1,7 @@
-"""Graphs of whole forwards for the graph runners that a host builds itself: those of a draft model, for example.
+"""Graphs of whole forwards for the graph runners that a host builds itself, such as those of a draft model.
 
-A device writes `record`. The interface is that of SGLang 0.5.23's `BaseCudaGraphBackend`; what is captured, and into
-which static buffers the inputs go, is the host's business.
+A device writes `record`. The interface is that of SGLang 0.5.23's `BaseCudaGraphBackend`; the host decides what is
+captured, and into which static buffers the inputs go.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class FullGraphBackend:
         yield
 
     def replay(self, shape_key: Any, static_forward_batch: Any, **kwargs: Any) -> Any:
-        """Replay a graph on the inputs as they are now; answers with the output of the capture."""
+        """Replay a graph on the current inputs; returns the output of the capture."""
         graph, output = self.captured[shape_key]
         graph.replay()
         return output

@@ -1,12 +1,12 @@
 """The piecewise backend: one compiled piece of a model, captured once per token count and replayed in prefill.
 
-`torch.compile` cuts a model's forward at its attention layers, which stay eager; what lies between is a piece. SGLang
-0.5.11 to 0.5.21 build one object of this class per piece and call it in place of the piece; 0.5.22 and later refuse
-the argument that asked for it (`model_executor/cuda_graph_config.py`, `parse_cuda_graph_backend_arg`). What every
-device shares is here. A device writes `record`, as for `GraphRunner`.
+`torch.compile` cuts a model's forward at its attention layers, which stay eager; the code between two of them is a
+piece. SGLang 0.5.11 to 0.5.21 build one object of this class per piece and call it in place of the piece; 0.5.22 and
+later refuse the argument that asked for it (`model_executor/cuda_graph_config.py`, `parse_cuda_graph_backend_arg`).
+This class holds the part that all devices share. A device writes `record`, as for `GraphRunner`.
 
-Padding is the caller's: it rounds a prefill up to one of the token counts and passes tensors that lie where they lay at
-capture (static inputs, and what earlier pieces wrote). That is checked at each replay, never assumed.
+The caller pads: it rounds a prefill up to one of the token counts and passes tensors at the addresses of the capture
+(static inputs, outputs of earlier pieces). Each replay checks the addresses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _without = counter("piecewise.without_graph")
 
 
 class CapturedPiece(NamedTuple):
-    """One token count: its graph, the output the graph writes, and what the arguments were at capture."""
+    """One token count: its graph, the output the graph writes, and the addresses and sizes of the arguments at
+    capture."""
 
     graph: Graph
     output: Any
@@ -35,12 +36,12 @@ class CapturedPiece(NamedTuple):
 
 
 class PiecewiseBackend:
-    """Stands in for one piece. Built with the host's nine arguments, called with the piece's own.
+    """Replaces one piece: constructed with the host's nine arguments, called with the piece's arguments.
 
     `compile_config.get_capture_sizes()` lists the token counts to capture; `sym_shape_indices` says which arguments are
     sizes, the first of them the token count; `compiled_graph_for_general_shape` is the piece itself, for any count;
-    `graph_pool` is what the device's module answered to `graph_pool_handle()`. For each token count the first call runs
-    the piece, the second captures it, later ones replay. A token count that is not listed runs the piece.
+    `graph_pool` is the result of `graph_pool_handle()` of the device's torch module. For each token count the first
+    call runs the piece, the second captures it, later ones replay. A token count that is not listed runs the piece.
     """
 
     def __init__(
@@ -85,12 +86,12 @@ class PiecewiseBackend:
         )
 
     def keep(self, output: Any) -> Any:
-        """What is kept of a captured output between replays; a device whose memory pool outlives the tensors may keep
-        references that do not own them."""
+        """The object to keep for a captured output between replays; a device whose memory pool outlives the tensors may
+        keep non-owning references."""
         return output
 
     def may_capture(self) -> bool:
-        """Whether the host allows captures now. The adapter replaces it by the host's own word."""
+        """Whether the host allows captures now. The adapter overrides it with the host's answer."""
         return True
 
     def __call__(self, *args: Any) -> Any:
@@ -132,5 +133,5 @@ class PiecewiseBackend:
 
 
 def _identity(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a graph has baked in of its arguments: addresses of tensors, and sizes."""
+    """The values that a graph bakes in from its arguments: addresses of tensors, and sizes."""
     return tuple(x.data_ptr() if hasattr(x, "data_ptr") else x for x in args)

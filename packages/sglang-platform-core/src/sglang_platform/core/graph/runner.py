@@ -1,9 +1,9 @@
 """The decode graph runner: buckets of batch sizes, static inputs, capture once, replay every step.
 
-What every device shares is here. A device writes `record`: run a function once under its capture and give back
-something with `replay()`. The scheme is CUDA graphs' as SGLang 0.5.23's `CPUGraphRunner` and
-`DecodeCudaGraphRunner` use it: inputs live in static buffers, a batch is padded up to the next bucket, padded rows
-read and write only the reserved slot 0.
+This module holds the part that all devices share. A device writes `record`: run a function once under capture and
+return an object with `replay()`. The scheme is that of CUDA graphs as SGLang 0.5.23's `CPUGraphRunner` and
+`DecodeCudaGraphRunner` use it: inputs live in static buffers, a batch is padded up to the next bucket, padded rows read
+and write only the reserved slot 0.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ class Graph(Protocol):
 
 
 class Drafts(NamedTuple):
-    """What a batch that verifies draft tokens says of them, in the fields of the host's `spec_info`.
+    """The draft fields of a batch to verify, named as in the host's `spec_info`.
 
-    draft_token_num: tokens per request. custom_mask: bool [B * n * n], who sees whom; None where they are chains.
+    draft_token_num: tokens per request. custom_mask: bool [B * n * n], the attention mask among drafts; None for
+    chains.
     """
 
     draft_token_num: int
@@ -73,7 +74,7 @@ class DecodeInputs:
         self.tree = None if self._alone is None else self._alone.repeat(max_bs, 1, 1)
 
     def load(self, forward_batch: Any, bucket: int) -> None:
-        """Copy a live batch of B <= `bucket` rows in and neutralise rows B to `bucket`."""
+        """Copy a live batch of B <= `bucket` rows in and reset rows B to `bucket` to padding."""
         n = forward_batch.batch_size
         t = n * self.tokens
         self.input_ids[:t].copy_(forward_batch.input_ids)
@@ -96,7 +97,7 @@ class DecodeInputs:
                 self.tree[n:bucket] = self._alone
 
     def clear(self) -> None:
-        """Make every row a padded one."""
+        """Reset every row to padding."""
         for buffer in (self.input_ids, self.req_pool_indices, self.out_cache_loc, self.positions):
             buffer.zero_()
         self.mrope_positions.zero_()
@@ -105,7 +106,7 @@ class DecodeInputs:
             self.tree[:] = self._alone
 
     def drafts(self, bucket: int) -> Drafts:
-        """What a static batch of this bucket says of its draft tokens."""
+        """The draft fields of this bucket's static batch."""
         if self.tree is None:
             return Drafts(self.tokens, topk=1)
         return Drafts(self.tokens, self.tree[:bucket].view(-1))
@@ -176,14 +177,14 @@ class GraphRunner:
         return bool(self._captures(forward_batch.forward_mode) and fits)
 
     def load_batch(self, forward_batch: Any, pp_proxy_tensors: Any = None) -> None:
-        """The host's announcement of a batch that it is going to execute. `execute` loads it."""
+        """Called by the host before `execute`; does nothing, since `execute` loads the batch."""
 
     def execute(self, forward_batch: Any, pp_proxy_tensors: Any = None) -> Any:
         """Replay the smallest bucket that holds the batch and return the first B rows of its output.
 
-        `pp_proxy_tensors` is what the pipeline stage before handed over: its `tensors`, by name, are [B, ...]. Where
-        they are not those of the capture, the step runs without its graph. The answer of a stage that is not the
-        last is what it hands on; it stays valid until the next step.
+        `pp_proxy_tensors` holds the tensors of the previous pipeline stage: `tensors`, by name, each [B, ...]. If their
+        names or shapes are not those of the capture, the step runs without its graph. A stage that is not the last
+        returns the tensors for the next stage; they stay valid until the next step.
         """
         n = forward_batch.batch_size
         self.bs = self.capture_bs[bisect.bisect_left(self.capture_bs, self._most_rows(forward_batch))]
@@ -199,7 +200,7 @@ class GraphRunner:
         return self._take(captured.output, n * self.inputs.tokens)
 
     def _without_graph(self, forward_batch: Any, received: Mapping[str, Any], static_batch: Any) -> Any:
-        """One step by the model itself, on the static inputs and buffers made for what was received."""
+        """Run one step eagerly, on the static inputs and on new stage buffers for the received tensors."""
         if not received:
             raise PlatformError(
                 f"{type(self).__name__}: a decode step of a later pipeline stage came without its tensors",
@@ -217,8 +218,8 @@ class GraphRunner:
             self.stage = captured_for
 
     def clear_states(self) -> None:
-        """Zero what recurrent layers keep for all requests, as it is before the first: each run of such a model
-        changes it. Nothing where the model has none."""
+        """Zero the recurrent states of all requests, as before the first request: each run of such a model changes
+        them. Does nothing for a model without."""
         pool = self._state_pool()
         if pool is not None:
             for state in (*pool.mamba_cache.conv, pool.mamba_cache.temporal):
@@ -230,10 +231,10 @@ class GraphRunner:
     def _prepare(self, forward_batch: Any, *, in_capture: bool) -> None:
         self.model_runner.attn_backend.init_forward_metadata_out_graph(forward_batch, in_capture=in_capture)
 
-    # What follows is the seam to the host: the adapter replaces it by the host's own objects.
+    # The adapter overrides the methods below with the host's own objects.
 
     def _state_pool(self) -> Any:
-        """The pool of what recurrent layers keep, None for a model without."""
+        """The pool of recurrent states; None for a model without."""
         return None
 
     def _batch_sizes(self) -> list[int]:
@@ -241,12 +242,11 @@ class GraphRunner:
         return list(self.model_runner.graph_batch_sizes)
 
     def _stage_buffers(self) -> Mapping[str, torch.Tensor]:
-        """Buffers of `max_bs` rows for what an earlier pipeline stage hands over; none on a first or only stage."""
+        """Buffers of `max_bs` rows for the tensors of the previous pipeline stage; empty on a first or only stage."""
         return {}
 
     def _drafts(self) -> tuple[int, bool]:
-        """How many draft tokens each request of a captured batch verifies, 0 where it decodes; whether they may form
-        a tree."""
+        """The draft tokens per request of a captured batch (0 for plain decode), and whether they may form a tree."""
         return 0, False
 
     def _most_rows(self, forward_batch: Any) -> int:
@@ -254,7 +254,7 @@ class GraphRunner:
         return int(forward_batch.batch_size)
 
     def _static_batch(self, bucket: int) -> Any:
-        """A batch of `bucket` rows that lives in the static inputs."""
+        """A batch of `bucket` rows whose tensors are views of the static inputs."""
         inputs, t = self.inputs, bucket * self.inputs.tokens
         return ForwardBatch(
             forward_mode=ForwardMode.TARGET_VERIFY if self.drafts else ForwardMode.DECODE,

@@ -1,4 +1,4 @@
-"""The static inputs of a pipeline stage: what the stage before hands over in each decode step.
+"""The static inputs of a pipeline stage: the tensors that the previous stage sends in each decode step.
 
 A model that is split over several ranks by layers gets the hidden states of the layers before (and, by model, the
 residual, attention indices, ...) beside the batch. A captured graph reads them at fixed addresses, like all inputs.
@@ -31,7 +31,7 @@ class StageInputs:
         return {name: buffer[:n] for name, buffer in self.buffers.items()}
 
     def fits(self, received: Mapping[str, Any]) -> bool:
-        """Whether a graph that reads these buffers reads everything received, and nothing that was not."""
+        """True if the received tensors and the buffers have the same names and row shapes."""
         shapes = {name: tensor.shape[1:] for name, tensor in _tensors(received).items()}
         return shapes == {name: buffer.shape[1:] for name, buffer in self.buffers.items()}
 
@@ -43,8 +43,8 @@ class StageInputs:
             self.buffers[name][n:bucket].zero_()
 
     def fill(self, start: float, end: float) -> None:
-        """Give every row the same values, spread evenly from `start` to `end` over the row: the rows of a capture's
-        proof must agree, since padded ones share slot 0. Buffers of integers become zero, a valid index everywhere."""
+        """Fill every row with the same values, evenly spaced from `start` to `end`. Rows must be equal when a capture
+        is verified, since padded rows share slot 0. Integer buffers become zero, a valid index everywhere."""
         import torch
 
         for buffer in self.buffers.values():
@@ -57,5 +57,5 @@ class StageInputs:
 
 
 def _tensors(received: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """What is received beside tensors says how the message is to be taken, and is no input of the model."""
+    """The tensors among the received values; the others describe the message and are no inputs of the model."""
     return {name: value for name, value in received.items() if hasattr(value, "data_ptr")}

@@ -6,7 +6,7 @@
     packed_fp8.py     the DSA row format with one scale per 128 values
     rows.py           copying rows in and out of a buffer
     req_to_token.py   request -> slots
-    allocator.py paged.py  who owns which slot; base_allocator.py is what both share
+    allocator.py paged.py  the ownership of slots; base_allocator.py is their base class
     free_list.py      the free ids themselves
     page_arithmetic.py  slots of an extend and of a decode step
 

@@ -18,7 +18,7 @@ _NOT_PAGED = "this allocator lends single slots: call alloc(), or use the paged 
 class TokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
     """Lends slots 1 to `size` one by one; slot 0 is the padding slot.
 
-    `alloc` and `free` cost as much as the slots they name, whatever `size` is.
+    The cost of `alloc` and `free` is linear in the number of slots they take, whatever `size` is.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class TokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
         super().__init__(size, 1, dtype, device, kvcache, need_sort)
 
     def clear(self) -> None:
-        """All of `size` slots free again."""
+        """Mark all `size` slots free."""
         self.num_pages = self.size
         super().clear()
 
@@ -40,7 +40,7 @@ class TokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
         if need_size > free.count and not self._can_take(need_size):
             return None
         ids = free.peek(need_size)
-        # A copy, since the ids are written over when slots come back.
+        # A copy, since the ids are overwritten when slots are freed.
         slots = as_tensor(ids.copy() if free.on_host else ids.clone())
         free.drop(need_size)
         return slots

@@ -14,7 +14,7 @@ __all__ = ["device_of", "require_at_least", "require_dtype"]
 
 
 def require_at_least(owner: object, minimum: int, **values: Any) -> None:
-    """Every value is an integer of at least `minimum`; the error names the class and the argument."""
+    """Check that every value is an integer of at least `minimum`; the error names the class and the argument."""
     for name, value in values.items():
         try:
             number = operator.index(value)
@@ -31,7 +31,7 @@ def require_at_least(owner: object, minimum: int, **values: Any) -> None:
 
 
 def require_dtype(owner: object, dtype: Any, supported: Collection[torch.dtype]) -> None:
-    """A pool stores `dtype`; the error names the class and what it stores."""
+    """Check that a pool stores `dtype`; the error names the class and its dtypes."""
     if dtype not in supported:
         raise PlatformError(
             f"{type(owner).__name__}: dtype {dtype} is not supported",
@@ -41,7 +41,7 @@ def require_dtype(owner: object, dtype: Any, supported: Collection[torch.dtype])
 
 
 def device_of(owner: object, device: Any) -> torch.device:
-    """`device` as torch knows it; the error names the class."""
+    """`device` as a torch.device; the error names the class."""
     try:
         return torch.device(device)
     except (RuntimeError, TypeError) as error:

@@ -113,7 +113,7 @@ class BaseTokenToKVPoolAllocator:
 
     @property
     def staged_pages(self) -> list[torch.Tensor]:
-        """The same as a list of tensors, empty when nothing is staged."""
+        """`release_pages` as a list of tensors, empty when nothing is staged."""
         return [self.release_pages] if self._free_list.staged else []
 
     @property
@@ -147,7 +147,7 @@ class BaseTokenToKVPoolAllocator:
             self.free_page_ids_group.append(page_ids.clone())
 
     def free_group_begin(self) -> None:
-        """Hold frees back until `free_group_end()`; the scheduler does so while it still reads what it frees.
+        """Defer frees until `free_group_end()`; the scheduler does so while it still reads the slots that it frees.
 
         Raises PlatformError inside an open group.
         """
@@ -161,7 +161,7 @@ class BaseTokenToKVPoolAllocator:
         self.free_page_ids_group = []
 
     def free_group_end(self) -> None:
-        """Free at once what the group collected. Without an open group: nothing."""
+        """Free the slots that the group collected; does nothing without an open group."""
         slots, self.free_group = self.free_group, None
         page_ids, self.free_page_ids_group = self.free_page_ids_group, []
         if slots:
@@ -184,7 +184,7 @@ class BaseTokenToKVPoolAllocator:
         self.free_page_ids(free_index[:: self.page_size] // self.page_size)
 
     def free_segments(self, segments: Iterable[tuple[torch.Tensor, int]]) -> None:
-        """Free several `(slots, start_pos)` segments of one request, in order, no page in two of them."""
+        """Free several `(slots, start_pos)` segments of one request, in order; no two may share a page."""
         for free_index, start_pos in self._without_shared_pages(segments):
             self.free_segment(free_index, start_pos=start_pos)
 
@@ -230,7 +230,7 @@ class BaseTokenToKVPoolAllocator:
     # The whole state
 
     def clear(self) -> None:
-        """Everything free again, after `size` or `num_pages` changed also in a new number."""
+        """Mark all pages free; builds a new free list if `num_pages` has changed."""
         self.free_group = None
         self.free_page_ids_group = []
         if self._free_list.capacity == self.num_pages:
@@ -253,7 +253,7 @@ class BaseTokenToKVPoolAllocator:
         return self._free_list.save()
 
     def restore_state(self, state: SavedFreeList) -> None:
-        """Take back every allocation and free since `state` was saved."""
+        """Undo every allocation and free since `state` was saved."""
         self._free_list.restore(state)
 
     def get_cpu_copy(

@@ -31,7 +31,7 @@ Ids: TypeAlias = Any  # numpy.ndarray[int64] on the CPU, torch.Tensor elsewhere
 
 
 def as_ids(tensor: torch.Tensor, like: Ids) -> Ids:
-    """`tensor` in the form that the free list `like` is kept in."""
+    """`tensor` as ids of the type and on the device of the free list `like`."""
     if isinstance(like, np.ndarray):
         return tensor.numpy()
     return tensor.to(like.device, non_blocking=True)
@@ -56,7 +56,8 @@ class SavedFreeList:
 
 
 class FreeList:
-    """See the module. `head` and `staged` are plain integers: reading them never waits for a device."""
+    """The two stacks in one array; see the module. `head` and `staged` are plain integers: reading them never waits for
+    a device."""
 
     def __init__(self, capacity: int, device: torch.device, *, use_numpy: bool = True) -> None:
         """`use_numpy` matters on the CPU only: False keeps the ids in a tensor there too."""
@@ -127,7 +128,7 @@ class FreeList:
         self.head, self.staged = at, 0
 
     def replace(self, free_ids: Ids) -> None:
-        """Make `free_ids` the whole of what is free and not staged, next taken first."""
+        """Replace all free, unstaged ids with `free_ids`; the first of them is taken next."""
         at = self.capacity - len(free_ids)
         if at < self.staged:
             raise self._overflow(len(free_ids) - self.count)
@@ -171,7 +172,7 @@ class FreeList:
         self.head, self.staged = saved._head, saved._staged
 
     def _keep_saved(self) -> None:
-        # Before anything is overwritten: living states get their own copy of the ids.
+        # Called before ids are overwritten: saved states that are still alive get a copy of the ids.
         for reference in self._saved:
             saved = reference()
             if saved is not None:
@@ -188,7 +189,7 @@ class FreeList:
 
 
 class CheckedFreeList(FreeList):
-    """The same, and every id given back must be one that is in use. Waits for the device at each call."""
+    """A free list that checks that every freed id is in use. Waits for the device at each call."""
 
     def __init__(self, capacity: int, device: torch.device, *, use_numpy: bool = True) -> None:
         super().__init__(capacity, device, use_numpy=use_numpy)

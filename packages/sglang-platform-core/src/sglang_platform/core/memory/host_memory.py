@@ -1,7 +1,7 @@
-"""Memory of the host beside a device's: how it is had, and how rows of a KV pool go there and back.
+"""Host memory for a device: allocation, registration, and copies of KV pool rows in both directions.
 
-The hierarchical cache keeps keys and values that leave the device's pool in memory of the host. SGLang allocates it,
-registers it and copies with CUDA's calls; for any other device it asks this class.
+The hierarchical cache keeps keys and values that are evicted from the device's pool in host memory. SGLang allocates,
+registers and copies it with CUDA calls; other devices use this class.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Run(NamedTuple):
 
 
 class HostMemory:
-    """Torch's own means. A device overrides what it has better: `allocate`, `register`, `copy`.
+    """Host memory through torch alone. A device overrides `allocate`, `register` or `copy` if it has a better way.
 
     Built once per worker with `pins`, whether the device copies from page-locked memory
     (`is_pin_memory_available()`).
@@ -44,26 +44,27 @@ class HostMemory:
         return torch.empty(tuple(shape), dtype=dtype, pin_memory=self.pins)
 
     def register(self, tensor: torch.Tensor) -> bool:
-        """Make memory that somebody else allocated (shared with a storage, mapped from a file) reachable for the
-        device's copies. False: nothing was done, and copies take the way of ordinary memory."""
+        """Register memory allocated elsewhere (shared with a storage, mapped from a file) for the device's copies.
+        False: nothing was done, and copies treat it as pageable memory."""
         return False
 
     def unregister(self, tensor: torch.Tensor) -> None:
-        """Undo `register`, before the memory is given back. Not called where `register` answered False."""
+        """Undo `register`, before the memory is freed. Not called if `register` returned False."""
 
     def copy(self, pairs: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
         """Queue on the current stream a copy of each `(target, source)`, contiguous views of one shape, one on the
-        device and one in host memory. Their memory lives until the stream has done it."""
+        device and one in host memory. Both stay allocated until the stream has finished the copy."""
         for target, source in pairs:
             _copies.add()
             target.copy_(source, non_blocking=True)
 
-    # What the host asks for, made of `copy`.
+    # Called by the host, built on `copy`.
 
     def copy_slots(
         self, sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor], from_: Any, to: Any
     ) -> None:
-        """Rows `from_[i]` of each source to rows `to[i]` of its target; both [n] int64. Tensors are [rows, ...]."""
+        """Copy rows `from_[i]` of each source to rows `to[i]` of its target; both [n] int64. Tensors are [rows,
+        ...]."""
         found = list(runs(from_, to))
         self.copy(
             (target[run.target : run.target + run.length], source[run.source : run.source + run.length])
@@ -80,9 +81,10 @@ class HostMemory:
         layer: int,
         page_size: int,
     ) -> None:
-        """One layer of pages in host memory, [pages, layers, page_size, ...] each, to rows [rows, ...] on the device.
+        """Copy one layer of pages in host memory, [pages, layers, page_size, ...] each, to rows [rows, ...] on the
+        device.
 
-        `from_` and `to` are slots [n], n a multiple of `page_size`: those of a page stand together, in order.
+        `from_` and `to` are slots [n], n a multiple of `page_size`; the slots of a page are adjacent and in order.
         """
         self.copy(
             (target[slot : slot + page_size], source[page, layer].view(target[slot : slot + page_size].shape))
@@ -98,8 +100,8 @@ class HostMemory:
         to: Any,
         page_size: int,
     ) -> None:
-        """All layers' rows on the device to pages in host memory: the sources are the layers of the first target, then
-        those of the second, ..."""
+        """Copy the rows of all layers on the device to pages in host memory: the sources are the layers of the first
+        target, then those of the second, ..."""
         layers = len(sources) // len(targets)
         self.copy(
             (
@@ -112,7 +114,7 @@ class HostMemory:
 
 
 def runs(source: torch.Tensor, target: torch.Tensor) -> Iterator[Run]:
-    """The fewest runs in which both go up by one, in the order given. `source` and `target`: [n] int64."""
+    """The fewest runs in which both indices ascend by one, in the given order. `source` and `target`: [n] int64."""
     import torch
 
     if source.numel() != target.numel():

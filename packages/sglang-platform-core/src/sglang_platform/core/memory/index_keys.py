@@ -42,7 +42,7 @@ class IndexKeyCache:
         ]
 
     def clear(self) -> None:
-        """Let go of the memory."""
+        """Release the buffers."""
         self.buffer = []
 
     def keys(self, layer_index: int) -> torch.Tensor:
@@ -77,7 +77,7 @@ class IndexKeyCache:
         return self.keys(layer_index)[where], self.scales(layer_index)[where]
 
     def move(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
-        """Copy keys and scales between slots in all layers, as if all were read first."""
+        """Copy keys and scales between slots in all layers, as if all were read before any is written."""
         source, target = self._place(src_loc), self._place(tgt_loc)
         for layer_index, buffer in enumerate(self.buffer):
             if buffer.shape[0]:

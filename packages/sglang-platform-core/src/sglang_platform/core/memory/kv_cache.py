@@ -19,13 +19,12 @@ class KVCache:
     """Per-layer buffers of `size + page_size` rows, one row per token slot, for `layer_num` layers from
     `start_layer`.
 
-    Slots 0 to page_size - 1 are the padding page: padded tokens of a graph batch write there, nobody reads
-    it. The allocator lends the others. Layers are named by their number in the whole model; a pipeline stage
-    holds the range [start_layer, end_layer).
+    Slots 0 to page_size - 1 are the padding page: padded tokens of a graph batch write there, and it is never read. The
+    allocator lends the others. Layers are named by their number in the whole model; a pipeline stage holds the range
+    [start_layer, end_layer).
 
-    Only the constructor checks its arguments in full. Calls check what the CPU can see (shapes, the layer's
-    number); slots on a device are not looked at. Source of the interface: SGLang 0.5.23,
-    `mem_cache/memory_pool.py`.
+    Only the constructor checks its arguments in full. Calls check what the CPU can see (shapes, the layer's number);
+    slots on a device are not validated. Source of the interface: SGLang 0.5.23, `mem_cache/memory_pool.py`.
     """
 
     supported_dtypes: ClassVar[tuple[torch.dtype, ...]] = (
@@ -35,7 +34,7 @@ class KVCache:
         *FP8_DTYPES,
     )
 
-    # What only some of the host's pools are: quantised beyond 8-bit floats, and addressed by physical slots.
+    # Properties of some of the host's pools only: quantised beyond 8-bit floats, and addressed by physical slots.
     is_quantized_kv_cache: bool = False
     requires_physical_write_loc: bool = False
 
@@ -75,7 +74,7 @@ class KVCache:
     # For the subclasses
 
     def _layer_index(self, layer_id: int) -> int:
-        """The place of a layer in this pool's lists. Raises PlatformError for a layer of another stage."""
+        """The index of a layer in this pool's lists. Raises PlatformError for a layer of another stage."""
         index = layer_id - self.start_layer
         if not 0 <= index < self.layer_num:
             raise PlatformError(
@@ -152,7 +151,7 @@ class KVCache:
         """The memory pool the buffers were taken from; None: the device's ordinary one."""
         return None
 
-    # Slots to the CPU and back, for requests that are set aside
+    # Slots to the CPU and back, for retracted requests
 
     def get_cpu_copy(
         self,
@@ -160,7 +159,7 @@ class KVCache:
         mamba_indices: Any = None,
         req_pool_index: Any = None,
     ) -> Any:
-        """All that slots `indices` [n] hold in all layers, on the CPU; opaque, for `load_cpu_copy`.
+        """A CPU copy of slots `indices` [n] in all layers; opaque, for `load_cpu_copy`.
 
         `mamba_indices` and `req_pool_index` are for pools that keep more than slots.
         """
@@ -180,7 +179,7 @@ class KVCache:
         self._load_from_cpu(kv_cache_cpu, indices)
 
     def _slot_buffers(self, layer_index: int) -> list[torch.Tensor]:
-        """Views [slots, ...] of a layer's buffers, which copies, moves and lists go through; paged ones flatten."""
+        """Views [slots, ...] of a layer's buffers, for copies, moves and address lists; paged buffers are flattened."""
         raise NotImplementedError
 
     def _page_infos(self, buffers: list[torch.Tensor]) -> tuple[list[int], list[int], list[int]]:

@@ -1,7 +1,7 @@
-"""Giving a device's memory back while an engine stands by, and taking it again: weights, KV cache, graphs.
+"""Releases device memory (weights, KV cache, graphs) while an engine is idle, and reallocates it later.
 
-An operator who trains and serves on the same devices lets the engine release what it holds, and resume later. SGLang
-does it with CUDA's virtual memory; for any other device it asks this class.
+An operator who trains and serves on the same devices lets the engine release its memory, and resume later. SGLang does
+this with CUDA's virtual memory; other devices use this class.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ class _Held(NamedTuple):
 
 
 class MemorySaver:
-    """Torch's own means: the storage of each tensor is emptied, and allocated again with zeros in it.
+    """Memory saver through torch alone: resizes the storage of each tensor to 0, and reallocates it filled with zeros.
 
-    Tensors stay the same objects, so models and pools know of nothing. Their addresses may change: `resume` says so. A
-    device that can unmap memory and keep its addresses overrides `release` and `resume`.
+    Tensors stay the same objects, so models and pools notice nothing. Their addresses may change, which `resume`
+    reports. A device that can unmap memory and keep its addresses overrides `release` and `resume`.
     """
 
     def __init__(self) -> None:
         self._held: dict[str, list[_Held]] = {}
 
     def release(self, tag: str, tensors: Iterable[torch.Tensor], *, keep_content: bool = False) -> None:
-        """Give back the memory of the tensors, which nobody reads until `resume(tag)`; views of one storage count once.
+        """Release the memory of the tensors, which must not be read until `resume(tag)`; a shared storage counts once.
 
-        `keep_content`: what they hold is there again afterwards; without it they hold zeros. Raises PlatformError for a
-        tag that is released.
+        `keep_content`: `resume` restores the content; otherwise the tensors then hold zeros. Raises PlatformError for a
+        tag that is already released.
         """
         if tag in self._held:
             raise PlatformError(f"the memory {tag!r} is released already", fix="resume it first")
@@ -55,8 +55,8 @@ class MemorySaver:
         self._held[tag] = held
 
     def resume(self, tag: str) -> bool:
-        """Take the memory again; returns whether any of it lies elsewhere now. Raises PlatformError for a tag that is
-        not released."""
+        """Reallocate the memory; returns True if any address has changed. Raises PlatformError for a tag that is not
+        released."""
         if tag not in self._held:
             raise PlatformError(f"the memory {tag!r} is not released", fix="release it first")
         moved = False
@@ -65,7 +65,7 @@ class MemorySaver:
             if content is not None:
                 storage.copy_(content)
             else:
-                storage.fill_(0)  # a step before new weights come must not meet what other memory left
+                storage.fill_(0)  # a step before the weight update must not read garbage
             moved |= storage.data_ptr() != address
         return moved
 

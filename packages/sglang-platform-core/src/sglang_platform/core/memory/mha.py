@@ -32,7 +32,7 @@ class MHATokenToKVPool(KVCache):
     The names are SGLang 0.5.23's hooks.
     """
 
-    # Ways to lay a buffer out that this class, with its overrides, can serve.
+    # Buffer layouts that this class, with its overrides, supports.
     kv_cache_layouts: ClassVar[tuple[str, ...]] = ("nhd",)
 
     k_buffer: list[torch.Tensor]

@@ -34,7 +34,7 @@ class MLATokenToKVPool(KVCache):
     """
 
     kv_buffer: list[torch.Tensor]
-    # Slots that one row stands for where the host shares a context among ranks.
+    # Slots per row under decode context parallelism.
     _write_loc_dcp_span: int = 1
     dsa_kv_cache_store_fp8: bool = False
     """Whether rows are in the packed 8-bit format of sparse attention."""
@@ -55,9 +55,8 @@ class MLATokenToKVPool(KVCache):
         override_kv_cache_dim: int | None = None,
         dcp_replicated: bool = False,
     ) -> None:
-        """`override_kv_cache_dim` is the row's width in bytes in the packed fp8 format of DSA, and acts with
-        `use_dsa` only. `dcp_replicated` is kept for the host. Raises PlatformError for sizes that cannot
-        be."""
+        """`override_kv_cache_dim` is the row's width in bytes in the packed fp8 format of DSA, and acts with `use_dsa`
+        only. `dcp_replicated` is kept for the host. Raises PlatformError for invalid sizes."""
         super().__init__(
             size, page_size, dtype, layer_num, device, enable_memory_saver, start_layer, end_layer
         )

@@ -33,7 +33,7 @@ def pack(nope: torch.Tensor, rope: torch.Tensor, dtype: torch.dtype) -> tuple[to
     n, _, rank = nope.shape
     tiles = nope.float().reshape(n, rank // TILE, TILE)
     scales = tiles.abs().amax(dim=-1, keepdim=True) / torch.finfo(dtype).max
-    # A tile of zeros has no scale of its own.
+    # The scale of a tile of zeros is 0; use 1, since the values are divided by it.
     scales = torch.where(scales == 0, torch.ones_like(scales), scales)
     values = cast_rows(tiles, dtype, scales).reshape(n, rank).view(torch.uint8)
     packed = torch.cat((values, scales.reshape(n, rank // TILE).view(torch.uint8)), dim=-1)

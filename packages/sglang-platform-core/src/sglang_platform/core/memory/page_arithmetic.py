@@ -57,7 +57,7 @@ def extend_slots_on_host(
 ) -> IntArray:
     """The slots [total] of a batch; `free_pages` holds exactly its new pages.
 
-    Raises PlatformError when `total` or the number of pages is not what the lengths ask for.
+    Raises PlatformError when `total` or the number of pages does not match the lengths.
     """
     if len(prefix_lens) == 1:
         return _extend_one_on_host(int(last_loc[0]), free_pages, total, int(prefix_lens[0]), page_size)
@@ -72,7 +72,7 @@ def extend_slots_on_host(
         raise _mismatch(total, pages)
     lengths = np.full(batch + pages, page_size)
     lengths[tail_run + new] = seq_lens - (pages_after - 1) * page_size
-    # After the last runs: a request without new pages has only its tail, at the same place.
+    # Written after the last runs: for a request without new pages the tail has the same index and must win.
     lengths[tail_run] = np.minimum(seq_lens, pages_before * page_size) - prefix_lens
 
     values = np.empty(batch + pages, np.int64)
@@ -159,7 +159,7 @@ def decode_slots_on_device(
     if free_pages.numel() == 0:
         return
     starts_page = (seq_lens - 1) % page_size == 0
-    # Requests that take no page look up some page too; the value is not used.
+    # Requests that take no page look a page up too; the value is not used.
     rank = (torch.cumsum(starts_page, 0) - 1).clamp_(min=0)
     torch.where(starts_page, free_pages[rank] * page_size, out.clone(), out=out)
 

@@ -26,9 +26,9 @@ __all__ = ["PagedTokenToKVPoolAllocator"]
 class PagedTokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
     """Lends pages 1 to `size // page_size`; page p holds slots p * page_size to (p + 1) * page_size - 1.
 
-    All calls cost as much as the slots they name. Sizes are computed from the `*_cpu` arguments, so that
-    `alloc*` and `free_segment` never wait for the device; `free` does, on a device, because it has to find
-    the distinct pages.
+    The cost of every call is linear in the number of slots it handles. Sizes are computed from the `*_cpu` arguments,
+    so that `alloc*` and `free_segment` never wait for the device; `free` does, on a device, because it has to find the
+    distinct pages.
 
     A device may override two kernels (Triton, C++, ...); everything else stays. Their defaults are torch
     operations; on the CPU, unless overridden, numpy serves instead:
@@ -170,7 +170,7 @@ class PagedTokenToKVPoolAllocator(BaseTokenToKVPoolAllocator):
 
     def free_segment(self, free_index: torch.Tensor, *, start_pos: int) -> None:
         if self.free_group is None and self._free_list.on_host and start_pos % self.page_size == 0:
-            # The same in numpy: this is the free that the scheduler calls most.
+            # The same in numpy: the scheduler calls this method the most.
             self._give_back(free_index.numpy()[:: self.page_size] // self.page_size)
         else:
             super().free_segment(free_index, start_pos=start_pos)

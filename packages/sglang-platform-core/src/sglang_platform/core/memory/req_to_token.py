@@ -17,12 +17,12 @@ class ReqToTokenPool:
     """`req_to_token` int32 [size + 1, max_context_len] on the device: the slot of each token of each running
     request.
 
-    Row 0 is the padding row: padded requests of a graph batch read and write there. Rows 1 to `size` are
-    lent. Who has a row is kept on the CPU. Source of the interface: SGLang 0.5.23, `ReqToTokenPool`.
+    Row 0 is the padding row: padded requests of a graph batch read and write there. Rows 1 to `size` are lent. The
+    ownership of rows is kept on the CPU. Source of the interface: SGLang 0.5.23, `ReqToTokenPool`.
     """
 
     enable_mamba_extra_buffer_lazy: bool = False
-    # Rows beyond `size` that a decode node lends to requests still on their way.
+    # Rows beyond `size` that a decode node lends to requests whose cache is still in transfer.
     pre_alloc_size: int = 0
 
     def __init__(
@@ -42,7 +42,7 @@ class ReqToTokenPool:
             (self._alloc_size, max_context_len), dtype=torch.int32, device=device_of(self, device)
         )
         self.free_slots = list(range(1, self._alloc_size))
-        # Counts how often a row was lent: a reader that remembers the number notices a new owner.
+        # How often each row was lent: a reader that remembers the number detects a new owner.
         self.req_generation = torch.zeros(self._alloc_size, dtype=torch.int64)
         self._aux_cache: Any = None
         self._on_alloc_rows: Callable[[list[int]], None] | None = None
@@ -123,7 +123,7 @@ class ReqToTokenPool:
     # What the host attaches
 
     def attach_aux_cache(self, aux_cache: Any) -> None:
-        """An object that keeps more per row; told when rows are freed or the table is cleared."""
+        """Attach an object with more state per row; it is notified when rows are freed or the table is cleared."""
         self._aux_cache = aux_cache
 
     def register_on_alloc_rows(self, hook: Callable[[list[int]], None]) -> None:

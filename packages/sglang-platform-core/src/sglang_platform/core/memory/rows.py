@@ -21,17 +21,14 @@ _WIDE_FROM = 16
 
 
 def storage_dtype(dtype: torch.dtype) -> torch.dtype:
-    """What a buffer of `dtype` is allocated as: fp8 is kept as uint8, since indexed writes do not know
-    fp8."""
+    """The dtype in which a buffer of `dtype` is allocated: uint8 for fp8, since indexed writes do not support fp8."""
     return torch.uint8 if dtype in FP8_DTYPES else dtype
 
 
 def cast_rows(rows: torch.Tensor, dtype: torch.dtype, scale: Scale = None) -> torch.Tensor:
-    """`rows / scale` as `dtype`; rows of that dtype already are returned as they are, scaled by whoever made
-    them.
+    """`rows / scale` as `dtype`; rows already of that dtype are returned unchanged, as the caller has scaled them.
 
-    The input is not changed. fp8 saturates: what lies beyond its range becomes its largest value, NaN stays
-    NaN.
+    The input is not changed. fp8 saturates: values beyond its range become its largest value, NaN stays NaN.
     """
     if rows.dtype == dtype:
         return rows

@@ -1,4 +1,4 @@
-"""The fused ops of the contract: importing any part of it knows them all by name."""
+"""The fused ops of the contract: importing any module of it makes all of them known by name."""
 
 from sglang_platform.core.ops import described, fused_op
 

@@ -1,7 +1,7 @@
-"""More ops that text models reach: what each is called with, and what it answers. Register against these by class, or
-by name; every other op of the host is registered by its class name alone.
+"""More ops of text models, with their arguments and results. Register a forward for these by class or by name; any
+other op of the host is registered by its class name only.
 
-x is [.., H] of float32, bfloat16 or float16, unless said otherwise; answers are of x's type, rounded once.
+x is [.., H] of float32, bfloat16 or float16, unless said otherwise; results have x's dtype and are rounded once.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ class Mixer2RMSNormGated(FusedOp):
     """The norm at the end of a Mamba-2 mixer. `fn(op, x, gate)`: x and gate [.., H] -> RMS of x * silu(gate), times
     `weight` [H].
 
-    The mean is of each of `n_groups` groups of `group_size` columns. Without `use_rms_norm` the product alone is the
-    answer. Where `tp_size` ranks share a group, its columns lie with other ranks: sum over them, or NotImplemented.
+    The mean is taken over each of `n_groups` groups of `group_size` columns. Without `use_rms_norm` the result is the
+    product alone. If `tp_size` ranks share a group, its columns are spread over ranks: sum over the ranks, or return
+    NotImplemented.
     """
 
     op = "layernorm.mixer2_rms_norm_gated"
@@ -100,9 +101,10 @@ class TopK(FusedOp):
     [T, K], ids int32 [T, K]), the experts of a token in any order.
 
     `config` has `top_k` and `renormalize`; scores are the softmax over all experts, and with `renormalize` the weights
-    chosen are divided by their sum. What `config` asks beyond that is computed or answered with NotImplemented: another
-    `scoring_func`, `use_grouped_topk`, `correction_bias`, `custom_routing_function`, a factor applied on the output.
-    What the host does with a choice, it does with this one too: it moves experts between ranks, masks padding, records.
+    chosen are divided by their sum. Other settings of `config` must be computed or answered with NotImplemented:
+    another `scoring_func`, `use_grouped_topk`, `correction_bias`, `custom_routing_function`, a factor applied on the
+    output. The host post-processes this choice like its own: it moves experts between ranks, masks padding, records the
+    choice.
     """
 
     op = "moe.topk"
@@ -111,10 +113,10 @@ class TopK(FusedOp):
 class MRotaryEmbedding(FusedOp):
     """Rotary embedding with positions of three axes. `fn(op, positions, query, key, ...)` -> (query, key).
 
-    positions [T], or [3, T] for time, height and width. `op` has what `RotaryEmbedding`'s has, `mrope_section` (how
-    many pairs turn by each axis), and `mrope_interleaved`: pairs take the axes in turn while their sections last,
-    the rest the first; otherwise section by section. `mrope_interleaved_glm` is another order: computed, or
-    NotImplemented.
+    positions [T], or [3, T] for time, height and width. `op` has the attributes of `RotaryEmbedding`, `mrope_section`
+    (the number of pairs per axis), and `mrope_interleaved`. If that is True, pairs alternate between the axes until an
+    axis's section is used up, and the remaining pairs take the first axis; otherwise pairs are assigned section by
+    section. `mrope_interleaved_glm` is another order: compute it, or return NotImplemented.
     """
 
     op = "rotary.mrope"
@@ -122,6 +124,6 @@ class MRotaryEmbedding(FusedOp):
 
 class DeepseekScalingRotaryEmbedding(FusedOp):
     """`fn(op, positions, query, key, offsets=None)` -> (query, key): as `RotaryEmbedding`, of query [T, Hq, D] and key
-    [T, Hk, D], whose first `rotary_dim` columns turn."""
+    [T, Hk, D], whose first `rotary_dim` columns are rotated."""
 
     op = "rotary.deepseek_scaling"

@@ -1,8 +1,8 @@
 """The multi-platform op: one operator, a native reference, and a forward per platform.
 
-The same idea as SGLang's `BaseFusedOp` (`MultiPlatformOp` before 0.5.18), in a form that a device can register
-against without importing the host: it names an op, and the adapter asks for the registered forward wherever the host
-chooses one for its class of that name. What the ops of text models are called with is said in `ops.described`.
+The same idea as SGLang's `BaseFusedOp` (`MultiPlatformOp` before 0.5.18), in a form that a device can register against
+without importing the host: it names an op, and the adapter uses the registered forward wherever the host chooses one
+for its class of that name. The arguments of the ops of text models are in `ops.described`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class FusedOp:
 
     op: ClassVar[str] = ""
     host_class: ClassVar[str] = ""
-    """The name of the host's class, where it is not the name of this one."""
+    """The name of the host's class, if it differs from the name of this class."""
 
     _registry: ClassVar[dict[tuple[str, str], FusedOpEntry]] = {}
 
@@ -62,15 +62,14 @@ class FusedOp:
     def register_oot_forward(op_cls: type[FusedOp] | str, fn: Forward, platform_key: str) -> None:
         """Serve an op by `fn(op, *args)` on platforms whose `get_dispatch_key_name()` is `platform_key`.
 
-        `op_cls`: a class of this contract, its stable name (`"layernorm.rms_norm"`), or the class name of any op of
-        the host (`"ReLU2"`), whose `forward` then says what it is called with. It serves those of the op's subclasses
-        in the host that compute the same, too (`Llama3RotaryEmbedding` by `"RotaryEmbedding"`), unless they have
-        their own.
+        `op_cls`: a class of this contract, its stable name (`"layernorm.rms_norm"`), or the class name of any op of the
+        host (`"ReLU2"`), whose `forward` then defines the arguments. The forward also serves the op's subclasses in the
+        host that compute the same (`Llama3RotaryEmbedding` by `"RotaryEmbedding"`), unless they have their own.
 
         `fn` receives the op itself first (its weights and constants); in the host that is the host's op object. For a
-        call that it does not serve it answers NotImplemented: then the forward runs that would have without it.
-        Registering another function for the same pair replaces the first. Raises TypeError for what is none of these. A
-        name that no release of the host has stops the worker when it starts, with the nearest.
+        call that it does not support it returns NotImplemented, and the original forward runs. Registering another
+        function for the same pair replaces the first. Raises TypeError for any other `op_cls`. A name that no release
+        of the host has stops the worker at startup with an error that names the nearest.
         """
         if isinstance(op_cls, str) and op_cls:
             op_cls = contract_ops().get(op_cls, op_cls)
@@ -114,7 +113,7 @@ def contract_ops() -> dict[str, type[FusedOp]]:
 
 
 def or_else(forward: Forward, otherwise: Forward) -> Forward:
-    """`forward`, and `otherwise` for the calls to which it answers NotImplemented."""
+    """A callable that runs `forward`, and `otherwise` if that returns NotImplemented."""
 
     def served(*args: Any, **kwargs: Any) -> Any:
         answer = forward(*args, **kwargs)
@@ -153,7 +152,7 @@ class RotaryEmbedding(FusedOp):
 
     `op` has `cos_sin_cache` [positions, rotary_dim], `head_size`, `rotary_dim`, `is_neox_style`. `offsets` [T] are
     added to the positions. With `fused_set_kv_buffer_arg` the model stores nothing itself: the forward stores the
-    rotated keys and the values where that says, or answers NotImplemented.
+    rotated keys and the values at that location, or returns NotImplemented.
     """
 
     op = "rotary.rotary_embedding"
@@ -163,8 +162,8 @@ class MoEExperts(FusedOp):
     """The experts of an unquantised mixture-of-experts layer.
 
     `fn(op, layer, hidden_states, topk_weights, topk_ids, config)`: hidden_states [T, H], topk_* [T, K], `layer` with
-    `w13_weight` [E, 2 I, H] and `w2_weight` [E, H, I] -> [T, H]. An expert of -1 is another rank's and adds nothing.
-    What `config` asks beyond SwiGLU (activation, gate, limits, results one by one), and biases, are computed or
+    `w13_weight` [E, 2 I, H] and `w2_weight` [E, H, I] -> [T, H]. Expert id -1 is on another rank and adds nothing.
+    Biases, and settings of `config` beyond SwiGLU (activation, gate, limits, one result per expert), are computed or
     answered with NotImplemented.
     """
 

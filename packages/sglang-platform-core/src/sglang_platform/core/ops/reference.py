@@ -1,4 +1,4 @@
-"""The fused ops in plain torch: what every device must compute, and what serves tensors on the CPU.
+"""The fused ops in plain torch: the reference for every device, and the implementation for CPU tensors.
 
 Arithmetic is float32, results are rounded once to the input's dtype.
 """

@@ -1,1 +1,2 @@
-"""Parts that run before a vendor has kernels: on any device torch reaches, on any that Triton compiles for."""
+"""Parts for vendors without kernels of their own: for any device that torch reaches, for any that Triton compiles
+for."""

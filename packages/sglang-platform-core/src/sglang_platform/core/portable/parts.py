@@ -1,8 +1,8 @@
-"""Whose parts serve in a host: the platform's own, or the host's where those are as good or serve more.
+"""Chooses between the platform's parts and the host's, which serve where they are as good or support more.
 
 `SGLANG_PLATFORM_PARTS` overrides the rule: `own`, `host` or `auto` for all parts, `part=own` for one, separated by
 commas, the later entry winning: `SGLANG_PLATFORM_PARTS=own,graph_runner=host`. Outside a host every part is the
-platform's own. Each answer is logged once, with its reason.
+platform's own. Each choice is logged once, with its reason.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _WHO: Final = ("auto", "own", "host")
 
 @dataclass(frozen=True)
 class Choice:
-    """Whether the platform's own part serves, and why; `beside_host` where it leaves to the host what the host does
-    as well."""
+    """Whether the platform's own part serves, and why; `beside_host` if it delegates to the host what the host does
+    equally well."""
 
     own: bool
     reason: str
@@ -49,7 +49,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Own:
-    """The platform's own part, in a host too."""
+    """Always the platform's own part."""
 
     reason: str
 
@@ -59,8 +59,8 @@ class Own:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnPools:
-    """The platform's own KV pools of these `kinds` that store one of `dtypes`, and there only what the host does worse;
-    the host's for all others."""
+    """The platform's own KV pools for these `kinds` and `dtypes`, which delegate to the host what it does equally well;
+    the host's pools for all others."""
 
     kinds: tuple[str, ...]
     dtypes: tuple[str, ...]
@@ -77,7 +77,7 @@ class OwnPools:
 
 @dataclass(frozen=True)
 class HostAlways:
-    """The host's part."""
+    """Always the host's part."""
 
     reason: str
 
@@ -89,7 +89,7 @@ class HostAlways:
 class HostIfImportable:
     """The host's part where one of the libraries that make it fast is installed. Nothing is imported to find out.
 
-    switch: the environment variable without which the host leaves them alone, empty for none.
+    switch: the environment variable that makes the host use them; empty if it needs none.
     """
 
     libraries: tuple[str, ...]
@@ -118,9 +118,9 @@ class PartsRule:
         self._said: dict[str, Choice] = {}
 
     def choose(self, part: str, kind: str = "") -> Choice:
-        """Who serves `part` in this process, of a KV pool the one of `kind`.
+        """The choice for `part` in this process; for a KV pool, the choice for the pool of `kind`.
 
-        Raises PlatformError where the variable cannot be read, and where it asks for a pool that the host cannot use.
+        Raises PlatformError if the variable is malformed, or asks for a pool that the host cannot use.
         """
         who, host = _asked(part), active_host()
         asked = None if host is None else host.pool_asked

@@ -23,15 +23,15 @@ class TorchDeviceMixin(DeviceMixin):
     """A device behind `torch.<device_type>`, whose module offers what `torch.accelerator` devices have: properties,
     memory figures, synchronisation.
 
-    Importing this module and making an instance touch no device; the first query of a device's properties
-    initialises torch's state for it, as any use of that module does. What the base class answers already is right
-    here and not repeated: the collectives' backend, the profiler activity, and seeding, since `torch.manual_seed`
-    seeds every device.
+    Importing this module and making an instance touch no device; the first query of a device's properties initialises
+    torch's state for it, as any use of that module does. The answers of the base class that are right here are not
+    repeated: the collectives' backend, the profiler activity, and seeding, since `torch.manual_seed` seeds every
+    device.
     """
 
     _visibility_variables: ClassVar[Sequence[str]] = ()
-    """The environment variables that restrict which devices a process sees, the one that wins first. The last one is
-    set where none of them is."""
+    """The environment variables that restrict which devices a process sees, in order of precedence. If none of them is
+    set, the last one is used."""
 
     def _module(self) -> Any:
         """torch's module for this device type, e.g. `torch.cuda`."""
@@ -82,8 +82,8 @@ class TorchDeviceMixin(DeviceMixin):
         self._module().empty_cache()
 
     def synchronize(self) -> None:
-        """Waits for the current device; nothing where torch has not used the device yet, so that asking starts
-        nothing."""
+        """Waits for the current device; nothing where torch has not used the device yet, so that the call does not
+        initialise it."""
         module = self._module()
         if module.is_initialized():
             module.synchronize()

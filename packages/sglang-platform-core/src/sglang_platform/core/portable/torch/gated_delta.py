@@ -21,7 +21,7 @@ from sglang_platform.core.portable.torch.token_chunks import TokenChunks, token_
 __all__ = ["CHUNK", "gated_delta_gates", "gated_delta_rule"]
 
 CHUNK = 64
-"""Tokens of a chunk: also the grid on which states are handed out."""
+"""Tokens of a chunk: also the interval at which states are returned."""
 
 _LENGTH_EPSILON = 1e-6
 
@@ -47,7 +47,7 @@ def gated_delta_rule(
     *,
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The outputs [T, value heads, V] and, of a prefill, the states before each chunk; `states` is updated in place.
+    """The outputs [T, value heads, V] and, for a prefill, the states before each chunk; `states` is updated in place.
     See `contract.state_kernels`."""
     wide = torch.promote_types(v.dtype, torch.float32)
     group = v.shape[1] // q.shape[1]
@@ -101,7 +101,7 @@ def _in_chunks(
 
     size = torch.arange(chunks.size, device=v.device)
     earlier, not_later = size[:, None] > size, size[:, None] >= size
-    # A place after the row's own has no part in it; its exponent, which could overflow, is taken away before exp.
+    # Later positions do not contribute to a row: mask their exponents, which could overflow, before exp.
     decay = (total[..., :, None] - total[..., None, :]).masked_fill(~not_later, -torch.inf).exp()
     products = k @ k.transpose(-1, -2)
     lower = (step * decay * products).masked_fill(~earlier, 0.0)

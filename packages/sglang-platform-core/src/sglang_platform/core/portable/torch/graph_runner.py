@@ -21,11 +21,11 @@ _replays = counter("torch.graph.replays")
 
 
 class TorchGraphRunner(GraphRunner):
-    """Buckets, padding and static inputs are core's.
+    """Adds capture with torch's graphs to core's buckets, padding and static inputs.
 
     All graphs share one memory pool: the largest is captured first, and since two of them never run at once, the
-    smaller ones take the memory it has left. Warm-up and capture run on a stream of their own, so that libraries set
-    up their workspaces where the graph will use them.
+    smaller ones reuse its memory. Warm-up and capture run on a stream of their own, so that libraries set up their
+    workspaces where the graph will use them.
     """
 
     _device_type: ClassVar[str | None] = None

@@ -1,7 +1,7 @@
 """Rows of a KV pool to page-locked host memory, without waiting for each one.
 
-The layout is that of `KVCache.get_cpu_copy`: [layer][chunk][buffer]. Copies from page-locked memory run beside the
-host, so one wait at the end serves all of them. `KVCache.load_cpu_copy` brings them back.
+The layout is that of `KVCache.get_cpu_copy`: [layer][chunk][buffer]. Copies to page-locked memory are asynchronous, so
+one wait at the end covers all of them. `KVCache.load_cpu_copy` brings them back.
 """
 
 from __future__ import annotations

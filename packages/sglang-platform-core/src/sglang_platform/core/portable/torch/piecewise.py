@@ -17,8 +17,9 @@ __all__ = ["TorchPiecewiseBackend"]
 class TorchPiecewiseBackend(PiecewiseBackend):
     """All pieces share the host's memory pool.
 
-    Of a captured output only the address is kept. While the rest of the model is captured the caller holds the output;
-    afterwards its memory is the pool's again, for the pieces behind: a model of 32 layers needs the activations of one.
+    Only a non-owning reference to a captured output is kept. The caller holds the output while the rest of the model is
+    captured; afterwards its memory returns to the pool for later pieces, so a model of 32 layers needs the activations
+    of one.
     """
 
     _device_type: ClassVar[str | None] = None
@@ -39,10 +40,10 @@ class TorchPiecewiseBackend(PiecewiseBackend):
 
 
 def _without_owner(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory, kept alive by nobody.
+    """A non-owning alias of the tensor's memory.
 
     torch reads the array interface for its device type `cuda` alone, which CUDA and ROCm builds share; a tensor of
-    another device is kept as it is, with its memory.
+    another device is returned unchanged and owns its memory.
     """
     if not tensor.is_cuda or tensor.numel() == 0:
         return tensor
@@ -50,8 +51,8 @@ def _without_owner(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class _Memory:
-    """A tensor's place and shape, as the CUDA array interface (version 3) says it: whole numbers of its item size,
-    since the interface knows no bfloat16 and no 8-bit floats."""
+    """A tensor's address and shape in the CUDA array interface (version 3), typed as integers of its item size, since
+    the interface has no bfloat16 and no 8-bit floats."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         size = tensor.element_size()

@@ -1,7 +1,7 @@
-"""The base of a platform whose parts are its own or the host's, by rule.
+"""Base of a platform that chooses between its own parts and the host's by rule.
 
-For a backend that keeps an identity the host knows, so that the host loses none of its own features for the device.
-In a host its rules say which of the parts below serve; `SGLANG_PLATFORM_PARTS` overrides them.
+For a backend that keeps an identity the host knows, so that the host loses none of its own features for the device. In
+a host its rules decide which of the parts below serve; `SGLANG_PLATFORM_PARTS` overrides them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class TorchSRTPlatform(SRTPlatform):
     """
 
     _rules: ClassVar[Mapping[str, Rule]]
-    """Who serves each part in a host, unless `SGLANG_PLATFORM_PARTS` says otherwise."""
+    """The rule for each part in a host, unless `SGLANG_PLATFORM_PARTS` says otherwise."""
     _attention_backend: ClassVar[str]
     """The name of the backend's own attention in the host."""
     _own_parts: ClassVar[Mapping[str, str]]
-    """Where the backend's own parts are, `module:name`, imported when they are asked for: `attention`, `allocator`,
-    `graph_runner`, `piecewise`, `register_ops` (a function of the dispatch key),
-    and the pools by kind as `kv_pools` and `kv_pools_beside_host`."""
+    """The import paths (`module:name`) of the backend's own parts, imported when they are used: `attention`,
+    `allocator`, `graph_runner`, `piecewise`, `register_ops` (a function of the dispatch key), and the pools by kind as
+    `kv_pools` and `kv_pools_beside_host`."""
 
     @cached_property
     def _parts(self) -> PartsRule:
@@ -46,7 +46,7 @@ class TorchSRTPlatform(SRTPlatform):
         return resolve_name(self._own_parts[name])
 
     def _own_where(self, part: str, name: str) -> type | None:
-        """The backend's own `name` where the rule for `part` has it serve."""
+        """The backend's own `name` if the rule for `part` chooses it, otherwise None."""
         own: type | None = self._own(name) if self._parts.own(part) else None
         return own
 
@@ -79,7 +79,8 @@ class TorchSRTPlatform(SRTPlatform):
         return self._own_where("graph_runner", "graph_runner")
 
     def get_piecewise_backend_cls(self) -> type | None:
-        """Graphs of pieces of prefill, or None where the host's own are to serve: as the graph runner."""
+        """Graphs of pieces of prefill, or None where the host's own are to serve; follows the rule of the graph
+        runner."""
         return self._own_where("graph_runner", "piecewise")
 
     def get_communicator_class(self) -> type | None:

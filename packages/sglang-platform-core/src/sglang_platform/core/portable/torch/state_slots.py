@@ -1,7 +1,7 @@
 """Rows of a batch and the state slots they own, written back without a branch.
 
 A graph replays the same operators for any number of real rows; the others are padding, with a negative slot. A padded
-row stands in for the first real one: it computes the same values and writes them to the same place, so that no slot of
+row repeats the first real row: it computes the same values and writes them to the same place, so that no slot of
 another request is touched and the order of the writes does not matter.
 """
 
@@ -25,7 +25,7 @@ class OwnedSlots(NamedTuple):
     """bool [B]: the rows that are no padding."""
 
     def write(self, states: torch.Tensor, before: torch.Tensor, after: torch.Tensor) -> None:
-        """Put `after` [B, ...] into the slots of `states` [S, ...]; what was there stays where no row is real."""
+        """Put `after` [B, ...] into the slots of `states` [S, ...]; if no row is real, the old content stays."""
         writes = self.real[self.rows].reshape(-1, *(1,) * (after.dim() - 1))
         states.index_put_((self.slots,), torch.where(writes, after.to(states.dtype), before.to(states.dtype)))
 

@@ -1,11 +1,12 @@
-"""Weights of quantised checkpoints, read back as the numbers they stand for.
+"""Dequantises the weights of quantised checkpoints.
 
-One record per format: which tensors hold a weight, and how they make it. A device without kernels for a format serves
-such a checkpoint from these numbers, in the model's own type: its memory and speed are those of the model unquantised.
+One record per format: which tensors hold a weight, and how to compute it from them. A device without kernels for a
+format serves such a checkpoint with dequantised weights in the model's own dtype: memory and speed are those of the
+unquantised model.
 
 Formats: fp8 with a scale per tensor, per channel or per block (DeepSeek-V3 report, section 3.3); AWQ (Lin et al. 2023),
-in its `gemm` layout; GPTQ (Frantar et al. 2022) of 2, 4 and 8 bits, with and without activation order; of
-compressed-tensors 8-bit integers, fp8 and packed integers.
+in its `gemm` layout; GPTQ (Frantar et al. 2022) of 2, 4 and 8 bits, with and without activation order;
+compressed-tensors with 8-bit integers, fp8 and packed integers.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ class StoredWeights:
     """How a format keeps the weight of a module."""
 
     parts: frozenset[str]
-    """The names below the module, all of them needed."""
+    """The names of the tensors in the module, all of them required."""
 
     join: Callable[[Parts], torch.Tensor]
     """Makes the weight [out, in], float32."""
 
     dropped: frozenset[str] = frozenset()
-    """Names of what only a kernel for the format needs."""
+    """Names of tensors that only a kernel for the format needs."""
 
 
 def dequantised(
@@ -46,7 +47,7 @@ def dequantised(
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """`weights` by name with each stored weight as one tensor `<module>.weight` of `dtype`, all else as it is.
 
-    Raises CannotRead for a quantised tensor that the format does not explain, never hands it on as if it were a weight.
+    Raises CannotRead for a quantised tensor that the format does not cover, rather than yield it as a plain weight.
     """
     held: dict[str, dict[str, torch.Tensor]] = {}
     for name, tensor in weights:
@@ -81,7 +82,8 @@ def _is_quantised(tensor: torch.Tensor) -> bool:
 
 
 def stored_weights(config: Mapping[str, Any]) -> StoredWeights:
-    """The format that a checkpoint's `quantization_config` describes. Raises CannotRead where it is none of ours."""
+    """The format that a checkpoint's `quantization_config` describes. Raises CannotRead for a format without a
+    reader."""
     method = str(config.get("quant_method", "")).lower().replace("_", "-")
     reader = _READERS.get(method)
     if reader is None:
@@ -141,7 +143,7 @@ def _gptq(config: Mapping[str, Any]) -> StoredWeights:
 
     def join(parts: Parts) -> torch.Tensor:
         values = unpack(parts["qweight"], bits, dim=0)
-        # The older layout keeps a zero point as one less than it is, and lets the largest wrap around.
+        # The older layout stores each zero point minus one, with wrap-around.
         zeros = (unpack(parts["qzeros"], bits, dim=1) + one_less) & (2**bits - 1)
         rows = torch.arange(values.shape[0])
         groups = rows * zeros.shape[0] // values.shape[0] if in_order else parts["g_idx"].long()
@@ -175,7 +177,7 @@ def _compressed(config: Mapping[str, Any]) -> StoredWeights:
 def _packed(bits: int, zero: str | None, dropped: frozenset[str]) -> StoredWeights:
     def join(parts: Parts) -> torch.Tensor:
         rows, columns = parts["weight_shape"].tolist()
-        # Both are kept with an offset that makes them positive.
+        # Values and zero points are stored with an offset that makes them unsigned.
         values = unpack(parts["weight_packed"], bits, dim=1)[:, :columns]
         scale = parts["weight_scale"].float()
         if zero is None:

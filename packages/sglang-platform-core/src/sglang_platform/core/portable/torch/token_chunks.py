@@ -31,7 +31,8 @@ class TokenChunks(NamedTuple):
         return laid.reshape(self.total, self.size, *x.shape[1:]).transpose(1, 2)
 
     def gather(self, y: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-        """`y` [M, heads, size, ...] as [T, heads, ...] of the type of `like` [T, ...], zero without a request."""
+        """`y` [M, heads, size, ...] as [T, heads, ...] of the type of `like` [T, ...], zero for tokens of no
+        request."""
         flat = y.transpose(1, 2).reshape(self.total * self.size, y.shape[1], *y.shape[3:])
         out = torch.zeros(like.shape[0], *flat.shape[1:], dtype=like.dtype, device=like.device)
         out[self.tokens] = flat[self.places].to(like.dtype)

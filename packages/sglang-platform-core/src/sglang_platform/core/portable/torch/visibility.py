@@ -27,9 +27,9 @@ def only_device(device_id: int, variables: Sequence[str], default: str) -> Itera
     """Shows only device `device_id`, as this process numbers its devices, to processes that are started
     inside.
 
-    `variables` are those the runtime reads, the one that wins first; `default` is set where none of them is.
-    The environment is restored afterwards, whatever happens inside. Yields 0, the index the device has there.
-    A runtime that is initialised already in this process does not notice.
+    `variables` are those the runtime reads, in order of precedence; `default` is set if none of them is. The
+    environment is restored afterwards, whatever happens inside. Yields 0, the index the device has there. A runtime
+    that is already initialised in this process is not affected.
 
     Raises ValueError where the process sees no such device.
     """

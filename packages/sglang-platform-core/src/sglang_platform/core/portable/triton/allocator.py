@@ -18,13 +18,13 @@ _decodes = counter("triton.paged_allocator.decodes")
 
 
 class TritonPagedAllocator(PagedTokenToKVPoolAllocator):
-    """Core keeps the free list; each `alloc_extend` and `alloc_decode` is one launch and waits for nothing.
+    """Core keeps the free list; each `alloc_extend` and `alloc_decode` is one launch, without a wait for the device.
 
     On the CPU core's torch operations serve.
     """
 
     shapes_of: ClassVar[ShapesOf] = staticmethod(portable_shapes)
-    """How the kernels are launched on a device; a package's allocator names its records."""
+    """The launch shapes on a device; a package's allocator overrides it with those of its records."""
 
     def _extend_kernel(
         self,

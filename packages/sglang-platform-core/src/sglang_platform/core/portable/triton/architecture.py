@@ -1,11 +1,11 @@
-"""What a package says of the architectures it serves, and how the one at hand is found.
+"""Architecture records of a package, and the lookup of the record for a device.
 
-A package keeps one file per architecture in a folder, each with one `RECORD`: everything that its launch wrappers
-decide by. `Architectures` finds them by file name, so that a new architecture is a new file. Nothing here is imported
-that a declaration may not import: no compiler, and torch only where a device is asked.
+A package keeps one file per architecture in a folder, each with one `RECORD`: all values that its launch wrappers
+depend on. `Architectures` finds them by file name, so a new architecture is a new file. This module imports only what a
+declaration may import: no compiler, and torch only when a device is queried.
 
-Wrappers ask `Architectures.of`, never torch, so that they run on CPU tensors too: in Triton's interpreter, and under a
-driver without a device, for the target that `for_architecture` sets.
+Wrappers query `Architectures.of`, never torch, so that they run on CPU tensors too: in Triton's interpreter, and under
+a driver without a device, for the target that `for_architecture` sets.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class LaunchShapes:
     """How the kernels of this folder are launched on one architecture.
 
     elementwise: activation, rotary. allocate: the page allocator's integers. scatter: index keys to their pages.
-    select: the k largest of a row. move: rows within a KV pool. reduce: ops that reduce a row; there `elements` is
-    what one warp takes, `num_warps` the most warps. warp: lanes that run together, which a record fills in.
+    select: the k largest of a row. move: rows within a KV pool. reduce: ops that reduce a row; for these `elements` is
+    per warp and `num_warps` the maximum. warp: lanes per warp, set by the record.
     """
 
     reduce: Launch
@@ -65,13 +65,13 @@ PORTABLE = LaunchShapes(
     select=Launch(2048, 8),
     move=Launch(4096, 4),
 )
-"""For a device of which no package has said anything: small programs, which every device can run."""
+"""The launch shapes for a device without a record: small programs, which every device can run."""
 
 
 @dataclass(frozen=True)
 class ByHead(Generic[T_co]):
-    """A choice by the width of an attention head: up to 64, 128, 256 columns, or absorbed MLA, where an 8-bit cache and
-    packed rows may have one of their own."""
+    """A choice by the width of an attention head: up to 64, 128, 256 columns, or absorbed MLA, with optional separate
+    values for an 8-bit cache and for packed rows."""
 
     narrow: T_co
     middle: T_co
@@ -89,22 +89,22 @@ class ByHead(Generic[T_co]):
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture(KernelTarget):
-    """A record of a package, which adds what its own kernels need.
+    """Base class of a package's record, which adds fields for its own kernels.
 
-    shapes: launches of the portable kernels. stands_in_for: architectures without a record that this one serves too.
+    shapes: launches of the portable kernels. stands_in_for: architectures without a record that use this one.
     """
 
     shapes: LaunchShapes
     stands_in_for: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        # Also where `Architectures.of` puts a device's own numbers in.
+        # Runs again when `Architectures.of` replaces numbers with those of the device.
         object.__setattr__(self, "shapes", replace(self.shapes, warp=self.warp))
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a device says of itself: the compiler's name of its architecture, and its numbers. 0: it does not say."""
+    """Properties read from a device: the compiler's name of its architecture, and its numbers. 0: unknown."""
 
     name: str
     processors: int = 0
@@ -121,8 +121,8 @@ class Architectures(Mapping[str, A_co], Generic[A_co]):
     def __init__(
         self, package: str, *, fallback: str, on_cpu: str, measure: Callable[[torch.device], Measured]
     ) -> None:
-        """package: the folder, as Python imports it. fallback: the record for an architecture that none is written for
-        and none stands in for. on_cpu: what CPU tensors stand for where nobody says. measure: asks a device."""
+        """package: the folder, as Python imports it. fallback: the record for an architecture that no record serves.
+        on_cpu: the default architecture that CPU tensors stand for. measure: reads the properties of a device."""
         self._package, self.fallback, self._on_cpu, self._measure = package, fallback, on_cpu, measure
         self._records: dict[str, A_co] = {}
         self._devices: dict[int, A_co] = {}
@@ -153,8 +153,8 @@ class Architectures(Mapping[str, A_co], Generic[A_co]):
         return len(self._read())
 
     def serving(self, name: str) -> A_co:
-        """The record that serves architecture `name`: its own, one that stands in for it, or the fallback. Either of
-        the last two is told once."""
+        """The record that serves architecture `name`: its own, one that stands in for it, or the fallback. The last two
+        cases are logged once per name."""
         if name in self:
             return self[name]
         told = name in self._told
@@ -179,8 +179,8 @@ class Architectures(Mapping[str, A_co], Generic[A_co]):
         return self.of(device).shapes
 
     def of(self, device: torch.device) -> A_co:
-        """The record for `device`, with the device's own numbers. For the CPU that of the architecture its tensors
-        stand for."""
+        """The record for `device`, with the device's own numbers. For the CPU, the record of the architecture that its
+        tensors stand for."""
         if _set is not None:
             return self.serving(_set.name)
         if device.type == "cpu":

@@ -1,10 +1,11 @@
 """The attention backend of devices that Triton compiles for: decode and extend on kernels, cache read in place.
 
-MHA, GQA, MQA, absorbed MLA and sparse MLA (DSA), sliding windows, soft caps, sinks, 8-bit caches with scales. The
-kernels are a package's, which hands them in as `kernels`; what is asked of them is the same on every device.
+MHA, GQA, MQA, absorbed MLA and sparse MLA (DSA), sliding windows, soft caps, sinks, 8-bit caches with scales. A package
+passes its kernels in as `kernels`; their interface is the same on every device.
 
-Graph capture needs no buffers of this class: the kernels read lengths, rows and the request table where the runner
-keeps them, and share the tokens out from these lengths themselves; the grid depends on the batch and the table's width.
+Graph capture needs no buffers of this class: the kernels read lengths, rows and the request table in the runner's
+buffers, and split the tokens into parts by these lengths on the device; the grid depends on the batch size and the
+table's width.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class TritonAttentionBackend(AttentionBackend):
     """See the module. Built as `cls(model_runner)`, by a host or without one."""
 
     kernels: ClassVar[AttentionKernels]
-    """The package's."""
+    """The package's kernels."""
 
     def __init__(self, model_runner: Any) -> None:
         super().__init__(model_runner)
@@ -169,10 +170,10 @@ class TritonAttentionBackend(AttentionBackend):
     def select_tokens(
         self, q_index: torch.Tensor, weights: torch.Tensor, layer: Any, forward_batch: Any, topk: int
     ) -> torch.Tensor:
-        """The slots of the `topk` tokens that each new token attends to, int32 [T, topk], -1 behind the last.
+        """The slots of the `topk` tokens that each new token attends to, int32 [T, topk], padded with -1.
 
         q_index [T, heads, index_head_dim] and weights float32 [T, heads] come from the indexer, whose keys are in the
-        pool. The answer is the `topk_indices` of `forward`.
+        pool. `forward` takes the result as `topk_indices`.
         """
         pool = self.token_to_kv_pool
         rows, lengths = self._step.rows_and_lengths(forward_batch)
@@ -194,7 +195,7 @@ class TritonAttentionBackend(AttentionBackend):
     def _forward_sparse(
         self, query: torch.Tensor, layer: Any, slots: torch.Tensor, sinks: torch.Tensor | None
     ) -> torch.Tensor:
-        """`slots` int32 [T, topk]: what each row of `query` attends to, -1 behind the last."""
+        """`slots` int32 [T, topk]: the slots that each row of `query` attends to, padded with -1."""
         keys, values = self._buffers(layer)
         out = query.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
         rows = torch.arange(slots.shape[0], device=slots.device)
@@ -208,7 +209,8 @@ class TritonAttentionBackend(AttentionBackend):
     # Parts of a pass
 
     def _refuse(self, unknown: Mapping[str, Any], layer: Any, forward_batch: Any) -> None:
-        """What a model asks for beyond the arguments named in `forward_decode` changes its numbers: never left out."""
+        """Raise PlatformError for arguments that `forward_decode` does not name: ignoring them would change the model's
+        results."""
         asked = [name for name, value in unknown.items() if value is not None and value is not False]
         asked += unserved(layer)
         if forward_batch.mha_return_lse:
@@ -221,7 +223,7 @@ class TritonAttentionBackend(AttentionBackend):
             )
 
     def _beside(self, layer: Any) -> bool:
-        """Whether a layer's keys are of another form than the latent rows of the cache."""
+        """True if a layer's keys do not have the form of the cache's latent rows."""
         if self._latent is None:
             return False
         pool = self._latent.pool
@@ -230,14 +232,14 @@ class TritonAttentionBackend(AttentionBackend):
     def _reads_new(self, k: torch.Tensor | None, keys: torch.Tensor, layer: Any, stored: bool) -> bool:
         """Whether the new tokens' keys are read from `k` rather than from the cache.
 
-        From an 8-bit cache they are read as stored, so that a prompt gives the same however it is cut in chunks.
+        With an 8-bit cache they are read as stored, so that the chunking of a prompt does not change the result.
         """
         if k is None or (self._latent is not None and not self._beside(layer)):
             return False
         return not stored or self._beside(layer) or keys.dtype == k.dtype
 
     def _page_size(self) -> int:
-        """Of the pages that the step's table tells of. Slots of drafts may stand in any."""
+        """The page size of the step's table; 1 for drafts, whose slots may lie in any page."""
         drafts = self.drafts is not None or isinstance(self.req_to_token_pool, TokenTable)
         return 1 if drafts else int(self.token_to_kv_pool.page_size)
 

@@ -14,8 +14,8 @@ __all__ = ["AttentionKernels"]
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionKernels:
-    """The launch wrappers of a package, with the arguments that these of the packages have: one new token per request
-    over the cache, several of them, and the indexer's logits of sparse attention.
+    """A package's launch wrappers, with the arguments of the existing packages' wrappers: decode (one new token per
+    request over the cache), extend (several), and the indexer's logits of sparse attention.
 
     shapes_of: the launch shapes of the portable kernels on a device.
     """

@@ -1,4 +1,4 @@
-"""What a layer hands to attention, as the kernels take it."""
+"""A layer's attention parameters, in the form that the kernels take."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["LayerRule", "is_causal", "joined", "kv_scale", "rule_of", "unserved"
 
 @dataclass(frozen=True, kw_only=True)
 class LayerRule:
-    """How tokens attend to each other, as decode and extend take it.
+    """The attention parameters of a layer for decode and extend.
 
     scale: of the scores. logit_cap: 0 for none. window: how many earlier positions are seen, -1 for all. sinks float
-    [Hq]: one more logit per head. k_scale, v_scale: float32 of one element, what stored fp8 values are multiplied by.
+    [Hq]: one more logit per head. k_scale, v_scale: float32 of one element, the factors of stored fp8 values.
     """
 
     scale: float
@@ -30,12 +30,12 @@ class LayerRule:
     v_scale: torch.Tensor | None = None
 
     def values(self, q: torch.Tensor) -> tuple[Any, ...]:
-        """The kernels' arguments, in their order. `q` stands for a tensor that is not there."""
+        """The kernels' arguments, in their order. `q` is a placeholder for absent tensors."""
         sinks = q if self.sinks is None else self.sinks
         return sinks, *one_element(q, self.k_scale, self.v_scale), self.scale, self.logit_cap, self.window
 
     def flags(self) -> dict[str, bool]:
-        """The kernels' constants: what of it is asked for."""
+        """The kernels' constants: which features are used."""
         return {
             "SCALED": self.k_scale is not None or self.v_scale is not None,
             "CAPPED": self.logit_cap > 0,
@@ -48,7 +48,7 @@ def rule_of(
 ) -> dict[str, Any]:
     """`LayerRule` of a layer, as keywords. scaled: its cache is read with scales; latent: it holds latent rows."""
     window = layer.sliding_window_size
-    # The latent part of a key is its value, and has its scale.
+    # The value is the latent part of the key, so it has the key's scale.
     v_scale = layer.k_scale if latent else layer.v_scale
     return {
         "scale": layer.scaling,
@@ -69,8 +69,8 @@ def joined(x: torch.Tensor, rope: torch.Tensor | None, heads: int, dim: int) -> 
 
 
 def kv_scale(scale: Any, device: torch.device | str) -> torch.Tensor | None:
-    """A layer's scale as the kernels take it, None for none: float32 of one element. A number, as SGLang writes scales
-    that it reads from a file, is filled in by a kernel, which a capture records like any other."""
+    """A layer's scale as a float32 tensor of one element; None without a scale. A number, SGLang's form for scales read
+    from a file, is written by a fill kernel, which a capture records like any other."""
     if scale is None or (isinstance(scale, torch.Tensor) and scale.dtype == torch.float32):
         return scale
     if isinstance(scale, (int, float)):

@@ -1,4 +1,4 @@
-"""What attention wrappers work out about their arguments, whatever the device."""
+"""Device-independent computations of the attention wrappers on their arguments."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["MOST_SPLITS", "TOKENS_PER_PART", "head_parts", "one_element", "share
 
 TOKENS_PER_PART = 256
 """Fewer tokens than this are not worth a program and its share of the merge."""
-# The share of the processors that is to have a program in every round.
+# The target occupancy: the share of the processors with a program in every wave.
 _FULL = 0.95
 MOST_SPLITS = 64
-"""The most parts that a sequence is read in on the average."""
+"""The maximum number of parts per sequence on average."""
 
 
 def shares_values(k: torch.Tensor, v: torch.Tensor, values: int) -> bool:
@@ -49,8 +49,8 @@ def one_element(
 
 
 def split_count(processors: int, waves: int, programs: int, tokens: int) -> int:
-    """In how many parts to read each sequence of up to `tokens`, where `programs` are there without splitting and the
-    device is to have `waves` programs per processor. Up to twice as many where that fills the last round."""
+    """The number of parts per sequence of up to `tokens`, given `programs` without splitting and a target of `waves`
+    programs per processor. It may be up to twice as high where that fills the last wave better."""
     wanted, most = -(-waves * processors // max(1, programs)), -(-tokens // TOKENS_PER_PART)
     least = max(1, min(wanted, most, MOST_SPLITS))
     counts = range(least, max(least, min(2 * least, most, MOST_SPLITS)) + 1)

@@ -1,4 +1,4 @@
-"""What all layers of a step share, worked out once per step."""
+"""The metadata that all layers of a step share, computed once per step."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["TritonAttentionStep"]
 
 @dataclass
 class TritonAttentionStep:
-    """longest: the most tokens of a request, None where a graph fixes the grid. The others belong to an extend, where
-    max_prefix is None where it is not known on the host."""
+    """longest: the most tokens of a request, None where a graph fixes the grid. The other fields are for an extend;
+    max_prefix is None if it is not known on the host."""
 
     longest: int | None = None
     query_start: torch.Tensor | None = None
@@ -33,7 +33,7 @@ class TritonAttentionStep:
             known = not in_capture and lengths is not None and len(lengths) > 0
             return cls(longest=int(max(lengths)) if known else None)
         if mode.is_target_verify():
-            return cls()  # told as an extend or a decode, and worked out as such, when the first layer runs
+            return cls()  # the first layer turns it into an extend or a decode, and prepares that
         new = forward_batch.extend_seq_lens
         if new is None:
             raise PlatformError(
@@ -44,7 +44,7 @@ class TritonAttentionStep:
         start = torch.zeros(new.shape[0] + 1, dtype=torch.int32, device=new.device)
         torch.cumsum(new, 0, out=start[1:])
         news, prefixes = forward_batch.extend_seq_lens_cpu, forward_batch.extend_prefix_lens_cpu
-        # Without the lengths on the CPU: bounds, rather than a wait for the device.
+        # Without the lengths on the CPU, use upper bounds rather than wait for the device.
         most = int(forward_batch.out_cache_loc.shape[0]) if news is None else int(max(news, default=0))
         return cls(
             query_start=start,
@@ -55,7 +55,7 @@ class TritonAttentionStep:
         )
 
     def rows_and_lengths(self, forward_batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each new token its request's row, and how many tokens it may see."""
+        """For each new token the row of its request, and the number of tokens it may see."""
         if forward_batch.forward_mode.is_decode():
             return forward_batch.req_pool_indices, forward_batch.seq_lens
         tokens = forward_batch.out_cache_loc.shape[0]

@@ -29,7 +29,7 @@ class Rows:
 
 
 class BufferTable:
-    """The buffers of a pool that share one way of finding a slot, as the kernel reads them."""
+    """The address table of a pool's buffers that share one slot layout, as the kernel reads it."""
 
     def __init__(self, buffers: Sequence[Rows]) -> None:
         """At least one buffer, all on one device and with one `per_page`; kept alive."""

@@ -8,5 +8,5 @@ import triton.language as tl
 __all__ = ["BY_FLOAT32"]
 
 BY_FLOAT32 = tl.constexpr(tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7))
-"""Whether 8-bit floats must become bfloat16 by way of float32, which is exact too: where Triton 3.6 widens at once, it
-takes an instruction that some targets do not have, and on others its compiler ends in a failed assertion."""
+"""Whether 8-bit floats must be converted to bfloat16 through float32, which is exact as well. The direct conversion of
+Triton 3.6 uses an instruction that some targets lack, and on others the compiler fails an assertion."""

@@ -17,7 +17,7 @@ class TritonIndexKeyCache(IndexKeyCache):
     """Core's cache, over the same buffers; core's torch code serves tensors on the CPU."""
 
     def __init__(self, made: IndexKeyCache, shapes_of: ShapesOf) -> None:
-        """Takes the buffers of `made` over."""
+        """Take over the buffers of `made`."""
         self.__dict__.update(made.__dict__)
         self._shapes_of = shapes_of
         present = [layer for layer, buffer in enumerate(self.buffer) if buffer.shape[0]]

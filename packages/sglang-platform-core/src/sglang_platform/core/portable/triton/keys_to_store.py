@@ -9,7 +9,8 @@ import torch
 
 __all__ = ["keys_to_store"]
 
-# As the packages' `rotate_and_store` calls them: value, caches and places, which every host says, and what some do.
+# The argument names of the packages' `rotate_and_store`: value, caches and slots, which every host passes. `_SCALES`
+# are optional.
 _NEEDED = ("value", "k_out", "v_out", "loc")
 _ATTRIBUTES = dict(zip(("value", "k_buffer", "v_buffer", "cache_loc"), _NEEDED, strict=True))
 _ENTRIES = dict(zip(("v", "key_cache", "value_cache", "slot_mapping"), _NEEDED, strict=True))
@@ -17,12 +18,12 @@ _SCALES = {"k_scale": "k_scale", "v_scale": "v_scale"}
 
 
 def keys_to_store(asked: Any, key: torch.Tensor) -> dict[str, Any] | None:
-    """What a host asks for with `key` [T, Hk * D], in the words of `rotate_and_store`, or None where the kernels do not
-    serve it: another layout than rows of a slot, fewer places than tokens, scales where nothing is cast, a word that is
-    not known here.
+    """The arguments of `rotate_and_store` for what a host wants stored with `key` [T, Hk * D]. None if the kernels do
+    not support it: a layout other than one row per slot, fewer slots than tokens, scales without a cast, an unknown
+    argument.
 
-    Hosts say it by the attributes of an object (caches [slots, H * D]), or by the entries of a dict (caches
-    [pages, page, H, D]), whose `swa_slot_mapping` tells the row of each slot in the pool of a window.
+    Hosts pass an object with attributes (caches [slots, H * D]) or a dict (caches [pages, page, H, D]), whose
+    `swa_slot_mapping` maps each slot to its row in the pool for sliding windows.
     """
     if isinstance(asked, Mapping):
         needed, known = _ENTRIES, {**_ENTRIES, **_SCALES, "swa_slot_mapping": "slots"}
@@ -50,7 +51,7 @@ def keys_to_store(asked: Any, key: torch.Tensor) -> dict[str, Any] | None:
 
 
 def _flat(rows: torch.Tensor) -> torch.Tensor | None:
-    """[rows, columns] without a copy, of [rows, heads, D] or [pages, page, heads, D]; None where they lie otherwise."""
+    """[rows, columns] without a copy, of [rows, heads, D] or [pages, page, heads, D]; None for other strides."""
     if rows.dim() == 4 and (rows.shape[1] == 1 or rows.stride(0) == rows.shape[1] * rows.stride(1)):
         rows = rows.squeeze(1) if rows.shape[1] == 1 else rows.view(-1, *rows.shape[2:])
     if rows.dim() == 3 and (rows.shape[1] == 1 or rows.stride(1) == rows.shape[2]) and rows.stride(2) == 1:

@@ -24,7 +24,7 @@ __all__ = ["MOST_ROWS", "move", "move_rows", "move_rows_kernel"]
 MOST_ROWS = 512
 """Rows that one program can hold in registers beside a useful width; above it a copy through memory is as fast."""
 
-# What one lane of a program may keep in registers of the rows that it moves.
+# Bytes of the moved rows that one lane of a program may keep in registers.
 _BYTES_PER_LANE = 256
 
 
@@ -76,7 +76,7 @@ def move(
     table: BufferTable, tgt_loc: torch.Tensor, src_loc: torch.Tensor, *, shapes: LaunchShapes | None = None
 ) -> None:
     """Move rows `src_loc` [n] to `tgt_loc` [n] in every buffer of `table`. 0 < n <= MOST_ROWS; no target is named
-    twice. shapes: those of the device, see `launch.portable_shapes` for none."""
+    twice. shapes: the launch shapes of the device; None takes `launch.portable_shapes`."""
     n = tgt_loc.numel()
     shapes = shapes or portable_shapes(tgt_loc.device)
     launch = shapes.move

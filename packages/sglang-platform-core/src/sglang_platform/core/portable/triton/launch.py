@@ -1,7 +1,7 @@
-"""Where kernels run, and the launch shapes of the portable ones.
+"""Whether kernels run on a tensor, and the launch shapes of the portable kernels.
 
-Kernels do not specialise on the number of tokens or rows (`do_not_specialize`): it changes with every batch, and a new
-specialisation is a compilation while somebody waits.
+Kernels do not specialise on the number of tokens or rows (`do_not_specialize`): it changes with every batch, and each
+new specialisation would be compiled while a request waits.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ ShapesOf = Callable[[torch.device], LaunchShapes]
 
 
 def launches(tensor: torch.Tensor) -> bool:
-    """Whether Triton kernels run on `tensor`: on every device but the CPU, and there in Triton's interpreter and where
-    CPU tensors stand for a device's (`architecture.for_architecture`)."""
+    """True if Triton kernels run on `tensor`: on every device but the CPU; on the CPU in Triton's interpreter, or while
+    CPU tensors stand for an architecture's (`architecture.for_architecture`)."""
     return tensor.device.type != "cpu" or bool(triton.knobs.runtime.interpret) or pretended() is not None
 
 
 def portable_shapes(device: torch.device) -> LaunchShapes:
-    """For a wrapper that was given no launch: those of the architecture that is pretended, otherwise PORTABLE, with one
-    warning per device type. A package's parts hand their record's launches in."""
+    """The launch shapes for a wrapper called without any: those of the pretended architecture, otherwise PORTABLE, with
+    one warning per device type. A package's parts pass the shapes of their record instead."""
     target = pretended()
     if isinstance(target, Architecture):
         return target.shapes

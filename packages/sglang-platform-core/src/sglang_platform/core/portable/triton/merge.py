@@ -6,7 +6,7 @@ Part i left its normalised output o_i and L_i = log2 of its sum of 2^s. With a s
 
 How many parts there are follows from the lengths, as in the kernel that made them (`split_work`). A request without
 tokens gets zeros. The new tokens of an extend have equally many parts each. A program takes one query head of one
-request, and PARTS parts at once, so that their rows are on their way together.
+request, and PARTS parts at once, so that their loads overlap.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Core's fused ops served by the Triton kernels, to be registered under a dispatch key.
 
 Each takes the op itself first, core's or the host's. For tensors on the CPU, and for every variant that the kernels do
-not know, the answer is NotImplemented: then the forward runs that would have without ours.
+not know, they return NotImplemented, and the original forward runs.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def register(
     shapes_of: ShapesOf = portable_shapes,
     rotate_and_store: Callable[..., None] | None = None,
 ) -> None:
-    """Serve core's fused ops on platforms with this key, launched in the shapes of the device's record.
+    """Register the forwards of core's fused ops under this key, with the launch shapes of the device's record.
 
-    rotate_and_store: the package's `wrappers.rotary_store`. Without it calls that are to store keys stay with the host.
+    rotate_and_store: the package's `wrappers.rotary_store`. Without it, calls that also store keys stay with the host.
     """
     for op_cls, forward in FORWARDS.items():
         handed_in: dict[str, Any] = {"shapes_of": shapes_of}

@@ -68,7 +68,7 @@ def extend_slots(
     if total == 0:
         return
     launch = launch or portable_shapes(out.device).allocate
-    # The longest request is not known here; as many programs as the whole batch could use, within reason.
+    # The longest request is not known here: launch as many programs as the whole batch could use, up to a limit.
     programs = min(triton.cdiv(total, launch.elements), _PROGRAMS_PER_REQUEST)
     extend_slots_kernel[(batch, programs)](
         prefix_lens, seq_lens, last_loc, free_pages, out, programs,

@@ -12,7 +12,7 @@ __all__ = ["PoolKernels"]
 
 @dataclass(frozen=True, kw_only=True)
 class PoolKernels:
-    """Launch wrappers, with the arguments that these of the packages have.
+    """A package's launch wrappers, with the arguments of the existing packages' wrappers.
 
     store_pair: `(a, b, a_out, b_out, loc, a_scale, b_scale, *, dtype)`, two tensors at rows `loc`, divided and cast.
     store_packed: `(nope, rope, out, loc, *, dtype)`, the packed fp8 rows of sparse MLA.

@@ -1,11 +1,10 @@
 """KV pools for devices that Triton compiles for: core's pools with kernels for the store and the move.
 
-The store's kernels are the package's, which hands them in as `kernels`; when to launch which is the same on every
-device.
+A package passes its store kernels in as `kernels`; the rules for when to launch them are the same on every device.
 
-On tensors of the CPU core's torch code serves, with the same bytes in the end. In SGLang the rest of a pool (buffers,
-descriptors, disaggregation) stays SGLang's, and so does a store that these kernels do not know: another layout than
-rows per slot, quantised pools, masked writes, and the indexer's keys of a DSA pool.
+CPU tensors take core's torch code, which writes the same bytes. In SGLang the rest of a pool (buffers, descriptors,
+disaggregation) stays SGLang's, and so do stores that these kernels do not support: layouts other than one row per slot,
+quantised pools, masked writes, and the indexer's keys of a DSA pool.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ _moves = counter("triton.kv_pool.moves")
 
 
 class TritonRows(KVCache):
-    """What the three pools share: the move, the copies to page-locked memory."""
+    """Base of the three pools: the move, and the copies to page-locked memory."""
 
     kernels: ClassVar[PoolKernels]
-    """The package's."""
+    """The package's kernels."""
     plain_stores_by_host: ClassVar[bool] = False
-    """Leave stores that cast nothing to the pool below: SGLang's own kernels for them take one launch as well."""
+    """Leave stores without a cast to the base pool: SGLang's own kernels for them take one launch as well."""
 
     _lists: ClassVar[tuple[str, ...]]
     _table_of: tuple[torch.Tensor, ...] = ()
@@ -50,7 +49,7 @@ class TritonRows(KVCache):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.layer_num and launches(self._slot_buffers(0)[0]):
-            self._all_layers()  # now: a copy to the device has no place in a step, nor in a graph's capture
+            self._all_layers()  # now: it copies to the device, which must not happen in a step or a capture
 
     # Moving
 
@@ -58,7 +57,8 @@ class TritonRows(KVCache):
         return 0 < tgt_loc.numel() <= MOST_ROWS and launches(tgt_loc)
 
     def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
-        """One launch for all layers, as if all rows were read first; very many rows take a copy through memory."""
+        """One launch for all layers, as if all rows were read first; more than MOST_ROWS rows are copied through
+        memory."""
         if not self._moves_at_once(tgt_loc):
             super()._move_kv_cache_impl(tgt_loc, src_loc)
             return
@@ -66,8 +66,8 @@ class TritonRows(KVCache):
         _moves.add()
 
     def _all_layers(self) -> BufferTable:
-        # Told by the tensors themselves, since their addresses take ten times as long to compare at each move. Memory
-        # that a host backs anew (memory saver, sizing after capture) comes back at the same addresses.
+        # Detect new buffers by tensor identity: comparing their addresses at each move takes ten times as long. Memory
+        # that a host backs anew (memory saver, sizing after capture) keeps its addresses.
         held = tuple(chain.from_iterable(getattr(self, name) for name in self._lists))
         if len(held) != len(self._table_of) or not all(map(is_, held, self._table_of)):
             buffers = [buffer for layer in range(self.layer_num) for buffer in self._slot_buffers(layer)]
@@ -100,7 +100,8 @@ class TritonMHAPool(TritonRows, MHATokenToKVPool):
         layer_id_override: int | None = None,
         **of_the_host: Any,
     ) -> None:
-        """As in core's pool, which serves tensors on the CPU. `of_the_host`: what only SGLang's own pool knows."""
+        """As in core's pool, which serves tensors on the CPU. `of_the_host`: keywords that only SGLang's own pool
+        knows."""
         slots = _slots(loc)
         if of_the_host or not self._takes_rows(slots, cache_k, cache_v):
             super().set_kv_buffer(
@@ -113,7 +114,7 @@ class TritonMHAPool(TritonRows, MHATokenToKVPool):
         self._store(index, slots, cache_k, cache_v, k_scale, v_scale, self.dtype)
 
     def _takes_rows(self, slots: torch.Tensor, cache_k: torch.Tensor, cache_v: torch.Tensor) -> bool:
-        # What follows the stores that cast nothing is SGLang's; core's pool has rows only and none of it.
+        # Stores without a cast go to SGLang's pool, which supports more layouts.
         return (
             launches(slots)
             and (cache_k.dtype in FP8_DTYPES) == (cache_v.dtype in FP8_DTYPES)
@@ -263,8 +264,8 @@ class TritonDSAPool(_TritonLatentRows, DSATokenToKVPool):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # In SGLang they are of SGLang's own class, whose layout depends on the kernels it has chosen: left alone, and
-        # `_create_index_key_cache` is not overridden, so that the adapter leaves it to SGLang.
+        # In SGLang the keys are of SGLang's own class, whose layout depends on the kernels it has chosen: leave them
+        # alone. `_create_index_key_cache` is not overridden, so that the adapter leaves it to SGLang.
         if type(self.index_key_cache) is IndexKeyCache:
             self.index_key_cache = TritonIndexKeyCache(self.index_key_cache, self.kernels.shapes_of)
 

@@ -9,7 +9,8 @@ No part is longer than c, so one long request among short ones is read by many p
 equally many each. The parts are numbered through the batch, request by request; there are fewer than `wanted` plus the
 number of requests, so a launch has room for all of them whatever the lengths are, as a captured graph needs.
 
-Every program works this out for itself: it reads the lengths, which lie in the cache, and no launch has to come first.
+Every program works this out for itself: it reads the lengths, which lie in the cache, and no other launch has to run
+first.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import triton.language as tl
 __all__ = ["SPLIT_LANES", "part_of", "parts_before", "parts_within"]
 
 SPLIT_LANES = 32
-"""Requests that are looked at together: those of one warp on NVIDIA. Sums over more go through shared memory, and the
-compiler then takes the part's bounds for different in every thread: decode of MLA with 128 heads spills."""
+"""Requests processed together: one per lane of an NVIDIA warp. Wider sums go through shared memory, and the compiler
+then treats the part's bounds as different in every thread: decode of MLA with 128 heads spills."""
 
 
 @triton.jit

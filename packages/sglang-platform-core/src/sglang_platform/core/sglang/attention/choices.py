@@ -8,9 +8,10 @@ __all__ = ["offer"]
 
 
 def offer(platform: Any) -> None:
-    """Teach the host the platform's attention backend names, before its command line parses.
+    """Add the platform's attention backend names to SGLang's choices, before its command line is parsed.
 
-    Two lists: the choices of `--attention-backend` and its kin, and, from 0.5.18, those of the draft model's.
+    Two lists: the choices of `--attention-backend` and related options, and from 0.5.18 those of the draft model's
+    options.
     """
     names = list(getattr(platform, "get_attention_backends", dict)())
     if not names:

@@ -1,8 +1,8 @@
 """Data-parallel attention on a device that cannot launch Triton: the host's copy between local and global rows.
 
-Each rank attends to the requests of its own, and all of them share the layers of experts. In between, SGLang
+Each rank attends to its own requests, and all ranks share the expert layers. In between, SGLang
 (`layers/dp_attention.py`) copies a rank's rows into the rows of all ranks and back with a Triton kernel, whatever the
-device. Ours is made of torch's operators; like the kernel, it reads offset and count on the device.
+device. The replacement uses torch operators. Like the kernel, it reads offset and count on the device.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["copy_rows", "register_hooks"]
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """For out-of-tree devices without Triton."""
+    """Register the replacement for out-of-tree devices without Triton."""
     if platform.is_out_of_tree() and not platform.capabilities.supports_triton:
         only_for(argument("enable_dp_attention"), host.copy_of_local_rows, _instead, HookType.AROUND)
 
@@ -28,16 +28,16 @@ def _instead(original: Any, dst: Any, src: Any, dim: int, offset: Any, sz: Any, 
 
 def copy_rows(target: Any, source: Any, offset: Any, count: Any, offset_in_source: bool) -> None:
     """Copy `count` rows: from row `offset` of the source to the first of the target (`offset_in_source`), or from the
-    first of the source to row `offset` of the target. Rows that the target does not have are left out.
+    first of the source to row `offset` of the target. Rows outside the target are skipped.
 
-    `target` and `source` are [rows, ...]; `offset` and `count` are numbers or tensors of one, on any device: nothing
-    waits for their values, and a graph reads those of its replay.
+    `target` and `source` are [rows, ...]; `offset` and `count` are numbers or one-element tensors on any device. The
+    host never reads their values, so a captured graph uses those of its replay.
     """
     import torch  # a worker has it by now; the launcher does not
 
     at = torch.arange(target.shape[0], device=target.device)
     offset, count = _there(offset, target.device), _there(count, target.device)
-    # Seen from the target, so that no two rows go to one place: which row of the source stands in each of its rows.
+    # Gather the source row of each target row: a scatter could write two rows to one place.
     row = at + offset if offset_in_source else at - offset
     number = at if offset_in_source else row
     copied = (number >= 0) & (number < count) & (row < source.shape[0])

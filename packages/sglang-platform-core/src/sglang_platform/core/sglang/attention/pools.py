@@ -1,4 +1,4 @@
-"""What an attention backend of ours must know of the host's pools, answered by the host's classes."""
+"""The pool queries of core's attention backends, answered for SGLang's pool classes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["no_indexer", "what_the_pool_is"]
 
-# They have these names in every release from 0.5.11 to 0.5.23, and keep the layers of full attention in `full_kv_pool`.
+# The classes have these names in every release from 0.5.11 to 0.5.23, and keep the layers of full attention in
+# `full_kv_pool`.
 _WINDOWS = "sglang.srt.mem_cache.swa_memory_pool:SWAKVPool"
 _STATES = "sglang.srt.mem_cache.memory_pool:HybridLinearKVPool"
 
 
 def what_the_pool_is() -> dict[str, Any]:
-    """The entries of a bridge with which core's questions are answered for the host's pools."""
+    """Bridge entries that override the pool queries of core's attention backend for SGLang's pools."""
     return {
         "_window_layers": _window_layers,
         "_latent_rows": _latent_rows,
@@ -49,14 +50,15 @@ def _write_location(backend: Any, layer: Any, forward_batch: Any) -> Any:
 
 
 def _shared_read_ends(backend: Any, mode: Any) -> Any:
-    """The kernels look slots up in the host's tables, so until the step is done: its default is a copy at the begin.
-    Asked since 0.5.18."""
+    """How long a step reads the host's shared tables; SGLang asks since 0.5.18. The kernels look slots up in these
+    tables until the step is done, while SGLang's default assumes a copy at its start."""
     ends = load("sglang.srt.layers.attention.base_attn_backend:SharedReadEnds")
     return ends.POST_REPLAY if mode.is_decode() or mode.is_target_verify() else ends.UNKNOWN
 
 
 def no_indexer(backend: Any, layer_id: int, forward_batch: Any) -> NoReturn:
-    """Asked by the host's indexer, which would go on without: all tokens would be attended to."""
+    """Raise HostError when SGLang's indexer asks for its metadata: without it, the indexer would go on and attend to
+    all tokens."""
     raise HostError(
         f"{type(backend).__name__} cannot serve a model that selects the tokens it attends to (DSA)",
         why="SGLang's indexer selects them with metadata of SGLang's own backends (get_indexer_metadata)",

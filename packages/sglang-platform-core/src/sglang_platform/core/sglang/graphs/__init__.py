@@ -1,1 +1,1 @@
-"""Graph runners: decode graphs, pieces of a prefill, ranks with batches of their own."""
+"""Graph runners: decode graphs, piecewise prefill graphs, ranks under data-parallel attention."""

@@ -18,12 +18,12 @@ from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["HostDecodeBatches", "NoDecodeGraphs", "host_calls"]
 
-# It has this name in every release from 0.5.11 to 0.5.23.
+# The class has this name in every release from 0.5.11 to 0.5.23.
 _WITH_STATES = "sglang.srt.mem_cache.memory_pool:HybridReqToTokenPool"
 
 
 class HostDecodeBatches:
-    """What `GraphRunner` leaves to the host. Mixed in by re-basing; `self` is a `GraphRunner`."""
+    """The methods of `GraphRunner` that depend on the host. Mixed in by re-basing; `self` is a `GraphRunner`."""
 
     model_runner: Any
     device: Any
@@ -36,19 +36,20 @@ class HostDecodeBatches:
 
     @functools.cached_property
     def apart(self) -> RanksApart | None:
-        """What static batches say of the other ranks, where each attends to requests of its own."""
+        """The fields of static batches about the other ranks; None without data-parallel attention."""
         return RanksApart(self.device) if attend_apart(served_model().server_args) else None
 
     @functools.cached_property
     def adapters(self) -> bool:
-        """Whether graphs serve batches that name adapters: where the host's LoRA backend keeps what it prepares for a
-        batch in place, and reads no batch's adapters while it computes. It prepares a batch before `can_run_graph`."""
+        """True if graphs serve batches with LoRA adapters. The host's LoRA backend must prepare a batch in place,
+        before `can_run_graph`, and must not read the batch's adapters while it computes."""
         init = facts().init_lora_of_graphs
         # In releases without it, a model runner that serves no adapter has no attribute for their manager either.
         if init is None or self.model_runner.lora_manager is None or self.drafts:
             return False
         manager = self.model_runner.lora_manager
-        # `torch_native` reads offsets of its own from host memory: there no capture can tell them from the batch's.
+        # On the CPU, `torch_native` reads its own offsets from host memory, and a capture cannot tell them from the
+        # batch's.
         if str(self.device).startswith("cpu"):
             return False
         if any(getattr(manager.lora_backend, flag) for flag in facts().lora_skips_batches):
@@ -58,7 +59,7 @@ class HostDecodeBatches:
 
     @functools.cached_property
     def _lora_without_graphs(self) -> bool:
-        """Whether layers with adapters read what was prepared for a batch, and the host prepares none for graphs."""
+        """True if layers with adapters read per-batch data that this release does not prepare for graphs."""
         return facts().init_lora_of_graphs is None and bool(getattr(self.model_runner, "lora_manager", None))
 
     def _state_pool(self) -> Any:
@@ -76,12 +77,13 @@ class HostDecodeBatches:
         return list(operator.attrgetter(attributes)(kept_in))
 
     def _stage_buffers(self) -> dict[str, Any]:
-        """What the stage before hands over, as the host's own runner expects it (`runner_utils/buffers.py`)."""
+        """Buffers for the tensors of the previous pipeline stage, as SGLang's own runner expects them
+        (`runner_utils/buffers.py`)."""
         runner = self.model_runner
         if runner.pp_group.is_first_rank or not runner.support_pp:
             return {}
         config = runner.model_config
-        # Hyper-connections carry the residual inside the hidden states, which are wider then.
+        # Hyper-connections carry the residual inside the hidden states, which are wider in that case.
         wide = config.hc_hidden_size if facts().knows_hyper_connections else None
         widths = {"hidden_states": (wide or config.hidden_size,)}
         if not wide:
@@ -187,7 +189,8 @@ class HostDecodeBatches:
         return int(runner.server_args.speculative_num_draft_tokens), not chain
 
     def _hidden_mode(self) -> Any:
-        """What all batches ask for. A draft model that continues the target's hidden states needs all of them."""
+        """The hidden-state capture mode of all batches: FULL for a draft model that continues the target's hidden
+        states."""
         from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode
 
         algorithm, asked = self.model_runner.spec_algorithm, facts().server_hidden_mode
@@ -196,8 +199,9 @@ class HostDecodeBatches:
         return CaptureHiddenMode.NULL if asked is None else load(asked)()
 
     def can_run_graph(self, forward_batch: Any) -> bool:
-        """A batch of the captured mode that fits: no other hidden states or embeddings asked for, and no adapters that
-        the graphs were captured without. Ranks that attend apart all answer the same."""
+        """True for a batch of the captured mode that fits a bucket. It must ask for no other hidden states, bring no
+        input embeddings, and use adapters only if the graphs were captured with them. Under data-parallel attention all
+        ranks return the same."""
         captured = self.apart.agreed if self.apart else lambda batch: self._captures(batch.forward_mode)
         return bool(
             captured(forward_batch)
@@ -222,7 +226,7 @@ class HostDecodeBatches:
 
 
 class NoDecodeGraphs:
-    """The answer to the host where decode steps cannot be captured: it asks at each step, and runs the model."""
+    """A graph runner that captures nothing: SGLang asks it at each step and runs the model eagerly."""
 
     bs = 0
     capture_bs: tuple[int, ...] = ()
@@ -231,7 +235,7 @@ class NoDecodeGraphs:
         self.model_runner = model_runner
 
     def can_run_graph(self, forward_batch: Any) -> bool:
-        """Never."""
+        """Always False."""
         return False
 
     can_run = can_run_graph
@@ -242,9 +246,9 @@ class NoDecodeGraphs:
 
 @functools.cache
 def host_calls(question: str, replay: str) -> type | None:
-    """A class that takes the host's calls under its names for `can_run_graph` and `execute`; None where those are it.
+    """A mixin with the host's names for `can_run_graph` and `execute`; None if the host uses these names.
 
-    What a host hands over between the batch and the proxy tensors of its pipeline stage is not needed here.
+    The mixin ignores the argument that a host passes between the batch and the proxy tensors of its pipeline stage.
     """
     if (question, replay) == ("can_run_graph", "execute"):
         return None

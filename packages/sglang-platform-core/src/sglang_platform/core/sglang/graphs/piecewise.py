@@ -1,4 +1,5 @@
-"""The host half of a piecewise backend: when SGLang allows a capture, on which stream, and what it lacks off CUDA.
+"""The host half of a piecewise backend: when SGLang allows a capture, on which stream, and the operators that it lacks
+off CUDA.
 
 Read from SGLang 0.5.11 to 0.5.21: `compilation/cuda_piecewise_backend.py`, `compilation/weak_ref_tensor.py`,
 `utils/common.py` (`direct_register_custom_op`), and the module of `facts().compile_phase`.
@@ -21,7 +22,8 @@ __all__ = ["HostPieces", "only_on_request", "prepare", "register_hooks"]
 
 
 class HostPieces:
-    """What `PiecewiseBackend` leaves to the host. Mixed in by re-basing; `self` is a `PiecewiseBackend`."""
+    """The methods of `PiecewiseBackend` that depend on the host. Mixed in by re-basing; `self` is a
+    `PiecewiseBackend`."""
 
     is_last: bool
     compiler: Any
@@ -29,7 +31,8 @@ class HostPieces:
     _saved: bool = False
 
     def may_capture(self) -> bool:
-        """No while the host only compiles, and none while it serves: a piece compiled anew then has no stream."""
+        """False while the host only compiles, and while it serves: a piece that is recompiled then has no capture
+        stream."""
         if self.is_last and not self._saved:  # every piece has been compiled for the general shape
             self._saved = True
             self.compiler.compiler_manager.save_to_file()
@@ -40,20 +43,20 @@ class HostPieces:
 
 
 def only_on_request(server_args: Any) -> None:
-    """Prefill in pieces where the operator asks for it (`--cuda-graph-backend-prefill tc_piecewise`, or
-    `--enforce-piecewise-cuda-graph` on older hosts), or the platform's own defaults do.
+    """Use piecewise prefill only if the operator asks for it (`--cuda-graph-backend-prefill tc_piecewise`, or
+    `--enforce-piecewise-cuda-graph` on older hosts) or the platform's defaults do.
 
-    The host makes it the default of every out-of-tree device that can. But `torch.compile` must trace the whole model,
-    and off CUDA it stops in the host's own code for expert and latent-attention models (0.5.20,
-    `utils/common.py:227`); the host ends the launch then.
+    SGLang makes it the default of every out-of-tree device that supports it. But `torch.compile` must trace the whole
+    model, and off CUDA tracing fails in SGLang's own code for expert and latent-attention models (0.5.20,
+    `utils/common.py:227`), which ends the launch.
     """
     if not facts().asks_piecewise_backend:
         return
-    if facts().pieces_argument == "disable_piecewise_cuda_graph":  # the operator's own argument is stronger
+    if facts().pieces_argument == "disable_piecewise_cuda_graph":  # an explicit argument overrides it
         server_args.disable_piecewise_cuda_graph = True
         return
     chosen = ("prefill", "backend") in getattr(server_args, "_cuda_graph_config_locked", ())
-    config = getattr(server_args, "cuda_graph_config", None)  # not there yet: nothing was made a default
+    config = getattr(server_args, "cuda_graph_config", None)  # not set yet: no default was applied
     if config is not None and not chosen and config.prefill.backend == "tc_piecewise":
         config = copy.deepcopy(config)
         config.prefill.backend = "disabled"
@@ -68,7 +71,7 @@ def register_hooks(platform: Any) -> None:
     def prepared(result: Any, runner: Any, *args: Any, **kwargs: Any) -> None:
         platform._operators_of_cuda = prepare(platform.device_type)
 
-    # The host registers its operators before a plugin is loaded; when a model is, they are all there.
+    # The host registers its operators before it loads plugins, so all of them exist once a model is loaded.
     required(
         "sglang.srt.model_executor.model_runner:ModelRunner.load_model", prepared, HookType.AFTER,
         without="prefill in compiled pieces finds operators of CUDA alone",
@@ -76,10 +79,11 @@ def register_hooks(platform: Any) -> None:
 
 
 def prepare(device_type: str) -> Any:
-    """Make the host's pieces possible on this device type; what is returned must be kept, or the operators go.
+    """Register the host's CUDA-only operators for this device type; keep the returned library, or torch unregisters
+    them.
 
-    The model is cut at operators of the host's own, Python functions that it registers for CUDA alone: here they are
-    lent to the device. And a module of its CUDA backend, imported on every device, refuses to load elsewhere.
+    SGLang cuts the model at its own operators, Python functions that it registers for CUDA only. It also imports a
+    module of its CUDA backend (`facts().weak_references`) on every device, which fails off CUDA: a stub replaces it.
     """
     import torch
 

@@ -1,8 +1,9 @@
-"""Decode graphs of ranks that attend to requests of their own and share the other layers (data-parallel attention).
+"""Decode graphs under data-parallel attention: each rank attends to its own requests, all share the other layers.
 
-All ranks replay the bucket of the rank that has most requests, at the same time; one that has none replays padding.
-Whether they do is agreed on beforehand: SGLang's scheduler lets the ranks vote on each step, and tells each how many
-requests the others have (`managers/scheduler_components/dp_attn.py`). So nothing that one rank alone knows may decide.
+All ranks replay, at the same time, the bucket of the rank with the most requests; a rank without requests replays
+padding. They agree beforehand: SGLang's scheduler lets the ranks vote on each step and sends each the request counts of
+the others (`managers/scheduler_components/dp_attn.py`). The decision must not depend on anything that only one rank
+knows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["RanksApart", "attend_apart", "why_no_graphs"]
 
 
 def attend_apart(arguments: Any) -> bool:
-    """Whether this worker's model has data-parallel attention. No arguments: no model is built."""
+    """True if this worker's model has data-parallel attention. Without arguments no model is built: False."""
     if arguments is None:
         return False
     if facts().counts_attention_ranks and arguments.attn_dp_size > 1:
@@ -26,7 +27,7 @@ def attend_apart(arguments: Any) -> bool:
 
 
 def why_no_graphs(arguments: Any, platform: Any) -> str | None:
-    """Why ranks that attend apart decode without graphs; None where they have them."""
+    """Why ranks under data-parallel attention decode without graphs; None if they use graphs."""
     if not facts().graphs_of_ranks_apart:
         return f"on SGLang {facts().version} they were not tried"
     if platform.device_type == "cpu":
@@ -43,7 +44,7 @@ def why_no_graphs(arguments: Any, platform: Any) -> str | None:
 
 
 class RanksApart:
-    """What the static batches of one runner say of the ranks: each of them has as many rows as the bucket."""
+    """The data-parallel fields of one runner's static batches: every rank has as many rows as the bucket."""
 
     def __init__(self, device: Any) -> None:
         from sglang.srt.runtime_context import get_parallel
@@ -51,7 +52,7 @@ class RanksApart:
         self.device, self.ranks = device, int(get_parallel().num_dp_ranks)
 
     def fields(self, rows: int) -> dict[str, Any]:
-        """Fields of a static batch of so many rows."""
+        """The data-parallel fields of a static batch of `rows` rows."""
         import torch
         from sglang.srt.layers.dp_attention import DpPaddingMode
 
@@ -67,7 +68,7 @@ class RanksApart:
 
     @staticmethod
     def announce(forward_batch: Any) -> None:
-        """Tell the host's layers of a static batch, before the model runs on it."""
+        """Set the data-parallel state that the host's layers read, before the model runs on a static batch."""
         from sglang.srt.layers import dp_attention
 
         forward_batch.dp_local_start_pos = forward_batch.dp_local_num_tokens = None
@@ -76,12 +77,12 @@ class RanksApart:
 
     @staticmethod
     def agreed(forward_batch: Any) -> bool:
-        """Whether all ranks decode, or have nothing to do."""
+        """True if all ranks decode or are idle."""
         return bool(
             forward_batch.forward_mode.is_decode_or_idle() and forward_batch.can_run_decode_cuda_graph
         )
 
     @staticmethod
     def most_rows(forward_batch: Any) -> int:
-        """Requests of the rank that has most."""
+        """The number of requests of the rank with the most."""
         return int(max(forward_batch.original_global_num_tokens_cpu or [forward_batch.batch_size]))

@@ -1,1 +1,1 @@
-"""Device memory that a worker holds: what it holds, and the memory saver."""
+"""A worker's device memory: its tensors, and the memory saver."""

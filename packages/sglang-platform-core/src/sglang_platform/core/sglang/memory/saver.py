@@ -1,9 +1,10 @@
-"""`--enable-memory-saver` on a device that is not CUDA: the platform's saver for `torch_memory_saver`.
+"""`--enable-memory-saver` on a device that is not CUDA: the platform's saver replaces `torch_memory_saver`.
 
-SGLang (`utils/torch_memory_saver_adapter.py`, `TorchMemorySaverAdapter.create`) knows the package `torch_memory_saver`
-alone, which maps CUDA's memory. Where a platform is out of tree, that function answers with an adapter of ours. It
-gives back what the model runners of this worker hold: parameters and buffers of the models, buffers of the KV pools,
-and graphs. When the last of it is resumed, graphs whose tensors lie elsewhere now are captured again.
+SGLang (`utils/torch_memory_saver_adapter.py`, `TorchMemorySaverAdapter.create`) supports only the package
+`torch_memory_saver`, which maps CUDA memory. On an out-of-tree platform a hook makes that function return the adapter
+below. It releases the memory of this worker's model runners: parameters and buffers of the models, buffers of the KV
+pools, and graphs. Once everything is resumed, graphs that were released, or whose tensors have moved, are captured
+again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _WEIGHTS, _KV_CACHE, _GRAPHS = "weights", "kv_cache", "cuda_graph"
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """For out-of-tree devices that are not CUDA to torch, which the host's own package serves."""
+    """Register the adapter for out-of-tree devices other than CUDA, which `torch_memory_saver` serves."""
     if platform.device_type == "cuda" or not platform.is_out_of_tree():
         return
     adapter: list[Any] = []
@@ -63,7 +64,7 @@ def _adapter_class() -> type:
     from sglang.srt.utils.torch_memory_saver_adapter import TorchMemorySaverAdapter
 
     class PlatformMemorySaver(TorchMemorySaverAdapter):  # type: ignore[misc]
-        """One per worker: what the host calls on its adapter."""
+        """SGLang's adapter interface on the platform's memory saver, one per worker."""
 
         enabled = True
 
@@ -119,7 +120,7 @@ def _adapter_class() -> type:
 
 
 def _describe_again() -> None:
-    """The pools' tables of addresses, which the host's own kernels read."""
+    """Rebuild the pools' address tables, which SGLang's own kernels read."""
     for runner in worker_memory.runners():
         pool = runner.token_to_kv_pool
         if hasattr(pool, "_init_data_ptrs_and_strides") and hasattr(pool, "_kv_buffer_descs"):

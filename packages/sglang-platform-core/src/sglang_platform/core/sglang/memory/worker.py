@@ -1,4 +1,4 @@
-"""What this worker's model runners hold on the device, for the seams that give it back or send it to another engine."""
+"""The device tensors of this worker's model runners, for the memory saver and for disaggregation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READERS = Feature("--enable-memory-saver or --disaggregation-mode", _is_read)
 
 
 def register_hooks(platform: Any) -> None:
-    """Note each model runner when it has loaded its model: the target's, and a draft's where there is one."""
+    """Record each model runner (the target's, and a draft's if there is one) once it has loaded its model."""
     if platform.device_type == "cuda" or not platform.is_out_of_tree():
         return
 
@@ -53,7 +53,7 @@ def weights() -> list[Any]:
 
 
 def cache() -> list[Any]:
-    """Every tensor of rows that the KV pools keep on the device; a pool made of pools is walked."""
+    """All tensors of rows in the KV pools on the device, including those of nested pools."""
     found: dict[int, Any] = {}
     for runner in _runners:
         pools = [runner.token_to_kv_pool]

@@ -1,4 +1,4 @@
-"""Forwards registered for fused ops, asked for wherever SGLang chooses a forward for an op of that class."""
+"""Hook that uses the registered forwards of fused ops wherever SGLang chooses an op's forward."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ Forward = Callable[..., Any]
 _logger = logging.getLogger(__name__)
 
 _forwards: dict[str, Forward] = {}
-"""What serves each op, by the name of its class. The class's module need not be loaded, and may never be."""
+"""The forward of each op, by class name; the module of the class may not be loaded yet, or ever."""
 
 _COMPUTES = ("forward", "forward_native", "apply")
-"""What a subclass leaves as it is, if it computes the same."""
+"""Methods that a subclass does not override if it computes the same."""
 
 _OWN_FORWARD = "its class has a `forward` of its own, which asks for none"
 
 
 def register_fused_ops(dispatch_key: str, origin: PluginOrigin | None = None) -> list[str]:
-    """Serve the host's ops by every forward of this key; returns the ops' names, less those this release has not.
+    """Install every forward registered for this key; returns the names of the ops that this release has.
 
-    The host looks forwards up by the very class, and for out-of-tree platforms alone. Here those of a class serve the
-    subclasses that compute the same, and a platform that keeps its CUDA or ROCm identity too. Raises HostError for a
-    name that no release has.
+    SGLang looks forwards up by the exact class, and only for out-of-tree platforms. Here a forward also serves
+    subclasses that compute the same, and platforms that keep their CUDA or ROCm identity. Raises HostError for a name
+    that no release has.
     """
     base = load(facts().op_class)
     served = [entry for entry in FusedOp.registered(dispatch_key) if _is_there(entry, base, origin)]
@@ -56,12 +56,13 @@ def register_fused_ops(dispatch_key: str, origin: PluginOrigin | None = None) ->
 def _choose(original: Any, op: Any) -> Any:
     forward = _forward_for(type(op))
     own = original(op)
-    # No bound method: code that torch compiles gives the op its forward by itself, and would ask the op for that name.
+    # Not a bound method: code compiled by torch would look the forward up on the op by the method's name.
     return own if forward is None else or_else(partial(forward, op), own)
 
 
 def _forward_for(cls: type) -> Forward | None:
-    """That of the nearest class which has one, unless `cls` computes something else, or is registered with the host."""
+    """The forward of the nearest base class with one; None if `cls` computes something else or is registered with the
+    host."""
     for base in cls.__mro__:
         forward = _forwards.get(base.__name__)
         if forward is not None:
@@ -78,7 +79,8 @@ def _is_registered_with_host(cls: type) -> bool:
 
 
 def _is_there(entry: FusedOpEntry, base: type, origin: PluginOrigin | None) -> bool:
-    """Whether this release has the op and asks for a forward; else a warning. Raises HostError where none has it."""
+    """True if this release has the op and dispatches its forward; logs a warning otherwise. Raises HostError for an op
+    that no release has."""
     name, here, history = entry.name, facts().fused_ops, TABLE["fused_ops"]
     live = {cls.__name__: cls for cls in _below(base)}
     why = "other releases have it, this one has not"
@@ -102,7 +104,7 @@ def _is_there(entry: FusedOpEntry, base: type, origin: PluginOrigin | None) -> b
 
 
 def _is_defined(name: str, base: type) -> bool:
-    """Whether a file of the host's package has a class of that name: in a release newer than the table."""
+    """True if a source file of the host defines a class of that name, as in a release newer than the table."""
     definition = re.compile(rb"^class %s\(" % name.encode(), re.MULTILINE)
     root = Path(str(sys.modules[base.__module__.partition(".")[0]].__path__[0]))
     return any(definition.search(path.read_bytes()) for path in root.rglob("*.py"))
@@ -142,8 +144,8 @@ def _moe_experts(forward: Forward) -> Forward:
 
 
 def _topk(forward: Forward) -> Forward:
-    """Ours chooses; SGLang goes on with the choice as it does with a model's own routing function: it moves experts
-    between ranks, masks rows of padding, records."""
+    """Pass the forward's choice to SGLang as a custom routing function: SGLang still moves experts between ranks, masks
+    padding rows and records the choice."""
 
     def host_forward(self: Any, hidden_states: Any, router_logits: Any, **more: Any) -> Any:
         own, config = self.topk_config, _Config(self.topk_config)
@@ -178,10 +180,10 @@ class _Config:
     def __getattr__(self, name: str) -> Any:
         if name == "_config" or name.startswith(
             "__"
-        ):  # what asks before there is one: torch's tracer, copies
+        ):  # torch's tracer and copies look names up before __init__
             raise AttributeError(name)
         return getattr(self._config, name, None)
 
 
 _CALLED_AS: dict[str, Callable[[Forward], Forward]] = {"moe.experts": _moe_experts, "moe.topk": _topk}
-"""Ops whose call in the contract is not the host's."""
+"""Adapters for ops whose signature in the contract differs from the host's."""

@@ -1,5 +1,5 @@
-"""Rotary embeddings without vLLM: hosts up to 0.5.12 import a kernel of vLLM's for every device that is not their own,
-and then do not call it."""
+"""Rotary embeddings without vLLM: hosts up to 0.5.12 import a vLLM kernel on every device unknown to them, but never
+call it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that the host has as Triton kernels only, with torch operators: the gate of shared experts (Qwen2-MoE,
+"""Torch replacements for functions that the host has as Triton kernels only: the gate of shared experts (Qwen2-MoE,
 Qwen3-Next), and the cap of logits (Gemma-2)."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SHARED = Feature("a model with gated shared experts (Qwen2-MoE)", _has("shared_
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """For out-of-tree platforms without Triton."""
+    """Register the replacements for out-of-tree platforms without Triton."""
     if platform.is_out_of_tree() and not platform.capabilities.supports_triton:
         only_for(_CAPPED, host.caps_logits, _cap, HookType.REPLACE)
         if host.gates_shared_experts is not None:

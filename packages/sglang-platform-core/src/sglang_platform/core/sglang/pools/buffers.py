@@ -1,4 +1,4 @@
-"""What the host wants of a pool beside its buffers, done after a vendor's `_create_buffers`."""
+"""Sets the attributes that SGLang expects on a pool besides its buffers, around a vendor's `_create_buffers`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _FP8_FLAG = "dsa_kv_cache_store_fp8"
 class PoolCompletion:
     """Lets `_create_buffers` of a vendor set `k_buffer` and `v_buffer` (MLA: `kv_buffer`) and nothing else.
 
-    Where the vendor's class says which types it stores (`supported_dtypes`), others are refused: the host's
-    constructor, which runs in the place of core's, takes any.
+    Refuses dtypes outside the vendor's `supported_dtypes`: the host's constructor, which runs instead of core's,
+    accepts any.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -38,7 +38,7 @@ class PoolCompletion:
         super()._create_buffers()  # type: ignore[misc]
         slots = self.size + self.page_size  # type: ignore[attr-defined]
         if any(len(buffer) < slots for buffer in getattr(self, "k_buffer", [()])):
-            return  # no rows by slot to describe; a latent pool's the host's own constructor describes
+            return  # no rows per slot to describe; SGLang's constructor describes latent pools
         if not facts().describes_buffers:
             if not hasattr(self, "data_ptrs"):
                 self._describe_by_tensors()
@@ -47,7 +47,7 @@ class PoolCompletion:
             self._init_data_ptrs_and_strides()  # type: ignore[attr-defined]
 
     def _describe_by_tensors(self) -> None:
-        """The addresses and row strides, for hosts that keep them beside the buffers."""
+        """Set the tensors of addresses and row strides, for releases that keep them beside the buffers."""
         import torch
 
         pool: Any = self

@@ -1,8 +1,8 @@
-"""What SGLang is about to build a KV pool for, told to a platform that leaves some pools to SGLang.
+"""Passes the purpose of a KV pool to platforms that leave some pools to SGLang, before SGLang builds it.
 
-The host asks by kind only. What a pool stores, and what else of the launch has been settled, its configurator knows.
-In SGLang (0.5.22 and 0.5.23, `mem_cache/kv_cache_configurator.py`) a platform's class goes before every other choice,
-and some features take SGLang's own class only: there the platform is told why, and answers None.
+SGLang asks the platform by kind only; its configurator knows the stored dtype and the settled launch arguments. In
+SGLang (0.5.22 and 0.5.23, `mem_cache/kv_cache_configurator.py`) a platform's class takes precedence over every other
+choice, but some features require SGLang's own class: the platform receives the reason and returns None.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _ASKS = "sglang.srt.mem_cache.kv_cache_configurator:KVCacheConfigurator._resolve
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """For platforms that keep their CUDA or ROCm identity, where the host asks them: others have no other pools."""
+    """Register for platforms that keep their CUDA or ROCm identity, if the host asks them; others cannot use SGLang's
+    pools."""
     if host.asks_every_platform and not platform.is_out_of_tree():
         required(
             _ASKS,
@@ -46,7 +47,7 @@ def _tell(original: Any, configurator: Any, *, kind: str, default: type) -> Any:
 
 
 def only_the_hosts(configurator: Any, kind: str, default: type) -> str:
-    """Why this pool must be of the host's own class, empty where it need not."""
+    """Why this pool must be of SGLang's own class; empty if it need not be."""
     if default is not host_pool(kind):
         return f"the launch asks for the layout of {default.__name__}"
     if configurator.kv_shard_rank is not None:

@@ -1,9 +1,9 @@
-"""The hierarchical cache on a device that is not CUDA: host memory as the platform has it, copies without kernels.
+"""The hierarchical cache on a device that is not CUDA: host memory from the platform, copies without kernels.
 
 In SGLang (0.5.23 `mem_cache/pool_host/common.py:147`, and as early as 0.5.11 `mem_cache/memory_pool_host.py`) host
 memory of an unknown device type is registered with `cudaHostRegister`, and rows are copied by functions of `sgl_kernel`
-which no other device has. The table of allocation functions has a place per device type: the platform's goes there. The
-copies are names in the modules of the host pools, which are set before the first such pool is built.
+which no other device has. The platform's allocation function is added to SGLang's table of these functions by device
+type. The copy functions are monkey-patched into the modules of the host pools before the first such pool is built.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _DIRECT_LAYOUTS = {
     "page_first": "page_first_direct",
     "page_first_direct": "page_first_direct",
 }
-"""Layouts of host memory, and what each is called where rows are copied without kernels."""
+"""Layouts of host memory, and the layout that replaces each where rows are copied without kernels."""
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """For devices other than CUDA; those with kernels of their own keep the host's way of copying."""
+    """Register for out-of-tree devices other than CUDA; devices with kernels of their own keep SGLang's copies."""
     if platform.device_type == "cuda" or not platform.is_out_of_tree():
         return
     register_rule(platform, host, lambda server_args: _settle(server_args, platform, host))
@@ -43,7 +43,8 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
 
 def _settle(server_args: Any, platform: Any, host: HostFacts) -> None:
-    """Copies without kernels where the platform has none; LaunchRefused for a layout that only kernels copy."""
+    """Select copies without kernels if the platform has none; raises LaunchRefused for a layout that only kernels
+    copy."""
     if not server_args.enable_hierarchical_cache or platform.capabilities.hicache_device_kernels:
         return
     layout = server_args.hicache_mem_layout
@@ -67,7 +68,7 @@ def _settle(server_args: Any, platform: Any, host: HostFacts) -> None:
 
 
 class _Equipped:
-    """Around the building of a host pool: what the device needs is in place before the host allocates."""
+    """Wraps the constructor of a host pool: installs the device's allocation and copies before SGLang allocates."""
 
     def __init__(self, platform: Any, host: HostFacts, place: str) -> None:
         self.platform, self.host, self.module = platform, host, place.partition(":")[0]
@@ -92,7 +93,7 @@ def host_memory(platform: Any) -> Any:
 
 
 def _allocation(memory: Any) -> Any:
-    """One of the host's allocation functions, with the parameters that any release passes."""
+    """An allocation function for SGLang's table, with the parameters that any release passes."""
 
     def allocate(
         dims: Any, dtype: Any, device: Any, pin_memory: bool, allocator: Any, **granularity: Any
@@ -107,12 +108,12 @@ def _allocation(memory: Any) -> Any:
 
 
 def _lends_memory(allocator: Any) -> bool:
-    """Whether a storage brings the memory (shared, or registered with its transfer engine)."""
+    """True if a storage backend provides the memory (shared, or registered with its transfer engine)."""
     return type(allocator).__name__ != "HostTensorAllocator"
 
 
 def _copies(memory: Any) -> dict[str, Any]:
-    """Stand in for the functions of `sgl_kernel.kvcacheio` that the io backend 'direct' calls."""
+    """Replacements for the functions of `sgl_kernel.kvcacheio` that the io backend 'direct' calls."""
 
     def transfer_kv_direct(
         src_layers: Any, dst_layers: Any, src_indices: Any, dst_indices: Any, page_size: int

@@ -1,4 +1,4 @@
-"""The indexer's keys of a DSA pool of ours, made by the vendor or core on a host's class that makes its own."""
+"""The indexer's keys of a re-based DSA pool: created by the vendor or core, not by SGLang's class."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["index_keys_by_core"]
 
 
 def index_keys_by_core(core_base: type) -> dict[str, Any]:
-    """The entries of a bridge with which `_create_index_key_cache` makes the keys, whatever the host's class does."""
+    """Bridge entries that create the keys through `_create_index_key_cache`, whatever the host's class does."""
     return {
         "_create_index_key_cache": vars(core_base)["_create_index_key_cache"],
         "index_k_with_scale_buffer": property(_buffer, _drop),
@@ -19,7 +19,7 @@ def index_keys_by_core(core_base: type) -> dict[str, Any]:
 
 
 def _buffer(pool: Any) -> Any:
-    """Made when first asked for: by then the host's constructor has set the sizes."""
+    """Created on first access: by then the host's constructor has set the sizes."""
     if "index_key_cache" not in pool.__dict__:
         if not pool.__dict__.get("skip_topk_layers"):
             pool.skip_topk_layers = _ATTRIBUTES["skip_topk_layers"](pool)
@@ -28,7 +28,7 @@ def _buffer(pool: Any) -> Any:
 
 
 def _drop(pool: Any, buffers: Any) -> None:
-    """A host that does not go through the point assigns what it allocated, past the vendor: it is dropped."""
+    """Drop the buffers that a release allocates and assigns itself, without calling `_create_index_key_cache`."""
     _buffer(pool)
 
 
@@ -38,7 +38,7 @@ def _torch_device(pool: Any) -> Any:
     return torch.device(pool.device)
 
 
-# What core's keys are made of, where the host has set no such attribute by then.
+# Defaults for the attributes that core's key cache reads, if the host has not set them by then.
 _ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
     "_torch_device": _torch_device,
     "index_buf_size": lambda pool: pool.size,

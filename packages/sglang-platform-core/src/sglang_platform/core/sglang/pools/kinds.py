@@ -13,8 +13,8 @@ _OURS = "sglang_platform.core.memory."
 
 
 def host_pool(kind: str) -> type:
-    """SGLang's class of a kind: the one that the kind names, or the counterpart of the nearest of core's base classes,
-    which have SGLang's names."""
+    """SGLang's pool class for a kind: the class in the kind's record, or the SGLang class with the name of the nearest
+    core base class."""
     row = KINDS[kind]
     if row.host_class is not None:
         return load(row.host_class)  # type: ignore[no-any-return]

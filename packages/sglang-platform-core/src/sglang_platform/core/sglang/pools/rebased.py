@@ -1,8 +1,8 @@
-"""KV pools of ours on the host's pool classes, built with whatever keywords that version has.
+"""KV pools re-based on the host's pool classes, constructed with the keywords of the installed release.
 
-What the host's own methods do with a pool's points, the re-based class leaves to them; where they go past a point that
-a vendor may override, core's method serves instead. `_REACHED_BY` says which methods these are. The kinds themselves
-are in the contract (`contract.pool_kinds`).
+A re-based class keeps the host's methods that call a pool's overridable points. Where they bypass a point that a vendor
+may override, core's method replaces them; `_REACHED_BY` lists these methods. The kinds themselves are in the contract
+(`contract.pool_kinds`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ points that core's base class of that kind has."""
 
 
 def rebase_pool(cls: Any, kind: str, origin: PluginOrigin | None, *, triton: bool = False) -> type:
-    """A KV pool class of ours on the host's pool of that kind, constructed with exactly the host's keywords.
+    """A KV pool class re-based on the host's pool of that kind, constructed with exactly the host's keywords.
 
     `triton`: the platform can launch the host's Triton kernels, with which its MLA and DSA pools write and read rows.
     """
@@ -69,10 +69,10 @@ def rebase_pool(cls: Any, kind: str, origin: PluginOrigin | None, *, triton: boo
             if point == _KEYS:
                 bridge.update(index_keys_by_core(core_base))
             bridge.update({name: _of_core(core_base, name) for name in methods})
-    if _overrides(cls, core_base, _ROWS):  # the host's own take buffers for [slots, ...]
+    if _overrides(cls, core_base, _ROWS):  # the host's methods assume buffers of shape [slots, ...]
         bridge.update({name: getattr(core_base, name) for name in _BY_SLOT})
     if not triton:
-        # Asked for with speculative decoding: the host compiles its Triton kernel that moves accepted tokens.
+        # With speculative decoding, the host's method compiles its Triton kernel that moves accepted tokens.
         bridge["_init_kv_copy_and_warmup"] = _without_copy_kernel
         bridge[_MOVE] = getattr(core_base, _MOVE)
     if hasattr(
@@ -87,33 +87,34 @@ def _without_copy_kernel(self: Any) -> None:
 
 
 def _host_goes_through(point: str, host_base: type) -> bool:
-    # No release's class of some kinds has the point, though others of that release have.
+    # Some kinds lack the point in every release, though other kinds of the same release have it.
     return point in facts().pool_points and hasattr(host_base, point)
 
 
 def _overrides(cls: type, core_base: type, name: str) -> bool:
-    """Whether a vendor's class defines `name`, before core's base comes in the order of resolution."""
+    """True if a vendor's class defines `name` before core's base in the method resolution order."""
     if core_base not in cls.__mro__:
         return False
     return any(name in vars(klass) for klass in cls.__mro__[: cls.__mro__.index(core_base)])
 
 
 def _latent_rows_by_core(cls: type, core_base: type, triton: bool) -> dict[str, Any]:
-    """Where the host's Triton kernels for latent rows cannot run, or would go past a vendor's own."""
+    """Core's methods for latent rows, where the host's Triton kernels cannot run or would bypass a vendor's
+    override."""
     served: dict[str, Any] = {}
     if not triton or _overrides(cls, core_base, _SCATTER):
-        # No release's set_kv_buffer goes through the point: it indexes the buffer itself. Core's does.
+        # In every release set_kv_buffer indexes the buffer itself; core's calls the point.
         served["set_kv_buffer"] = _of_core(core_base, "set_kv_buffer")
     if not triton:
         served[_SCATTER] = getattr(core_base, _SCATTER)
-        # On its way to that point the host packs rows of sparse attention with a kernel of its own.
+        # Before it calls that point, the host packs rows of sparse attention with its own kernel.
         served["set_mla_kv_buffer"] = _of_core(core_base, "set_mla_kv_buffer")
         served["get_mla_kv_buffer"] = _after_waiting(core_base, "get_mla_kv_buffer")
     return served
 
 
 def _of_core(core_base: type, name: str) -> Any:
-    """Core's method. A write gets the slots where the host hands over a `KVWriteLoc` that wraps them."""
+    """Core's method; writes unwrap the slots from the host's `KVWriteLoc`."""
     method = getattr(core_base, name)
     if name not in _WRITES:
         return method
@@ -141,8 +142,8 @@ def _after_waiting(core_base: type, name: str) -> Any:
 
 
 def refusing_pool(kind: str, error: NotImplementedError, origin: PluginOrigin | None) -> type:
-    """For a platform that has no pool of a kind: the host asks for every kind before it knows what a model needs, so
-    only building one raises."""
+    """A pool class whose constructor raises HostError, for a kind that the platform does not have. The host asks for
+    every kind before it knows which one the model needs."""
 
     def refuse(self: Any, *args: Any, **kwargs: Any) -> None:
         raise HostError(
@@ -156,7 +157,7 @@ def refusing_pool(kind: str, error: NotImplementedError, origin: PluginOrigin | 
 
 
 def without_stray_keywords(cls: type, kind: str) -> type:
-    """The host's own class for a platform without an opinion, able to take what the host hands a platform's."""
+    """The host's own class, made to accept the extra keywords that the host passes to a platform's class."""
     return _tolerant(cls) if kind == "mla" and facts().stray_pool_keywords else cls
 
 

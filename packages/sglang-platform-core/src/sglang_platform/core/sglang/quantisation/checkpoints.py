@@ -1,8 +1,8 @@
 """Checkpoints whose weights are quantised, on a device that has no kernels for their format.
 
-The host would build layers of a format whose kernels are CUDA's, and die while it loads them. Here the model is built
-unquantised, and the weights are read back as the numbers they stand for while they are loaded. A format without a
-reader is refused before the launch.
+SGLang would build layers whose kernels exist for CUDA only, and crash while loading them. Here the model is built
+unquantised, and the weights are dequantised while they are loaded. A format without a reader is refused before the
+launch.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _logger = logging.getLogger(__name__)
 _CONFIG = "sglang.srt.configs.model_config:ModelConfig._verify_quantization"
 _WEIGHTS = "sglang.srt.model_loader.loader:DefaultModelLoader._get_weights_iterator"
 _QUANTISED = {"I8": torch.int8, "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2}
-"""What safetensors calls the types that must not pass for weights."""
+"""The safetensors names of quantised dtypes, which must not be mistaken for plain weights."""
 
 _DESCRIBED = "_sglang_platform_quantised"
-"""The attribute of the host's model config that tells the loader of the format. It crosses processes: plain data."""
+"""The attribute of the host's model config that holds the format for the loader. Plain data: it crosses processes."""
 
 _known: dict[str, dict[str, Any]] = {}
-"""By model path: the host may build a second config on the settings from which the first has taken the format."""
+"""Formats by model path: the host may build a second config from settings from which the first removed the format."""
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Serve what the platform does not declare, on an out-of-tree platform without Triton."""
+    """Dequantise checkpoints of undeclared methods, on an out-of-tree platform without Triton."""
     if not platform.is_out_of_tree() or platform.capabilities.supports_triton:
         return
 
@@ -79,7 +79,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
 
 def _served_by(platform: Any, method: Any) -> bool:
-    """Whether the platform says that it runs `method`, the name in the checkpoint or the operator's."""
+    """True if the platform declares `method`, the name in the checkpoint or the operator's."""
     name = str(method or "").lower()
     return (
         name in platform.supported_quantization or name.replace("_", "-") in platform.supported_quantization
@@ -87,7 +87,7 @@ def _served_by(platform: Any, method: Any) -> bool:
 
 
 def _check(platform: Any, described: Any, folder: Path) -> None:
-    """Raise LaunchRefused for a format without a reader, and for weights that it would not explain."""
+    """Raise LaunchRefused for a format without a reader, and for quantised tensors that the format does not cover."""
     try:
         check_names(_tensors(folder), stored_weights(described))
     except CannotRead as error:
@@ -103,7 +103,7 @@ def _check(platform: Any, described: Any, folder: Path) -> None:
 
 
 def _tensors(folder: Path) -> Iterator[tuple[str, torch.dtype]]:
-    """The names and types in the headers of the checkpoint's files; none where it is not on this machine yet."""
+    """The names and dtypes in the headers of the checkpoint's files; empty if it is not on this machine yet."""
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as file:
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))

@@ -1,4 +1,4 @@
-"""`get_quantization_config()`: no release asks an in-tree platform, and hosts up to 0.5.12 ask none."""
+"""Calls `get_quantization_config()` where SGLang does not: for in-tree platforms, and in releases up to 0.5.12."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["register_hooks"]
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Let the platform's configuration go before the host's, where the host does not ask for it."""
+    """Give the platform's configuration precedence over the host's, where the host does not ask for it."""
     if host.asks_quantization_config and platform.is_out_of_tree():
         return
 

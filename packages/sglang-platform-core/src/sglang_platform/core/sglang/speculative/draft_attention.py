@@ -1,4 +1,4 @@
-"""The attention of a draft model: the host makes it for names that it knows, and the platform's is not among them."""
+"""Attention backends of draft models: SGLang creates them from fixed tables that lack the platform's backends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STEPS = "_sglang_platform_makes_steps"
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Put the platform's names into the tables from which the host makes a draft's backends."""
+    """Add the platform's backends to the tables from which the host creates a draft model's backends."""
 
     def offer(
         factory: Any, backend_name: str, backend_map: dict[str, Callable[[], Any]], *args: Any, **kwargs: Any

@@ -1,4 +1,4 @@
-"""The backends of a draft model's steps, as one object: the form in which SGLang keeps them."""
+"""The attention backends of a draft model's steps as one object, as SGLang keeps them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def host_graph_runner(phase: str) -> type:
 class DraftSteps:
     """One attention backend for each step but the last, which only chooses tokens.
 
-    Raises HostError for a backend that cannot be told of a step: one that is not written on core's base class.
+    Raises HostError for a backend without `forward_draft`, which core's base class provides.
     """
 
     def __init__(self, name: str, model_runner: Any, topk: int, steps: int) -> None:
@@ -52,11 +52,11 @@ class DraftSteps:
 
     @property
     def needs_cpu_seq_lens(self) -> bool:
-        """Whether the host must know the lengths on its side."""
+        """True if a step needs the sequence lengths on the CPU."""
         return any(backend.needs_cpu_seq_lens for backend in self.attn_backends)
 
     def init_forward_metadata(self, forward_batch: Any) -> None:
-        """Each step prepares itself in its first layer, when it knows its batch."""
+        """Mark the steps as eager; each step prepares its metadata in its first layer, when it knows its batch."""
         self._place(captured=False)
 
     def init_forward_metadata_out_graph(self, forward_batch: Any, in_capture: bool = False) -> None:
@@ -71,6 +71,6 @@ class DraftSteps:
         """As `init_forward_metadata`."""
 
     def init_cuda_graph_state(self, max_bs: int, max_num_tokens: int) -> None:
-        """The steps' own static buffers."""
+        """Allocate the static buffers of each step."""
         for backend in self.attn_backends:
             backend.init_cuda_graph_state(max_bs, max_num_tokens)

@@ -1,7 +1,7 @@
 """The host's kernels of speculative decoding, in plain torch on devices that are not its own.
 
-The host launches Triton kernels, or those of a package for its own devices, from functions that ask for no platform.
-On an out-of-tree platform that declares an algorithm these functions are replaced.
+The host launches Triton kernels, or those of a package for its own devices, from functions without a platform hook. On
+an out-of-tree platform that declares an algorithm, these functions are replaced.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _FULL_MASK, _DRAFTS_ONLY = 0, 1
 """The host's `TreeMaskMode`s: each row of a mask begins with the prefix, or does not."""
 
 _ASKED_OF_PLATFORM = ("assign_extend_cache_locs_func", "assign_extend_cache_locs_uniform_func")
-"""The functions in which the host itself calls what `get_speculative_cache_locs_fn()` answers."""
+"""The functions in which the host itself calls the result of `get_speculative_cache_locs_fn()`."""
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Replace what this release has of the functions below."""
+    """Replace those of the functions below that this release has."""
     own = platform.get_speculative_cache_locs_fn()
     for target in sorted(host.speculative_kernels):
         name = target.partition(":")[2]
@@ -233,8 +233,8 @@ def _write_links(
 
 
 def _importing_no_kernels(original: Any, *args: Any, **kwargs: Any) -> Any:
-    """The n-gram worker's modules import a function of sgl_kernel by name on a device that the host does not know. It
-    is one of those replaced here, so a name is enough, and only while they are imported."""
+    """Stub `sgl_kernel` while the n-gram worker's modules are imported. On a device unknown to the host they import one
+    of its functions by name; the function is replaced here, so a placeholder is enough."""
     if "sgl_kernel" in sys.modules or importlib.util.find_spec("sgl_kernel") is not None:
         return original(*args, **kwargs)
     package, module = ModuleType("sgl_kernel"), ModuleType("sgl_kernel.speculative")

@@ -1,7 +1,7 @@
 """Speculative decoding at the launch: refused where the platform does not declare the algorithm, else admitted.
 
-Of the algorithms, the host asks an out-of-tree platform for some only, from 0.5.21 on; n-gram drafts it admits by the
-name of the device.
+From 0.5.21 on, the host asks an out-of-tree platform about some algorithms only; it admits n-gram drafts by device
+name.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _KERNELS_ONLY = {
     "speculative_use_block_verification": (False, "SGLang has block verification as a Triton kernel only"),
     "enable_multi_layer_eagle": (False, "SGLang prepares its drafts with Triton kernels only"),
 }
-"""Arguments with the value that needs no kernel, and why another one does."""
+"""Each argument with the value that needs no kernel of the host, and why other values are refused."""
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Ask the platform when the operator's algorithm is about to be settled."""
+    """Check the operator's algorithm with the platform before the host settles it."""
 
     def settle(original: Any, server_args: Any) -> Any:
         asked = getattr(server_args, "speculative_algorithm", None)
@@ -54,7 +54,8 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
 
 def check_algorithm(platform: Any, host: HostFacts, algorithm: str) -> None:
-    """Raise LaunchRefused unless the platform declares the algorithm and this release lets it be carried in."""
+    """Raise LaunchRefused unless the platform declares the algorithm and the kernels of this release can be
+    replaced."""
     name = "EAGLE" if algorithm == "NEXTN" else algorithm
     plugin = getattr(platform, "_plugin_origin", None)
     declared = [known for known in _KNOWN if platform.supports_speculative_algorithm(known)]
@@ -76,7 +77,7 @@ def check_algorithm(platform: Any, host: HostFacts, algorithm: str) -> None:
 
 
 def check_arguments(platform: Any, server_args: Any) -> None:
-    """Raise LaunchRefused for what would need a kernel of the host's in the middle of serving."""
+    """Raise LaunchRefused for arguments that would call a kernel of the host while serving."""
     for field, (plain, why) in _KERNELS_ONLY.items():
         value = getattr(server_args, field, plain)
         if value != plain:
@@ -90,7 +91,8 @@ def check_arguments(platform: Any, server_args: Any) -> None:
 
 
 def check_model(platform: Any, host: HostFacts, model_config: Any) -> None:
-    """Raise LaunchRefused for a model whose layers keep a state per request, where the host has kernels alone."""
+    """Raise LaunchRefused for a model whose layers keep a state per request, which the host supports with Triton
+    kernels only."""
     if platform.capabilities.supports_triton or load(host.config_with_states)(model_config) is None:
         return
     architecture = model_config.hf_config.architectures[0]
@@ -105,7 +107,8 @@ def check_model(platform: Any, host: HostFacts, model_config: Any) -> None:
 
 
 def _admit_ngram(original: Any, server_args: Any) -> Any:
-    """The drafts come from the host's own table of n-grams, whatever the device; only its name is not in the list."""
+    """Run the host's n-gram check with an admitted device name: the drafts come from its n-gram table, whatever the
+    device."""
     module: Any = importlib.import_module(_ARGUMENTS)
     view = module.resolving_view
     module.resolving_view = lambda record: _NamedCuda(view(record))

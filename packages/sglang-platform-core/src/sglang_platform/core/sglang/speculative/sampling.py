@@ -1,4 +1,4 @@
-"""Sampling where drafts are verified: on a device that the host does not know, it has no kernels for it."""
+"""Sampling during the verification of drafts, for devices on which the host has no kernels for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["register_hooks"]
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Give the host's function of verification what its names stand for on its own devices."""
+    """Bind the sampling functions that the host's verification calls by name."""
     only_for(SPECULATION, host.speculative_sampling, _with_sampling, HookType.AROUND)
 
 
@@ -55,7 +55,7 @@ _SAMPLING: dict[str, Callable[..., Any]] = {
 
 
 def _with_sampling(original: Any, *args: Any, **kwargs: Any) -> Any:
-    """The host's names for these are None on a device that it does not know, and then cannot be hooked."""
+    """Bind the names before the call: on an unknown device they are None in the host's module and cannot be hooked."""
     module = importlib.import_module(original.__module__)
     for name, function in _SAMPLING.items():
         if getattr(module, name) is None:

@@ -1,9 +1,9 @@
 """Layers that keep a state per request (gated delta nets, Mamba-2, short convolutions) on a device without Triton.
 
-The host has their kernels in Triton only, and calls them by name. Each name is answered by the platform's kernel of
-`contract.state_kernels`, or by core's in plain torch. Snapshots of states for prefix reuse (the strategy
-`extra_buffer`) are Triton as well: the host is told of them only where the platform has them, and else shares prefixes
-at pages of one token.
+The host has their kernels in Triton only, and calls them by name. Each is replaced by the platform's kernel from
+`contract.state_kernels`, or by core's in plain torch. State snapshots for prefix reuse (the strategy `extra_buffer`)
+need Triton as well: the host uses them only if the platform has them, and otherwise shares prefixes with a page size of
+1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Kernels = Mapping[str, Callable[..., Any]]
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Answer for the host's kernels, on an out-of-tree platform without Triton."""
+    """Replace the host's kernels on an out-of-tree platform without Triton."""
     if not platform.is_out_of_tree() or platform.capabilities.supports_triton:
         return
     feature = Feature("a model whose layers keep a state per request", partial(_has_states, host))
@@ -47,7 +47,7 @@ def _has_states(host: HostFacts, launch: LaunchSettings) -> bool:
         return False
     try:
         return load(host.config_with_states)(launch.model_config) is not None
-    except HostError:  # it is gone as well: SGLang's own kernels fail on such a model
+    except HostError:  # not in this release: SGLang's own kernels fail on such a model
         return False
 
 
@@ -261,7 +261,7 @@ def _split_by_head(
     head_qk: int,
     head_v: int,
 ) -> tuple[torch.Tensor, ...]:
-    """Projections that hold q, k, v, z (and b, a) of one key head after those of another."""
+    """Split projections that are interleaved by key head: q, k, v, z (and b, a) of one head after another."""
     group = num_heads_v // num_heads_qk
     by_head = mixed_qkvz.unflatten(1, (num_heads_qk, -1))
     q, k, v, z = by_head.split([head_qk, head_qk, group * head_v, group * head_v], dim=2)
@@ -278,7 +278,7 @@ def _split_by_part(
     head_qk: int,
     head_v: int,
 ) -> tuple[torch.Tensor, ...]:
-    """Projections that hold q of all heads, then k, v and z (and b, then a)."""
+    """Split projections that hold q of all heads, then k, v and z (and b, then a)."""
     qkv, z = mixed_qkvz.split(
         [2 * num_heads_qk * head_qk + num_heads_v * head_v, num_heads_v * head_v], dim=1
     )

@@ -1,4 +1,5 @@
-"""Mamba-2 layers on a device without Triton: the host's scan, its decode step, and names it binds only elsewhere."""
+"""Mamba-2 layers on a device without Triton: the scan, the decode step, and the convolutions that the host does not
+import there."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ _CONVOLUTIONS = ("causal_conv1d_fn", "causal_conv1d_update")
 
 
 def register_hooks(host: HostFacts, kernels: Mapping[str, Callable[..., Any]], feature: Feature) -> None:
-    """Answer for the host's kernels of Mamba-2 with the kernel `state_space`."""
+    """Replace the host's Mamba-2 kernels with the kernel `state_space`."""
     scan, step = _scan_and_step(host, kernels["state_space"])
     package = host.state_space_kernels
     only_for(feature, f"{package}.ssd_combined:mamba_chunk_scan_combined", scan, HookType.REPLACE)
     only_for(feature, f"{package}.ssu_dispatch:selective_state_update", step, HookType.REPLACE)
 
     def bind(*args: Any, **kwargs: Any) -> None:
-        """The mixer's module imports its convolutions for the host's own devices only, and calls them on any."""
+        """Bind the convolutions that the mixer's module imports on the host's own devices only, but calls on any."""
         mixer = importlib.import_module(_MIXER)
         found = importlib.import_module(f"{host.convolution_kernels}.causal_conv1d_triton")
         for name in _CONVOLUTIONS:
@@ -105,7 +106,7 @@ def _scan_and_step(
         slots = state_batch_indices
         if slots is None:
             slots = torch.arange(x.shape[0], device=x.device)
-        # The host expands what it has per head over the head's values.
+        # The host broadcasts per-head parameters over the head's values: take the first of each.
         bias = None if dt_bias is None else dt_bias[:, 0]
         step = _positive(dt[:, :, 0], bias, dt_softplus)
         direct = None if D is None else D[:, 0]

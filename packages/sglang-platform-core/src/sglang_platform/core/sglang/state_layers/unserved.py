@@ -1,4 +1,4 @@
-"""Calls of a host's kernel in a form that the contract does not have: refused, never computed without what they ask."""
+"""Refuses calls of the host's kernels with arguments that the contract does not have, instead of ignoring them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 __all__ = ["only_without"]
 
-# Arguments that say how the host's own kernel runs, and nothing of what it computes.
+# Arguments that affect how the host's own kernel runs, not its result.
 _NO_MATTER = frozenset({"pad_slot_id", "metadata", "validate_data", "cache_steps"})
 
 

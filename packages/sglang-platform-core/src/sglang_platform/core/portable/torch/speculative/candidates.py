@@ -22,9 +22,9 @@ def next_beams(
     """Keep the `topk` best of the topk * topk continuations of each request's beams, by the product of their scores.
 
     `probabilities` and `tokens` [B * topk, topk]: each beam's best next tokens; `scores` [B, topk]: the beams' own;
-    `hidden` [B * topk, d] or None. Answers with the tokens [B * topk], the hidden states of the beams that they
-    continue, their scores [B, topk], and what the tree needs: all scores [B, topk, topk], all tokens [B, topk * topk],
-    and the kept ones' places among the candidates of all steps [B, topk]. Step 0 has `topk` candidates.
+    `hidden` [B * topk, d] or None. Returns the tokens [B * topk], the hidden states of the beams that they continue,
+    their scores [B, topk], and the inputs of the tree: all scores [B, topk, topk], all tokens [B, topk * topk], and the
+    kept ones' places among the candidates of all steps [B, topk]. Step 0 has `topk` candidates.
     """
     batch = scores.shape[0]
     grown = scores[:, :, None] * probabilities.view(batch, topk, topk)

@@ -1,7 +1,7 @@
-"""Slots of draft tokens in the token table, for batches whose requests take unlike numbers of them.
+"""Slots of draft tokens in the token table, for batches whose requests take different numbers of them.
 
-The table `req_to_token` int [requests, positions] names each position's slot. Outputs have the size that the caller
-gave them; what lies behind the last request's part is left as it was, so no size is read back from the device.
+The table `req_to_token` int [requests, positions] names each position's slot. The caller sets the size of outputs;
+entries after the last request's part are left unchanged, so no size is read back from the device.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tree of draft tokens: built from the draft model's scores, or read back from its mask.
 
-Each request has `n` nodes. Node 0 is the token that the target model gave last; every other node hangs under an earlier
-one. The tree attention of SpecInfer (Miao et al., 2023) and EAGLE (Li et al., 2024) lets a node see the prefix, its
+Each request has `n` nodes. Node 0 is the last token of the target model; the parent of every other node is an earlier
+node. The tree attention of SpecInfer (Miao et al., 2023) and EAGLE (Li et al., 2024) lets a node see the prefix, its
 ancestors and itself.
 """
 
@@ -53,7 +53,8 @@ def parents_in_mask(mask: torch.Tensor) -> torch.Tensor:
 
 
 def ancestors_of(parents: torch.Tensor, depth: int) -> torch.Tensor:
-    """Who sees whom, bool [B, n, n]: each node sees itself and its ancestors. No node is deeper than `depth`."""
+    """The attention mask of the nodes, bool [B, n, n]: each node sees itself and its ancestors. No node is deeper than
+    `depth`."""
     batch, n = parents.shape
     sees = torch.eye(n, dtype=torch.bool, device=parents.device).expand(batch, n, n).clone()
     at = torch.arange(n, device=parents.device).expand(batch, n)
@@ -61,7 +62,7 @@ def ancestors_of(parents: torch.Tensor, depth: int) -> torch.Tensor:
         at = torch.where(at > 0, parents.gather(1, at.clamp(min=0)), torch.full_like(at, -1))
         step = torch.arange(n, device=parents.device) == at[:, :, None]
         sees |= step
-    # Whoever hangs under a node that was not selected still sees the last token.
+    # A node whose parent was not selected still sees node 0.
     sees[:, :, 0] = True
     return sees
 
@@ -96,7 +97,7 @@ def build_tree(
 
 
 def read_tree(mask: torch.Tensor, seq_lens: torch.Tensor) -> tuple[torch.Tensor, TreeLinks]:
-    """Positions int64 [B, n] and links of the tree that `mask` bool [B, n, n] draws."""
+    """Positions int64 [B, n] and links of the tree that `mask` bool [B, n, n] describes."""
     nodes = torch.arange(mask.shape[-1], device=mask.device)
     positions = (mask & (nodes < nodes[:, None])).sum(-1) + seq_lens.long()[:, None]
     return positions, links_of(parents_in_mask(mask))

@@ -23,7 +23,8 @@ def accept(
     links: TreeLinks,
     chosen: torch.Tensor,
 ) -> None:
-    """Walk each tree from node 0 while a child is the token that was chosen at its parent. Writes the first three.
+    """Walk each tree from node 0 while a child is the token that was chosen at its parent. Writes the first three
+    arguments.
 
     `candidates` [B, n] the nodes' tokens, `chosen` [B, n] the target's token after each node. `accept_index` [B, s]
     gets the accepted nodes in order, counted over all requests, -1 behind them; `accept_count` [B] how many of them are
@@ -44,7 +45,7 @@ def accept(
     nodes, reached = torch.cat(path, 1), torch.cat(taken, 1)
     accept_index.copy_(torch.where(reached, nodes, torch.full_like(nodes, -1)))
     accept_count.copy_(reached.sum(1) - 1)
-    # Behind the end of a path the last node stands again: what is written there is the same.
+    # After the end of a path its last node is repeated, which writes the same value again.
     predicts[nodes.flatten()] = chosen.flatten()[nodes.flatten()].to(predicts.dtype)
 
 
@@ -54,7 +55,7 @@ def draw(probabilities: torch.Tensor, coins: torch.Tensor) -> torch.Tensor:
     cumulative = probabilities.float().cumsum(-1)
     threshold = coins.float()[..., None] * cumulative[..., -1:]
     tokens = (cumulative <= threshold).sum(-1)
-    # Rounding may carry a coin past the last token that is possible.
+    # Rounding may carry a coin past the last token with a probability above 0.
     last = (
         (probabilities > 0)
         .long()

@@ -1,4 +1,4 @@
-"""The launch of a package's attention of one new token per request over the paged KV cache."""
+"""The launch wrapper of a package's decode attention: one new token per request over the paged KV cache."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from sglang_platform.core.portable.triton.wrappers.stored_kv import stored_kv
 __all__ = ["WholePages", "paged_decode"]
 
 _MOST_BYTES = 1 << 27
-"""Of partial results, where the batch fills the device without: every new token of a long sparse prefill is a row."""
+"""Limit of the partial results if the batch fills the device without splitting: in a long sparse prefill every new
+token is a row."""
 
 
 class WholePages(NamedTuple):
-    """How a package's decode kernel reads whole pages: in which shape, and its arguments for that."""
+    """How a package's decode kernel reads whole pages: its launch shape and additional arguments."""
 
     shape: DecodeShape
     arguments: Mapping[str, Any]
@@ -62,16 +63,16 @@ def paged_decode(
     asked: the fields of `LayerRule`. packed: k_cache is uint8 [S, 1, bytes] of packed sparse-MLA rows
     (`memory.packed_fp8`) in this 8-bit format.
 
-    page_size: where it is more than 1, the tokens from each multiple of it on lie in slots that follow each other, the
-    first of them a multiple of page_size.
+    page_size: if it is more than 1, the tokens from each multiple of it on lie in consecutive slots, the first of which
+    is a multiple of page_size.
 
-    splits: in how many parts sequences are read on the average, long ones in more and short ones in fewer; None chooses
-    by the batch, the device and max_len (the most tokens of a request, the table's width when None). Fixed numbers of B
-    and splits launch the same grid, whatever the lengths, as a captured graph needs.
+    splits: the average number of parts per sequence, more for long ones and fewer for short ones; None chooses by the
+    batch, the device and max_len (the most tokens of a request, the table's width when None). Fixed numbers of B and
+    splits launch the same grid, whatever the lengths, as a captured graph needs.
 
-    Handed in: the kernel that reads a part; `merge.merge_parts`, which joins them; where the device reads whole pages
-    faster than single slots, the function that says how, or None for a call where it does not. Packed rows and windows,
-    whose first token stands anywhere in a page, are read by single slots.
+    decode_kernel: reads one part. merge_parts: `merge.merge_parts`, which joins the parts. whole_pages: for a device
+    that reads whole pages faster than single slots, a function that returns `WholePages`, or None for a call where it
+    does not. Packed rows, and windows, whose first token may be anywhere in a page, are read slot by slot.
 
     Raises ValueError for shapes and dtypes that do not fit.
     """
@@ -110,7 +111,7 @@ def paged_decode(
     head_blocks = triton.cdiv(group, block_h)
     visible = table.shape[1] if max_len is None else max_len
     visible = min(visible, rule.window + 1) if rule.window >= 0 else visible
-    # Also where every request is one part on the average: a long one among short ones is then several.
+    # Without `splits`, split even at an average of one part per request: a long one among short ones then has several.
     split = splits is not None and splits > 1
     least = 1
     if splits is None:

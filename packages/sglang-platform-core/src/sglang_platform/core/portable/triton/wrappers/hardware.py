@@ -1,4 +1,4 @@
-"""What the wrappers know of a package's devices."""
+"""The properties of a package's devices that the wrappers use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Hardware:
         return self.records.of(device)
 
     def fp8(self, dtype: torch.dtype, device: torch.device) -> tuple[str, bool]:
-        """The kernels' name of `dtype`, and whether one instruction of the device makes it from float32.
+        """The kernels' name of `dtype`, and whether the device converts float32 to it in one instruction.
 
         ("", False) for a type that is no 8-bit float. Raises ValueError for an 8-bit float that the kernels do not
         know.

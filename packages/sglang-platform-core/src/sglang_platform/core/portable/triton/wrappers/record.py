@@ -1,4 +1,4 @@
-"""The record of an architecture for kernels that a package hands in: everything that the wrappers decide by."""
+"""The record of an architecture: the launch shapes of a package's kernels, on which the wrappers depend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DecodeShape", "ExtendShape", "IndexShape", "KernelRecord"]
 
 @dataclass(frozen=True, kw_only=True)
 class _Loop:
-    """A kernel that walks over keys: the warps of a program, and the stages that its loop is pipelined in."""
+    """A kernel that walks over keys: the warps of a program, and the pipeline stages of its loop."""
 
     warps: int
     stages: int
@@ -42,7 +42,7 @@ class ExtendShape(_Loop):
 
 @dataclass(frozen=True, kw_only=True)
 class IndexShape(_Loop):
-    """block_n: keys of a block. tile: new tokens that share the reading of them, where these follow each other."""
+    """block_n: keys of a block. tile: consecutive new tokens that share one read of the keys."""
 
     block_n: int
     tile: int = 1
@@ -50,7 +50,7 @@ class IndexShape(_Loop):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelRecord(Architecture):
-    """converts_fp8: the 8-bit formats that one instruction makes from float32, rounding to nearest even; others take
+    """converts_fp8: the 8-bit formats to which one instruction converts float32, rounding to nearest even; others take
     integer arithmetic. store: rows into a KV pool. quantise: `elements` per warp, and the most warps."""
 
     converts_fp8: tuple[str, ...]
@@ -64,9 +64,9 @@ class KernelRecord(Architecture):
     def decode_shape(
         self, dim: int, *, latent: bool, eight_bit: bool, float32: bool, packed: bool = False
     ) -> DecodeShape:
-        """For heads of `dim` columns. eight_bit: of the cache; packed: its rows have scales.
+        """The shape for heads of `dim` columns. eight_bit: the cache is 8-bit. packed: its rows contain scales.
 
-        float32: of the queries.
+        float32: the queries are float32.
         """
         if float32:
             # Twice the bytes per element, and no matrix unit to feed.
@@ -84,6 +84,6 @@ class KernelRecord(Architecture):
         return replace(shape, block_m=64) if widened and shape.block_m > 64 else shape
 
     def index_shape(self, *, runs: bool, float32: bool) -> IndexShape:
-        """Of the indexer. runs: new tokens of a request follow each other."""
+        """The shape of the indexer's kernel. runs: the new tokens of a request are consecutive."""
         shape = self.index_runs if runs else self.index
         return replace(shape, block_n=16, warps=4) if float32 else shape

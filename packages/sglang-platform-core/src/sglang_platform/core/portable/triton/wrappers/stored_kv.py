@@ -23,7 +23,7 @@ class StoredKV(NamedTuple):
 def stored_kv(
     hardware: Hardware, k: torch.Tensor, v: torch.Tensor, packed: torch.dtype | None = None
 ) -> StoredKV:
-    """packed: what the bytes of packed rows hold.
+    """The cache in the form that the kernels take. packed: the 8-bit dtype inside packed rows.
 
     Raises ValueError where the last dimension is not contiguous, keys and values differ in dtype, or the kernels do not
     know it.
