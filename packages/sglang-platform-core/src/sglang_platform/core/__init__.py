@@ -1,7 +1,7 @@
 """The public names of sglang-platform core, bound on first use.
 
-Importing this package imports neither torch nor sglang; each name is imported from its module when it is first
-touched. `current_platform` and `current_mm_platform` are the lazy objects of the process: importing a name resolves
+Importing this package imports neither torch nor sglang; each name is imported from its module on first
+access. `current_platform` and `current_mm_platform` are the lazy objects of the process: importing them resolves
 nothing.
 """
 

@@ -1,4 +1,4 @@
-"""Counters that prove which parts did the work, readable from another process while they run.
+"""Counters that show which parts did the work, readable from another process while running.
 
 Each process keeps one fixed table of (name, 64-bit count). With `SGLANG_PLATFORM_REPORT_DIR` set, the table is a
 memory-mapped file `counters-<pid>.bin` in that folder, so an increment costs no system call and a reader needs no
@@ -49,7 +49,7 @@ class Counter:
         """Add `n` to the count."""
         _counts[self._index] += n  # type: ignore[index]
 
-    # torch.compile calls it while it traces and leaves it out of what it compiles.
+    # torch.compile calls it while tracing and omits it from the compiled code.
     add._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
     def set(self, n: int) -> None:
@@ -112,7 +112,7 @@ def read_all(folder: Path) -> dict[int, dict[str, int]]:
 
 @contextmanager
 def reporting() -> Iterator[None]:
-    """Around writing into the folder of reports. Raises ConfigurationError where that cannot be."""
+    """Context for writing into the report folder. Turns an OSError into ConfigurationError."""
     try:
         yield
     except OSError as error:
@@ -130,7 +130,7 @@ def _open(folder: str | None) -> None:
         with reporting():
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("w+b") as file:
-                file.write(bytes(_SIZE))  # takes its room now: a mapped hole on a full disk ends the process
+                file.write(bytes(_SIZE))  # allocate blocks now: a sparse mapping on a full disk raises SIGBUS
                 file.flush()
                 _map = mmap.mmap(file.fileno(), _SIZE)
     else:
@@ -151,11 +151,11 @@ def _write_name(c: Counter) -> None:
 
 
 def _restart_in_child() -> None:
-    # A forked child must not go on counting into its parent's file.
+    # A forked child must not keep counting in its parent's file.
     if _map is not None:
         try:
             _open(os.environ.get(REPORT_DIR_VARIABLE))
-        except ConfigurationError as error:  # a fork has no caller to hear of it
+        except ConfigurationError as error:  # a fork has no caller to raise to
             import logging  # only once there is something to say
 
             logging.getLogger(__name__).warning("the counts of this fork are its own: %s", error)

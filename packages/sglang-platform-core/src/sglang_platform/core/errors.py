@@ -42,7 +42,7 @@ _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) i
 
 
 def visible(text: str) -> str:
-    """`text` for a person's terminal: what would steer it, and what is no Unicode, is written out.
+    """`text` safe for a terminal: control characters and surrogates are escaped.
 
     Names of files and distributions may hold either.
     """
@@ -95,14 +95,14 @@ class _Explained(BaseException):
 
 
 class PlatformError(_Explained, RuntimeError):
-    """Base of every error this project raises on purpose. What SGLang raises as RuntimeError is one here too."""
+    """Base of every error this project raises on purpose. A RuntimeError, like SGLang's errors."""
 
 
 class PlatformUnavailable(Exception):
     """Raised by an `activate()` to decline with a reason, e.g. ``PlatformUnavailable("no /dev/kfd")``.
 
-    It is an answer, not a failure: discovery goes on and keeps the reason for `list --explain`. fix: what to do, where
-    the device is there and what is installed beside it does not fit. `doctor` calls that a problem.
+    It is an answer, not a failure: discovery goes on and keeps the reason for `list --explain`. fix: what to
+    do if the device is present but the installed software does not fit it. `doctor` reports that as a problem.
     """
 
     def __init__(self, reason: str, *, fix: str | None = None) -> None:
@@ -123,7 +123,7 @@ class PluginFailed(PlatformError):
 
 
 class NotAPlatformClass(PluginFailed, TypeError):
-    """What a plugin names is no platform class; SGLang raises TypeError there."""
+    """The object that a plugin names is not a platform class. A TypeError, as in SGLang."""
 
 
 class DuplicatePlugins(PlatformError):
@@ -175,7 +175,7 @@ class LaunchRefused(_Explained, SystemExit):
 
 
 def explain(error: BaseException) -> str:
-    """The error and its first cause, each with its place: an import error often hides the real one."""
+    """The error and its first cause, each with its location: an import error often hides the real error."""
     chain = list(cause_chain(error))
     text = _one(error)
     if len(chain) > 1:

@@ -1,4 +1,4 @@
-"""The hosts: engines a platform can be plugged into, as data. Naming one imports nothing of it, nor of its adapter.
+"""The hosts (engines that a platform plugs into), as data. Imports neither a host nor its adapter.
 
 Discovery, plugin loading and hooks ask here whether this process runs a host, and get its adapter. The adapter
 to SGLang is in `sglang/`; another host is a row here.
@@ -29,11 +29,11 @@ class PoolAsked(NamedTuple):
     dtype: str
     """What it stores, by torch's name without the prefix."""
     only_the_hosts: str = ""
-    """Why no class but the host's own will do for this launch; empty where another one will."""
+    """The reason why this launch needs the host's own class; empty if another class may be used."""
 
 
 class HostAdapter(Protocol):
-    """What discovery and plugin loading ask of the host they run in."""
+    """The interface to the host that discovery and plugin loading use."""
 
     name: str
     pool_asked: PoolAsked | None
@@ -53,8 +53,8 @@ class HostAdapter(Protocol):
         """The host's own platform object, when no plugin is active."""
 
 
-class HostRuntime(NamedTuple):  # a dataclass would import inspect, which registering a hook does without
-    """One runtime of a host: how to tell that a process runs it, and where its adapter is."""
+class HostRuntime(NamedTuple):  # a dataclass would import inspect, which registering a hook must avoid
+    """One runtime of a host: how to detect it in a process, and the location of its adapter."""
 
     platform_module: str
     """The host's module that keeps its platform object. A process in which it is loaded runs this runtime."""

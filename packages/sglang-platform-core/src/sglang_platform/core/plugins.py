@@ -45,7 +45,7 @@ State = Literal["run", "left out", "failed"]
 
 @dataclass(frozen=True)
 class LoadedPlugin:
-    """What became of one general plugin in this process."""
+    """The outcome of one general plugin in this process."""
 
     origin: PluginOrigin
     value: str
@@ -55,7 +55,7 @@ class LoadedPlugin:
 
 
 class _Loaded:
-    """What `load_plugins()` did in this process for one runtime."""
+    """The state of `load_plugins()` in this process for one runtime."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -73,8 +73,8 @@ def load_plugins(*, kind: PlatformKind = SRT) -> None:
     A plugin may run unless SGLANG_PLUGINS is set and does not name it, or its distribution carries platforms of
     which none is the active one.
 
-    Further calls do nothing, also from inside a plugin; where the first one failed, they raise its error again. The
-    hooks of a plugin that failed are withdrawn, and what it registered. Raises PluginNotFound for an unknown name in
+    Further calls do nothing, also from inside a plugin; if the first call failed, they raise its error again. The
+    hooks and registered parts of a failed plugin are withdrawn. Raises PluginNotFound for an unknown name in
     SGLANG_PLUGINS, DuplicatePlugins, PluginFailed and ContractVersionError (with SGLANG_PLATFORM_ON_ERROR=warn the last
     two are logged, and the plugin is left out), what `current.choice` raises where a plugin depends on the platform,
     and HookError where a required hook cannot be applied.
@@ -94,8 +94,8 @@ def load_plugins(*, kind: PlatformKind = SRT) -> None:
 
 
 def loaded_plugins(kind: PlatformKind | None = None) -> tuple[LoadedPlugin, ...]:
-    """What became of each general plugin in this process, in the order in which they were run; of both runtimes,
-    unless one is named."""
+    """The outcome of each general plugin in this process, in the order they were run; of both runtimes unless
+    `kind` is given."""
     groups = _loaded if kind is None else [kind.general_group]
     return tuple(plugin for group in groups for plugin in _loaded[group].plugins)
 
@@ -135,7 +135,7 @@ def _load(kind: PlatformKind) -> None:
 
 
 def _run(record: EntryPointRecord) -> None:
-    """Call one plugin with its origin recorded; on any failure none of its hooks and registered parts stays."""
+    """Call one plugin with its origin recorded; on failure withdraw its hooks and registered parts."""
     check_contract_version(record)
     try:
         with plugin_source(record.origin):
@@ -181,7 +181,7 @@ def _without_filtered(found: Iterable[EntryPointRecord]) -> list[EntryPointRecor
 
 
 def _without_inactive(found: Iterable[EntryPointRecord], kind: PlatformKind) -> list[EntryPointRecord]:
-    """The plugins whose distribution carries no platform, or the active one. Asks for the platform only if it must."""
+    """The plugins whose distribution carries no platform or the active one. Resolves the platform only if needed."""
     platforms: dict[str, list[str]] = {}
     for record in scan.records(kind.group):
         platforms.setdefault(normalize(record.origin.distribution or ""), []).append(record.name)

@@ -1,4 +1,4 @@
-"""How messages spell: the nearest spelling of a name, and values of others."""
+"""Text for messages: the nearest known spelling of a name, and a safe `repr`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["nearest", "shown"]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The name in `known` that `name` was most likely meant to be, or None where nothing comes near."""
+    """The name in `known` that is most similar to `name`, or None if none is close."""
     import difflib
 
     by_folded = {_folded(candidate): candidate for candidate in known}
@@ -18,7 +18,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """`repr(value)`, also where the object's own code for it fails."""
+    """`repr(value)`, or a placeholder if the object's `__repr__` raises."""
     try:
         return repr(value)
     except BaseException as error:  # noqa: BLE001  (foreign code)

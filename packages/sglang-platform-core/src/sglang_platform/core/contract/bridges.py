@@ -1,8 +1,7 @@
-"""Serving a class written in older forms, and serving older hosts from a class written in today's.
+"""Adapts classes written for older forms of the interface, and current classes to older hosts.
 
-At class creation, what a vendor wrote in an older form gets a counterpart in today's on the same class. So the most
-derived override wins, whichever generation it is written in. What an older form is, and how it is asked, is data:
-`contract.drift`.
+At class creation, each method written in an older form gets a counterpart in the current form on the same class. So the
+most derived override wins, whichever form it uses. The older forms and the conversions are data: `contract.drift`.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ _SERVES = "_serves_older_names"
 
 
 class _Older(NamedTuple):
-    """A method in an older form, as its class's namespace holds it."""
+    """A method in an older form: the raw entry of its class's namespace."""
 
     row: DriftRow
     method: Any
 
 
 def bridge_older_names(cls: type) -> None:
-    """Give the platform class `cls` today's names for the older ones that are in force in it."""
+    """Add a bridge under the current name to `cls` for each older name that is in effect on it."""
     members = contract_members(cls)
     found: dict[str, list[_Older]] = {}
-    # Of two older names for one thing, the more derived answers; on one class, the one that stands first in the table.
+    # Of two older names for one member, the more derived wins; on one class, the first in the table.
     for row in sorted(older_names(), key=lambda row: _place_in_mro(cls, row.old)):
         owner = _owner_in_force(cls, row) if row.member in members else None
         if owner is not None:
@@ -55,7 +54,7 @@ def bridge_older_names(cls: type) -> None:
 
 
 def bridge_older_signature(cls: type, owner: type, row: ChangedSignature) -> None:
-    """Give `cls` the method in today's form for the one that `owner` has with older parameters."""
+    """Add a bridge with current parameters to `cls` for the method that `owner` defines with older ones."""
     _warn(
         owner,
         row.old,
@@ -80,7 +79,7 @@ def _put(cls: type, member: Member, older: list[_Older]) -> None:
 
 
 def _method(cls: type, member: Member, older: list[_Older]) -> Any:
-    """A method with today's parameters that asks the older ones, and behind `cls` for what they do not answer."""
+    """A method with current parameters that calls the older methods, or super() for what they do not cover."""
     today = member.signature
     assert today is not None
 
@@ -126,7 +125,7 @@ def _place_in_mro(cls: type, name: str) -> int:
 
 
 def _owner_in_force(cls: type, row: DriftRow) -> type | None:
-    """The class whose older override has to be bridged on `cls`; None where none is, or one serves it already."""
+    """The class whose older override must be bridged on `cls`; None if there is none or it is already bridged."""
     for klass in cls.__mro__:
         namespace = vars(klass)
         if row.member in namespace and not defines_contract(klass):
@@ -142,13 +141,13 @@ def _owner_in_force(cls: type, row: DriftRow) -> type | None:
 
 
 def _warn_if_unread(cls: type, today: type, row: DriftRow) -> None:
-    """Today's name wins over an older one at or behind it in the resolution order; say so where nothing reads it."""
+    """Warn about an older name that is never called because the current name precedes it in the MRO."""
     behind = cls.__mro__[cls.__mro__.index(today) :]
     older = next((klass for klass in behind if row.old in vars(klass)), None)
     if older is None or any(row.old in getattr(vars(k).get(row.member), _SERVES, ()) for k in behind):
         return
     if any(today in base.__mro__ and older in base.__mro__ for base in cls.__bases__):
-        return  # said when that base was made
+        return  # already warned when that base was created
     _warn(
         older,
         row.old,
@@ -158,7 +157,7 @@ def _warn_if_unread(cls: type, today: type, row: DriftRow) -> None:
 
 
 def older_methods(host_version: str) -> dict[str, Callable[..., Any]]:
-    """Methods in the older forms that a host of this version calls, answering from today's.
+    """Methods in the older forms that a host of this version calls, implemented by the current ones.
 
     For the host adapter, which puts them in the class it derives for such a host. A pool method may answer
     None, which hosts that old do not take: the adapter puts their own class in its place.
@@ -172,7 +171,7 @@ def older_methods(host_version: str) -> dict[str, Callable[..., Any]]:
 
 def _for_older_host(row: DriftRow) -> Callable[..., Any]:
     def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # Under its own name it would call itself: today's method is the next one behind it.
+        # If only the signature changed, the name is the same: call the next method in the MRO, not this one.
         today = getattr(_behind(self, answer) if row.old == row.member else self, row.member)
         return row.ask_today(today, *args, **kwargs)
 
@@ -201,7 +200,7 @@ def _warn(owner: type, name: str, message: str) -> None:
     """One DeprecationWarning at the line that defines `name`, and once in the log, where an operator sees it."""
     path, line = place_of(owner, name) or (owner.__module__, 1)
     warnings.warn_explicit(message, DeprecationWarning, path, line, module=owner.__module__)
-    # A class that `doctor` rebuilds from source is of a module that nobody imported, and is told of by `doctor`.
+    # Classes that `doctor` rebuilds from source belong to unimported modules; `doctor` reports them itself.
     if owner.__module__ in sys.modules and message not in _logged:
         _logged.add(message)
         _logger.warning("%s (%s:%s)", message, path, line)

@@ -2,8 +2,8 @@
 
 Caught are: a public name that the contract does not know, an override that cannot take the calls the contract
 allows, a method replaced by a value or a value by a method, a declared value that cannot be used, and an
-override that is never reached because a class of the contract stands before it. All of them are reported in
-one ContractError. Private names are free; older names are served (`contract.bridges`).
+override that is never reached because a class of the contract precedes it in the MRO. All of them are reported in one
+ContractError. Private names are not checked; older names are bridged (`contract.bridges`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NOT_A_VENDORS = frozenset({*sys.stdlib_module_names, "sglang", "typing_extensio
 
 
 def check_class(cls: type) -> None:
-    """Raises ContractError where `cls` breaks the contract; bridges what it still writes in an older form.
+    """Raises ContractError if `cls` violates the contract; bridges methods written in an older form.
 
     Called by `DeviceMixin.__init_subclass__`. Classes of the contract itself and classes that a host adapter
     derives from checked ones (`_rebased_by_host` in their own body) are left alone.
@@ -69,7 +69,7 @@ def check_class(cls: type) -> None:
 
 
 def _unchecked(cls: type) -> list[type]:
-    """`cls`, and the plain mixin classes that come into the hierarchy with it."""
+    """`cls` and the plain mixin classes in its MRO that no checked base already has."""
     known = {klass for base in cls.__bases__ if contract_classes(base) for klass in base.__mro__}
     return [cls] + [
         klass
@@ -168,7 +168,7 @@ def _unknown(cls: type, name: str, members: dict[str, Member]) -> str:
 
 
 def _unreachable(cls: type, members: dict[str, Member]) -> list[str]:
-    """Names of a vendor's base class that a class of the contract, standing before it, answers instead."""
+    """Problems for names of a vendor's base class that a contract class earlier in the MRO overrides."""
     problems = []
     for place, klass in enumerate(cls.__mro__):
         if place == 0 or defines_contract(klass) or klass.__module__.partition(".")[0] in _NOT_A_VENDORS:
@@ -193,7 +193,7 @@ def _place(klass: type, name: str) -> str:
 
 
 def _class_statement() -> tuple[str, int] | None:
-    """The class statement that is being executed: the first frame that is no part of making a class."""
+    """File and line of the class statement being executed: the first frame outside class creation."""
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

@@ -77,7 +77,7 @@ class DeviceMixin:
         if rebased_by_host:
             cls._rebased_by_host = True  # type: ignore[attr-defined]
         if not vars(cls).get("_rebased_by_host"):
-            # Behind core's classes a re-based one has the host's, whose check would refuse the contract's own names.
+            # In a re-based class the host's base follows in the MRO; its check would reject the contract's names.
             super().__init_subclass__(**kwargs)
         if members.defines_contract(cls):
             members.register_contract(cls)

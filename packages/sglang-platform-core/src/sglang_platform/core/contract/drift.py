@@ -1,8 +1,8 @@
-"""How the host's interface drifted: each older form, what took its place, and when.
+"""The table of changes in the host's interface: each older form, its replacement, and its releases.
 
-This is the contract's half of what is known about releases: what a vendor may have written, and what a host calls. The
-other half, the host's own classes and functions, is `sglang/versions.py`; it stands above the contract, which
-imports no host, so this half is kept here. Read from the wheels of every release of SGLang from 0.5.11 to `NEWEST`.
+It covers the methods that a vendor may have written and a host calls. The host's own classes and functions are in
+`sglang/versions.py`, which depends on the contract; the contract imports no host. Read from the wheels of every release
+of SGLang from 0.5.11 to `NEWEST`.
 
 A row is all that a change needs. A vendor's class in the older form is served through today's name, with one warning
 per class and name (`contract.bridges`); a class in today's form serves the older hosts (`bridges.older_methods`). The

@@ -1,7 +1,7 @@
 """The kinds of row that the drift table (`contract.drift`) is made of.
 
-Each row is one change of the host's interface, and says it in both directions: how today's call is put to a method that
-a vendor wrote in the older form, and how an older host's call is put to today's. A row is all that a change needs.
+Each row is one change of the host's interface and converts calls in both directions: a current call to a vendor's
+method in the older form, and an older host's call to the current method. A change needs nothing but its row.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def _release(version: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class DriftRow:
-    """What every row says."""
+    """Base of all rows: the fields and conversions that every row has."""
 
     old: str
     """The method as those releases call it."""
     member: str
-    """The contract's name that answers for it."""
+    """The contract's member that replaces it."""
     since: str
     until: str | None
     """The first and the last release with the older form; None where the newest has it still."""
@@ -97,7 +97,7 @@ class BecameKind(DriftRow):
         return f"{self.member}(kind={self.kind!r})"
 
     def answers(self, call: inspect.BoundArguments) -> bool:
-        # Written back, so that whoever answers instead sees the kind by today's name.
+        # Written back, so that a fallback sees the kind by its current name.
         call.arguments["kind"] = kv_pool_kind(call.arguments["kind"])
         return bool(call.arguments["kind"] == self.kind)
 
@@ -126,7 +126,7 @@ class BecameField(DriftRow):
 class ChangedSignature(DriftRow):
     """A method took other parameters; `old` and `member` differ where it changed its name with them.
 
-    Both forms are read from the adapters: the parameters behind the first are those of the form that is called.
+    Each adapter's signature defines a form: its parameters after the first are those of the form converted from.
     """
 
     older_from_today: Callable[..., Any]
@@ -159,7 +159,7 @@ class ChangedSignature(DriftRow):
         return self.older_from_today(older, *call.args, **call.kwargs)
 
     def ask_today(self, today: Any, *args: Any, **kwargs: Any) -> Any:
-        """On an older host a call that fits the older form is the host's; any other is made in today's form."""
+        """Convert a call that fits the older form, as the older host makes it; pass any other call unchanged."""
         try:
             _behind_the_first(self.today_from_older).bind(*args, **kwargs)
         except TypeError:

@@ -1,7 +1,7 @@
 """What the contract defines: each public name with its kind, its signature and the class that owns it.
 
-A class of the contract says `_defines_contract = True` in its body and is registered when it is defined. So this module
-knows the runtimes' classes and imports none of them.
+A contract class sets `_defines_contract = True` in its body and is registered when it is defined. So this module does
+not import the runtimes' classes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Member:
 
 
 def kind_of(value: Any) -> Kind:
-    """What the raw entry of a class namespace is."""
+    """The kind of a raw entry of a class namespace."""
     if isinstance(value, classmethod):
         return "classmethod"
     if isinstance(value, staticmethod):
@@ -64,7 +64,7 @@ _registered: list[type] = []
 
 
 def register_contract(contract: type) -> type:
-    """Note a class of the contract; usable as a decorator."""
+    """Register a class of the contract; usable as a decorator."""
     _registered.append(contract)
     return contract
 

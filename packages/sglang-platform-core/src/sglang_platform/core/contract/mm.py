@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["HOST_DEFAULT", "MMPlatform"]
 
 HOST_DEFAULT = "host_default"
-"""Answered without a host in the place of a class's name: the host's own class for this use."""
+"""Placeholder returned without a host instead of a class name: the host's own class."""
 
 _GIB = 1 << 30
 
@@ -99,8 +99,8 @@ class MMPlatform(DeviceMixin):
         """The class whose `all_to_all_4D` exchanges sequence and heads in sequence parallelism.
 
         By default the platform's communicator. An out-of-tree platform that named none raises
-        NotImplementedError, as the host's class does: it asks for every group of two or more ranks, and which
-        transport serves a device of one's own is not for a default to guess. The host's own base class, which goes
+        NotImplementedError, as the host's class does: it asks for every group of two or more ranks, and a default
+        cannot guess the transport of a custom device. The host's own base class, which goes
         through `torch.distributed`, may be named here.
         """
         cls = self.get_device_communicator_cls()

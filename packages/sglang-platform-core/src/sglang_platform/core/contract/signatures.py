@@ -37,7 +37,7 @@ def without_annotations(signature: inspect.Signature) -> inspect.Signature:
 
 
 def broken_calls(contract: inspect.Signature, override: inspect.Signature) -> list[str]:
-    """What a caller of `contract` may do that `override` cannot take, one phrase for each; empty if nothing.
+    """The calls that `contract` allows and `override` cannot take, one phrase each; empty if none.
 
     An argument must arrive under its own name, or in `*args` and `**kwargs`, however it is passed.
     """
@@ -66,7 +66,7 @@ def broken_calls(contract: inspect.Signature, override: inspect.Signature) -> li
 
 
 def _different(want: inspect.Parameter, have: inspect.Parameter, place: int, places: list[str]) -> list[str]:
-    """How a parameter that kept its name no longer takes what the contract's takes."""
+    """The problems of a parameter that kept its name but accepts fewer calls than the contract's."""
     problems = []
     if have.kind is inspect.Parameter.POSITIONAL_ONLY:
         problems.append(f"cannot take '{want.name}' by name")
@@ -84,7 +84,7 @@ def _different(want: inspect.Parameter, have: inspect.Parameter, place: int, pla
 
 
 def _absent(name: str, override: inspect.Signature, by_position: bool, reaches_args: bool) -> list[str]:
-    """What is missing for a parameter that only `*args` and `**kwargs` can take."""
+    """The problem of a parameter that only `*args` and `**kwargs` could take; empty if they do."""
     kinds = {p.kind for p in override.parameters.values()}
     takes_name = inspect.Parameter.VAR_KEYWORD in kinds
     takes_position = inspect.Parameter.VAR_POSITIONAL in kinds and reaches_args

@@ -1,4 +1,4 @@
-"""Where a class attribute was written, as `file:line`, for messages. Only used once something is wrong."""
+"""Finds the `file:line` where a class attribute was defined, for messages. Only used on errors."""
 
 from __future__ import annotations
 

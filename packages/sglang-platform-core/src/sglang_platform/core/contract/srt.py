@@ -62,7 +62,7 @@ class SRTPlatform(DeviceMixin):
     imports nothing; the suite loads them to run and compile the kernels on a machine without the device."""
 
     conformance_profiles: Collection[str] = ("core",)
-    """What it claims to be conformant to: names of profiles of the conformance suite, by which its verdict is given."""
+    """The profiles of the conformance suite that the platform claims to pass; they decide the verdict."""
 
     # Lifecycle
 
@@ -78,7 +78,7 @@ class SRTPlatform(DeviceMixin):
         """Has the last word on the host's `ServerArgs`, in place, after all of the host's own rules."""
 
     def stub_modules(self) -> Mapping[str, ModuleType | None]:
-        """Modules the host imports and this device lacks, by dotted name, with what to import in their place.
+        """Modules that the host imports but this device lacks: dotted name to replacement module.
 
         None stands for an empty module. The host adapter installs them in each process before the host
         imports them; a module that can be imported for real is left alone.
@@ -138,20 +138,20 @@ class SRTPlatform(DeviceMixin):
         return None
 
     def get_host_memory_cls(self) -> type | None:
-        """How memory of the host is had and copied for this device, a `HostMemory`: for the hierarchical
-        cache, which keeps evicted keys and values there. None is core's own: torch's page-locked memory where
+        """The `HostMemory` class, which allocates and copies host memory for this device, for the hierarchical
+        cache of evicted keys and values. None is core's own: torch's page-locked memory where
         `is_pin_memory_available()`, plain copies on the current stream."""
         return None
 
     def get_memory_saver_cls(self) -> type | None:
-        """How device memory is given back while the engine stands by (`--enable-memory-saver`), a
-        `core.memory.memory_saver.MemorySaver`. None is core's own, which empties the storage of every tensor and
+        """The `core.memory.memory_saver.MemorySaver` class, which releases device memory while the engine is
+        paused (`--enable-memory-saver`). None is core's own, which empties the storage of every tensor and
         allocates it again: at another address, so graphs are captured anew."""
         return None
 
     def get_transfer_engine_cls(self) -> type | None:
-        """What carries keys and values from an engine that prefills to one that decodes, a
-        `core.distributed.transfer_engine.TransferEngine`. None is core's own, which copies to the host and sends over
+        """The `core.distributed.transfer_engine.TransferEngine` class, which transfers keys and values from a
+        prefill engine to a decode engine. None is core's own, which copies to the host and sends over
         TCP."""
         return None
 

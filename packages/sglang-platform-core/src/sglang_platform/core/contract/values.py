@@ -24,7 +24,7 @@ def _identity(value: Any) -> str | None:
     member = getattr(value, "name", None)
     if member in PlatformEnum.__members__ and not isinstance(value, str):
         return None
-    # A vendor that a newer host's own enum knows: it is compared by name, as all are.
+    # A member of a newer host's enum; members are always compared by name.
     if isinstance(value, enum.Enum) and type(value).__name__ == PlatformEnum.__name__:
         return None
     known = ", ".join(PlatformEnum.__members__)

@@ -1,4 +1,4 @@
-"""Asking one plugin: load its entry point, call `activate()`, read the answer, load the class it names."""
+"""Queries one plugin: loads its entry point, calls `activate()`, checks the answer, loads the class it names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _asked: ContextVar[PluginOrigin | None] = ContextVar("sglang_platform_asked", de
 
 
 class Answer(NamedTuple):
-    """What a plugin answered: where its class is, or None, why not, and what would help."""
+    """A plugin's answer: the location of its class, or None with the reason and a fix."""
 
     location: str | None
     reason: str | None = None
@@ -38,14 +38,14 @@ class Answer(NamedTuple):
 
 
 def asked_plugin() -> PluginOrigin | None:
-    """The plugin that core is asking at this moment, in this thread; None where it asks nobody."""
+    """The plugin that core is querying now in this thread, or None."""
     return _asked.get()
 
 
 def ask(record: EntryPointRecord) -> Answer:
     """Import the plugin and call its `activate()`.
 
-    Raises ContractVersionError before anything is imported, PluginFailed on everything that is no answer.
+    Raises ContractVersionError before anything is imported, PluginFailed for an exception or an invalid answer.
     """
     check_contract_version(record)
     token = _asked.set(record.origin)
@@ -73,7 +73,7 @@ def _call(function: Callable[[], Any], record: EntryPointRecord) -> Any:
     except (PlatformUnavailable, KeyboardInterrupt, HostWanted):
         raise
     except BaseException as error:
-        # SystemExit and the panics of native libraries are no Exception, and would end the process unexplained.
+        # SystemExit and panics of native libraries are not an Exception; they would end the process unexplained.
         raise plugin_failed(
             f"platform plugin {record.name!r} failed in activate()",
             record.origin,
@@ -83,7 +83,7 @@ def _call(function: Callable[[], Any], record: EntryPointRecord) -> Any:
 
 
 def load_entry_point(record: EntryPointRecord) -> Callable[[], Any]:
-    """The function an entry point names. Raises PluginFailed where it cannot be imported or is no function."""
+    """The function that an entry point names. Raises PluginFailed if it cannot be imported or is not callable."""
     from importlib_metadata import EntryPoint
 
     entry_point = EntryPoint(name=record.name, value=record.value, group=record.group)
@@ -139,9 +139,9 @@ def _load_failure(record: EntryPointRecord, entry_point: Any, error: BaseExcepti
 
 
 def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[type, ...]]) -> type:
-    """The platform class at `location`. `bases` is asked after the import, which may have brought in a host.
+    """The platform class at `location`. `bases` is called after the import, which may have loaded a host.
 
-    Raises PluginFailed where it cannot be imported, NotAPlatformClass where it is no subclass of one of `bases`.
+    Raises PluginFailed if it cannot be imported, NotAPlatformClass if it is not a subclass of one of `bases`.
     """
     what = f"the platform class {location} of plugin {origin.name!r} could not be loaded"
     try:
@@ -176,7 +176,7 @@ def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[ty
 
 
 def _meant(error: BaseException, location: str) -> str:
-    """The nearest name, where it is the location itself that a module does not have."""
+    """A "did you mean" hint if the error is about a name in `location`, else empty."""
     if not isinstance(error, AttributeError) or not isinstance(error.obj, ModuleType) or error.name is None:
         return ""
     lacks = [*error.obj.__name__.split("."), error.name]
@@ -187,9 +187,9 @@ def _meant(error: BaseException, location: str) -> str:
 
 
 def resolve_obj(location: str) -> Any:
-    """The object at `pkg.mod:Class.attr` or `pkg.mod.Class.attr`, imported where it is not yet.
+    """The object at `pkg.mod:Class.attr` or `pkg.mod.Class.attr`, imported if needed.
 
-    Raises ImportError and AttributeError as they come: an import error inside a module is not masked.
+    Raises ImportError and AttributeError unchanged: an import error inside a module is not masked.
     """
     module_name, colon, attributes = location.partition(":")
     if colon:

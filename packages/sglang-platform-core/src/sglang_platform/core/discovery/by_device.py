@@ -25,17 +25,17 @@ __all__ = ["get_platform"]
 _DEVICE = re.compile(r"([^\W\d]\w*)(?::\d+)?")
 
 _found: dict[str, SRTPlatform] = {}
-_scanned: Scan | None = None  # what `_found` was found in
+_scanned: Scan | None = None  # the scan that `_found` belongs to
 _lock = threading.RLock()
 
 
 def get_platform(device: str | torch.device) -> SRTPlatform:
-    """The platform whose `device_type` is that of `device` (`"cuda"`, `"cuda:1"`): the process's own where it is
-    `current_platform`, else that of an installed plugin, which is asked now and kept. `"cpu"` is core's base platform
-    where no plugin serves it.
+    """The platform whose `device_type` is that of `device` (`"cuda"`, `"cuda:1"`): `current_platform` if it matches,
+    else that of an installed plugin, which is queried now and cached. `"cpu"` is core's base platform unless a plugin
+    serves it.
 
-    Raises what touching `current_platform` raises, ConfigurationError for what is no device, PluginNotFound with each
-    plugin's reason where none serves the device, SeveralPlatforms where two do.
+    Raises what accessing `current_platform` raises, ConfigurationError for an invalid device, PluginNotFound with each
+    plugin's reason if none serves the device, SeveralPlatforms if two do.
     """
     read = None if device is None else _DEVICE.fullmatch(str(device))
     if read is None:
@@ -63,7 +63,7 @@ def _search(kind: str) -> SRTPlatform:
     for record in records:
         try:
             platform, reason = _instance(record)
-        except PlatformError as error:  # a plugin for another device costs this one nothing
+        except PlatformError as error:  # a broken plugin for another device must not fail this one
             platform, reason = None, error.what
         if platform is not None and platform.device_type == kind:
             serving.append((record, platform))
@@ -92,7 +92,7 @@ def _search(kind: str) -> SRTPlatform:
 
 
 def _instance(record: EntryPointRecord) -> tuple[SRTPlatform | None, str | None]:
-    """An object of the plugin's class, on the host's base where a host runs; or None and why the plugin declined."""
+    """An instance of the plugin's class, re-based in a host process; or None and why the plugin declined."""
     location, reason, _ = ask(record)
     if location is None:
         return None, reason
@@ -102,7 +102,7 @@ def _instance(record: EntryPointRecord) -> tuple[SRTPlatform | None, str | None]
     if host is not None and not issubclass(cls, host.platform_base()):
         cls = host.rebase_platform(cls, record.origin)
     made = instantiate(cls, record.origin)
-    # Calling a re-based class gives the process's own object.
+    # Calling a re-based class returns the process's lazy object.
     platform: Any = object.__new__(made.platform_class)
     vars(platform).update(made.state)
     return platform, None

@@ -1,4 +1,4 @@
-"""The check of a plugin's contract version, on its metadata alone."""
+"""Checks a plugin's contract version, from its metadata alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["check_contract_version", "stated_versions"]
 
 
 def stated_versions(record: EntryPointRecord) -> list[str]:
-    """What the plugin's distribution states for it, e.g. `["v1"]`; empty for a plugin built on SGLang's classes."""
+    """The contract versions that its distribution states, e.g. `["v1"]`; none for plugins on SGLang's classes."""
     return [
         contract.value
         for contract in scan.records(CONTRACT_GROUP)
@@ -23,7 +23,7 @@ def stated_versions(record: EntryPointRecord) -> list[str]:
 
 def check_contract_version(record: EntryPointRecord) -> None:
     """Raises ContractVersionError unless the plugin states this core's contract version, or none at all."""
-    # The contract takes longer to import than all of discovery: a process that only lists plugins does without.
+    # Imported lazily: the contract takes longer to import than all of discovery, and listing plugins needs none.
     from sglang_platform.core.contract.version import CONTRACT_VERSION
 
     for stated in stated_versions(record):

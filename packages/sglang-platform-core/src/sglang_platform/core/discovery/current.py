@@ -1,12 +1,12 @@
 """`current_platform` and `current_mm_platform`: the lazy platform objects of the process, one for each runtime.
 
-Importing it resolves nothing. The first touch of an attribute decides on a platform and then turns this very object
-into an instance of the platform's class, so that every later access is a plain attribute access and the object is
-the same one wherever and whenever it was imported. In a host process the host's own `current_platform` is this
-object too, whichever of the two is touched first (see `Process.adopt`).
+Importing them resolves nothing. The first attribute access decides on a platform and turns the object in place into an
+instance of the platform's class. So every later access is a plain attribute access, and all importers share one object.
+In a host process the host's `current_platform` is this object too, whichever of the two is accessed first (see
+`Process.adopt`).
 
-Both runtimes may live in one process: SGLang's diffusion workers import parts of its LLM runtime. Each has its own
-group of plugins, its own variable and its own object.
+Both runtimes may run in one process: SGLang's diffusion workers import parts of its LLM runtime. Each runtime has a
+separate plugin group, environment variable and object.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ is_current_platform, reset = _process.is_platform, _process.reset
 
 
 def resolved() -> bool:
-    """Whether this process has its platform."""
+    """Whether the platform of this process has been resolved."""
     return _process.turned
 
 
 def decision() -> Decision | None:
-    """The decision of this process, or None where nothing has asked for one yet."""
+    """The decision of this process, or None before the first request for one."""
     return _process.decision
 
 
 def trace() -> Trace | None:
-    """The trace of this process's decision, also where it was refused; None where nothing has asked yet."""
+    """The trace of this process's decision, also if it was refused; None before the first request."""
     return _process.trace

@@ -1,6 +1,6 @@
-"""Installations that broke off: files that a distribution's RECORD lists and that are not there.
+"""Detects incomplete installations: files that a distribution's RECORD lists but that do not exist.
 
-Python reports such a file as an import error far from the cause. The hash of each file is compared by `doctor` alone.
+Python reports such a file as an import error far from the cause. Only `doctor` also compares file hashes.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def missing_files(distribution: str) -> list[str]:
         found = importlib_metadata.distribution(distribution)
         # `found.files` leaves out missing files.
         names = [row[0] for row in csv.reader((found.read_text("RECORD") or "").splitlines()) if row]
-        # Installers write the scripts, which lie outside, anew.
+        # Skip scripts, which lie outside: installers rewrite them.
         inside = [name for name in names if name and not name.startswith(("/", ".."))]
         return [name for name in inside if not os.path.lexists(str(found.locate_file(name)))]
-    except Exception:  # noqa: BLE001  (not installed, or its metadata is damaged: nothing is known)
+    except Exception:  # noqa: BLE001  (not installed, or damaged metadata: unknown)
         return []
 
 
 def missing_files_behind(error: BaseException, distribution: str | None) -> tuple[str, str] | None:
-    """(why, fix) where an import error may come of a missing file of `distribution` or of core; else None."""
+    """(why, fix) if a missing file of `distribution` or of core may explain an import error; else None."""
     if not any(isinstance(link, ImportError | FileNotFoundError) for link in cause_chain(error)):
         return None
     for name in filter(None, (distribution, CORE)):
@@ -48,9 +48,9 @@ def missing_files_behind(error: BaseException, distribution: str | None) -> tupl
 
 @contextmanager
 def refusing_without_core() -> Iterator[None]:
-    """Around imports of core's modules that SGLang or a command begins: any error raises LaunchRefused.
+    """Context for imports of core's modules by SGLang or a command: turns any error into LaunchRefused.
 
-    SGLang logs and drops an `Exception` of a plugin, and would serve on its own platform.
+    SGLang logs and swallows an `Exception` of a plugin, and would fall back to its own platform.
     """
     try:
         yield

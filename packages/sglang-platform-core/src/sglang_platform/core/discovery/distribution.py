@@ -1,6 +1,6 @@
-"""A distribution as the scan finds it: its `entry_points.txt`, and those that only `importlib_metadata` finds.
+"""Distributions as the scan finds them: from `entry_points.txt`, or from finders by `importlib_metadata`.
 
-Whether another distribution of its name hides it is not known yet.
+Whether a distribution is shadowed by another one of the same name is decided later, in `scan`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ __all__ = [
 
 
 class UnreadableMetadata(NamedTuple):
-    """A metadata file that may carry a plugin and cannot be read."""
+    """A metadata file that may declare a plugin but cannot be read."""
 
     path: str
     reason: str
 
 
 def normalize(name: str) -> str:
-    """A distribution's name in the form in which two spellings of it are equal."""
+    """A distribution's name in normal form, in which all its spellings are equal."""
     return re.sub(r"[-_.]+", "_", name).lower()
 
 
 class FoundDistribution:
-    """A distribution on the path; one without entry points counts because it may hide one that has them."""
+    """A distribution on the path. It counts even without entry points, since it may shadow one that has some."""
 
     __slots__ = ("entry_points", "has_metadata", "identity", "name", "path")
 
@@ -48,7 +48,7 @@ class FoundDistribution:
     ) -> None:
         self.name = name  # normalised
         self.path = path
-        self.has_metadata = has_metadata  # None where nobody had to look yet, as with the identity
+        self.has_metadata = has_metadata  # None: not checked yet; likewise the identity
         self.entry_points = entry_points or []  # (group, name, value)
         self.identity = identity  # (name, version) as the metadata states them
 
@@ -57,15 +57,15 @@ _MENTION = b"sglang"
 
 
 def may_name_plugins(text: bytes) -> bool:
-    """Whether the file has the word, in whatever case and encoding; one of zero bytes alone lost what it had."""
+    """Whether the file mentions sglang, in any case or encoding, or is damaged (zero bytes only)."""
     bare = text.replace(b"\0", b"")  # UTF-16 and UTF-32
     return _MENTION in bare.lower() or (not bare and bool(text))
 
 
 def entry_points(text: bytes) -> list[tuple[str, str, str]]:
-    """(group, name, value) of each entry point in a group of sglang's.
+    """(group, name, value) of each entry point in a group whose name contains "sglang".
 
-    Raises ValueError where a reader would stop, or pass over a group that is meant: that it has none is not known.
+    Raises ValueError if the file is malformed or misspells a group, so that a plugin could go unnoticed.
     """
     if b"\0" in text:
         raise ValueError("it is not UTF-8, but has zero bytes, as UTF-16 has")
@@ -98,9 +98,9 @@ def _parse(text: str) -> Iterator[tuple[str, str, str]]:
 def found_by_finders(
     path: list[str] | None, unreadable: list[UnreadableMetadata]
 ) -> Iterator[FoundDistribution]:
-    """Every distribution that `importlib_metadata` finds on `path` (None: wherever the process looks).
+    """Every distribution that `importlib_metadata` finds on `path` (None: on the search path of the process).
 
-    What cannot be read of one distribution goes to `unreadable` and costs no other.
+    A distribution that cannot be read is added to `unreadable`; the others are still found.
     """
     import importlib_metadata
 
@@ -118,7 +118,7 @@ def _found(distribution: Any, place: str) -> FoundDistribution:
     name = version = None
     if has_metadata:
         name, version = distribution.metadata["Name"], distribution.metadata["Version"]
-    # importlib_metadata's own answer to which distributions are one; not every finder's class has it.
+    # importlib_metadata's key for equal distributions; not every finder's class has it.
     key = getattr(distribution, "_normalized_name", None) or normalize(name or place)
     return FoundDistribution(
         name=key,

@@ -1,4 +1,4 @@
-"""`platform_plugin`, `mm_platform_plugin`: one `activate()` that serves core and the host."""
+"""`platform_plugin`, `mm_platform_plugin`: decorators that let one `activate()` serve both core and the host."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ __all__ = ["mm_platform_plugin", "platform_plugin"]
 _Activate = Callable[[], str | None]
 
 _answers_for_it: dict[PlatformKind, _Activate] = {}
-"""Who answers the host for a class that no distribution brings: the host asks nobody but installed platforms."""
+"""The `activate()` that answers the host, per kind, for a class without a distribution."""
 
 
 def platform_plugin(activate: _Activate) -> _Activate:
     """Decorate the `activate()` that a platform's entry point in `sglang.srt.platforms` names.
 
-    Asked by core, or called outside a host, it is the plain function. Called by the host, it answers by core's rules
-    for the whole process: the re-based class if this plugin is the platform, or is the first asked where a variable
-    names a class that no plugin brings; None if another one or none is, and LaunchRefused with the reason where the
-    rules refuse or core cannot be imported, since the host drops every `Exception`.
+    Called by core, or outside a host, it is the plain function. Called by the host, it answers by core's rules for the
+    whole process:
+
+    - the location of the re-based class if this plugin is the platform. If a variable names a class without a
+      distribution, the first plugin asked answers for it;
+    - None if another platform or none is active.
+
+    Raises LaunchRefused if the rules refuse or core cannot be imported, since the host swallows every `Exception`.
     """
     return _for_kind(activate, SRT)
 
@@ -55,7 +59,7 @@ def _answer_host(answer: _Activate, activate: _Activate, kind: PlatformKind) -> 
         origin = process.decide().origin
     if origin is None:
         return None
-    if origin.distribution is None:  # named by a variable: the first plugin that is asked answers for it
+    if origin.distribution is None:  # named by a variable: the first plugin asked answers
         if _answers_for_it.setdefault(kind, activate) is not activate:
             return None
     elif origin.name not in _names(answer, activate, kind):
@@ -72,7 +76,7 @@ def _is(record: EntryPointRecord, answer: _Activate, activate: _Activate) -> boo
     module, _, attributes = record.value.partition("[")[0].replace(" ", "").partition(":")
     if (module, attributes) == (activate.__module__, activate.__qualname__):
         return True
-    # Registered under another module's name for it: whoever calls it has loaded that module.
+    # Registered under an alias in another module, which is loaded, since it was called through it.
     found: object = sys.modules.get(module)
     for name in attributes.split("."):
         found = getattr(found, name, None)

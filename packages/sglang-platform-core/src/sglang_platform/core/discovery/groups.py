@@ -1,4 +1,4 @@
-"""The entry-point groups of SGLang's plugin framework and of this project, and the names they once had."""
+"""The entry-point groups of SGLang's plugin framework and of this project, and their retired names."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ GENERAL_GROUP = "sglang.srt.plugins"
 """General plugins: functions called for their side effects."""
 
 DIFFUSION_PLATFORM_GROUP = "sglang.multimodal_gen.platforms"
-"""Platforms of the diffusion runtime, which reads it from SGLang 0.5.23."""
+"""Platforms of the diffusion runtime, which reads the group since SGLang 0.5.23."""
 
 DIFFUSION_GENERAL_GROUP = "sglang.multimodal_gen.plugins"
 """General plugins of the diffusion runtime."""
 
 CONTRACT_GROUP = "sglang_platform.contract"
-"""The contract version a plugin was built for: its name, and `v<number>` as the value. Never loaded."""
+"""The contract version of a plugin: the plugin's name with `v<number>` as value. Never loaded."""
 
 COMMAND_GROUP = "sglang_platform.cli"
 """Subcommands of `sglang-platform`: a `typer.Typer` or a function under the subcommand's name."""
@@ -37,7 +37,7 @@ DOCTOR_GROUP = "sglang_platform.doctor"
 """Extensions of `doctor`: `sources` reads sources, `live_platform` examines the platform of a running SGLang."""
 
 OWN_PLUGIN = "sglang_platform_core"
-"""Core's own general plugin, through which the host's loader reaches this project."""
+"""Core's general plugin, through which the host's plugin loader calls this project."""
 
 KNOWN_GROUPS = frozenset(
     {
@@ -52,7 +52,7 @@ KNOWN_GROUPS = frozenset(
         "sglang.srt.startup_plugins",
     }
 )
-"""The groups that SGLang 0.5.23 and this project read, and those that SGLang's documents announce."""
+"""The groups that SGLang 0.5.23 and this project read, and those that SGLang's documentation announces."""
 
 RETIRED_GROUPS = {
     "sglang.platform_plugins": PLATFORM_GROUP,
@@ -60,4 +60,4 @@ RETIRED_GROUPS = {
     "sglang.plugins": GENERAL_GROUP,
     "sglang.general_plugins": GENERAL_GROUP,
 }
-"""Names from drafts of SGLang's framework, which no release reads; with the group to use instead."""
+"""Group names from drafts of SGLang's framework, which no release reads, and the group to use instead."""

@@ -1,10 +1,10 @@
-"""The order in which a plugin's modules are imported: the host first, where they import it.
+"""Imports the host before a plugin whose modules import it, to avoid a circular import.
 
-A host asks for its platform while it is imported itself. If a plugin's module began that import, the host comes back to
-a module that is not finished: a circle that no launch has. So a plugin's first import of the host is stopped, the host
-is imported as by a launch, and the plugin is asked again.
+A host resolves its platform during its own import. If a plugin's module started that import, the host would come back
+to a partially imported module: a circular import that does not occur in a launch. So a plugin's first import of the
+host is aborted, the host is imported as in a launch, and the plugin is queried again.
 
-Needed where core is asked before SGLang is imported (`info`, `list --explain`, `doctor`), by platforms derived from
+Needed if core is asked before SGLang is imported (`info`, `list --explain`, `doctor`), for platforms derived from
 SGLang's own classes: their modules import SGLang at the top. Three of `tests/foreign_plugins` do.
 """
 
@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 
 class HostWanted(BaseException):
-    """A plugin imports the host. No `Exception`: its own `except ImportError` is not for it."""
+    """A plugin imports the host. Not an `Exception`, so that the plugin's `except` clauses do not catch it."""
 
 
 class _FirstImport:
-    """First on `sys.meta_path` while plugins are asked: stops the import of the host by this thread."""
+    """First finder on `sys.meta_path` while plugins are queried: aborts an import of the host by this thread."""
 
-    delegates = True  # it finds nothing itself: see `installed.modules`
+    delegates = True  # finds nothing by itself: see `installed.modules`
 
     def __init__(self, package: str) -> None:
         self.package, self.thread = package, threading.get_ident()
@@ -43,9 +43,9 @@ class _FirstImport:
 
 
 def with_host_first(kind: PlatformKind, ask: Callable[[], T], plugin: Callable[[], PluginOrigin | None]) -> T:
-    """The result of `ask`; where it imports the host, the host is imported and `ask` is called again.
+    """The result of `ask`. If `ask` imports the host, the host is imported first and `ask` is called again.
 
-    `plugin` is named in errors. Raises what `ask` raises, and HostError where the host cannot be imported with the
+    `plugin` is named in errors. Raises what `ask` raises, and HostError if the host cannot be imported with the
     installed plugins.
     """
     package = kind.host.platform_module.partition(".")[0]

@@ -1,4 +1,4 @@
-"""What the lazy platform object becomes: the class to take for a decision, and the state of an instance of it."""
+"""The class and instance state that the lazy platform object takes over after a decision."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["PlatformInstance", "instance_for", "instantiate", "shared_with_host"
 
 
 class PlatformInstance(NamedTuple):
-    """A class, and the attributes of an instance of it. The lazy object takes both."""
+    """A class and the instance attributes that the lazy object takes over."""
 
     platform_class: type
     state: dict[str, Any]
 
 
 def instance_for(decision: Decision, kind: PlatformKind, lazy_object: object) -> PlatformInstance:
-    """The instance that a decision calls for in this process.
+    """The class and state of the decided platform in this process.
 
-    Raises PluginFailed where the plugin's class cannot be put on the host or instantiated, HostError where the host
+    Raises PluginFailed if the plugin's class cannot be re-based on the host or instantiated, HostError if the host
     cannot resolve its own platform, or chose another one.
     """
     host = kind.host.adapter()
@@ -37,10 +37,10 @@ def instance_for(decision: Decision, kind: PlatformKind, lazy_object: object) ->
 
 
 def instantiate(cls: type, origin: PluginOrigin | None) -> PlatformInstance:
-    """A fresh instance of `cls`, made on a twin, so that no thread sees the lazy object half initialised."""
+    """A fresh instance of `cls`, created separately so that no thread sees a half-initialised lazy object."""
     _check_layout(cls, origin)
     try:
-        # `cls()` would ask the metaclass of re-based classes, which gives out the lazy object itself.
+        # `cls()` would call the metaclass of re-based classes, which returns the lazy object itself.
         return PlatformInstance(cls, vars(type.__call__(cls)))
     except KeyboardInterrupt:
         raise
@@ -54,16 +54,16 @@ def instantiate(cls: type, origin: PluginOrigin | None) -> PlatformInstance:
 
 
 def shared_with_host(host: HostAdapter) -> PlatformInstance:
-    """The host's own platform: its class, and the very dictionary that holds its state."""
+    """The host's own platform: its class and its `__dict__`, shared, not copied."""
     return _share(_own_platform(host))
 
 
 def _written_for_the_host(
     host: HostAdapter, platform_class: type, origin: PluginOrigin, kind: PlatformKind, lazy_object: object
 ) -> PlatformInstance:
-    """For a class on the host's own base: the host makes its object itself, and ours shares that object's state."""
+    """For a class derived from the host's base: the host creates the object, and the lazy object shares its state."""
     theirs = _own_platform(host)
-    if theirs is lazy_object:  # our adapter gave the host the lazy object before the host resolved
+    if theirs is lazy_object:  # our adapter gave the lazy object to the host earlier
         return instantiate(platform_class, origin)
     if type(theirs) is not platform_class:
         raise HostError(
@@ -95,11 +95,11 @@ def _share(theirs: Any) -> PlatformInstance:
 
 
 class _PlainObject:
-    """In memory as the lazy object is."""
+    """A plain object with the memory layout of the lazy object."""
 
 
 def _check_layout(cls: type, origin: PluginOrigin | None) -> None:
-    """Raises PluginFailed where Python does not let the lazy object take `cls` as its class."""
+    """Raises PluginFailed if Python rejects assigning `cls` as the lazy object's `__class__`."""
     try:
         object.__setattr__(_PlainObject(), "__class__", cls)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""What differs between the platforms of SGLang's two runtimes: group, variables, base class, host, rules."""
+"""The differences between the platforms of SGLang's two runtimes: group, variables, base class, host, rules."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from sglang_platform.core.host import DIFFUSION_RUNTIME, LLM_RUNTIME, HostRuntim
 
 __all__ = ["DIFFUSION", "KINDS", "PLUGIN_GROUPS", "SRT", "PlatformKind", "installed_plugins"]
 
-# Imports inside functions: the contract takes longer to import than all of discovery, and a process that only lists
-# plugins does without.
+# The contract is imported inside functions: it takes longer to import than all of discovery, and a process that only
+# lists plugins does not need it.
 
 
 @dataclass(frozen=True)
 class PlatformKind:
-    """One kind of platform, resolved by its own rules' variables."""
+    """One kind of platform, with separate plugin groups and environment variables."""
 
     runtime: str
-    """The runtime in a word, for people."""
+    """The runtime's display name."""
 
     group: str
     """The entry-point group of its plugins."""
@@ -35,25 +35,25 @@ class PlatformKind:
     """The entry-point group of its general plugins."""
 
     variable: str
-    """Names the platform to use: an entry-point name."""
+    """The environment variable that names the platform to use, by entry-point name."""
 
     development_variable: str
-    """A platform that no distribution carries: `name=pkg.mod:Class`, or as `settings` reads it."""
+    """The environment variable for a platform without a distribution: `name=pkg.mod:Class`, see `settings`."""
 
     core_base: Callable[[], type]
-    """Core's base class of the kind. A function, so that naming the kind imports no contract."""
+    """Returns core's base class of the kind. A function, so that importing this module does not import the contract."""
 
     host: HostRuntime
-    """The runtime, which may run in this process or not."""
+    """The runtime; it need not run in this process."""
 
     object_name: str
     """The name of core's lazy platform object."""
 
     own_names: frozenset[str] = frozenset()
-    """Names of the host's own platforms, in lower case: `variable` may name one, a plugin may not."""
+    """Lower-case names of the host's own platforms: allowed in `variable`, forbidden for plugins."""
 
     out_of_tree_only: bool = False
-    """Whether the host takes only platforms whose `_enum` is OOT from outside."""
+    """Whether the host accepts only plugin platforms whose `_enum` is OOT."""
 
 
 def _srt_base() -> type:
@@ -89,7 +89,7 @@ DIFFUSION = PlatformKind(
     core_base=_diffusion_base,
     host=DIFFUSION_RUNTIME,
     object_name="current_mm_platform",
-    # Read in 0.5.23; `sglang.multimodal_gen.runtime.platforms.BUILTIN_PLATFORM_NAMES`.
+    # From SGLang 0.5.23, `sglang.multimodal_gen.runtime.platforms.BUILTIN_PLATFORM_NAMES`.
     own_names=frozenset({"cpu", "cuda", "rocm", "xpu", "mps", "npu", "musa"}),
     out_of_tree_only=True,
 )
@@ -103,10 +103,10 @@ PLUGIN_GROUPS = {
     DIFFUSION.group: "diffusion platform",
     DIFFUSION.general_group: "diffusion general",
 }
-"""Every group whose entry points are plugins, with what they are called in tables."""
+"""Every group whose entry points are plugins, with their label in tables."""
 
 
 def installed_plugins() -> Iterator[EntryPointRecord]:
-    """Every plugin of either runtime, platforms and general ones."""
+    """All plugins of both runtimes, platforms and general plugins."""
     for group in PLUGIN_GROUPS:
         yield from scan.records(group)

@@ -1,9 +1,9 @@
-"""Lazy platform objects: one for each kind of platform, shared by all who import it.
+"""Lazy platform objects: one per kind of platform, shared by all importers.
 
-The first touch of an attribute decides on a platform and then turns the object itself into an instance of the
-platform's class. Needed by SGLang: it keeps the object that the class gives, and modules of both sides bind
-`current_platform` before it is resolved, so the two must be one object. Every later access is a plain attribute
-access, which torch.compile traces.
+The first attribute access decides on a platform and then turns the object in place into an instance of the platform's
+class. SGLang requires this: it keeps the object that calling the class returns, and modules of both sides bind
+`current_platform` before it is resolved, so both must be one object. Every later access is a plain attribute access,
+which torch.compile can trace.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _lock = threading.Lock()
 
 
 def lazy_platform(kind: PlatformKind) -> tuple[Any, Process]:
-    """The platform object of `kind` in this process, and the state behind it. Nothing is resolved by asking."""
+    """The platform object of `kind` in this process, and the state behind it. Resolves nothing."""
     with _lock:
         if kind.group not in _made:
             _made[kind.group] = _make(kind)
@@ -31,15 +31,15 @@ def lazy_platform(kind: PlatformKind) -> tuple[Any, Process]:
 
 def _make(kind: PlatformKind) -> tuple[Any, Process]:
     class _Unresolved:
-        """The class of a lazy platform until it is touched.
+        """The class of a lazy platform before the first access.
 
-        Special methods are looked up on the class, hence one here for each that a platform inherits from `object`.
+        Python looks up special methods on the class, so each one inherited from `object` is redefined here.
         """
 
         def __getattribute__(self, name: str) -> Any:
             if name == "__class__":
-                # isinstance() ignores an answer that is type(self) by then. So this touch does not turn the object,
-                # and where another thread has turned it meanwhile, the answer is a class derived from its class.
+                # isinstance() ignores `__class__` if it equals type(self) by then. So this access does not turn the
+                # object, and if another thread has turned it meanwhile, the result is a subclass of its class.
                 cls = process.platform_type()
                 if not process.turned:
                     return cls

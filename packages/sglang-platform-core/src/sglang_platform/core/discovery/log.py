@@ -1,4 +1,4 @@
-"""The loggers of discovery. `logging` is only imported once there is something to say."""
+"""The loggers of discovery. `logging` is imported only when there is a message to log."""
 
 from __future__ import annotations
 

@@ -35,10 +35,10 @@ def host_attribute(plugin_name: str) -> str:
 
 
 class Process:
-    """How this process comes to its platform of one kind: it chooses a plugin, decides on a class, builds an instance.
+    """Resolves one kind of platform in three steps: choose a plugin, decide on a class, build an instance.
 
-    Each of the three is made once, after the one before it. What failed fails again with the same error. A thread that
-    asks for one of them while it is making it gets ReentrantResolution; other threads wait.
+    Each step runs once, after the previous one. A failed step raises the same error again. A thread that requests a
+    step from within a step gets ReentrantResolution; other threads wait.
     """
 
     def __init__(self, platform: Any, unresolved: type, kind: PlatformKind = SRT) -> None:
@@ -58,35 +58,35 @@ class Process:
         os.register_at_fork(after_in_child=self._without_other_threads)
 
     def _without_other_threads(self) -> None:
-        # In a fork. A step that another thread of the parent was in is nobody's here, and is begun anew.
+        # In a forked child: a step that another thread of the parent was running is lost, and starts again.
         if self._lock.acquire(blocking=False):
             self._lock.release()
         else:
             self._lock, self._in_step = threading.RLock(), False
 
     def choose(self) -> PlatformChoice:
-        """Which plugin is active; its class is not imported."""
+        """The active plugin. Its class is not imported."""
         with self._lock:
             return self._choice or self._step(self._choose)
 
     def decide(self) -> Decision:
-        """Which class is the platform's; it is not instantiated. Raises the PlatformError of the rules."""
+        """The platform class, not instantiated. Raises a PlatformError if the rules refuse."""
         with self._lock:
             return self.decision or self._step(self._decide)
 
     def turn(self) -> None:
-        """Make the lazy object the platform."""
+        """Turn the lazy object into the platform, in place."""
         with self._lock:
             if not self.turned:
                 self._become(self._build())
 
     def platform_type(self) -> type:
-        """The class that the lazy object has, or will have at its next touch."""
+        """The class that the lazy object has, or will have at its next access."""
         with self._lock:
             return type(self.platform) if self.turned else self._build().platform_class
 
     def reset(self) -> None:
-        """Forget all, and the metadata scan. For tests: objects that kept parts of the platform keep them."""
+        """Clear all state and the metadata scan. For tests: references to the old platform become stale."""
         with self._lock:
             object.__setattr__(self.platform, "__class__", self._unresolved)
             object.__setattr__(self.platform, "__dict__", {})
@@ -98,8 +98,8 @@ class Process:
     def adopt(self, cls: type) -> object:
         """Make the lazy object an instance of `cls`, the re-based class that the host instantiates; returns it.
 
-        Where the process resolved before the host was loaded, the object changes its class and keeps its state.
-        Raises HostError where `cls` is not the class of the platform that this process decided on.
+        If the process resolved before the host was loaded, the object changes its class and keeps its state.
+        Raises HostError if `cls` is not a subclass of the platform class that this process decided on.
         """
         with self._lock:
             held = self._instance.platform_class if self._instance else self.decide().platform_class
@@ -116,9 +116,9 @@ class Process:
             return self.platform
 
     def follow_host(self) -> None:
-        """Take over the host's own platform, where no plugin is active and this process resolved before the host came.
+        """Take over the host's own platform if no plugin is active and the host was loaded after resolution.
 
-        Does nothing in any other case.
+        Otherwise does nothing.
         """
         with self._lock:
             host = self.kind.host.adapter()
@@ -142,7 +142,7 @@ class Process:
         return "being resolved" if self._in_step else "not resolved yet"
 
     def _step(self, make: Callable[[], T]) -> T:
-        """Run `make`, which runs foreign code. Its error is remembered; asking for a step from inside is refused."""
+        """Run `make`, which runs plugin code. Remembers its error; refuses re-entrant calls."""
         if self._error is not None:
             raise copy.copy(self._error) from self._error.__cause__
         if self._in_step:
@@ -174,7 +174,7 @@ class Process:
         return self.decision or self._settle(load_choice(self._choose(), self.kind))
 
     def _settle(self, decision: Decision) -> Decision:
-        """Keep a decision. Where it goes on without the chosen plugin, the choice does too."""
+        """Store a decision. If it falls back to no plugin, clear the chosen plugin as well."""
         self.decision = decision
         if decision.origin is None:
             self._choice = self._choose()._replace(origin=None, location=None)
@@ -186,7 +186,7 @@ class Process:
         return self._instance
 
     def _instance_or_fall_back(self) -> PlatformInstance:
-        if self._instance is not None:  # the host, imported on the way, has asked for it
+        if self._instance is not None:  # built meanwhile, for the host that was imported
             return self._instance
         decision = self._decide()
         try:
@@ -194,9 +194,7 @@ class Process:
         except PlatformError as error:
             if decision.origin is None:
                 raise
-            without = self._settle(
-                give_up(self._choose(), error)
-            )  # raises where the rules allow no fall back
+            without = self._settle(give_up(self._choose(), error))  # raises if fallback is not allowed
             return instance_for(without, self.kind, self.platform)
 
     def _become(self, instance: PlatformInstance) -> None:

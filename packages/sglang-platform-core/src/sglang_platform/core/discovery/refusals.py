@@ -1,4 +1,4 @@
-"""The errors of discovery: what a plugin raised, told with its origin and a fix, and what the rules refuse."""
+"""The errors of discovery: a plugin's exception with its origin and a fix, and violations of the rules."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
     "refuse_unreadable",
 ]
 
-# Import names whose distribution has another name, as far as accelerator packages use them.
+# Import names that differ from the distribution's name, among the packages that accelerator plugins use.
 _DISTRIBUTION_OF = {
     "PIL": "pillow",
     "pynvml": "nvidia-ml-py",
@@ -53,7 +53,7 @@ _DISTRIBUTION_OF = {
 def plugin_failed(
     what: str, origin: PluginOrigin, error: BaseException, fix: str | None = None
 ) -> PlatformError:
-    """The error to raise `from error`. A re-entrant touch keeps its class: it explains itself."""
+    """The error to raise `from error`. ReentrantResolution keeps its type and message."""
     if isinstance(error, ReentrantResolution):
         return type(error)(error.what, plugin=error.plugin or origin, why=error.why, fix=error.fix)
     told = error.fix if isinstance(error, PlatformError | LaunchRefused) else None
@@ -64,7 +64,7 @@ def plugin_failed(
 
 
 def amended(error: PlatformError, alternative: str) -> PlatformError:
-    """`error` with one more way out."""
+    """A copy of `error` whose fix offers one more alternative."""
     fix = f"{error.fix}; or {alternative}" if error.fix else alternative
     copy = type(error)(error.what, plugin=error.plugin, why=error.why, fix=fix)
     copy.__cause__ = error.__cause__
@@ -79,13 +79,13 @@ def _fix(origin: PluginOrigin, error: BaseException) -> str | None:
 
 
 def _is_of_a_loaded_package(module: str) -> bool:
-    """Whether the package is there and only the name in it is wrong: a namespace package has parts in many places."""
+    """Whether the top-level package is loaded, so that only a submodule is missing. False for namespace packages."""
     top, _, within = module.partition(".")
     return bool(within) and getattr(sys.modules.get(top), "__file__", None) is not None
 
 
 def missing_module_fix(origin: PluginOrigin, module: str) -> str:
-    """Which package to install for a module that the plugin imports and nobody provides."""
+    """The fix for a module that the plugin imports and that is not installed: the package to install."""
     top = module.partition(".")[0]
     package = _DISTRIBUTION_OF.get(top, top)
     extra, requirement = _declared(origin, {_folded(top), _folded(package)})
@@ -103,7 +103,7 @@ def missing_module_fix(origin: PluginOrigin, module: str) -> str:
 
 
 def _declared(origin: PluginOrigin, names: set[str]) -> tuple[str | None, str | None]:
-    """(extra, requirement) under which the plugin's distribution asks for one of `names`."""
+    """(extra, requirement) of the plugin's distribution that matches one of `names`; each may be None."""
     if origin.distribution is None:
         return None, None
     import importlib_metadata
@@ -129,7 +129,7 @@ def _folded(name: str) -> str:
 
 
 def refuse_duplicates(found: Iterable[EntryPointRecord]) -> None:
-    """Raises DuplicatePlugins where two records of one group have one name."""
+    """Raises DuplicatePlugins if two records of one group have the same name."""
     by_name: dict[str, list[EntryPointRecord]] = {}
     for record in found:
         by_name.setdefault(record.name, []).append(record)
@@ -147,7 +147,7 @@ def refuse_duplicates(found: Iterable[EntryPointRecord]) -> None:
 
 
 def refuse_unreadable(unreadable: Iterable[UnreadableMetadata], kind: PlatformKind) -> None:
-    """Raises ConfigurationError where the entry points of a distribution cannot be read: it may hold the platform."""
+    """Raises ConfigurationError if entry points of a distribution are unreadable, since it may carry the platform."""
     files = [one for one in unreadable if one.path.endswith("entry_points.txt")]
     if files:
         raise ConfigurationError(
@@ -160,7 +160,7 @@ def refuse_unreadable(unreadable: Iterable[UnreadableMetadata], kind: PlatformKi
 
 
 def refuse_own_names(found: Iterable[EntryPointRecord], kind: PlatformKind) -> None:
-    """Raises PluginFailed where a plugin bears the name of one of the host's own platforms."""
+    """Raises PluginFailed if a plugin has the name of one of the host's own platforms."""
     for record in found:
         if record.name.lower() in kind.own_names:
             raise PluginFailed(
@@ -172,7 +172,7 @@ def refuse_own_names(found: Iterable[EntryPointRecord], kind: PlatformKind) -> N
 
 
 def refuse_in_tree(cls: type, origin: PluginOrigin, kind: PlatformKind) -> None:
-    """Raises PluginFailed where the host takes out-of-tree platforms only, and `cls` is none."""
+    """Raises PluginFailed if the host accepts only out-of-tree platforms and `cls` is not one."""
     identity = getattr(getattr(cls, "_enum", None), "name", None)
     if kind.out_of_tree_only and identity != "OOT":
         raise PluginFailed(
@@ -185,7 +185,7 @@ def refuse_in_tree(cls: type, origin: PluginOrigin, kind: PlatformKind) -> None:
 
 
 def not_found(name: str, found: Sequence[EntryPointRecord], kind: PlatformKind) -> PluginNotFound:
-    """The error for a platform that is named and not installed; it offers what is."""
+    """The error for a named platform that is not installed; lists the installed ones."""
     if not found:
         return PluginNotFound(
             f"{kind.variable}={name!r}, but no platform plugin is installed",
@@ -204,7 +204,7 @@ def not_found(name: str, found: Sequence[EntryPointRecord], kind: PlatformKind) 
 
 
 def one_error(failures: list[PlatformError]) -> PlatformError:
-    """The error for the plugins that failed, with the way to go on without them."""
+    """The error for the failed plugins; its fix includes how to continue without them."""
     without = f"go on without it: {ON_ERROR_VARIABLE}=warn"
     if len(failures) == 1:
         return amended(failures[0], without)

@@ -1,8 +1,8 @@
-"""The rules by which one platform is chosen, or the process is refused.
+"""The rules that choose one platform or refuse to start the process.
 
-`SGLANG_PLATFORM=name`: that plugin and no other is imported, and whatever keeps it from answering is an error.
-Unset: every plugin is asked; one active plugin is the platform, none is no error, several are one. A plugin that
-failed is an error, unless `SGLANG_PLATFORM_ON_ERROR=warn`. There is no priority between platforms, on purpose.
+With `SGLANG_PLATFORM=name` only that plugin is imported; it is an error if it fails or declines. Otherwise every plugin
+is asked: one active plugin becomes the platform, no active plugin is allowed, several are an error. A failed plugin is
+an error unless `SGLANG_PLATFORM_ON_ERROR=warn`. Platforms deliberately have no priority.
 """
 
 from __future__ import annotations
@@ -37,41 +37,41 @@ __all__ = ["Decision", "PlatformChoice", "choose", "load_choice", "resolve"]
 
 
 class PlatformChoice(NamedTuple):
-    """Which plugin gives the platform, before its class is imported."""
+    """The chosen plugin, before its class is imported."""
 
     origin: PluginOrigin | None
-    """None: no plugin is active, and the base platform serves."""
+    """None if no plugin is active and the base platform is used."""
 
     location: str | None
-    """Where the class is."""
+    """The location of the platform class."""
 
     may_fall_back: bool
-    """Whether a later failure of this plugin may be survived without it."""
+    """Whether the process may fall back to no plugin if this one fails later."""
 
     trace: Trace
 
 
 class Decision(NamedTuple):
-    """Which platform class serves this process, and why."""
+    """The platform class of this process, with the trace that explains it."""
 
     origin: PluginOrigin | None
-    """None: no plugin is active."""
+    """None if no plugin is active."""
 
     platform_class: type | None
-    """The plugin's class as the vendor wrote it; None where no plugin is active."""
+    """The plugin's class, not re-based; None if no plugin is active."""
 
     trace: Trace
 
 
 def resolve(kind: PlatformKind = SRT, trace: Trace | None = None) -> Decision:
-    """`choose`, then import the class. Keeps no state: `current.decide` gives the process's one decision."""
+    """`choose`, then import the class. Keeps no state; `current.decide` returns the process-wide decision."""
     return load_choice(choose(kind, trace), kind)
 
 
 def choose(kind: PlatformKind = SRT, trace: Trace | None = None) -> PlatformChoice:
     """Ask the plugins of `kind` by the rules. Their platform classes are not imported.
 
-    `trace` is filled in; pass one to read it where this raises. Raises ConfigurationError, PluginNotFound,
+    `trace` is filled in; pass one to read it if this raises. Raises ConfigurationError, PluginNotFound,
     PluginFailed, ContractVersionError, DuplicatePlugins or SeveralPlatforms.
     """
     import os
@@ -123,7 +123,7 @@ def load_choice(choice: PlatformChoice, kind: PlatformKind = SRT) -> Decision:
 
 
 def give_up(choice: PlatformChoice, error: PlatformError) -> Decision:
-    """The chosen plugin failed after it was chosen: raise, or decide for no plugin where that is allowed."""
+    """Handle a failure of the chosen plugin: raise, or fall back to no plugin if that is allowed."""
     trace = choice.trace
     assert choice.origin is not None
     candidate = trace.candidate(choice.origin)
@@ -222,7 +222,7 @@ def _ask_all(
 
 
 def _ask_into(candidate: Candidate, record: EntryPointRecord) -> PlatformError | None:
-    """Ask one plugin and write its answer into the trace. The error is returned, for the rules to weigh."""
+    """Ask one plugin and record its answer in the trace. Returns the error, so that the caller decides."""
     started = time.perf_counter()
     try:
         candidate.answer, candidate.reason, candidate.fix = ask(record)

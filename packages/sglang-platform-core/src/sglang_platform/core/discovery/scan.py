@@ -1,16 +1,16 @@
 """One scan of the installed metadata per process.
 
-Gives what `importlib_metadata` gives, for the entry points of files that mention sglang, without its cost: the
-folders of `sys.path` are listed, each `entry_points.txt` is read as bytes, and only one that mentions sglang is
-parsed. Path entries and finders that are no plain folders are left to `importlib_metadata` itself.
+Finds the same entry points as `importlib_metadata`, at lower cost: it lists the folders of `sys.path`, reads each
+`entry_points.txt` as bytes, and parses only those that mention sglang. Path entries that are not plain folders and
+foreign finders are left to `importlib_metadata`.
 
-Two distributions of one name: the first on the path wins, and one that has metadata goes before a leftover folder
-that has none, as `importlib_metadata` 9 and later decide.
+Of two distributions with one name the first on the path wins, and one with metadata precedes a leftover folder without,
+as in `importlib_metadata` 9 and later.
 """
 
 from __future__ import annotations
 
-# pathlib would double the time of a scan.
+# Uses os, since pathlib would double the time of a scan.
 # ruff: noqa: PTH110, PTH113, PTH208
 import os
 import stat
@@ -41,7 +41,7 @@ __all__ = [
 
 
 class EntryPointRecord(NamedTuple):
-    """One entry point as the metadata states it. Nothing of the plugin is imported to make one."""
+    """One entry point as stated in the metadata; the plugin is not imported."""
 
     group: str
     name: str
@@ -50,14 +50,14 @@ class EntryPointRecord(NamedTuple):
 
 
 class HiddenDistribution(NamedTuple):
-    """A distribution with sglang entry points that another one of its name keeps out."""
+    """A distribution with sglang entry points that is shadowed by another one of the same name."""
 
     path: str
     by: str
 
 
 class Scan(NamedTuple):
-    """All that one scan found: `records` sorted by group, name and distribution."""
+    """The result of one scan; `records` is sorted by group, name and distribution."""
 
     records: tuple[EntryPointRecord, ...] = ()
     unreadable: tuple[UnreadableMetadata, ...] = ()
@@ -65,13 +65,13 @@ class Scan(NamedTuple):
 
 
 _LARGEST = 4 << 20
-"""Bytes of the largest `entry_points.txt`: no distribution has a thousandth of it."""
+"""Size limit of an `entry_points.txt` in bytes; real files have less than a thousandth."""
 _lock = threading.Lock()
 _cached: Scan | None = None
 
 
 def scan() -> Scan:
-    """The scan of this process: made on the first call, then kept, whatever happens to `sys.path`."""
+    """The scan of this process: made on the first call, then cached, even if `sys.path` changes."""
     global _cached
     with _lock:
         if _cached is None:
@@ -80,7 +80,7 @@ def scan() -> Scan:
 
 
 def invalidate() -> None:
-    """Forget the scan, so that the next call looks again. For tests that install distributions."""
+    """Drop the cached scan, so that the next call scans again. For tests that install distributions."""
     global _cached
     with _lock:
         _cached = None
@@ -96,9 +96,7 @@ def scan_paths(paths: Iterable[str | os.PathLike[str]]) -> Scan:
     found: list[FoundDistribution] = []
     unreadable: list[UnreadableMetadata] = []
     for entry in paths:
-        if isinstance(
-            entry, str | os.PathLike
-        ):  # anything else on sys.path is ignored by the import system too
+        if isinstance(entry, str | os.PathLike):  # the import system ignores other types on sys.path too
             found.extend(_scan_entry(os.fspath(entry), unreadable))
     return _first_of_each_name(found, unreadable)
 
@@ -111,7 +109,7 @@ def _scan_process() -> Scan:
 
 
 def _has_foreign_finder() -> bool:
-    """Whether something besides the folders of `sys.path` can bring distributions (frozen applications do)."""
+    """Whether a finder other than Python's can provide distributions (frozen applications have some)."""
     for finder in sys.meta_path:
         if getattr(finder, "find_distributions", None) is None:
             continue
@@ -141,7 +139,7 @@ def _scan_entry(entry: str, unreadable: list[UnreadableMetadata]) -> Iterator[Fo
     for child in infos:
         if not child.endswith((".dist-info", ".egg-info")):
             continue
-        # What precedes the first dash; normalising by expression only where it could change something.
+        # The part before the first dash; normalised by regular expression only if needed, to save time.
         name = child.rpartition(".")[0].partition("-")[0].lower()
         if "." in name or "__" in name:
             name = normalize(name)
@@ -165,7 +163,7 @@ def _is_odd(child: str) -> bool:
 
 def _read(path: str, unreadable: list[UnreadableMetadata]) -> bytes | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait for a writer
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # O_NONBLOCK: opening a pipe would block
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

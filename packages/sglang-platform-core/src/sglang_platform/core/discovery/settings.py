@@ -1,4 +1,4 @@
-"""The environment variables that steer discovery and plugin loading, read and checked in one place."""
+"""Reads and validates the environment variables that control discovery and plugin loading."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ON_ERROR_VARIABLE = "SGLANG_PLATFORM_ON_ERROR"
 PLUGINS_VARIABLE = "SGLANG_PLUGINS"
 
 LOCATION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*(:[^\W\d]\w*(\.[^\W\d]\w*)*)?")
-"""Where a class is: `pkg.mod:Class` or `pkg.mod.Class`."""
+"""The location of a class: `pkg.mod:Class` or `pkg.mod.Class`."""
 
 
 class DevelopmentPlatform(NamedTuple):
@@ -37,7 +37,7 @@ class DevelopmentPlatform(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What the variables ask of the resolution of one kind of platform."""
+    """The settings for resolving one kind of platform."""
 
     platform: str | None
     """The name of the platform to use; None: ask every plugin."""
@@ -61,7 +61,7 @@ def read_settings(kind: PlatformKind = SRT, environ: Mapping[str, str] | None = 
 
 
 def stop_on_error(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether a plugin that failed stops the launch: yes, unless SGLANG_PLATFORM_ON_ERROR is `warn`."""
+    """Whether a failed plugin stops the launch: True unless SGLANG_PLATFORM_ON_ERROR is `warn`."""
     environ = os.environ if environ is None else environ
     value = environ.get(ON_ERROR_VARIABLE, "").strip()
     if value.lower() in ("", "error", "warn"):
@@ -77,7 +77,7 @@ def stop_on_error(environ: Mapping[str, str] | None = None) -> bool:
 
 
 def plugin_filter(environ: Mapping[str, str] | None = None) -> tuple[str, ...] | None:
-    """The names in SGLANG_PLUGINS, or None where every general plugin may run."""
+    """The names in SGLANG_PLUGINS, or None if every general plugin may run."""
     environ = os.environ if environ is None else environ
     value = environ.get(PLUGINS_VARIABLE, "")
     if not value:
@@ -108,9 +108,9 @@ def _development_platform(kind: PlatformKind, environ: Mapping[str, str]) -> Dev
 
 
 def _name_and_location(value: str) -> tuple[str, str]:
-    """The platform's name and where its class is. Without a name, the class's own is taken.
+    """The platform's name and the location of its class. The name defaults to that of the class.
 
-    Of `a:b.C` the first part is a name, since a class in a class is no platform; `a.b:C` and `a:C` name a module.
+    In `a:b.C` the first part is a name, since a nested class is not a platform; in `a.b:C` and `a:C` it is a module.
     """
     name, equals, location = (part.strip() for part in value.partition("="))
     if equals:

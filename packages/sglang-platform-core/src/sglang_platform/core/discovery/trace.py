@@ -1,4 +1,4 @@
-"""The trace of a decision: what was found, who was asked, what each answered, how long it took, who wanted it."""
+"""The trace of a decision: the plugins found and asked, their answers, timings, and the caller that triggered it."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ _STYLES = {"chosen": "green", "active": "yellow", "declined": "dim", "failed": "
 
 @dataclass
 class Candidate:
-    """One plugin that could have given the platform."""
+    """One plugin that could provide the platform."""
 
     origin: PluginOrigin
     value: str
-    """Its entry point; for a platform named by variable, the class."""
+    """Value of the entry point; for a platform named by variable, the class."""
 
     outcome: Outcome = "not asked"
     reason: str | None = None
     fix: str | None = None
-    """What would help, where it declined a device that is there."""
+    """The fix, if it declined although its device is present."""
 
     answer: str | None = None
-    """Where it said its class is."""
+    """The location of the class, as returned by the plugin."""
 
     seconds: float | None = None
-    """Import of its module and call of `activate()` together."""
+    """Duration of importing its module and calling `activate()`."""
 
 
 @dataclass
 class Trace:
-    """How the platform of one group was decided, for people (`lines`, or printed by rich) and programs."""
+    """How the platform of one group was decided: as text (`lines`), printed by rich, or as JSON (`as_dict`)."""
 
     group: str
     triggered_by: str | None = None
-    """`file:line (function)` of the first touch."""
+    """`file:line (function)` of the first access."""
 
     settings: dict[str, str] = field(default_factory=dict)
-    """The variables that are set, with their values."""
+    """The environment variables that are set, with their values."""
 
     candidates: list[Candidate] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -60,23 +60,23 @@ class Trace:
     seconds: float = 0.0
 
     def candidate(self, origin: PluginOrigin) -> Candidate:
-        """The entry of a plugin that was found."""
+        """The candidate with this origin."""
         return next(candidate for candidate in self.candidates if candidate.origin == origin)
 
     def refused(self, error: PlatformError) -> None:
-        """Close the trace: no platform could be decided on."""
+        """Record that the decision was refused with `error`."""
         self.outcome = f"refused: {error.what}"
         self.error = describe_error(error)
 
     def as_dict(self) -> dict[str, Any]:
-        """The trace in plain JSON types; its keys are the names of the attributes."""
+        """The trace in plain JSON types; keys are attribute names."""
         plain = asdict(self)
         for candidate, entry in zip(self.candidates, plain["candidates"], strict=True):
             entry["origin"] = candidate.origin._asdict()
         return plain
 
     def lines(self) -> Iterator[str]:
-        """The trace as text, one fact a line."""
+        """The trace as text, one fact per line."""
         if self.triggered_by:
             yield f"asked for by {self.triggered_by}"
         for variable, value in self.settings.items():
@@ -117,7 +117,7 @@ class Trace:
 
 
 def describe_error(error: PlatformError) -> dict[str, Any]:
-    """An error of ours in plain JSON types."""
+    """A PlatformError in plain JSON types."""
     return {
         "type": type(error).__name__,
         "what": error.what,
@@ -137,7 +137,7 @@ _TRANSPARENT = (
 
 
 def first_caller_outside() -> str | None:
-    """`file:line (function)` of the nearest caller that is not discovery itself."""
+    """`file:line (function)` of the nearest caller outside discovery."""
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

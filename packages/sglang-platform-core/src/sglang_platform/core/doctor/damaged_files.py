@@ -1,7 +1,7 @@
-"""Whether the files of an installed distribution are those that were installed, by the RECORD of its wheel.
+"""Compares the files of an installed distribution with the RECORD of its wheel.
 
-A file that is missing, cut short or of another version raises an error of Python far from the cause. Nothing is known
-of an editable installation, which lists no sources.
+A file that is missing, truncated or of another version makes Python raise an error far from the cause. An editable
+installation cannot be checked: its RECORD lists no sources.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Damage(NamedTuple):
     files: tuple[str, ...]
     """One line each: the file, as RECORD names it, and what is wrong with it."""
     unusable: bool
-    """Whether one of them is missing, or is Python that cannot be parsed; else somebody may have changed them."""
+    """True if a file is missing or is Python that does not parse; otherwise files were only modified."""
 
     @property
     def why(self) -> str:
@@ -58,7 +58,7 @@ def damage_of(distribution: str) -> Damage | None:
     for line in record.splitlines():
         with contextlib.suppress(csv.Error, StopIteration, ValueError):
             name, digest, size = next(csv.reader([line]))
-            # What lies outside, scripts, is written anew by whoever installs.
+            # Skip scripts, which lie outside: installers rewrite them.
             if digest and not name.startswith(("/", "..")) and (why := _wrong(root / name, digest, size)):
                 wrong.append(f"{name} {why}")
                 unusable = unusable or not _is_usable(root / name)

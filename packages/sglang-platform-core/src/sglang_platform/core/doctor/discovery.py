@@ -1,4 +1,4 @@
-"""What `sglang-platform doctor` looks for in discovery: each finding says what, which plugin, why, what to do."""
+"""The discovery checks of `sglang-platform doctor`; each finding says what, which plugin, why, what to do."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _metadata() -> Iterator[Finding]:
 
 
 def _damage() -> Iterator[Finding]:
-    """Of core and of every distribution with plugins."""
+    """Damaged files of core and of every distribution with plugins."""
     origins = {record.origin.distribution: record.origin for record in scan.scan().records}
     for distribution in sorted({CORE, *filter(None, origins)}):
         if damage := damage_of(distribution):
@@ -151,7 +151,7 @@ def _contracts() -> Iterator[Finding]:
 
 def _decision() -> Iterator[Finding]:
     for kind in KINDS:
-        # Most machines have nothing for the diffusion runtime, and need not read of it.
+        # Skip the diffusion runtime on machines that have no plugin for it.
         if kind is SRT or scan.records(kind.group) or kind.variable in os.environ:
             yield from _decision_of(kind)
 
@@ -245,7 +245,7 @@ def _active() -> PluginOrigin | None:
     try:
         return lazy_platform(SRT)[1].choose().origin
     except PlatformError:
-        return None  # told by _decision
+        return None  # reported by _decision
 
 
 def _versions() -> Iterator[Finding]:

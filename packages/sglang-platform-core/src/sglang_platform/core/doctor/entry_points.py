@@ -1,4 +1,4 @@
-"""Whether an entry point leads somewhere, read from the files, without importing what it names."""
+"""Checks from source files, without importing, whether the object that an entry point names exists."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def target_problem(value: str) -> str | None:
     if spec is None:
         return f"the module {missing!r} does not exist in this environment"
     verdict = check(Address(module, tuple(attribute.split("."))))
-    forget()  # the file may change before it is asked again
+    forget()  # the file may change before the next check
     if verdict.answer != "missing":
         return None
     meant = next((one.partition(":")[2] for one in verdict.nearest if one.startswith(f"{module}:")), None)

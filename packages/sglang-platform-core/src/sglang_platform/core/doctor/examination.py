@@ -25,12 +25,12 @@ _log = logging.getLogger(__name__)
 
 
 def examine_everything(*, start_host: bool) -> list[Finding]:
-    """Every finding, problems first, each told once. Imports neither torch nor sglang, nor any platform class.
+    """All findings, problems first, without duplicates. Imports neither torch nor sglang, nor any platform class.
 
-    start_host: an active platform on SGLang's own classes is looked at in a running SGLang, in a process of its own.
+    start_host: examine an active platform derived from SGLang's classes in a running SGLang, in a separate process.
     """
     _log.info("asking the platform plugins")
-    findings = examine()  # asks the plugins, so that where their classes are is known afterwards
+    findings = examine()  # queries the plugins, so that their class locations are known afterwards
     told = {(finding.id, finding.plugin) for finding in findings}
     _log.info("starting an interpreter in another folder")
     findings += [finding for finding in examine_isolation() if (finding.id, finding.plugin) not in told]

@@ -97,7 +97,7 @@ NOT_LOOKED_AT = frozenset(
         "hook-unclear",
     }
 )
-"""Findings that say what the examination has not seen."""
+"""Findings that report what could not be examined."""
 
 
 class Finding(NamedTuple):
@@ -124,7 +124,7 @@ _IDS: tuple[tuple[type[PlatformError], FindingId], ...] = (
 
 
 def as_finding(error: PlatformError) -> Finding:
-    """The problem that an error of ours would stop a launch with."""
+    """A PlatformError that would stop a launch, as a problem."""
     found: FindingId = next((name for cls, name in _IDS if isinstance(error, cls)), "platform-refused")
     return Finding(found, "problem", error.what, error.plugin, error.why, error.fix)
 

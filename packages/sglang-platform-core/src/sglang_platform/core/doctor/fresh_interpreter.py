@@ -1,6 +1,6 @@
-"""Which modules and distributions an interpreter finds that was started elsewhere.
+"""Finds out which modules and distributions are visible to an interpreter started in another folder.
 
-Its program is the text of `installed.modules` and then the text of this file: it cannot import this project.
+That interpreter cannot import this project, so it runs the source of `installed.modules` followed by this file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def found_by_a_fresh_interpreter(
 
     Raises OSError or subprocess.SubprocessError where no such interpreter can be started.
     """
-    from sglang_platform.core.installed import modules as search  # not in the other interpreter
+    from sglang_platform.core.installed import modules as search  # unavailable in the other interpreter
 
     program = f"{Path(str(search.__file__)).read_text(encoding='utf-8')}\n{_own_text()}"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -49,7 +49,7 @@ def _own_text() -> str:
 
 
 def _answer() -> None:
-    """The other interpreter's part: reads two lists from standard input, prints what of them it found."""
+    """Runs in the other interpreter: reads two lists from standard input and prints the entries that it found."""
 
     def is_installed(distribution: str) -> bool:
         try:

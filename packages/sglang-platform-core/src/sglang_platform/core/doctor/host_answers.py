@@ -1,4 +1,4 @@
-"""What a running SGLang answers about its device, beside the platform it ended on."""
+"""Compares what a running SGLang reports about its device with the platform that it chose."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sglang_platform.core.installed.modules import find, interpreter_flags
 __all__ = ["ask_host", "examine_answers", "examine_live", "examined_live"]
 
 _SECONDS = 180
-"""For SGLang's imports and the platform's; a plugin that hangs must not keep `doctor` for longer."""
+"""Timeout for the imports of SGLang and the platform, so that a hanging plugin does not block `doctor`."""
 
 _PROBE = (
     "import sys; from sglang_platform.core.sglang.evidence.platform_probe import main; main(*sys.argv[1:])"
@@ -36,7 +36,7 @@ _EXAMINATION = "live_platform"
 def ask_host() -> dict[str, Any] | None:
     """Start SGLang's platform in a process of its own, once; None where SGLang is not installed.
 
-    `failed` in the answer says why there is no other.
+    If the answer has `failed`, it is the reason why there is no other content.
     """
     if find("sglang")[0] is None:
         return None
@@ -64,7 +64,7 @@ def ask_host() -> dict[str, Any] | None:
 
 
 def examine_answers(answers: dict[str, Any] | None) -> Iterator[Finding]:
-    """The findings in what `ask_host` gave."""
+    """The findings from the result of `ask_host`."""
     if answers is None:
         yield Finding("host-not-installed", "note", "SGLang is not installed, so --deep had nothing to start")
         return
@@ -81,14 +81,14 @@ def examine_answers(answers: dict[str, Any] | None) -> Iterator[Finding]:
 
 
 def examined_live(was_started: bool) -> list[str]:
-    """The classes that were looked at in a running SGLang, where one was started."""
+    """The classes that were examined in a running SGLang; empty if none was started."""
     if not was_started or not ask_host.cache_info().currsize:
         return []
     return list((ask_host() or {}).get("examined", ()))
 
 
 def examine_live(answers: dict[str, Any]) -> Iterator[Finding] | None:
-    """What the running SGLang showed of a platform on its own classes; None where it showed nothing."""
+    """The findings about a platform derived from SGLang's classes; None if it was not examined."""
     if answers["failed"] or answers["classes"] is None:
         return None
     return (Finding(**{**one, "plugin": _origin(one["plugin"])}) for one in answers["classes"])

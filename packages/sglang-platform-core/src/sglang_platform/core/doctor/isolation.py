@@ -1,7 +1,7 @@
-"""Plugins that can be imported from this folder, or with this PYTHONPATH, and from nowhere else.
+"""Detects plugins that can be imported only from this folder or with this PYTHONPATH.
 
-Their metadata is installed, so every process finds the entry point; whether the module is there depends on where, and
-with which variables, a process was started. An interpreter in an empty folder, without PYTHONPATH, tells.
+Their metadata is installed, so every process finds the entry point. Whether the module is found depends on the working
+directory and environment of the process. The check starts an interpreter in an empty folder, without PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["examine_isolation"]
 
 
 def examine_isolation() -> Iterator[Finding]:
-    """A warning for each plugin whose metadata is found everywhere and whose module is not."""
+    """A warning for each plugin whose metadata is found everywhere but whose module is not."""
     here: dict[EntryPointRecord, tuple[str, ModuleSpec]] = {}
     for record in installed_plugins():
         module, _ = reference(record.value)

@@ -1,8 +1,8 @@
-"""Whether a target exists, read from the source of its module, which is never imported for it.
+"""Check from a module's source whether a hook target exists, without importing the module.
 
-Two readings, the cheap one first. The module's compiled code names every class and function that it defines (for
-SGLang's scheduler: 3 ms from the bytecode cache, against 110 ms to parse it). Names that are imported, assigned or
-inherited, and absence, are read from one flat look at the text: `top_level`.
+There are two lookups, the cheap one first. The module's compiled code names every class and function that it defines
+(for SGLang's scheduler: 3 ms from the bytecode cache, against 110 ms to parse it). Only the parsed source (`top_level`)
+shows imported, assigned and inherited names, and proves that a name is missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FARTHEST = 30  # imports, aliases and base classes in a row
 
 
 class Verdict(NamedTuple):
-    """`missing` is certain; `unknown` where one flat look cannot tell: generated names, a metaclass, a C extension."""
+    """`missing` is certain; `unknown` if static analysis cannot decide: generated names, a metaclass, a C extension."""
 
     answer: Literal["exists", "missing", "unknown"]
     why: str = ""
@@ -40,12 +40,12 @@ _EXISTS = Verdict("exists")
 
 
 def check(address: Address) -> Verdict:
-    """Does the module define, import or inherit the attribute? Follows imports and bases from source to source."""
+    """Whether the module defines, imports or inherits the attribute. Follows imports and base classes in sources."""
     return _check(address, frozenset())
 
 
 def forget() -> None:
-    """Drop what was read. The engine calls it when a check is over: a file may change before the next one."""
+    """Clear the caches. The engine calls this after a check, since files may change before the next one."""
     _parsed.cache_clear()
     _compiled.cache_clear()
 
@@ -54,7 +54,7 @@ def _check(address: Address, seen: frozenset[Address]) -> Verdict:
     if not address.path or _is_plainly_defined(address):
         return _EXISTS
     if address in seen:
-        return Verdict("missing", f"{address} is imported in a circle")  # the circle itself binds nothing
+        return Verdict("missing", f"{address} is imported in a circle")  # a circular import binds nothing
     if len(seen) > _FARTHEST:
         return Verdict("unknown", f"{address} is imported from too far")
     module = _parsed(address.module)
@@ -64,7 +64,7 @@ def _check(address: Address, seen: frozenset[Address]) -> Verdict:
 
 
 def _in_module(module: TopLevel, path: tuple[str, ...], seen: frozenset[Address]) -> Verdict:
-    """The verdict on `path` in a module: its own names, its submodules, what `import *` brings."""
+    """The verdict on `path` in a module: its names, its submodules and its `import *`."""
     first, rest = path[0], path[1:]
     verdicts = [_below(module, (first,), one, rest, seen) for one in module.names.get(first, ())]
     if module.is_package and find_module(f"{module.name}.{first}") is not None:
@@ -82,7 +82,7 @@ def _in_module(module: TopLevel, path: tuple[str, ...], seen: frozenset[Address]
 
 
 def _starred(star: str, path: tuple[str, ...], seen: frozenset[Address]) -> Verdict | None:
-    """The verdict on a name that `from star import *` may bring; None where it does not."""
+    """The verdict on a name that may come from `from star import *`; None if it does not."""
     verdict = _check(Address(star, path[:1]), seen)
     origin = _parsed(star)
     if verdict.answer == "missing":
@@ -97,7 +97,7 @@ def _starred(star: str, path: tuple[str, ...], seen: frozenset[Address]) -> Verd
 def _below(
     module: TopLevel, name: tuple[str, ...], bound: Binding, path: tuple[str, ...], seen: frozenset[Address]
 ) -> Verdict:
-    """The verdict on `path` below a name, given one thing that the name is bound to."""
+    """The verdict on `path` below a name, for one of the name's bindings."""
     if not path:
         return _EXISTS
     if isinstance(bound, Address):
@@ -142,7 +142,7 @@ def _inherited(
 
 
 def _live_class(origin: Address) -> type | None:
-    """The class at this address, where this process has loaded it anyway."""
+    """The class at this address if its module is already loaded, else None."""
     found: Any = sys.modules.get(origin.module)
     for part in origin.path:
         found = vars(found).get(part) if hasattr(found, "__dict__") else None
@@ -162,7 +162,7 @@ def _in_live_class(live: type, path: tuple[str, ...]) -> Verdict:
 
 
 def _surest(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict on a name that is one of several things. Stops at the first that exists."""
+    """The most certain verdict on a name with several bindings. Stops at the first that exists."""
     surest = None
     for one in verdicts:
         if one.answer == "exists":
@@ -175,7 +175,7 @@ def _surest(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def _is_plainly_defined(address: Address) -> bool:
-    """Is there a class or function statement for the path, directly nested, and under no condition that is false?"""
+    """True if the compiled code defines the path by directly nested, unconditional class and function statements."""
     found = _compiled(address.module)
     if found is None:
         return False
@@ -192,7 +192,7 @@ def _is_plainly_defined(address: Address) -> bool:
             and const.co_name == name
             and (last or not const.co_flags & _CO_OPTIMIZED)
         ]
-        if position == 0:  # one that is indented may stand in for an import, or be for type checkers
+        if position == 0:  # indented: maybe an import fallback, or for type checkers
             inner = [one for one in inner if not lines[one.co_firstlineno - 1 :][0][:1].isspace()]
         elif "TYPE_CHECKING" in code.co_names:
             return False
@@ -204,7 +204,7 @@ def _is_plainly_defined(address: Address) -> bool:
 
 @functools.cache
 def _compiled(module: str) -> tuple[CodeType, bytes] | None:
-    """The compiled code and the text of a module, where its loader gives both."""
+    """The compiled code and the source of a module; None unless its loader provides both."""
     found = find_module(module)
     loader: Any = found.spec.loader if found is not None and found.spec is not None else None
     get_code, get_data = getattr(loader, "get_code", None), getattr(loader, "get_data", None)
@@ -220,7 +220,7 @@ def _compiled(module: str) -> tuple[CodeType, bytes] | None:
 @functools.cache
 def _parsed(module: str) -> TopLevel | str:
     """The module's top level, or why it cannot be read."""
-    # Loaded with the first target that the compiled code does not show: parsing costs what importing `ast` costs.
+    # Imported only once the compiled code does not show a target: importing `ast` is slow.
     from sglang_platform.core.hooks.top_level import TopLevel
 
     found = find_module(module)

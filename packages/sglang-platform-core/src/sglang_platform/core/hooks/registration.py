@@ -17,7 +17,7 @@ _serials = itertools.count()
 
 
 class HookSource(NamedTuple):
-    """SGLang's spelling of where a hook comes from; accepted wherever a `PluginOrigin` is."""
+    """SGLang's type for the origin of a hook; accepted wherever a `PluginOrigin` is."""
 
     plugin_name: str
     dist_name: str | None = None
@@ -74,7 +74,7 @@ class Registration:
         return f"{self.type.name} hook {self.hook_name}{owner}"
 
     def repeats(self, earlier: Registration) -> bool:
-        """Whether it asks for nothing that `earlier`, of the same target and type, does not do already."""
+        """Whether this registration duplicates `earlier`, which has the same target and type and has not failed."""
         mine = (self.hook, self.origin, self.required, self.order)
         return (
             mine == (earlier.hook, earlier.origin, earlier.required, earlier.order)
@@ -98,5 +98,5 @@ def _name_of(hook: Callable[..., Any]) -> str:
 
 
 def stacking(registration: Registration) -> tuple[bool, int, int]:
-    """Sort key of a stack of hooks, innermost first: REPLACE, then by `order`, then as registered."""
+    """Sort key of a stack of hooks, innermost first: REPLACE, then by `order`, then in order of registration."""
     return (registration.type is not HookType.REPLACE, registration.order, registration.serial)

@@ -1,4 +1,4 @@
-"""`HookRegistry`: SGLang's interface for hooks, with the plugin, the requirement and the order as keywords.
+"""`HookRegistry`: SGLang's interface for hooks, with added keywords such as `source`, `required` and `order`.
 
     from sglang_platform.core import HookRegistry, HookType, plugin_hook
 
@@ -6,8 +6,8 @@
     def log_batch(batch, scheduler, *args, **kwargs):
         print(batch)
 
-Registering imports nothing. `load_plugins()` calls `apply_hooks()` after the last plugin; from then on a target is
-hooked when its module has run, and a hook registered later takes effect at once.
+Registering imports nothing. `load_plugins()` calls `apply_hooks()` after the last plugin. From then on a target is
+hooked as soon as its module has been executed, and a hook registered later takes effect at once.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _collected: contextvars.ContextVar[list[Registration] | None] = contextvars.Cont
 
 @contextmanager
 def plugin_source(origin: PluginOrigin | None) -> Iterator[None]:
-    """Hooks registered inside belong to this plugin. `load_plugins()` puts it around each plugin's run."""
+    """Attribute the hooks registered inside to this plugin. `load_plugins()` enters it around each plugin's run."""
     token = _source.set(origin)
     try:
         yield
@@ -60,12 +60,12 @@ def plugin_source(origin: PluginOrigin | None) -> Iterator[None]:
 
 
 def current_source() -> PluginOrigin | None:
-    """The plugin that is being run, by core or by a host's own loader; None outside of both."""
+    """The plugin that core or the host's loader is running now; None if neither is."""
     return _source.get() or plugin_run_by_host()
 
 
 def with_source_of_now(call: Callable[_P, None]) -> Callable[_P, None]:
-    """`call` for later, on behalf of the plugin that is being run now: hooks registered in it are that plugin's."""
+    """Wrap `call` so that hooks it registers later are attributed to the plugin that is running now."""
     origin = current_source()
 
     @wraps(call)
@@ -77,7 +77,7 @@ def with_source_of_now(call: Callable[_P, None]) -> Callable[_P, None]:
 
 
 class _ReadByOthers(type):
-    """The read-only attributes that tools read on SGLang's registry, computed at each access."""
+    """Metaclass with the read-only attributes that tools read on SGLang's registry, computed at each access."""
 
     @property
     def _hooks(cls) -> Mapping[str, tuple[tuple[HookType, Callable[..., Any], HookSource | None], ...]]:
@@ -90,7 +90,7 @@ class _ReadByOthers(type):
 
     @property
     def _patched(cls) -> frozenset[str]:
-        """The dotted targets with a hook in force."""
+        """The dotted targets with an applied hook."""
         return frozenset(one.key for one, _ in _engine.registrations() if one.state == "applied")
 
 
@@ -115,14 +115,14 @@ class HookRegistry(metaclass=_ReadByOthers):
         Args:
             target: ``pkg.mod:Class.attr`` or ``pkg.mod.Class.attr``; both are the same target.
             hook: see `HookType` for its signature; a class with REPLACE takes a class's place.
-            source: the plugin; by default the one that is being loaded.
-            required: a target that does not exist, or that the hook does not fit, is an error; False reports it only.
-            order: lower is further inside; hooks of one order are nested as they were registered, the first innermost.
-            without: what happens where the hook cannot be applied, in the operator's words; said with the failure.
-            on_failure: called with the cause where a hook that is not required cannot be applied, instead of a warning.
+            source: the plugin; by default the plugin that is being loaded.
+            required: if True, a missing target or a hook that does not fit is an error; if False, it is only reported.
+            order: lower is further inside; hooks of equal order nest in order of registration, the first innermost.
+            without: the consequence for the operator if the hook cannot be applied; appended to the failure message.
+            on_failure: called with the cause, instead of a warning, if a hook that is not required cannot be applied.
 
-        Raises HookTargetError for a malformed target, HookSignatureError (a TypeError) for a hook that is no callable
-        or a class without REPLACE. After `apply_hooks()` it also raises the errors of that.
+        Raises HookTargetError for a malformed target, HookSignatureError (a TypeError) for a hook that is not callable
+        or is a class without REPLACE. After `apply_hooks()` it also raises the errors that `apply_hooks()` raises.
         """
         parsed = parse(target)
         origin = PluginOrigin(*source[:2]) if isinstance(source, HookSource) else source or current_source()
@@ -138,7 +138,7 @@ class HookRegistry(metaclass=_ReadByOthers):
     @classmethod
     @contextmanager
     def collecting(cls) -> Iterator[list[Registration]]:
-        """Collect the registrations of this thread in a list instead. They are never applied."""
+        """Collect this thread's registrations in a list instead of registering them. They are never applied."""
         collected: list[Registration] = []
         token = _collected.set(collected)
         try:
@@ -148,7 +148,7 @@ class HookRegistry(metaclass=_ReadByOthers):
 
     @classmethod
     def unregister(cls, target: str, hook: Callable[..., Any], hook_type: HookType | None = None) -> bool:
-        """Drop a hook and take it out of force; False where it was not registered. Without a type: of every type."""
+        """Remove a hook and undo it; False if it was not registered. Without `hook_type`, hooks of every type."""
         key = parse(target).key
         return bool(
             _engine.discard(lambda one: one.key == key and one.hook == hook and hook_type in (None, one.type))
@@ -161,11 +161,11 @@ class HookRegistry(metaclass=_ReadByOthers):
 
     @classmethod
     def apply_hooks(cls) -> None:
-        """Put all hooks in force: now where the module is loaded, else when it has run. May be called again.
+        """Apply all hooks: now if the module is loaded, else once it has been executed. May be called again.
 
-        Raises HookTargetError with every required target that does not exist, read from the source of modules that are
-        not loaded; HookSignatureError or HookError for required hooks that do not fit. All others are in force
-        then. A required target that turns out missing when its module runs raises from that import.
+        Raises HookTargetError with every required target that is missing (modules that are not loaded are checked in
+        their source), HookSignatureError or HookError for required hooks that do not fit. All other hooks are applied
+        even then. A required target that turns out missing when its module runs raises from that import.
         """
         _engine.apply()
 
@@ -181,17 +181,17 @@ class HookRegistry(metaclass=_ReadByOthers):
 
     @classmethod
     def when_settled(cls, listener: Callable[[], None]) -> None:
-        """Call `listener()` whenever the state of hooks may have changed, e.g. when a watched module has run."""
+        """Call `listener()` whenever the state of hooks may have changed, e.g. after a watched module was executed."""
         _engine.when_settled(listener)
 
     @classmethod
     def late_errors_as(cls, convert: Callable[[HookError], BaseException]) -> None:
-        """Raise `convert(error)` where a required hook fails as its module runs: for hosts that drop import errors."""
+        """Raise `convert(error)` if a required hook fails during an import, for hosts that swallow import errors."""
         _engine.late_error = convert
 
     @classmethod
     def is_applied(cls, target: str) -> bool:
-        """Are hooks in force on the target, and none of its hooks pending or refused?"""
+        """True if the target has hooks and all of them are applied."""
         stack = [one for one in _engine.stack(parse(target).key) if not one.overridden]
         return bool(stack) and all(one.state == "applied" for one in stack)
 
@@ -225,4 +225,4 @@ def plugin_hook(
 
 
 sglang_hook = plugin_hook
-"""The name of `plugin_hook` in the documents of SGLang's framework."""
+"""Alias of `plugin_hook`: its name in the documentation of SGLang's framework."""

@@ -1,4 +1,4 @@
-"""The outcome of each hook in words: rows of `HookRegistry.report()`, one error for required hooks, and warnings."""
+"""Reports the outcome of each hook: rows of `HookRegistry.report()`, one error for all required hooks, and warnings."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["HookRecord", "as_text", "error_of", "fail", "log", "record", "warn_o
 
 
 class HookRecord(TypedDict):
-    """One hook, in values that `json.dumps` takes."""
+    """One hook's row in the report, JSON-serialisable."""
 
     target: str
-    """``pkg.mod:Class.attr`` once the module is known, else as it was registered."""
+    """``pkg.mod:Class.attr`` once the module is known, else the spelling as registered."""
     type: str
     """``before``, ``after``, ``around`` or ``replace``."""
     hook: str
@@ -30,10 +30,10 @@ class HookRecord(TypedDict):
     required: bool
     order: int
     state: State
-    """``pending``: its module has not run in this process. ``applied``: in force. ``failed``: see `why`."""
+    """``pending``: its module has not been executed in this process. ``applied``: active. ``failed``: see `why`."""
     why: str | None
     unreached: list[str]
-    """Names of holders that still have the original."""
+    """Names of holders that still refer to the original."""
     pid: int
 
 
@@ -56,7 +56,7 @@ def record(registration: Registration, target: str) -> HookRecord:
 
 
 def as_text(records: Iterable[HookRecord]) -> str:
-    """One line per hook, with the cause and the unreached places below it."""
+    """One line per hook, with the cause and the unreached holders below it."""
     lines = []
     for row in records:
         plugin = f"  [{row['plugin']}]" if row["plugin"] else ""
@@ -68,7 +68,7 @@ def as_text(records: Iterable[HookRecord]) -> str:
 
 
 def fail(registrations: Iterable[Registration], error: type[HookError], why: str, where: str) -> None:
-    """Mark these hooks on `where` as failed, and warn once of those that are not required."""
+    """Mark these hooks on `where` as failed, and warn once about each that is not required."""
     for one in registrations:
         known = one.state == "failed" and one.why == why
         one.fail(error, why)
@@ -81,7 +81,7 @@ def fail(registrations: Iterable[Registration], error: type[HookError], why: str
 
 
 def error_of(registrations: Iterable[Registration]) -> HookError | None:
-    """One error for all required hooks that failed, each with its plugin and cause; None where none did."""
+    """One error for all required hooks that failed, each with its plugin and cause; None if none failed."""
     failed = [one for one in registrations if one.state == "failed" and one.required and not one.overridden]
     if not failed:
         return None
@@ -120,6 +120,6 @@ def warn_of_two(target: str, earlier: Sequence[Registration], later: Registratio
 
 def log() -> logging.Logger:
     """The logger of all hook messages."""
-    import logging  # only where there is a message: most processes register hooks and have none
+    import logging  # imported lazily: most processes register hooks and log nothing
 
     return logging.getLogger("sglang_platform.core.hooks")

@@ -1,4 +1,4 @@
-"""Targets: their names, the module in a name, and the place of a target in a loaded module. Imports nothing for it."""
+"""Parses target names, finds the module in a name, and locates targets in loaded modules. Imports no module."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class Target(NamedTuple):
-    """A parsed target. `key` is the same for both spellings; `module` is None where the name does not tell."""
+    """A parsed target. `key` is the same for both spellings; `module` is None if the name has no colon."""
 
     key: str
     module: str | None
@@ -41,9 +41,9 @@ class MissingModule(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a target stands: ``owner.name``.
+    """The location of a target: ``owner.name``.
 
-    `raw` is the attribute as a ``__dict__`` has it: the owner's own, or a parent's where it is `inherited`.
+    `raw` is the attribute as stored in a ``__dict__``: the owner's, or a parent's if `inherited`.
     """
 
     owner: Any
@@ -60,7 +60,7 @@ class MissingName(NamedTuple):
 
 
 class Deferred(NamedTuple):
-    """The module makes the name on first use, in its `__getattr__`."""
+    """The module creates the name on first use, in its `__getattr__`."""
 
     name: str
 
@@ -80,7 +80,7 @@ def parse(spelling: str) -> Target:
 
 
 def resolve(target: Target) -> Address | MissingModule:
-    """Split a target into module and attribute path: the longest prefix that is a module, the last part never."""
+    """Split a target into module and attribute path. The module is the longest prefix that is one, never all parts."""
     parts = target.key.split(".")
     first = len(target.module.split(".")) if target.module else 1
     name, found = _longest_loaded(parts)
@@ -114,7 +114,7 @@ def _missing_module(part: str, package: str, found: Found | None) -> MissingModu
 
 
 def locate(module: ModuleType, path: tuple[str, ...]) -> Place | MissingName | Deferred:
-    """Find a target in a loaded module. Runs no `__getattr__` of a module, which could import."""
+    """Find a target in a loaded module. Never calls a module's `__getattr__`, which could import."""
     owner: Any = module
     for position, name in enumerate(path):
         place = attribute(owner, name)
@@ -128,7 +128,7 @@ def locate(module: ModuleType, path: tuple[str, ...]) -> Place | MissingName | D
 
 
 def _missing_name(module: ModuleType, found: tuple[str, ...], owner: Any, name: str) -> MissingName:
-    """`owner`, to which the path `found` leads, has no `name`."""
+    """The result if `owner`, at the path `found`, has no attribute `name`."""
     names = dir(owner) if isinstance(owner, type) else list(own_names(owner))
     if owner is module:
         names += submodules(find_module(module.__name__))
@@ -138,7 +138,7 @@ def _missing_name(module: ModuleType, found: tuple[str, ...], owner: Any, name: 
 
 
 def own_names(owner: Any) -> dict[str, Any]:
-    """An object's own attributes; runs none of its code."""
+    """The object's `__dict__`, read without running its code; empty if it has none."""
     try:
         found = object.__getattribute__(owner, "__dict__")
     except AttributeError:
@@ -147,7 +147,7 @@ def own_names(owner: Any) -> dict[str, Any]:
 
 
 def attribute(owner: Any, name: str) -> Place | None:
-    """The place of ``owner.name``; None where there is none. An object inherits the attributes of its class."""
+    """The place of ``owner.name``; None if it does not exist. An instance inherits the attributes of its class."""
     if isinstance(owner, type):
         for klass in owner.__mro__:
             if name in vars(klass):

@@ -1,7 +1,7 @@
-"""The names that a module binds at its top level and in its class bodies, from one flat look at its source.
+"""The names that a module binds at its top level and in its class bodies, from one pass over its syntax tree.
 
-Every statement counts, whatever condition, loop or handler it stands in; only blocks for type checkers are skipped.
-Code that may bind names in other ways is not analysed: the look only says that there is some.
+Every statement counts, also inside conditions, loops and handlers; only `TYPE_CHECKING` blocks are skipped. Code that
+may bind names dynamically is not analysed, only detected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Binding", "BoundNames", "ClassBody", "TopLevel"]
 
 _BINDS_NAMES = re.compile(
     rb"\b(globals|locals|vars)\(\)|\bexec\(|\b__path__\b|\bmodules\s*\["
-    rb"|(?<!ogger)[(,=]\s*__name__\b"  # code that gets the name of a module can write into it; getLogger() does not
+    rb"|(?<!ogger)[(,=]\s*__name__\b"  # a call given a module's name can write into the module; getLogger() does not
 )
 _SETS_ON_CLASSES = re.compile(rb"\bsetattr\(\s*[\w.]*(cls|class|type|\b_*[A-Z])|\btype\.__setattr__\(")
 _ADD_DUNDERS_ONLY = {
@@ -28,11 +28,11 @@ _ADD_DUNDERS_ONLY = {
     Address("typing", ("final",)),
     Address("typing", ("runtime_checkable",)),
 }
-"""Decorators and metaclasses that give a class no other names than special ones."""
+"""Decorators and metaclasses that add only special (dunder) names to a class."""
 
 
 class BoundNames:
-    """What the statements of a module or a class bind."""
+    """The names bound by the statements of a module or class body."""
 
     def __init__(self, node: ast.Module | ast.ClassDef, package: str) -> None:
         self.names: dict[str, list[Binding]] = {}
@@ -41,16 +41,16 @@ class BoundNames:
         self.uncertain: set[str] = set()
         """Names that are deleted, or annotated without a value."""
         self.given: set[str] = set()
-        """Names in the arguments of calls and the heads of loops, where a class may get attributes."""
+        """Names passed to calls or iterated over in loops, which may set attributes on a class of that name."""
         self.sets_attributes = False
-        """Is there a `setattr` outside functions?"""
+        """True if there is a `setattr` outside functions."""
         self._package = package
-        """What relative imports start from."""
+        """The package against which relative imports are resolved."""
         for one in _run_with_body(node.body):
             self._read(one)
 
     def origin(self, name: tuple[str, ...]) -> Address | None:
-        """The address that a dotted name stands for, if its first part is one import."""
+        """The address that a dotted name refers to, if its first part is bound by exactly one import."""
         bindings = self.names.get(name[0], ()) if name else ()
         origin = bindings[0] if len(bindings) == 1 else None
         return Address(origin.module, (*origin.path, *name[1:])) if isinstance(origin, Address) else None
@@ -97,7 +97,7 @@ class BoundNames:
 
 
 class TopLevel(BoundNames):
-    """A module's top level. Raises what `ast.parse` raises where this Python cannot parse the text."""
+    """A module's top level. Raises the error of `ast.parse` if this Python cannot parse the text."""
 
     def __init__(self, name: str, is_package: bool, text: bytes) -> None:
         self.name = name
@@ -111,12 +111,12 @@ class TopLevel(BoundNames):
             self.uncertain.update(re.findall(r"\w+", names.decode()))
 
     def may_bind_others(self) -> bool:
-        """Is there code that may bind names of the module which the look does not see?"""
+        """True if code may bind module names in ways that the analysis does not see."""
         return "__getattr__" in self.names or _BINDS_NAMES.search(self._text) is not None
 
     def may_set(self, attribute: str) -> bool:
-        """May code outside a class's body give the class this attribute?"""
-        mentioned = rf"(?<!\bself)\.{attribute}\b(?!\s*\()".encode()  # not a call of it
+        """True if code outside a class body may set this attribute on the class."""
+        mentioned = rf"(?<!\bself)\.{attribute}\b(?!\s*\()".encode()  # not a method call
         return (
             self.sets_attributes
             or _SETS_ON_CLASSES.search(self._text) is not None
@@ -125,19 +125,19 @@ class TopLevel(BoundNames):
 
 
 class ClassBody(BoundNames):
-    """A class body. `around` is the body that the class statement stands in."""
+    """A class body. `around` is the enclosing body."""
 
     def __init__(self, node: ast.ClassDef, around: BoundNames, package: str) -> None:
         super().__init__(node, package)
         self.around = around
         self.bases = [_dotted(one.value if isinstance(one, ast.Subscript) else one) for one in node.bases]
-        """Dotted names; empty for any other expression."""
+        """Dotted names of the bases; empty for any other expression."""
         self._name = node.name
         self._makers = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
         self._makers += [word.value for word in node.keywords]
 
     def may_gain(self, attribute: str) -> bool:
-        """May a decorator, a metaclass, a call or Python itself give the class this attribute?"""
+        """True if a decorator, a metaclass, a call or Python itself may add this attribute to the class."""
         return (
             (attribute.startswith("_") and "__" in attribute[1:])  # special, or private: `_Class__name`
             or not {"__slots__", "__init_subclass__"}.isdisjoint(self.names)
@@ -148,11 +148,11 @@ class ClassBody(BoundNames):
 
 
 Binding = Address | ClassBody | None
-"""What a name is bound to: an import, a class, or anything else."""
+"""The value bound to a name: an import, a class, or None for anything else."""
 
 
 def _run_with_body(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Every node that runs when the body does, so none inside a function or an inner class."""
+    """Every node that is executed with the body: none inside a function or an inner class."""
     waiting = list(statements)
     while waiting:
         node = waiting.pop()

@@ -1,7 +1,7 @@
 """The hook types, one record each.
 
-All that treats hooks by their type reads the record: registration, the check of a signature, the frame of a call, the
-static hook check and the table in `docs/hooks.md`.
+All code that depends on the hook type reads the record: registration, the signature check, the call frame, the static
+hook check and the table in `docs/hooks.md`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ __all__ = ["RETURN_NONE", "Flavour", "HookType", "Place", "TypeRecord"]
 Hook = Callable[..., Any]
 
 Flavour = Literal["plain", "coroutine", "generator", "async generator"]
-"""The result of a function's call: a value, or an object that runs the function."""
+"""The kind of result of a call: a value, or an object that runs the function's body later."""
 
 Place = Literal["way in", "way out", "around", "instead"]
-"""When a hook runs in a call. On the way in and on the way out it costs no frame of its own."""
+"""When a hook runs in a call. "way in" and "way out" hooks cost no extra frame."""
 
 
 def _itself(hook: Hook, flavour: Flavour) -> Hook:
@@ -29,13 +29,14 @@ class TypeRecord(NamedTuple):
     """One hook type.
 
     value: SGLang's spelling.
-    place: the time of the hook's call. "instead" puts the hook in the target's place; there alone it may be a class.
-    first: the argument before the target's: "result", "original" or another name. None where there is none.
-    returns: the use of the returned value. None keeps the arguments, or the old result before a "new result".
-    effect: the same in words, for the table in `docs/hooks.md`.
-    may_be_generator: False for a hook that runs at once; a generator would never run.
-    as_around: for "around" only: makes an AROUND hook, ``fn(original, *args, **kwargs)``, with the effect of this type
-        on a target of the given flavour.
+    place: when the hook is called. "instead" means that the hook replaces the target; only then may it be a class.
+    first: name of the argument before the target's arguments, e.g. "result" or "original"; None if there is none.
+    returns: the use of the returned value. A returned None keeps the arguments ("arguments") or the old result ("new
+        result").
+    effect: the same in prose, for the table in `docs/hooks.md`.
+    may_be_generator: False if the hook must run at once; a generator's body would never run.
+    as_around: for "around" only: converts the hook to ``fn(original, *args, **kwargs)`` with the effect of this type on
+        a target of the given flavour.
     """
 
     value: str
@@ -48,17 +49,17 @@ class TypeRecord(NamedTuple):
 
     @property
     def given(self) -> int:
-        """How many arguments the hook gets before the target's."""
+        """Number of arguments that the hook takes before the target's."""
         return 0 if self.first is None else 1
 
     @property
     def signature(self) -> str:
-        """As in the documentation: ``fn(result, *args, **kwargs)``."""
+        """The hook's signature as in the documentation: ``fn(result, *args, **kwargs)``."""
         return f"fn({'' if self.first is None else self.first + ', '}*args, **kwargs)"
 
 
 class HookType(Enum):
-    """The part of a hook in a call of its target, described by its `record`. The names and values are SGLang's."""
+    """When a hook runs in a call of its target, and its effect; see `record`. Names and values are SGLang's."""
 
     _value_: str
 

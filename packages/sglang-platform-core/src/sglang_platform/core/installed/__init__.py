@@ -1,4 +1,4 @@
-"""What is installed, found without importing it: modules, their files, and the metadata of distributions.
+"""Inspects installed modules, files and distribution metadata without importing them.
 
 - `modules`: find a module as an import would.
 - `address`: a module and a path of attributes in it.

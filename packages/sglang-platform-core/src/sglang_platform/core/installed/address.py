@@ -1,4 +1,4 @@
-"""Where a name stands: a module and the path of attributes in it."""
+"""The address of a name: a module and the attribute path in it."""
 
 from __future__ import annotations
 

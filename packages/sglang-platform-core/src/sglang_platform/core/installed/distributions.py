@@ -1,6 +1,6 @@
 """The metadata of installed distributions, read within the limits of `files`: versions, headers, requirements.
 
-`importlib.metadata` reads whatever stands there, pipes, devices and files without end, and raises where there is none.
+`importlib.metadata` has no such limits: it also reads pipes, devices and endless files, and raises if there is none.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def metadata_headers(distribution: str) -> Message:
 
 
 def requirements(distribution: str) -> list[str]:
-    """What an installed distribution asks for, a line each, as written. Raises PackageNotFoundError and Unread."""
+    """The requirements of an installed distribution, as written. Raises PackageNotFoundError and Unread."""
     lines: list[str] = metadata_headers(distribution).get_all("Requires-Dist", [])
     if "\ufffd" in "".join(lines):
         raise Unread("a requirement in it is not UTF-8")
@@ -47,8 +47,8 @@ def requirements(distribution: str) -> list[str]:
 def conflicts(distribution: str, among: Collection[str]) -> Iterator[tuple[str, str]]:
     """(requirement, `name version` installed) for each requirement on one of `among` that is not met.
 
-    Extras count: `sglang` stands in one, and its range is what the distribution was made for. A requirement on
-    something that is not installed is no conflict. Raises Unread.
+    Extras count, since the `sglang` requirement with the supported range is in an extra. A requirement on a
+    distribution that is not installed is not a conflict. Raises Unread.
     """
     import importlib_metadata
     from packaging.requirements import InvalidRequirement, Requirement

@@ -1,7 +1,7 @@
 """The bytes of a source file or of a wheel's member, within limits.
 
-Whoever asks about a wheel, a folder or an installed package may ask about a damaged or hostile one: it costs a bounded
-time and memory, and what is wrong is said as the reason why a module cannot be read.
+An inspected wheel, folder or package may be damaged or hostile. So reads take bounded time and memory, and a failure is
+reported as the reason why a module cannot be read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LARGEST = 4 << 20
 
 
 class Unread(ValueError):
-    """A file that is there and is not read; the text says why."""
+    """An existing file could not be read; the message says why."""
 
 
 def file_bytes(path: str, most: int = LARGEST) -> bytes:
@@ -65,7 +65,7 @@ def member_bytes(archive: zipfile.ZipFile) -> Callable[[str], bytes]:
 def metadata_text(distribution: Any, name: str) -> str:
     """A metadata file of an installed distribution (`importlib.metadata`'s); empty where it has none. Raises Unread."""
     folder = getattr(distribution, "_path", None)
-    if not isinstance(folder, Path):  # of another finder, or in an archive
+    if not isinstance(folder, Path):  # from another finder, or in an archive
         return distribution.read_text(name) or ""
     if not os.path.lexists(folder / name):
         return ""

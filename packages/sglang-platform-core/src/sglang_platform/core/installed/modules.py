@@ -1,6 +1,6 @@
 """Finding a module and its parent packages without importing any of them.
 
-Needs the standard library only, so that its text can be run by an interpreter that cannot import this project: see
+Uses the standard library only, so that an interpreter that cannot import this project can run its source: see
 `doctor.isolation`. Every process that registers a hook imports this file.
 """
 
@@ -33,14 +33,14 @@ class Found(NamedTuple):
         try:
             return None if path is None else list(path)
         except KeyError:
-            return None  # a namespace package asks for its parent, and that one's import has failed meanwhile
+            return None  # a namespace package whose parent failed to import meanwhile
 
     @property
     def origin(self) -> str | None:
         """The file."""
         if self.spec is not None and self.spec.has_location:
             return self.spec.origin
-        if self.module is not None:  # frozen modules of the standard library know their file by another name
+        if self.module is not None:  # frozen standard-library modules only have __file__
             found = object.__getattribute__(self.module, "__dict__").get("__file__")
             return found if isinstance(found, str) else None
         return None
@@ -53,7 +53,7 @@ class Found(NamedTuple):
 
 
 def find_module(name: str, parent: Found | None = None) -> Found | None:
-    """The module `name` as it is loaded or would be found; `parent` saves looking its package up again."""
+    """The module `name` as loaded or as an import would find it; `parent` avoids another lookup of its package."""
     module = sys.modules.get(name)
     if module is not None:
         return Found(module, object.__getattribute__(module, "__dict__").get("__spec__"))
@@ -82,7 +82,7 @@ def submodules(found: Found | None) -> list[str]:
 def find(module: str, path: Sequence[str] | None = None) -> tuple[ModuleSpec | None, str]:
     """The spec of `module`, parents included but not imported; or None and the part that is missing.
 
-    `path` stands in for `sys.path`.
+    `path` replaces `sys.path`.
     """
     top, *rest = module.split(".")
     found = (
@@ -101,7 +101,7 @@ def find(module: str, path: Sequence[str] | None = None) -> tuple[ModuleSpec | N
 
 
 def _ask_finders(name: str, path: Sequence[str] | None, without: Sequence[object]) -> ModuleSpec | None:
-    """Editable installs bring finders of their own, for packages inside namespace packages too."""
+    """Search the finders on `sys.meta_path` except `without`: editable installs add finders of their own."""
     for finder in list(sys.meta_path):
         find_spec = getattr(finder, "find_spec", None)
         if find_spec is None or finder in without or getattr(finder, "delegates", False):
@@ -116,7 +116,7 @@ def _ask_finders(name: str, path: Sequence[str] | None, without: Sequence[object
 
 
 def _in_folders(name: str, folders: Sequence[str]) -> ModuleSpec | None:
-    """What the import system finds in these folders. Its own search of a package needs the package imported."""
+    """The spec in these folders. The import system's search would need the parent package imported."""
     import pkgutil
 
     portions: list[str] = []

@@ -1,7 +1,7 @@
-"""Registries: where model-specific parts are plugged in without an import in shared code.
+"""Registries: extension points for model-specific parts, so that shared code need not import them.
 
 A general plugin registers a part under a stable id; the shared code asks the registry. Importing this package or
-registering imports neither torch nor sglang. In SGLang the registries are reached through hooks of ours
+registering imports neither torch nor sglang. In SGLang the registries are called through this project's hooks
 (`core/sglang/registries/`).
 """
 

@@ -1,7 +1,7 @@
-"""Request coordinators: objects in the scheduler that follow requests, made by name.
+"""Request coordinators: objects in the scheduler that follow requests, created by name.
 
 A model names the coordinator it needs (`request_coordinator = "name"` on its class), or an operator does in
-`SGLANG_PLATFORM_COORDINATORS`; shared code creates it by that name and imports nothing of the model's.
+`SGLANG_PLATFORM_COORDINATORS`; shared code creates it by that name without importing the model.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COORDINATORS_VARIABLE = "SGLANG_PLATFORM_COORDINATORS"
 """Names of coordinators to create in each scheduler, separated by commas."""
 
 CREATED_BY: dict[str, str] = {}
-"""Which module would register a coordinator that is not registered: name to module, for the error message."""
+"""Maps a coordinator's name to the module that registers it, for the error message about an unknown name."""
 
 coordinators: Registry[Callable[..., Any]] = Registry("request_coordinators", "request coordinator")
 
@@ -61,7 +61,7 @@ def create_coordinator(name: str, **options: Any) -> Any:
 
 
 def wanted_coordinators(model_class: type | None = None) -> tuple[str, ...]:
-    """The names to create for this model: the operator's, then the model's own; none twice."""
+    """The names to create for this model, without duplicates: the operator's, then the model's."""
     named = [name.strip() for name in os.environ.get(COORDINATORS_VARIABLE, "").split(",")]
     own = getattr(model_class, "request_coordinator", None)
     return tuple(dict.fromkeys(name for name in (*named, own) if name))

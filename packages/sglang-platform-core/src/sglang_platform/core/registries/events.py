@@ -1,8 +1,8 @@
-"""Lifecycle events: listeners are called at steps of the engine, and asked for decisions.
+"""Lifecycle events: listeners are notified at steps of the engine and queried for decisions.
 
-An object implements any subset of the methods named after the events below. An event that nobody implements costs
-one look-up of an empty tuple, and in the host not even a hook: the adapter hooks an event's place when the first
-object that implements it is registered.
+An object implements any subset of the methods named after the events below. An event without
+listeners costs one lookup of an empty tuple, and no hook in the host: the adapter hooks the call site of an event when
+the first object that implements it is registered.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EVENTS = {
     "on_batch_done": "batch, result",
     "on_cache_flushed": "",
 }
-"""Events: the method, and its arguments. Answers are ignored; an exception goes on in the engine."""
+"""Events: method name to arguments. Return values are ignored; an exception propagates into the engine."""
 
 QUERIES = {
     "query_run_eagerly": "forward_batch",
@@ -51,9 +51,9 @@ _hearers: list[Callable[[str], None]] = []
 
 
 def register_forward_hook(name: str, obj: Any, priority: int = 100) -> None:
-    """Tell and ask `obj` from now on; lower priorities first.
+    """Register `obj` as a listener for its events and queries; lower priorities are called first.
 
-    Raises RegistryError where `obj` has an `on_*` or `query_*` method that is no event, or none at all, or where
+    Raises RegistryError if `obj` has an `on_*` or `query_*` method that is not an event, or no such method, or if
     another object has the name.
     """
     own = [
@@ -80,12 +80,12 @@ def register_forward_hook(name: str, obj: Any, priority: int = 100) -> None:
 
 
 def unregister_forward_hook(name: str) -> bool:
-    """Forget the object; False where there is none of that name."""
+    """Unregister the object; False if there is none of that name."""
     return listeners.remove(name)
 
 
 def dispatch(event: str, *args: Any) -> None:
-    """Tell every object that implements `event`. Raises RegistryError for a name that is no event."""
+    """Call `event` on every object that implements it. Raises RegistryError for an unknown event."""
     for method in _of(event, EVENTS):
         method(*args)
 
@@ -96,19 +96,19 @@ def is_heard(event: str) -> bool:
 
 
 def query_any(event: str, *args: Any) -> bool:
-    """Whether any object answers a true value; those after the first are not asked."""
+    """Whether any object returns a true value; stops at the first one."""
     return any(method(*args) for method in _of(event, QUERIES))
 
 
 def query_collect(event: str, *args: Any) -> list[Any]:
-    """The answers of all objects that implement `event`, without the None among them."""
+    """The answers of all objects that implement `event`, except None."""
     answers = [method(*args) for method in _of(event, QUERIES)]
     return [answer for answer in answers if answer is not None]
 
 
 def when_heard(hear: Callable[[str], None]) -> None:
-    """Call `hear(event)` once for each event that some object implements, now or later, on behalf of the plugin that is
-    being run now. For the host adapter."""
+    """Call `hear(event)` once for each event that an object implements, now or later. Hooks that it registers are
+    attributed to the plugin that is running now. For the host adapter."""
     _hearers.append(with_source_of_now(hear))
     for event, methods in _methods.items():
         if methods:

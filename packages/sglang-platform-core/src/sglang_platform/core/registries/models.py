@@ -1,8 +1,8 @@
-"""Model architectures that a plugin brings, imported only when they are used.
+"""Model architectures that a plugin provides, imported only when they are used.
 
-Registering names a class by its place. A module that is switched off in `SGLANG_DISABLED_MODEL_ARCHS` is never
-imported; one whose import fails raises that failure, with its cause, when its own architecture is asked for, and
-bothers no other model.
+A class is registered by its location. A module that is disabled in `SGLANG_DISABLED_MODEL_ARCHS` is never imported. If
+the import of a module fails, the error is raised, with its cause, only when its architecture is requested; other models
+are not affected.
 """
 
 from __future__ import annotations

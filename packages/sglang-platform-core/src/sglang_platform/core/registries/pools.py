@@ -1,7 +1,7 @@
 """KV pools and host pools for particular models.
 
-A platform answers with one pool class per kind. A model that wants another one (an own layout, a mixed precision)
-registers a factory with a predicate; the first factory whose predicate holds goes before the platform's answer.
+A platform returns one pool class per kind. A model that needs another pool (a custom layout, mixed precision) registers
+a factory with a predicate; the first factory whose predicate holds overrides the platform's class.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ host_pool_factories: Registry[_Factory] = Registry("host_pool_factories", "host 
 def register_kv_pool_factory(
     id: str, predicate: Predicate, factory: Callable[[str], type | None], priority: int = 100
 ) -> None:
-    """`factory(kind)` answers the pool class where `predicate(model_config, server_args)` holds.
+    """Use the pool class that `factory(kind)` returns if `predicate(model_config, server_args)` holds.
 
     `kind` is what the host asks for: `mha`, `mla` or `dsa`. The class derives from core's pool of that kind, or says by
     `_pool_kind` which registered kind it is; None leaves this kind to the platform. Of several factories whose
@@ -50,9 +50,9 @@ def register_kv_pool_factory(
 def register_host_pool_factory(
     id: str, predicate: Predicate, factory: Callable[[Any, Callable[[], Any]], Any], priority: int = 100
 ) -> None:
-    """`factory(kv_pool, build)` answers the pool in host memory behind `kv_pool`, for hierarchical caching.
+    """Let `factory(kv_pool, build)` return the host-memory pool behind `kv_pool`, for hierarchical caching.
 
-    `build()` makes the host's own. Choice and order as for `register_kv_pool_factory`.
+    `build()` creates the host's own pool. Selection and order as for `register_kv_pool_factory`.
     """
     host_pool_factories.add(id, _Factory(predicate, factory), priority)
 

@@ -1,8 +1,8 @@
 """Wrappers around the quantisation method of a layer.
 
 A layer of the host has a `quant_method`, which creates its weights, processes them once they are loaded, and applies
-them. A wrapper takes its place and holds it, for the layers that its predicate chooses: to store the weights in
-another format on this device, to log, to measure.
+them. A wrapper replaces and wraps the method on the layers that its predicate chooses, e.g. to store the weights
+in another format on this device, to log, or to measure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _asked = False  # whether a layer has been wrapped, or could have been
 
 
 class QuantMethodWrapper:
-    """Base of wrappers: everything that a subclass leaves out is the inner method's.
+    """Base class of wrappers: delegates every attribute that a subclass does not define to the inner method.
 
     `isinstance` sees the inner method's class as well, because the host asks for it. A subclass sets
     `_quant_wrapper_id` to the id it is registered under; `inner` is the method it wraps.
@@ -44,7 +44,7 @@ class QuantMethodWrapper:
         object.__setattr__(self, "inner", inner)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "inner":  # not set yet: copying and unpickling ask before __init__
+        if name == "inner":  # not set yet: copy and unpickle look it up before __init__
             raise AttributeError(name)
         return getattr(self.inner, name)
 
@@ -77,7 +77,7 @@ def register_quant_wrapper(id: str, predicate: Predicate, factory: Factory, prio
 
 
 def wrap(layer: Any, method: Any, server_args: Any) -> Any:
-    """`method` in all wrappers that want `layer`, each at most once. Called by the host adapter.
+    """`method` wrapped by all wrappers whose predicate accepts `layer`, each at most once. For the host adapter.
 
     Raises RegistryError where a factory answers something that is not a wrapper of that id around the method.
     """

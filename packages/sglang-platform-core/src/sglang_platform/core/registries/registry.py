@@ -1,4 +1,4 @@
-"""A registry: parts under stable ids, in an order that registration does not decide."""
+"""A registry: parts under stable ids, in an order independent of registration order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Registry(Generic[T]):
         Args:
             name: the key in the process report, e.g. ``quant_wrappers``.
             noun: one part in words, for messages, e.g. ``quant wrapper``.
-            changed: called after each change, before the calls that wait for the first entry.
+            changed: called after each change, before the callbacks that wait for the first entry.
         """
         self.name, self.noun, self._changed = name, noun, changed
         self._lock = threading.Lock()
@@ -53,7 +53,7 @@ class Registry(Generic[T]):
         _registries.append(self)
 
     def add(self, id: str, part: T, priority: int = 0) -> None:
-        """Raises RegistryError where `id` is no non-empty str, or another part has it."""
+        """Register a part. Raises RegistryError if `id` is not a non-empty str, or another part has it."""
         if not isinstance(id, str) or not id.strip():
             raise RegistryError(
                 f"a {self.noun} needs a non-empty str as its id, not {shown(id)}",
@@ -86,7 +86,7 @@ class Registry(Generic[T]):
         return self._drop(lambda one: one.origin == origin)
 
     def call(self, entry: Entry[T], name: str, part: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """The answer of a function of the part. Raises RegistryError, from its cause, where the function raises."""
+        """Call a function of the part and return its result. Raises RegistryError, from its cause, if it raises."""
         try:
             return part(*args, **options)
         except (PlatformError, LaunchRefused, KeyboardInterrupt):
@@ -106,8 +106,8 @@ class Registry(Generic[T]):
         return tuple(sorted(self._by_id))
 
     def when_first_added(self, call: Callable[[], None]) -> None:
-        """Call `call()` once: now if there is an entry, else when the first one is added, on behalf of the plugin that
-        asks and not of the one that brings the entry."""
+        """Call `call()` once: now if there is an entry, else when the first one is added. Hooks that it registers are
+        attributed to the calling plugin, not to the plugin that adds the entry."""
         with self._lock:
             if not self._by_id:
                 self._waiting.append(with_source_of_now(call))
@@ -156,6 +156,6 @@ def registries() -> tuple[Registry[Any], ...]:
 
 
 def withdraw(origin: PluginOrigin) -> None:
-    """Forget all parts of a plugin, for one that failed half way."""
+    """Remove all parts of a plugin whose loading failed half way."""
     for registry in _registries:
         registry.withdraw(origin)

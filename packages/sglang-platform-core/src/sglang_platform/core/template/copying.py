@@ -12,14 +12,14 @@ from sglang_platform.core.template.source import example_files
 
 __all__ = ["copy_example"]
 
-# What stands between these lines holds for the example alone.
+# Markers of parts that apply to the example only and are not copied.
 _BEGIN, _END = "# example only:", "# end of example only"
 
 
 def copy_example(names: VendorNames, target: Path) -> list[Path]:
     """Write the copy to the folder `target`; returns its files.
 
-    The folder appears whole or not at all. Raises ConfigurationError where it exists: nothing of a vendor is touched.
+    The folder is created atomically. Raises ConfigurationError if it exists: a vendor's files are never overwritten.
     """
     if target.exists() or target.is_symlink():
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""A vendor's name, in every spelling a package needs, and the names that cannot be."""
+"""A vendor's name in every spelling that a package needs, and the check of unusable names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST = 40
 
 @dataclass(frozen=True)
 class VendorNames:
-    """What replaces the example's names; made from a name by `VendorNames.of`."""
+    """The replacements of the example's names; created by `VendorNames.of`."""
 
     name: str
     """As a distribution writes it: `my-device`."""
@@ -33,7 +33,7 @@ class VendorNames:
 
     @classmethod
     def of(cls, name: str, device_type: str | None = None) -> VendorNames:
-        """Raises ConfigurationError with the reason for a name or device type that cannot be."""
+        """The names for a vendor. Raises ConfigurationError with the reason for an unusable name or device type."""
         normal = name.replace("_", "-")
         reason = _reason_against(name, normal)
         if reason:
@@ -63,7 +63,7 @@ class VendorNames:
 
     @property
     def package(self) -> str:
-        """The import name. Top-level, for `sglang_platform` is the namespace of this project."""
+        """The import name. Top-level, since `sglang_platform` is the namespace of this project."""
         return f"sglang_platform_{self.snake}"
 
     @property

@@ -28,9 +28,9 @@ _LEFT_OUT = {"__pycache__", _IN_WHEEL, "build", "dist"}
 
 
 def example_files() -> Iterator[tuple[Path, Path]]:
-    """(path in the example's project, file to read) of every file that a copy has.
+    """(path in the example's project, file to read) of every file to copy.
 
-    Raises ConfigurationError where the example is not installed, or not whole.
+    Raises ConfigurationError if the example is not installed or is incomplete.
     """
     package = _package_folder()
     around = package / _IN_WHEEL

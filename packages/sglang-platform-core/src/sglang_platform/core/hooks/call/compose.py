@@ -1,13 +1,13 @@
-"""The wrapper: the function in a target's place, which sends each call through a stack of hooks.
+"""The wrapper: the function installed over a target, which sends each call through a stack of hooks.
 
 Hooks wrap like an onion: the first is innermost, the last outermost. Nested wrappers would cost a frame per hook, so
-one frame calls all hooks whose type runs on the way in or on the way out (`frames` shows it). A hook around the call
-gets everything inside it as one callable, its `original`: mostly a `functools.partial`. So a stack without such hooks
-costs one frame, and each of them one C call more.
+one frame calls all hooks whose type runs on the way in or on the way out (`frames` shows it). An AROUND hook gets
+everything inside it as one callable, its `original`, usually a `functools.partial`. So a stack without AROUND hooks
+costs one frame, and each AROUND hook adds one C call.
 
-The frame has its target's flavour. An AFTER hook sees the value that a function returns, or that a coroutine gives when
-awaited; of a generator or async generator it sees the object itself, before its first item, and may return another
-iterator in its place. Hooks on coroutines and generators run when these run, as the target's body does.
+The frame has its target's flavour. An AFTER hook gets the value that a function returns, or the awaited value of a
+coroutine. For a generator or async generator it gets the object itself, before its first item, and may return another
+iterator instead. Hooks on coroutines and generators run when these run, like the target's body.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = ["Wrapper"]
 
 
 _MARKS_OF_TORCH = ("_torchdynamo_", "_dynamo_")
-"""Attributes that tell `torch.compile` how to treat a function. On the wrapper they would lead it past the hooks."""
+"""Attributes that control how `torch.compile` treats a function. On the wrapper they would make it skip the hooks."""
 
 
 class Section(NamedTuple):
-    """The content of one frame: `layers` over ``inner(...)``, or over ``around(inner, ...)``."""
+    """The content of one frame: `layers` around ``inner(...)``, or around ``around(inner, ...)``."""
 
     inner: Callable[..., Any]
     around: Callable[..., Any] | None = None
@@ -51,7 +51,7 @@ class Section(NamedTuple):
         return self.around or self.inner
 
     def parts(self) -> Iterator[tuple[str, Any]]:
-        """The names that stand free in the frame's text, and their values; `rest_` aside."""
+        """The free names in the frame's code and their values, except `rest_`."""
         yield "inner", self.inner
         if self.around is not None:
             yield "around", self.around
@@ -64,7 +64,7 @@ class Section(NamedTuple):
         return general_code(target, flavour(self.innermost) == target, self.around is not None, kinds)
 
     def fitted(self, target: Parameters) -> CodeType | None:
-        """The code of a frame with the target's own parameters, if nothing in it can tell."""
+        """The code of a frame with the target's parameters; None if a callable in it could see a difference."""
         if not cannot_tell(self.innermost, target, 0 if self.around is None else 1):
             return None
         if not all(cannot_tell(one.hook, target, one.type.record.given) for one in self.layers):
@@ -75,22 +75,22 @@ class Section(NamedTuple):
 
 
 class Wrapper:
-    """The function in a target's place. It stays the same object while its hooks change.
+    """The function installed over a target. It stays the same object while its hooks change.
 
-    A call that is under way keeps the frame that it started with: each change of the stack gives the function other
-    code, whose parts are bound under names of their own (``inner_1``, ``hook_0_1``, then ``inner_2`` and so on).
+    A running call keeps the frame that it started with: each change of the stack gives the function new code, whose
+    parts are bound under new names (``inner_1``, ``hook_0_1``, then ``inner_2`` and so on).
     """
 
     def __init__(self, target: Callable[..., Any], where: str) -> None:
-        """`where` names the target in tracebacks: the file of its frame is ``<hooks on where>``."""
+        """`where` is the target's name in tracebacks: the frame's file name is ``<hooks on where>``."""
         self.where = where
         self.flavour: Flavour = flavour(target)
         self._declared = parameters_to_declare(target) if self.flavour == "plain" else None
         self._changes = 0
         self._stacked: tuple[int, ...] = ()
-        """The ids of the base and of the layers' parts; the frame's globals keep those alive."""
+        """The ids of the base and of the layers' parts; the frame's globals keep these objects alive."""
         self._inside: list[functools.partial[Any] | FunctionType] = []
-        """The callables made for this stack: the `original` of each hook around the call, and `rest_` frames."""
+        """The callables created for this stack: the `original` of each AROUND hook, and the `rest_` frames."""
         self._globals = _frame_globals()
         self.function = self._with_defaults(
             FunctionType(general_code(self.flavour, True, False, ()), self._globals)
@@ -99,7 +99,7 @@ class Wrapper:
         self.stack(target, [])
 
     def resemble(self, target: Callable[..., Any]) -> None:
-        """Take name, documentation, signature and `__wrapped__` from `target`."""
+        """Copy name, documentation, signature and `__wrapped__` from `target`."""
         functools.update_wrapper(self.function, target)
         for name in [name for name in vars(self.function) if name.startswith(_MARKS_OF_TORCH)]:
             delattr(self.function, name)
@@ -107,9 +107,9 @@ class Wrapper:
             lend_attributes(self.function, target)
 
     def stack(self, base: Callable[..., Any], layers: Sequence[Registration]) -> bool:
-        """Let calls go through `layers`, innermost first, to `base`: the target itself or its replacement.
+        """Route calls through `layers`, innermost first, to `base`: the target itself or its replacement.
 
-        False where they do already: then the code stays, and its compilation by `torch.compile`.
+        Returns False if nothing changes: then the code is kept, and with it the compilation by `torch.compile`.
         """
         stacked = (id(base), *(id(part) for one in layers for part in (one.type, one.hook, one.origin)))
         if stacked == self._stacked:
@@ -137,9 +137,9 @@ class Wrapper:
         return sum(one is value for one in held)
 
     def objects(self) -> Iterator[object]:
-        """The wrapper's own objects that may refer to its target.
+        """The objects of this wrapper that may refer to its target.
 
-        The target itself is none of them, though `__wrapped__` leads to it: its defaults may refer to another target.
+        Excludes the target itself (reachable by `__wrapped__`), since its defaults may refer to another target.
         """
         yield from (self, vars(self), self._globals, self.function, vars(self.function), self._inside)
         yield from (one for name, one in vars(self.function).items() if name != "__wrapped__")
@@ -147,7 +147,7 @@ class Wrapper:
             yield from (one, one.args if isinstance(one, functools.partial) else one.__globals__)
 
     def _as_original(self, section: Section) -> Callable[..., Any]:
-        """A section as one callable, for the AROUND hook outside it. It tells the target's name."""
+        """A section as one callable with the target's name: the `original` of the AROUND hook outside it."""
         original: Any
         if section.layers or self._lacks_flavour(section):
             original = self._with_defaults(self._function(section, fitted=True))
@@ -163,11 +163,11 @@ class Wrapper:
         return original  # type: ignore[no-any-return]
 
     def _lacks_flavour(self, section: Section) -> bool:
-        """Would its caller get something else than a call of the target gives, e.g. no coroutine?"""
+        """True if calling the section gives another kind of result than the target, e.g. no coroutine."""
         return self.flavour != "plain" and flavour(section.innermost) != self.flavour
 
     def _function(self, section: Section, *, fitted: bool) -> FunctionType:
-        """A frame inside the wrapper's own, with globals of its own: in the wrapper's it would refer to itself."""
+        """A nested frame with separate globals: in the wrapper's globals it would form a reference cycle."""
         names = _frame_globals()
         function = FunctionType(self._bind(section, names, fitted=fitted), names)
         self._inside.append(function)
@@ -176,9 +176,9 @@ class Wrapper:
     def _bind(
         self, section: Section, names: dict[str, Any], suffix: str = "", *, fitted: bool = True
     ) -> CodeType:
-        """Put the parts of a frame into its globals `names`, with `suffix`; gives the code that uses them.
+        """Put the parts of a frame into its globals `names`, with `suffix`; returns the code that uses them.
 
-        `fitted` allows a frame with the target's parameters.
+        `fitted` permits a frame with the target's parameters.
         """
         names.update({name + suffix: value for name, value in section.parts()})
         code = section.fitted(self._declared) if fitted and self._declared is not None else None
@@ -190,14 +190,14 @@ class Wrapper:
                     rest = section._replace(layers=section.layers[:i])
                     names[f"rest_{i}{suffix}"] = self._function(rest, fitted=False)
         name = getattr(section.inner, "__name__", None)
-        return code.replace(  # a copy even where nothing changes: the interpreter caches one namespace's values in it
+        return code.replace(  # always copied: the interpreter caches the values of one namespace in it
             co_names=tuple(one + suffix if one.startswith(PARTS) else one for one in code.co_names),
             co_name=name if isinstance(name, str) else code.co_name,
             co_filename=f"<hooks on {self.where}>",
         )
 
     def _with_defaults(self, function: FunctionType) -> FunctionType:
-        """Give it the target's defaults. A general frame does not look at them, so they stay when the code changes."""
+        """Set the target's defaults. A general frame ignores them, so they can stay when the code changes."""
         if self._declared is not None:
             function.__defaults__ = self._declared.defaults or None
             function.__kwdefaults__ = dict(self._declared.keyword_defaults) or None
@@ -207,7 +207,7 @@ class Wrapper:
 def _frame_globals() -> dict[str, Any]:
     """The globals of a frame, without its parts.
 
-    They have no ``__name__``: `torch.compile` would look for the parts in the module of that name.
+    They have no ``__name__``, because `torch.compile` would look up the parts in the module of that name.
     """
     return {
         "__builtins__": __builtins__,
@@ -217,7 +217,7 @@ def _frame_globals() -> dict[str, Any]:
 
 
 def _changed_arguments(value: Any, layer: Registration) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """The arguments that a hook on the way in returned. Raises HookError for any other value."""
+    """The (args, kwargs) that a "way in" hook returned. Raises HookError for any other value."""
     if isinstance(value, tuple | list) and len(value) == 2:
         args, kwargs = value
         if isinstance(args, tuple | list) and isinstance(kwargs, Mapping):

@@ -1,8 +1,8 @@
 """Whether a hook fits its target. Checked when the hook is applied, not when it is first called.
 
-A target's arguments may come by position, and keyword-only ones by name; arguments with a default may be left out. A
-hook that cannot take one of those calls is refused. A hook that names a positional argument differently is not: it
-works unless a caller passes that argument by name, so it gets a warning.
+A caller may pass a target's arguments by position, keyword-only ones by name, and omit those with a default. A hook
+that cannot take one of these calls is refused. A hook that renames a positional argument is accepted with a warning: it
+fails only if a caller passes that argument by name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Parameters(NamedTuple):
 
     @property
     def required(self) -> int:
-        """How many positional arguments have no default."""
+        """Number of positional arguments without a default."""
         return len(self.positional) - len(self.defaults)
 
     @property
@@ -46,7 +46,7 @@ class Parameters(NamedTuple):
         return [name for name in self.keywords if name not in self.keyword_defaults]
 
     def without_first(self) -> Parameters:
-        """Of the bound method. One that is written with `*args` alone has no first parameter to lose."""
+        """The parameters of the bound method. A function with only `*args` has no first parameter to drop."""
         positional = self.positional[1:]
         return self._replace(
             positional=positional,
@@ -56,7 +56,7 @@ class Parameters(NamedTuple):
 
 
 def refusal(target: Hookable, registration: Registration) -> str | None:
-    """Why this hook cannot go on `target`: its kind, its flavour or its parameters; None where it can."""
+    """Why this hook cannot be applied to `target` (its kind, flavour or parameters); None if it can."""
     hook, type_ = registration.hook, registration.type
     if target.by_identity:
         return _refusal_by_identity(target.function, registration)
@@ -81,9 +81,9 @@ def _refusal_by_identity(target: object, registration: Registration) -> str | No
 def taken_by_position_only(
     target: Hookable, registration: Registration, raw: object, owner: object
 ) -> list[str]:
-    """The target's arguments that this hook does not take by name. `raw` in `owner` is the target's attribute.
+    """The target's arguments that this hook does not accept by name. `raw` is the target's attribute in `owner`.
 
-    The first one of a bound target (`self`, `cls`) never comes by name, so it is not among them.
+    The first argument of a bound target (`self`, `cls`) is never passed by name, so it is excluded.
     """
     if target.by_identity:
         return []
@@ -97,12 +97,12 @@ def taken_by_position_only(
 
 
 def misfit(target: Callable[..., Any], hook: Callable[..., Any], type_: HookType) -> str | None:
-    """Why `hook` cannot take the arguments of `target`; None where it can, or where one of them does not tell."""
+    """Why `hook` cannot take the arguments of `target`; None if it can, or if either has no readable signature."""
     wanted, offered = parameters(_undecorated(target)), parameters(hook)
     if wanted is None or offered is None:
         return None
     if wanted.takes_more and wanted.takes_any_keyword and not isinstance(_undecorated(target), FunctionType):
-        return None  # the declared signature of `object.__init__` and its like says nothing
+        return None  # the signature of `object.__init__` and similar slots is meaningless
     return _misfit_by_position(wanted, offered, type_) or _misfit_by_name(wanted, offered, type_)
 
 
@@ -137,12 +137,12 @@ def _misfit_by_name(wanted: Parameters, offered: Parameters, type_: HookType) ->
 
 
 def _by_name_after(offered: Parameters, given: int) -> tuple[str, ...]:
-    """The parameters that a hook takes by name, behind those `given` before the target's."""
+    """The positional parameters that a hook accepts by name, after the first `given`."""
     return offered.positional[max(given, offered.positional_only) :]
 
 
 def parameters(function: Callable[..., Any]) -> Parameters | None:
-    """Read from the code object where there is one, because `inspect` might evaluate annotations."""
+    """A callable's parameters; None if unknown. Read from the code object, as `inspect` may evaluate annotations."""
     if isinstance(function, MethodType):
         inner = parameters(function.__func__)
         return inner and inner.without_first()
@@ -186,7 +186,7 @@ def _inspected(function: Callable[..., Any]) -> Parameters | None:
 
 
 def _undecorated(function: Any) -> Callable[..., Any]:
-    """A decorator that kept `__wrapped__` is called with the arguments of what it wraps."""
+    """The innermost function behind `__wrapped__`, whose arguments a decorated function is called with."""
     for _ in range(32):
         inner = getattr(function, "__wrapped__", None)
         if inner is None or isinstance(function, type):

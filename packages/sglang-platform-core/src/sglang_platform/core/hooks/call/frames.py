@@ -1,9 +1,9 @@
-"""The text and code of the one frame through which a stack of hooks is called.
+"""Generates the source and code of the single frame that calls a stack of hooks.
 
-Two kinds of frame. The general one takes ``(*args, **kwargs)``: it serves every target, and hands the arguments on as
-they came. The fitted one has the parameters of its target. It costs as much as a frame written by hand, and is used for
-plain functions where no part of it can tell the difference: each takes the target's parameters with the very same
-defaults, so that it may be called with them by position, however the call came.
+There are two kinds of frame. The general frame takes ``(*args, **kwargs)``: it serves every target and forwards the
+arguments unchanged. The fitted frame has the parameters of its target and is as fast as a hand-written frame. It is
+used for plain functions if none of the called parts can see a difference: each takes the target's parameters with the
+identical defaults, so the frame may pass them by position, however the caller passed them.
 
 For one BEFORE hook (layer 0) and one AFTER hook around it (layer 1), the general frame is:
 
@@ -35,12 +35,12 @@ And the fitted frame on a target with the parameters ``a, b=0``:
 The free names are its parts, which `compose` binds in the frame's globals:
 
     hook_0    the hook of layer 0; layers count from the innermost
-    layer_0   that layer, for the error about a value that its hook must not return
+    layer_0   that layer, for the error about an invalid return value of its hook
     inner     the callable inside the layers: the target, its replacement, or the `original` of `around`
-    around    an AROUND hook right inside the layers, called as ``around(inner, ...)``
-    rest_0    the callable inside layer 0, as a general frame: changed arguments may have another form than the target's
+    around    an AROUND hook directly inside the layers, called as ``around(inner, ...)``
+    rest_0    everything inside layer 0, as a general frame: changed arguments may not fit the target's parameters
 
-Each layer sees the arguments that came in at its own place: layer 1 above does not see what the hook inside it changed.
+Each layer sees the arguments as they entered it: layer 1 above does not see the changes made by the hook inside it.
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ from sglang_platform.core.hooks.types import Flavour, Place
 __all__ = ["PARTS", "LayerKinds", "cannot_tell", "fitted_code", "general_code", "parameters_to_declare"]
 
 PARTS = ("inner", "around", "hook_", "layer_", "rest_")
-"""How the names of a frame's parts begin."""
+"""Name prefixes of a frame's parts."""
 
 _RESERVED = (
     *PARTS,
     *("hooks_value_", "hooks_result_", "hooks_args_", "hooks_kwargs_"),
     *("RETURN_NONE", "changed_arguments"),
 )
-"""How the names in a fitted frame begin. A target with a parameter named so gets a general one."""
+"""Name prefixes reserved in a fitted frame. A target with such a parameter name gets a general frame."""
 
 LayerKinds = tuple[tuple[Place, bool], ...]
-"""By layer, innermost first: its place, and whether its hook is a coroutine function."""
+"""Per layer, innermost first: its place, and whether its hook is a coroutine function."""
 
 _CONSTANTS = (type(None), bool, int, float, complex, str, bytes, type(...))
 
-_DEEPEST_NEST = 20  # Python's own limit of nested blocks
+_DEEPEST_NEST = 20  # Python's limit on nested blocks
 
 
 def general_code(flavour: Flavour, same_flavour: bool, around: bool, layers: LayerKinds) -> CodeType:
@@ -79,7 +79,7 @@ def general_code(flavour: Flavour, same_flavour: bool, around: bool, layers: Lay
 
 
 def fitted_code(places: tuple[Place, ...], around: bool, target: Parameters) -> CodeType | None:
-    """The code of a frame with the target's parameters; None where there are too many layers for it."""
+    """The code of a frame with the target's parameters; None if there are too many layers."""
     if len(places) > _DEEPEST_NEST:
         return None
     return _compiled(_fitted_lines, places, around, _declared(target), _passed(target))
@@ -88,8 +88,7 @@ def fitted_code(places: tuple[Place, ...], around: bool, target: Parameters) -> 
 def parameters_to_declare(target: Callable[..., Any]) -> Parameters | None:
     """The parameters of a target, if a fitted frame can declare them.
 
-    A default that is more than a constant rules a frame out: it may refer to something that is hooked later, and is
-    another object from then on.
+    None if a default is not a constant: it may refer to an object that is hooked later, and replaced by another one.
     """
     found = _parameters_without_stars(target)
     if found is None or any(name.startswith(_RESERVED) for name in (*found.positional, *found.keywords)):
@@ -99,9 +98,9 @@ def parameters_to_declare(target: Callable[..., Any]) -> Parameters | None:
 
 
 def cannot_tell(function: Callable[..., Any], target: Parameters, given: int) -> bool:
-    """Does `function` see the same in a call by `target`'s parameters as in the call that came?
+    """True if `function` cannot distinguish a call by `target`'s parameters from the original call.
 
-    `given` counts the arguments that it gets before the target's. Defaults are compared by identity.
+    `given` is the number of arguments before the target's. Defaults are compared by identity.
     """
     found = _parameters_without_stars(function)
     if found is None or len(found.positional) != given + len(target.positional):
@@ -110,7 +109,7 @@ def cannot_tell(function: Callable[..., Any], target: Parameters, given: int) ->
         return False
     pairs = zip(target.positional, found.positional[given:], strict=True)
     if any(own != name and name in target.positional for own, name in pairs):
-        return False  # they stand in another order
+        return False  # in another order
     return _same_at_end(found.defaults, target.defaults) and all(
         name in target.keyword_defaults and value is target.keyword_defaults[name]
         for name, value in found.keyword_defaults.items()
@@ -130,7 +129,7 @@ def _same_at_end(own: Sequence[Any], target: Sequence[Any]) -> bool:
 
 
 def _declared(target: Parameters) -> str:
-    """As in a ``def``: ``a, b=None``. The defaults themselves belong to the function, not to its code."""
+    """The parameter list of a ``def``: ``a, b=None``. The real defaults are set on the function, not in its code."""
     parts = [name if i < target.required else f"{name}=None" for i, name in enumerate(target.positional)]
     if target.positional_only:
         parts.insert(target.positional_only, "/")
@@ -141,7 +140,7 @@ def _declared(target: Parameters) -> str:
 
 
 def _passed(target: Parameters) -> str:
-    """As in a call: ``a, b, k=k``."""
+    """The argument list of a call: ``a, b, k=k``."""
     return ", ".join([*target.positional, *(f"{name}={name}" for name in target.keywords)])
 
 
@@ -167,7 +166,7 @@ def _fitted_lines(places: tuple[Place, ...], around: bool, declared: str, passed
 
 
 def _fitted_result(places: tuple[Place, ...], innermost: str, passed: str, indent: str) -> Iterator[str]:
-    """Lines that put the result of all layers into `hooks_result_`: the outermost one's around those of the others."""
+    """Lines that store the result of all layers in `hooks_result_`: those of the outermost layer enclose the others."""
     if not places:
         yield f"{indent}hooks_result_ = {innermost}"
         return
@@ -186,7 +185,7 @@ def _fitted_result(places: tuple[Place, ...], innermost: str, passed: str, inden
 
 
 def _fitted_way_in(i: int, passed: str, indent: str) -> Iterator[str]:
-    """The call of a hook on the way in, up to where the changed arguments are used."""
+    """The call of a "way in" hook, up to the use of the changed arguments."""
     yield f"{indent}hooks_value_ = hook_{i}({passed})"
     yield f"{indent}if hooks_value_ is not None:"
     yield f"{indent}    hooks_args_, hooks_kwargs_ = changed_arguments(hooks_value_, layer_{i})"
@@ -213,7 +212,7 @@ def _general_lines(flavour: Flavour, same_flavour: bool, around: bool, layers: L
 
 
 def _way_in(layers: LayerKinds) -> Iterator[str]:
-    """From the outermost layer inwards, hooks on the way in run; those on the way out keep the arguments for later."""
+    """From the outermost layer inwards: "way in" hooks run, "way out" hooks save the arguments for later."""
     for i, (place, awaited) in reversed(list(enumerate(layers))):
         if place == "way in":
             yield f"    value = {_call(f'hook_{i}', awaited=awaited)}"
@@ -224,12 +223,12 @@ def _way_in(layers: LayerKinds) -> Iterator[str]:
 
 
 def _keeps_arguments(layers: LayerKinds, i: int) -> bool:
-    """Does layer `i` see other arguments than the target, because a hook inside it may change them?"""
+    """True if layer `i` must save its arguments, because a hook inside it may change them."""
     return any(place == "way in" for place, _ in layers[:i])
 
 
 def _call(name: str, first: str = "", suffix: str = "", awaited: bool = False) -> str:
-    """A call of one part. A call without ``**kwargs`` is faster by more than the test for them costs."""
+    """A call of one part. Testing for ``kwargs`` costs less than an unneeded ``**kwargs``."""
     args, kwargs = f"args{suffix}", f"kwargs{suffix}"
     call = f"{name}({first}*{args}, **{kwargs}) if {kwargs} else {name}({first}*{args})"
     return f"await ({call})" if awaited else call
@@ -242,7 +241,7 @@ _ENDINGS: dict[Flavour, tuple[str, ...]] = {
         "    if result is not None:",
         "        return (yield from result)",
     ),
-    # The same as `yield from` for a generator: items out; sent values, thrown exceptions and the close in.
+    # The async counterpart of `yield from`: forwards items out, and sent values, thrown exceptions and close in.
     "async generator": (
         "    if result is None:",
         "        return",

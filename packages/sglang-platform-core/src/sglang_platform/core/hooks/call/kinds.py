@@ -1,7 +1,7 @@
 """The kind and the flavour of a callable, which a hook must not change.
 
-The kind is the way in which an attribute gives its function: as itself, as a classmethod, a property and so on
-(`Hookable`). The flavour is the result of a call: a value, a coroutine, a generator or an async generator.
+The kind is the way in which an attribute holds its function: plain, as a classmethod, a property and so on
+(`Hookable`). The flavour is the kind of result of a call: a value, a coroutine, a generator or an async generator.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _CO_GENERATOR, _CO_COROUTINE, _CO_ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
 
 class Hookable(NamedTuple):
-    """The function in an attribute, which is hooked. `rebuild(wrapper)` makes an attribute of the same kind.
+    """The function in an attribute to be hooked. `rebuild(wrapper)` makes an attribute of the same kind.
 
     For a classmethod, `function` is the function that it wraps, and `rebuild` is `classmethod`.
 
-    `by_identity`: the attribute is a class, or an object that is used in other ways than by calling it (a Triton kernel
-    is launched as ``kernel[grid](...)``). No wrapper could stand in its place, only another object of its sort.
+    `by_identity`: the attribute is a class, or an object that is not only called (a Triton kernel is launched as
+    ``kernel[grid](...)``). It cannot be wrapped, only replaced by another object of its type.
     """
 
     function: Callable[..., Any]
@@ -35,7 +35,7 @@ class Hookable(NamedTuple):
 
 
 def hookable(raw: Any, owner: object, name: str) -> Hookable | str:
-    """The function in `raw`, an attribute as its owner's ``__dict__`` has it; a string says why it cannot be hooked."""
+    """The function in `raw`, an attribute from its owner's ``__dict__``; or the reason why it cannot be hooked."""
     if isinstance(raw, FunctionType):
         return Hookable(raw, _as_is)
     if isinstance(raw, type) or (callable(raw) and hasattr(type(raw), "__getitem__")):
@@ -46,7 +46,7 @@ def hookable(raw: Any, owner: object, name: str) -> Hookable | str:
 
 
 def _hookable_in_class(raw: Any, owner: type, name: str) -> Hookable | str:
-    """For a descriptor, or an object that can be called."""
+    """`hookable` for a descriptor or a callable object in a class."""
     if isinstance(raw, classmethod | staticmethod):
         if not callable(raw.__func__):
             return f"it is a {type(raw).__name__} around something that cannot be called"
@@ -59,7 +59,7 @@ def _hookable_in_class(raw: Any, owner: type, name: str) -> Hookable | str:
     if callable(raw):
         return Hookable(raw, _as_is if binds else staticmethod)
     method = raw.__get__(None, owner) if binds else None
-    if isinstance(method, FunctionType):  # functools.partialmethod and its like
+    if isinstance(method, FunctionType):  # e.g. functools.partialmethod
         return Hookable(method, _as_is)
     return _no_callable(raw, name)
 
@@ -104,12 +104,12 @@ def flavour(function: object) -> Flavour:
 
 
 def _marked_coroutine(function: object) -> bool:
-    """`inspect.markcoroutinefunction`, Python 3.12."""
+    """Whether `inspect.markcoroutinefunction` (Python 3.12) marked the function."""
     return getattr(function, "_is_coroutine_mark", None) is not None and inspect.iscoroutinefunction(function)
 
 
 def lend_attributes(wrapper: FunctionType, function: Callable[..., Any]) -> None:
-    """Give the wrapper the public methods of a callable object, such as `cache_clear` of `functools.lru_cache`."""
+    """Copy a callable object's public methods to the wrapper, e.g. `cache_clear` of `functools.lru_cache`."""
     for klass in type(function).__mro__[:-1]:
         for name, value in vars(klass).copy().items():
             if not name.startswith("_") and callable(value) and not hasattr(wrapper, name):

@@ -1,6 +1,6 @@
-"""The engine: the registered hooks, their state, and the errors of those that cannot be applied.
+"""The engine: the registered hooks, their state, and the errors of hooks that cannot be applied.
 
-Registering needs none of the code that patches. That is in `rounds`, which the first `apply` imports.
+Registering does not need the patching code, so `rounds` is imported by the first `apply`.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class HookEngine:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._hooks: dict[str, list[Registration]] = {}
-        """By key; no list is empty, except while `discard` takes its hooks out of force."""
+        """By key; no list is empty, except while `discard` undoes its hooks."""
         self._rounds: Rounds | None = None
-        """None until `apply`, and again after `reset`: no hook is in force."""
+        """None before `apply` and after `reset`, when no hook is applied."""
         self._watched: dict[str, set[str]] = {}
         self._finder = HookFinder(self._watched, self._module_executed)
         self._listeners: list[Callable[[], None]] = []
         self.late_error: Callable[[HookError], BaseException] = lambda error: error
-        """Makes the exception for a required hook that fails as its module runs."""
+        """Converts the error of a required hook that fails during its module's import."""
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
     def _after_fork(self) -> None:
-        """Another thread may have held the lock, and does not exist in the child."""
+        """Replace the lock: the thread that held it may not exist in the child."""
         self._lock = threading.RLock()
 
     def when_settled(self, listener: Callable[[], None]) -> None:
@@ -50,7 +50,7 @@ class HookEngine:
         self._listeners.append(listener)
 
     def add(self, registration: Registration) -> None:
-        """Keep a hook; once `apply` was called, also put it in force, or raise why it cannot be."""
+        """Add a hook. After `apply`, also apply it at once, or raise if that fails."""
         with self._lock:
             stack = self._hooks.setdefault(registration.key, [])
             if registration.type is HookType.REPLACE:
@@ -65,7 +65,7 @@ class HookEngine:
                 _raise(error_of([registration]))
 
     def discard(self, unwanted: Callable[[Registration], bool]) -> int:
-        """Drop hooks and take them out of force; returns how many."""
+        """Remove and undo hooks; returns their number."""
         with self._lock:
             gone = [one for one in self._all() if unwanted(one)]
             for one in gone:
@@ -81,11 +81,11 @@ class HookEngine:
             return len(gone)
 
     def apply(self) -> None:
-        """Settle all targets, and from now on every watched module as it runs."""
+        """Settle all targets now, and every watched module after it is executed."""
         with self._lock:
             if self._rounds is None:
-                # Only here: the imports of patching (`ast`, `inspect`) take twice as long as those of registering, and
-                # a process that applies no hook should not pay for them. `test_hooks_light` checks it.
+                # Imported lazily: the patching code (`ast`, `inspect`) takes twice as long to import as registering,
+                # and a process that applies no hook should not pay for it. `test_hooks_light` checks this.
                 from sglang_platform.core.hooks.patching.rounds import Rounds
 
                 self._rounds = Rounds(self._hooks, self._watched, self._module_executed, self._name_made)
@@ -95,14 +95,14 @@ class HookEngine:
             _raise(error_of(self._all()))
 
     def reset(self) -> None:
-        """Drop everything, restore every original, leave the import system."""
+        """Remove all hooks, restore every original and uninstall the import finder."""
         with self._lock:
             self.discard(lambda _: True)
             self._finder.remove()
             self._rounds = None
 
     def registrations(self) -> list[tuple[Registration, str]]:
-        """Every hook as registered, with its target's name as far as it is known."""
+        """Every hook in order of registration, with its target's address if known, else its spelling."""
         with self._lock:
             rows = sorted(self._all(), key=lambda one: one.serial)
             for one in rows:
@@ -123,7 +123,7 @@ class HookEngine:
         return registration.spelling if address is None else str(address)
 
     def _was_overlooked(self, key: str) -> bool:
-        """Is the module of a pending hook loaded, and nothing waits for it any more?"""
+        """True if a pending hook's module is already loaded and no event will apply the hook."""
         address = self._rounds.address(key) if self._rounds is not None else None
         if self._rounds is None or address is None:
             return False
@@ -131,7 +131,7 @@ class HookEngine:
         return module is not None and not self._rounds.awaits_name(address.module) and not is_running(module)
 
     def _module_executed(self, module: ModuleType, name: str) -> None:
-        """The finder's news: the module has just run. A required hook that fails on it fails its import."""
+        """Callback of the finder after a module was executed. A required hook that fails makes the import fail."""
         with self._lock:
             if self._rounds is None:
                 return
@@ -144,7 +144,7 @@ class HookEngine:
                 raise self.late_error(error) from None
 
     def _name_made(self, module: str, name: str) -> None:
-        """A module has just made a hooked name, and its first user waits for it."""
+        """Callback after a module created a hooked name on first use, before the name is returned."""
         with self._lock:
             if self._rounds is None:
                 return

@@ -1,4 +1,4 @@
-"""News of modules: one has just run, or has just made a name. Either is patched before anyone can bind its names."""
+"""Detects that a module was executed or created a lazy name, and patches it before other code can bind its names."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any
 __all__ = ["HookFinder", "LazyNames", "OnExecuted", "is_running", "loaded", "when_finished"]
 
 _ABOUT_TO = 0.5
-"""Seconds to wait for a module that another thread is about to put into `sys.modules`."""
+"""Timeout in seconds for a module that another thread is about to put into `sys.modules`."""
 
 _locks: Container[str] = getattr(importlib._bootstrap, "_module_locks", ())
-"""The names that some thread is importing now."""
+"""Names of the modules that any thread is importing now."""
 
 OnExecuted = Callable[[ModuleType, str], None]
-"""Called with a module that has just run, and its name."""
+"""Called with a module that was just executed, and its name."""
 
 
 class HookFinder:
-    """Sits first on `sys.meta_path`, lets the other finders find, and gives watched modules a patching loader.
+    """First finder on `sys.meta_path`: delegates to the other finders and gives watched modules a patching loader.
 
-    Everything else costs one dict lookup per import.
+    For all other modules it costs one dict lookup per import.
     """
 
     delegates = True  # finds nothing by itself
@@ -52,7 +52,7 @@ class HookFinder:
             return None
         names: set[str] = self._asking.__dict__.setdefault("names", set())
         if name in names:
-            return None  # another finder asks the whole path again from within our question
+            return None  # re-entrant: another finder searches sys.meta_path again
         names.add(name)
         try:
             spec = self._ask(name, path, target)
@@ -73,7 +73,7 @@ class HookFinder:
 
 
 class _PatchingLoader:
-    """A module's loader until the module runs. Then the module gets its own loader back."""
+    """Wraps a module's loader until the module is executed; then the original loader is restored."""
 
     def __init__(self, loader: Any, executed: OnExecuted) -> None:
         self._loader = loader
@@ -91,14 +91,14 @@ class _PatchingLoader:
         if module.__dict__.get("__loader__") is self:
             module.__loader__ = self._loader
         self._loader.exec_module(module)
-        self._executed(sys.modules.get(name, module), name)  # a module may have put another in its place
+        self._executed(sys.modules.get(name, module), name)  # a module may replace itself in sys.modules
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
 
 class _WatchedSpec(ModuleSpec):
-    """The spec of a module that was already running when its hooks came; the import system marks its end on it."""
+    """The spec of a module hooked during its import; detects when the import system marks the import finished."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "_initializing" and not value:
@@ -106,7 +106,7 @@ class _WatchedSpec(ModuleSpec):
             self.__class__ = ModuleSpec  # type: ignore[assignment]
             try:
                 for executed in waiting:
-                    if self.name in sys.modules:  # an import that failed has taken it out
+                    if self.name in sys.modules:  # a failed import has removed it
                         executed(sys.modules[self.name], self.name)
             finally:
                 setattr(self, name, value)
@@ -115,7 +115,7 @@ class _WatchedSpec(ModuleSpec):
 
 
 def loaded(name: str) -> ModuleType | None:
-    """The module as `sys.modules` has it. Waits for another thread that is about to put it there, past our finder."""
+    """The module in `sys.modules`. Waits up to 0.5 s for another thread that is already importing it."""
     until = time.monotonic() + _ABOUT_TO
     while name not in sys.modules and name in _locks and time.monotonic() < until:
         time.sleep(0.001)
@@ -123,13 +123,13 @@ def loaded(name: str) -> ModuleType | None:
 
 
 def is_running(module: ModuleType) -> bool:
-    """Is the module in `sys.modules` while its code still runs?"""
+    """True if the module's code is still being executed."""
     spec = object.__getattribute__(module, "__dict__").get("__spec__")
     return bool(getattr(spec, "_initializing", False))
 
 
 def when_finished(module: ModuleType, executed: OnExecuted) -> bool:
-    """Call `executed` when a running module's import ends well; False where that has just happened."""
+    """Call `executed` once the module's running import succeeds; False if the import has already ended."""
     spec = object.__getattribute__(module, "__dict__").get("__spec__")
     if isinstance(spec, _WatchedSpec):
         waiting = spec.__dict__.get("_waiting")
@@ -139,7 +139,7 @@ def when_finished(module: ModuleType, executed: OnExecuted) -> bool:
             waiting.append(executed)
         return True
     if type(spec) is not ModuleSpec:
-        return is_running(module)  # another class cannot be watched; the next `apply_hooks()` serves it
+        return is_running(module)  # a subclass cannot be watched; the next `apply_hooks()` handles it
     spec.__dict__["_waiting"] = [executed]
     spec.__class__ = _WatchedSpec
     if is_running(module):
@@ -150,7 +150,7 @@ def when_finished(module: ModuleType, executed: OnExecuted) -> bool:
 
 
 class LazyNames:
-    """Replaces the `__getattr__` of a module that makes names on first use: a wanted name is hooked as it is made."""
+    """Replaces the `__getattr__` of a module with lazy names, to hook a wanted name when it is created."""
 
     def __init__(self, module: ModuleType, name: str, made: Callable[[str, str], None]) -> None:
         self._module = module

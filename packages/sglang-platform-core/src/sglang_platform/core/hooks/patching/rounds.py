@@ -1,11 +1,11 @@
-"""Rounds: after each, the attribute in the place of every target agrees with the hooks that are registered on it.
+"""Rounds: each one updates the attributes of its targets to match the hooks registered on them.
 
-A round is made by `apply_hooks()`, by a registration that comes later, when a watched module has run, and when a module
-has made a name on first use. In a round a target's hooks are
+A round is triggered by `apply_hooks()`, by a later registration, by the execution of a watched module, and by the
+creation of a lazy name. In a round a target's hooks are
 
-    applied   where its module is loaded: a site puts them in force
-    pending   where its module is not loaded, or still runs: the module is watched, and its end makes another round
-    failed    where its module does not exist, or lacks it: read from the source of a module that is not loaded
+    applied   if its module is loaded: by a site
+    pending   if its module is not loaded or is still running: it is watched, and its end triggers another round
+    failed    if its module does not exist or lacks the target; a module that is not loaded is checked in its source
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Rounds:
 
     Args:
         hooks: the registrations by key, as the engine keeps them.
-        watched: the keys by the name of each module whose end is waited for. Filled here, read by the finder.
-        executed: called with a module and its name when it has run, though the finder did not see it start.
-        name_made: called with a module's name and a name in it that it has made on first use.
+        watched: by name of each watched module, the keys that wait for it. Filled here, read by the finder.
+        executed: called with a module and its name after a run whose start the finder did not see.
+        name_made: called with a module's name and the lazy name that it has just created.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class Rounds:
         self._sites = Sites(hooks)
 
     def settle(self, keys: Collection[str], executed: str | None = None) -> None:
-        """One round for these keys; `executed` is the module that has just run.
+        """Run one round for these keys; `executed` is the module that was just executed.
 
-        Where a class was replaced or restored, a second one for all methods: their hooks belong on the one in force.
+        If a class was replaced or restored, run another round for all methods: their hooks belong on the current class.
         """
         self._settle_each(keys, executed)
         while self._sites.bring_along():
@@ -67,7 +67,7 @@ class Rounds:
         existence.forget()
 
     def module_executed(self, module: ModuleType, name: str) -> list[str]:
-        """The round after a module has run; returns the keys that waited for it."""
+        """Run the round after a module was executed; returns the keys that waited for it."""
         keys = sorted(self._watched.get(name, ()))
         self._sites.module_ran_again(module)
         self.settle(keys, name)
@@ -83,15 +83,15 @@ class Rounds:
         self._sites.bring_along()
 
     def made_on_use(self, module: str, name: str) -> list[str]:
-        """The keys of the targets at or below a name that a module makes on first use."""
+        """The keys of the targets at or below a lazy name of a module."""
         return [key for key, at in self._addresses.items() if at.module == module and at.path[0] == name]
 
     def address(self, key: str) -> Address | None:
-        """The target's module and path, as far as they are known."""
+        """The target's module and path; None if not known yet."""
         return self._addresses.get(key)
 
     def awaits_name(self, module: str) -> bool:
-        """Are there hooks on a name that this module makes on first use?"""
+        """True if there are hooks on a lazy name of this module."""
         return module in self._lazy_names
 
     def forget(self, key: str) -> None:
@@ -116,7 +116,7 @@ class Rounds:
                 self._sites.leave(key)
 
     def _rank(self, key: str) -> tuple[bool, int, str]:
-        """Replaced classes first, so that hooks on their methods land on the replacement."""
+        """Sort key: replaced classes first, so that hooks on their methods are applied to the replacement."""
         replaces = any(isinstance(one.hook, type) for one in self._hooks[key])
         return (not replaces, key.count("."), key)
 
@@ -133,7 +133,7 @@ class Rounds:
             self._pend(key, f"{module.__name__} makes {problem.name!r} on first use")
 
     def _address_of(self, key: str) -> Address | None:
-        """The target's module and path. Looked for again where it was missing; None where it still is."""
+        """The target's module and path; retried if it was missing before, None if it still is."""
         address = self._addresses.get(key)
         if address is not None and not any(one.error is HookTargetError for one in self._hooks[key]):
             return address
@@ -147,7 +147,7 @@ class Rounds:
         return None
 
     def _module_of(self, key: str, address: Address, executed: str | None) -> ModuleType | None:
-        """The target's module, if it has run; else the hooks wait for it, or fail."""
+        """The target's module if it has been executed; else None, with the hooks pending or failed."""
         self._watch(key, address.module)
         module = loaded(address.module)
         if module is None:

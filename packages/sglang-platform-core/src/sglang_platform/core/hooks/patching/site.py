@@ -1,4 +1,4 @@
-"""A place with hooks on it: its original, its hooked form, and the way back."""
+"""A place with hooks on it: its original, its hooked form, and how to undo it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ __all__ = ["Site", "last_replacement"]
 
 
 class Site:
-    """A place, and the hooks that are in force on it.
+    """A place, and the hooks that are applied to it.
 
-    `place.raw` is the original attribute, `installed` the one that is there now, None while no hook is in force. Either
-    it was made around `wrapper`, the function that calls the hooks, or `substitute` put another object there by
-    identity. `edits` are the other slots in which the original was changed for it.
+    `place.raw` is the original attribute, `installed` the current one (None while no hook is applied). It is built
+    around `wrapper`, the function that calls the hooks, or it is the replacement object that `substitute` describes.
+    `edits` are the other slots in which `installed` replaced the original.
 
-    Several keys share one site where they name the same object.
+    Keys that name the same object share one site.
 
-    Other holders of the original are found by counting references, so every reference of the site's own must be counted
-    in `references` and be held by one of `objects`.
+    Other holders of the original are detected by their reference count. So every reference that the site holds must be
+    counted in `references`, and held by one of `objects`.
     """
 
     __slots__ = ("edits", "hookable", "installed", "keys", "place", "substitute", "where", "wrapper")
 
     def __init__(self, place: Place, where: str) -> None:
-        """Raises HookError where nothing in `place` can be hooked. `where` is its name for messages."""
+        """Raises HookError if the attribute in `place` cannot be hooked. `where` is its name for messages."""
         found = hookable(place.raw, place.owner, place.name)
         if isinstance(found, str):
             raise HookError(f"{where} cannot be hooked", why=found)
@@ -54,11 +54,11 @@ class Site:
         return isinstance(self.place.owner, ModuleType)
 
     def made(self, value: object) -> bool:
-        """Is it the hooked form of this site's original?"""
+        """True if `value` is the hooked form of this site's original."""
         return value is self.installed or (self.wrapper is not None and value is self.wrapper.function)
 
     def stands_at(self, place: Place) -> bool:
-        """True if `place` has the hooked form that this site installed."""
+        """True if `place` holds the hooked form that this site installed."""
         if place.raw is not self.installed:
             return False
         if self.in_module:
@@ -66,18 +66,18 @@ class Site:
         return place.owner is self.place.owner and place.name == self.place.name
 
     def covers(self, place: Place) -> bool:
-        """True if `place` has this site's original or hooked form. Names in modules share a site by their object."""
+        """True if `place` belongs to this site. Module-level names of the same object share a site."""
         if not isinstance(place.owner, ModuleType):
             return place.owner is self.place.owner and place.name == self.place.name
         if not self.in_module:
             return False
         if self.hookable.by_identity and place.raw is self.installed:
             home = (getattr(place.raw, "__module__", None), getattr(place.raw, "__qualname__", None))
-            return home != (place.owner.__name__, place.name)  # the replacement's own home is another target
+            return home != (place.owner.__name__, place.name)  # its definition is another target
         return place.raw is self.installed or place.raw is self.place.raw
 
     def install(self, accepted: Sequence[Registration]) -> list[Swap]:
-        """Put the hooks in force, given in stacking order; returns the swaps for other holders."""
+        """Apply the hooks, given in stacking order; returns the swaps for other holders."""
         replacement = last_replacement(accepted)
         if self.hookable.by_identity:
             assert replacement is not None  # no other type is accepted
@@ -100,16 +100,16 @@ class Site:
         return [] if self.place.inherited else self._swaps(wrapper, kept)
 
     def must_leave_before(self, accepted: Sequence[Registration]) -> bool:
-        """True if the installed object must go first: no hook is left, or another substitute takes its place."""
+        """True if the installed object must be removed first: no hook is left, or another substitute replaces it."""
         replacement = last_replacement(accepted)
         return not accepted or (
             self.substitute is not None and replacement is not None and self.installed is not replacement.hook
         )
 
     def remove(self) -> list[Swap]:
-        """Put the original back, here and in every edited slot; returns the swaps for later holders.
+        """Restore the original, here and in every edited slot; returns the swaps for later holders.
 
-        An object that others have put on top of ours stays. Ours then only passes calls on.
+        If other code has patched over our object, that patch stays, and our object only forwards calls.
         """
         if self.installed is None:
             return []
@@ -135,9 +135,9 @@ class Site:
         return [Swap(wrapper.function, self.hookable.function, inside), Swap(installed, self.place.raw)]
 
     def adopt(self, raw: Any) -> bool:
-        """Go on with another original: its module was run again, or the parent's method it inherits has changed.
+        """Switch to a new original after a module reload or a change of the inherited method.
 
-        False where that is of another flavour, so that this site's wrapper cannot stand for it.
+        Returns False if its flavour differs, so that this site's wrapper cannot replace it.
         """
         found = hookable(raw, self.place.owner, self.place.name)
         if isinstance(found, str) or self.wrapper is None or flavour(found.function) != self.wrapper.flavour:
@@ -149,7 +149,7 @@ class Site:
         return True
 
     def join(self, place: Place) -> None:
-        """Let another module's name for the same object show the hooked form too."""
+        """Install the hooked form under another module's alias of the same object too."""
         if place.raw is self.place.raw and self.installed is not None:
             names = own_names(place.owner)
             slot = in_mapping(f"{place.owner.__name__}.{place.name}", names, place.name)
@@ -157,21 +157,21 @@ class Site:
             self.edits.append(Edit(slot, Swap(place.raw, self.installed)))
 
     def references(self, value: object) -> int:
-        """How many references to `value` are this site's own."""
+        """Number of references to `value` that this site holds."""
         count = sum(one is value for one in (self.place.raw, self.hookable.function, self.installed))
         count += sum(one is value for one in gc.get_referents(*self._descriptors()))
         return count + (self.wrapper.references(value) if self.wrapper is not None else 0)
 
     def objects(self) -> Iterator[object]:
-        """The site's own objects that may refer to its original."""
+        """The objects of this site that may refer to its original."""
         yield from (self, self.place, self.hookable, self.hookable.rebuild, self.edits, *self.edits)
-        if not isinstance(self.place.raw, FunctionType):  # whose defaults may refer to another target
+        if not isinstance(self.place.raw, FunctionType):  # a function's defaults may refer to another target
             yield self.place.raw
         if self.wrapper is not None:
             yield from self.wrapper.objects()
 
     def _descriptors(self) -> list[Any]:
-        """The descriptor around the original function, and the method that rebuilds one like it."""
+        """The descriptor around the original function, and the bound method that rebuilds it."""
         raw, rebuild = self.place.raw, self.hookable.rebuild
         found = [] if raw is self.hookable.function else [raw]
         return found if isinstance(rebuild, FunctionType | type) else [*found, rebuild]
@@ -185,9 +185,9 @@ class Site:
         return [self.substitute.arrival()]
 
     def _swaps(self, wrapper: Wrapper, kept: frozenset[str]) -> list[Swap]:
-        """For the other references to the original: to the function, and to the descriptor around it.
+        """Swaps for all other references to the original function and to the descriptor around it.
 
-        A function that a class borrowed from elsewhere has other users; they keep it.
+        None for a function that a class borrowed from elsewhere: its other users keep it.
         """
         function, raw = self.hookable.function, self.place.raw
         if not (self.in_module or self._is_home_of(function)):
@@ -200,14 +200,14 @@ class Site:
         return swaps
 
     def _is_home_of(self, function: Any) -> bool:
-        """True if the function was defined in this place, by its name."""
+        """True if the function was defined in this place, according to its qualified name."""
         owner, name = self.place.owner, self.place.name
         home = f"{getattr(owner, '__module__', '')}.{getattr(owner, '__qualname__', '')}.{name}"
         own = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
         return own == home or own.endswith("<locals>." + name)
 
     def _give_back(self, wrapper: Wrapper, modules: frozenset[str]) -> None:
-        """A module that defines a replacement may call the original, also where it imported the hooked form."""
+        """Restore the original in the modules that define a replacement, so that they can call it."""
         for module in modules:
             names = own_names(sys.modules.get(module))
             for name, value in dict.copy(names).items():
@@ -229,18 +229,18 @@ class Site:
 
 
 def last_replacement(accepted: Sequence[Registration]) -> Registration | None:
-    """The REPLACE hook that wins: the last of those given in stacking order."""
+    """The REPLACE hook that wins: the last one in stacking order; None if there is none."""
     return next((one for one in reversed(accepted) if one.type is HookType.REPLACE), None)
 
 
 def _forget_traced() -> None:
-    """Have `torch.compile` trace all code of this process again. It takes the attributes of a class for constants.
+    """Make `torch.compile` retrace all code of this process, since it treats class attributes as constants.
 
-    Not by `torch._dynamo.reset_code_caches()`: it waits for a thread that compiles, whose imports may wait for us.
+    `torch._dynamo.reset_code_caches()` could deadlock: it waits for a compiling thread, whose imports may wait for us.
     """
     dynamo: Any = sys.modules.get("torch._dynamo")
     frames: Any = sys.modules.get("torch._dynamo.convert_frame")
-    if hasattr(dynamo, "reset_code") and hasattr(frames, "input_codes"):  # else it is still being imported
+    if hasattr(dynamo, "reset_code") and hasattr(frames, "input_codes"):  # else still being imported
         for reference in [*frames.input_codes.seen, *frames.output_codes.seen]:
             code = reference()
             if code is not None:

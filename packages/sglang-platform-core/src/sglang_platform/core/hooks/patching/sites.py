@@ -1,4 +1,4 @@
-"""All sites of the process: the site of each key, and the effect of a change of one site on the others."""
+"""All sites of the process: maps keys to sites and propagates a change of one site to the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Sites"]
 
 
 class Sites:
-    """Changes of sites gather swaps; `bring_along` carries them out at the end of a round.
+    """All sites. Changes of sites collect swaps, which `bring_along` executes at the end of a round.
 
     `hooks` are the registrations by key, as the engine keeps them.
     """
@@ -34,11 +34,11 @@ class Sites:
         return iter(dict.fromkeys(self._by_key.values()))
 
     def settle(self, key: str, address: Address, module: ModuleType) -> MissingName | Deferred | None:
-        """Make the attribute at `address` agree with the hooks of `key`; the answer says why there is none."""
+        """Make the attribute at `address` match the hooks of `key`; returns the reason if there is none."""
         site = self._by_key.get(key)
         found = locate(module, address.path)
         if site is not None and (not isinstance(found, Place) or not site.stands_at(found)):
-            self.leave(key)  # another object is there now
+            self.leave(key)  # other code has replaced it
             site, found = None, locate(module, address.path)
         if not isinstance(found, Place):
             return found
@@ -49,7 +49,7 @@ class Sites:
         return None
 
     def leave(self, key: str) -> None:
-        """Take a key's hooks out of force; the last key to leave a site restores the original."""
+        """Undo a key's hooks; when the last key leaves a site, the original is restored."""
         site = self._by_key.pop(key, None)
         if site is None:
             return
@@ -60,7 +60,7 @@ class Sites:
             self._swaps += site.remove()
 
     def module_ran_again(self, module: ModuleType) -> None:
-        """After a reload its names hold fresh originals, and existing wrappers call these."""
+        """Make existing wrappers call the fresh originals after a module reload."""
         for site in self:
             if site.place.owner is module:
                 fresh = module.__dict__.get(site.place.name)
@@ -68,9 +68,9 @@ class Sites:
                     self._adopt(site, fresh)
 
     def bring_along(self) -> bool:
-        """The end of a round: bring the changes to other sites first, and then to all other holders.
+        """End a round: propagate the changes to other sites first, then to all other holders.
 
-        True where a class was replaced or restored: hooks on its methods may have to move.
+        Returns True if a class was replaced or restored, since hooks on its methods may have to move.
         """
         swaps, self._swaps = self._swaps, []
         for site in self:
@@ -88,7 +88,7 @@ class Sites:
         return [one for key in site.keys for one in self._hooks[key]]
 
     def _enter(self, key: str, place: Place, where: str) -> Site | None:
-        """The site at a place, which the key is on from now; None where the place cannot be hooked."""
+        """Add the key to the site at a place, created if needed; None if the place cannot be hooked."""
         site = next((one for one in self._by_key.values() if one.covers(place)), None)
         if site is None:
             try:
@@ -103,7 +103,7 @@ class Sites:
         return site
 
     def _restack(self, site: Site) -> None:
-        """Put in force all hooks of a site that fit it."""
+        """Apply all hooks of a site that fit it."""
         accepted = self._accepted(site)
         try:
             if site.must_leave_before(accepted):
@@ -122,7 +122,7 @@ class Sites:
                 one.apply()
 
     def _accepted(self, site: Site) -> list[Registration]:
-        """The hooks of a site that fit it, in stacking order; the others fail."""
+        """The hooks of a site that fit it, in stacking order; the others are marked as failed."""
         accepted = []
         for one in sorted(self._hooks_on(site), key=stacking):
             why = refusal(site.hookable, one)
@@ -143,7 +143,7 @@ class Sites:
             self._restack(site)
 
     def _refresh_inherited(self) -> None:
-        """A hooked inherited method calls the method that its parent has now."""
+        """Make hooked inherited methods call the current method of their parent class."""
         for site in self:
             owner, name = site.place.owner, site.place.name
             if not site.place.inherited or not isinstance(owner, type):
@@ -153,7 +153,7 @@ class Sites:
                 self._adopt(site, raw)
 
     def _keep_record(self, site: Site, swaps: list[Swap]) -> None:
-        """Keep the edits of a site's swaps, to undo them, and report the holders that they did not reach."""
+        """Store the edits of a site's swaps for undoing, and report the unreached holders."""
         if not swaps:
             return
         for swap in swaps:
@@ -167,7 +167,7 @@ class Sites:
             log().warning("Hooks on %s do not reach: %s", site.where, "; ".join(unreached))
 
     def _note_conflicts(self, key: str, place: Place, site: Site) -> None:
-        """Warn where a replaced class brings its own version of a hooked method, and of one object replaced twice."""
+        """Warn if a replacement class defines a hooked method itself, or if one object is replaced twice."""
         above = key.rpartition(".")[0]
         replaced = self._by_key.get(above)
         if replaced is not None and replaced.installed is place.owner and not place.inherited:
@@ -181,10 +181,10 @@ class Sites:
 
 
 def _batches(swaps: list[Swap]) -> Iterator[list[Swap]]:
-    """The swaps of a round in batches that can be carried out in one sweep each.
+    """The swaps of a round, in batches of one sweep each.
 
-    Of several swaps of one object only the last counts. One that starts where an earlier one ends comes in a later
-    batch, after the earlier one.
+    Of several swaps of one object only the last counts. A swap whose old object is the new object of an earlier swap
+    goes into a later batch.
     """
     batch: list[Swap] = []
     for swap in {id(swap.old): swap for swap in swaps}.values():

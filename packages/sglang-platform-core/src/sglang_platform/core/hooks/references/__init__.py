@@ -1,1 +1,1 @@
-"""Whatever else holds a hooked object: names bound from its module, dicts, defaults, partials, subclasses."""
+"""Other references to a hooked object: imported names, dicts, default arguments, partials, subclasses."""

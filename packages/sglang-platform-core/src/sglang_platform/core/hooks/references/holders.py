@@ -1,11 +1,11 @@
-"""Holders that are no module names: dicts, lists, default arguments, partials; found by one pass over the heap.
+"""Finds holders other than module names by one pass over the heap: dicts, lists, default arguments, partials.
 
 Needed by SGLang's `attention_registry.ATTENTION_BACKENDS`, which decorators fill while the target's own module runs,
-before any hook can be applied. The fault table asks for dicts, partials and default arguments, and for the names of
-closures, tuples and bound methods.
+before any hook can be applied. The fault table requires changing dicts, partials and default arguments, and reporting
+the names of closures, tuples and bound methods.
 
-A holder is changed where a module leads to it in few steps. One that cannot be changed is reported. One without a name
-is left alone: it may be somebody's copy of the original, kept to call it.
+A holder is changed if it is reachable from a module in few steps. A holder that cannot be changed is reported. A holder
+without a name is left unchanged: it may be a saved reference to the original, kept to call it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Namespaces = dict[int, tuple[str, dict[str, Any]]]
 """The name and the ``__dict__`` of each module, by the id of that ``__dict__``."""
 
 _CLIMB = 3
-"""How many steps from a module, class or function to a holder."""
+"""Maximum number of steps from a module, class or function to a holder."""
 
 _WIDEST = 64
-"""For how many nameless objects at once a name is looked for."""
+"""Maximum number of unnamed objects per search step."""
 
 _RUNNING = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
-"""They hold an object only while they run."""
+"""Types that refer to an object only while they run."""
 
 _OF_THE_CLASS_ITSELF = (
     type,
@@ -49,18 +49,18 @@ _OF_THE_CLASS_ITSELF = (
     types.GenericAlias,
     types.UnionType,
 )
-"""They hold a class because they were made with it, or name it in an annotation. Subclasses are served before."""
+"""Types that refer to a class as part of it or in an annotation. Subclasses are already handled by `sweep`."""
 
 _ONLY_NAMES_IT = ("__annotations__", "__wrapped__", "__mro__")
-"""Attributes that tell of an object without using it."""
+"""Attributes that refer to an object without using it."""
 
 
 def change_holders(swaps: Sequence[Swap], own: list[object], namespaces: Namespaces) -> None:
-    """Change or report every holder of the old objects that the heap knows, except `own` and the modules themselves."""
+    """Change or report every holder of the old objects on the heap, except `own` and module namespaces."""
     olds = [swap.old for swap in swaps]
     names = _Names([*own, own, *swaps, swaps, olds], namespaces)
     holders = [one for one in names.referrers(olds) if id(one) not in namespaces]
-    # Before the climb: looking at an object's attributes moves them into a dict.
+    # Must run before climb(): reading an object's attributes materialises its __dict__.
     held = [{id(value) for value in gc.get_referents(holder)} for holder in holders]
     names.climb(holders)
     for swap in swaps:
@@ -72,22 +72,23 @@ def change_holders(swaps: Sequence[Swap], own: list[object], namespaces: Namespa
 class _Names:
     """Dotted names of holders: ``models.KINDS['model']`` is a step into the dict `KINDS` of the module `models`.
 
-    Our own lists refer to the objects that they list, and are no holders: `_ours` keeps them and their ids alive.
+    Lists made by this search also refer to the old objects, but are no holders. `_ours` records them and keeps them
+    alive, so that their ids stay valid.
     """
 
     def __init__(self, ours: list[Any], namespaces: Namespaces) -> None:
         self._namespaces = namespaces
         self._names: dict[int, str] = {}
         self.parents: dict[int, Any] = {}
-        """By the id of an object, the holder from which it has its name."""
+        """By id of an object, the holder that its name is derived from."""
         self._ours: list[Any] = [*ours, ours, *namespaces.values(), vars(self), self._names, self.parents]
 
     def of(self, thing: object) -> str | None:
         return self._names.get(id(thing))
 
     def referrers(self, things: Iterable[Any]) -> list[Any]:
-        """Whoever refers to one of `things`. One pass over the heap."""
-        asked = tuple(things)  # one that we know: Python 3.13 lists the tuple of the call itself
+        """The objects that refer to one of `things`. Makes one pass over the heap."""
+        asked = tuple(things)  # a known tuple, since Python 3.13 reports the call's argument tuple
         self._ours.append(asked)
         ours = {id(self._ours), *map(id, self._ours)}
         found = [
@@ -99,7 +100,7 @@ class _Names:
         return found
 
     def climb(self, things: list[Any]) -> None:
-        """Name `things`: ask for their holders, and for theirs, then hand the names down."""
+        """Name `things`: collect their holders and the holders of these, then derive names top-down."""
         levels = [things]
         self._ours += [things, levels]
         while len(levels) <= _CLIMB:
@@ -119,7 +120,7 @@ class _Names:
                         self._names[id(one)] = self._names[id(holder)] + self.step(holder, one)
 
     def step(self, holder: Any, held: Any, key: Any = None) -> str:
-        """How `held` is reached from `holder`, as it would be written. `key` is its key in a dict, where known."""
+        """The expression that leads from `holder` to `held`, e.g. ``.name``. `key` is its key in a dict, if known."""
         parent = self.parents.get(id(holder))
         if isinstance(holder, dict):
             if key is None:
@@ -132,7 +133,7 @@ class _Names:
         return next((f".{name}" for name, value in attributes if value is held), "")
 
     def _name_root(self, thing: Any) -> bool:
-        """Modules, classes and functions have names of their own."""
+        """Name a module, class or function by itself; returns whether `thing` has a name."""
         if id(thing) in self._namespaces:
             self._names[id(thing)] = self._namespaces[id(thing)][0]
         elif isinstance(thing, type | types.FunctionType):
@@ -141,12 +142,12 @@ class _Names:
 
 
 def _is_of_the_hooks(thing: object) -> bool:
-    """Slots of earlier edits reach holders through closures of ours."""
+    """True for closures of slots: earlier edits refer to holders through them."""
     return isinstance(thing, types.FunctionType) and thing.__module__ == Slot.__module__
 
 
 def _belongs_to(old: object, holder: Any) -> bool:
-    """Does the holder hold a class as its own part, or is it a swap of ours?"""
+    """True if the holder is a part or an instance of the old class, or a swap."""
     is_part = isinstance(old, type) and (isinstance(holder, _OF_THE_CLASS_ITSELF) or type(holder) is old)
     return is_part or isinstance(holder, Swap)
 
@@ -165,7 +166,7 @@ def _change_holder(swap: Swap, holder: Any, names: _Names) -> None:
 
 
 def _slots(holder: Any, old: object, names: _Names) -> Iterator[Slot]:
-    """The slots of `holder` that hold the old object, if the holder has a name."""
+    """The slots of `holder` that refer to the old object; none if the holder has no name."""
     name, parent = names.of(holder), names.parents.get(id(holder))
     if name is None:
         return
@@ -179,7 +180,7 @@ def _slots(holder: Any, old: object, names: _Names) -> Iterator[Slot]:
     elif isinstance(holder, list):
         yield from (in_list(f"{name}[{i}]", holder, i) for i, one in enumerate(holder) if one is old)
     elif isinstance(holder, tuple):
-        # A tuple cannot be changed, but a function can be given other default arguments.
+        # A tuple is immutable, but a function's default arguments can be replaced.
         if isinstance(parent, types.FunctionType) and parent.__defaults__ is holder:
             for i in (i for i, one in enumerate(holder) if one is old):
                 yield in_defaults(f"{name} (a default argument)", parent, i)
@@ -192,12 +193,12 @@ def _slots(holder: Any, old: object, names: _Names) -> Iterator[Slot]:
 
 
 def _described(holder: Any, old: object, names: _Names) -> list[str]:
-    """The holder in words, for the report; nothing where it does not use what it holds."""
+    """The holder's description for the report; empty if it does not use the old object."""
     name = names.of(holder)
     kind = f"a {type(holder).__name__}"
     if isinstance(holder, types.CellType):
         return [f"{name or 'a function'} (a closure)"]
-    if isinstance(holder, type):  # a C metaclass may look a method up once, when it makes the class
+    if isinstance(holder, type):  # a C metaclass may cache a method when it creates the class
         return [f"{name} itself ({kind} keeps its own reference)"]
     if isinstance(holder, types.MethodType):
         return [f"{name or 'somewhere'} (a bound method of a {type(holder.__self__).__name__} object)"]
@@ -214,7 +215,7 @@ def _is_of_bases(holder: tuple[Any, ...], names: _Names) -> bool:
 
 
 def _instance_dict(thing: object) -> dict[str, Any]:
-    """The instance dict of an object, empty where it has none; runs none of its code."""
+    """The instance dict of an object, read without running its code; empty if it has none."""
     if isinstance(thing, type | types.ModuleType):
         return {}
     try:

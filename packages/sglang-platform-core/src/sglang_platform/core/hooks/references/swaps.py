@@ -1,4 +1,4 @@
-"""Putting one object where another stood, in slots of every kind, and undoing it."""
+"""Replaces one object by another in slots of every kind, and undoes it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class Slot(NamedTuple):
-    """One spot in a holder that can be read and set: a dict's value, a default argument. `name` is for the report."""
+    """One readable and writable reference in a holder, e.g. a dict value. `name` is for the report."""
 
     name: str
     get: Callable[[], object]
@@ -28,14 +28,14 @@ class Slot(NamedTuple):
 
 
 class Swap:
-    """An order to put `new` wherever else `old` is held, and what came of it.
+    """A request to replace all other references to `old` by `new`, with its outcome.
 
     Args:
-        known: how many references to `old` its site holds itself.
-        kept: modules that hold `old` on purpose. The one that defines a replacement may call the original.
-        name: where given, only module names of that name are changed.
+        known: number of references to `old` that its site holds.
+        kept: modules that keep `old` on purpose: the module that defines a replacement may call the original.
+        name: if given, only module attributes of that name are changed.
 
-    Carried out, `edits` are the slots that were changed, and `unreached` names the holders that were not.
+    Afterwards `edits` are the slots that were changed, and `unreached` names the holders that were not.
     """
 
     __slots__ = ("edits", "kept", "known", "name", "new", "old", "unreached")
@@ -66,13 +66,13 @@ class Swap:
 
 
 class Edit(NamedTuple):
-    """A slot that a swap has changed. It leads to the old object by way of its swap, which holds the only reference."""
+    """A slot that a swap has changed. It reaches the old object through its swap, which holds the only reference."""
 
     slot: Slot
     swap: Swap
 
     def undo(self) -> None:
-        """Put the old object back, unless somebody has put another one there since."""
+        """Restore the old object, unless other code has changed the slot since."""
         if self.slot.get() is self.swap.new:
             self.slot.put(self.swap.old)
 
@@ -101,7 +101,7 @@ def in_defaults(name: str, function: types.FunctionType, index: int) -> Slot:
 
 
 def in_partial(name: str, partial: Any) -> Slot:
-    """The function of a partial. The pickle protocol is the way to change it."""
+    """The function of a partial. It can only be changed through the pickle protocol."""
 
     def put(value: object) -> None:
         partial.__setstate__((value, partial.args, partial.keywords, vars(partial)))
@@ -121,7 +121,7 @@ def _with(items: tuple[Any, ...], index: int, value: object) -> tuple[Any, ...]:
 
 
 def rebase_subclasses(swap: Swap) -> None:
-    """Put a replaced class's subclasses on its replacement, where that is a subclass of it too."""
+    """Rebase the subclasses of a replaced class on its replacement, if that is a subclass of the replaced class."""
     old: type[Any] = swap.old  # type: ignore[assignment]
     new: type[Any] = swap.new  # type: ignore[assignment]
     for klass in type.__subclasses__(old):

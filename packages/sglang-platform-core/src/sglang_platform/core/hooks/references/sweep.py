@@ -1,8 +1,8 @@
-"""A sweep carries out all swaps of a round: it finds whoever else holds the old objects, and changes or reports them.
+"""A sweep executes all swaps of a round: it finds the other holders of the old objects, and changes or reports them.
 
-It begins with what is cheap and mostly all there is: names that modules have bound by ``from X import Y``, in one pass
-over `sys.modules`, and the subclasses of replaced classes. Whether anything is left is told by the count of references:
-only for an object that somebody still holds is the heap asked (`holders`), which takes far longer.
+It starts with the cheap and most common cases: names that modules have bound by ``from X import Y``, in one pass over
+`sys.modules`, and the subclasses of replaced classes. The reference count shows whether other holders are left. Only
+then is the heap searched (`holders`), which takes far longer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["module_namespaces", "sweep"]
 
 
 def sweep(swaps: Sequence[Swap], own: Callable[[], list[object]]) -> None:
-    """Carry out `swaps`, no two of one object. `own` lists the objects by which we hold the old ones ourselves."""
+    """Execute `swaps`, at most one per old object. `own` lists our internal objects that refer to old objects."""
     if not swaps:
         return
     _sweep_modules({id(swap.old): swap for swap in swaps})
@@ -30,10 +30,10 @@ def sweep(swaps: Sequence[Swap], own: Callable[[], list[object]]) -> None:
 
 
 def module_namespaces() -> Namespaces:
-    """The namespace of every loaded module. Looks past `__getattribute__`, which may load lazy modules."""
+    """The namespace of every loaded module. Bypasses `__getattribute__`, which may load lazy modules."""
     found: Namespaces = {}
-    # Copied whole, here and wherever the hooks read a dict of others: while a list of items is made, a collection may
-    # run code, and another thread change the dict.
+    # Foreign dicts are always copied atomically: while items() is turned into a list, garbage collection may run code,
+    # and another thread may change the dict.
     for name, module in sys.modules.copy().items():
         try:
             namespace = object.__getattribute__(module, "__dict__")
@@ -45,7 +45,7 @@ def module_namespaces() -> Namespaces:
 
 
 def _sweep_modules(swaps: dict[int, Swap]) -> None:
-    """Change the names that modules have for old objects; `swaps` are by the id of theirs."""
+    """Change the module attributes that refer to old objects. `swaps` is keyed by the id of the old object."""
     for module, namespace in module_namespaces().values():
         if swaps.keys().isdisjoint(map(id, tuple(namespace.values()))):
             continue
@@ -60,7 +60,7 @@ def _sweep_modules(swaps: dict[int, Swap]) -> None:
 
 
 def _still_held(swaps: Sequence[Swap]) -> list[Swap]:
-    """The swaps whose old object has references that neither its site nor its swap accounts for."""
-    nobody_holds = Swap(object(), None)  # shows how many references this function itself makes
+    """The swaps whose old object has more references than its site and its swap hold."""
+    nobody_holds = Swap(object(), None)  # baseline: the references that this function itself makes
     counts = [sys.getrefcount(swap.old) - swap.known for swap in (*swaps, nobody_holds)]
     return [swap for swap, count in zip(swaps, counts, strict=False) if count > counts[-1]]
