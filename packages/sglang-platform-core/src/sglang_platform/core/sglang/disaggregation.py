@@ -1,11 +1,11 @@
-"""Prefill and decode in engines apart, on a device that is not CUDA: the platform's transfer engine for Mooncake's.
+"""Prefill-decode disaggregation off CUDA: the platform's transfer engine takes the place of Mooncake's.
 
-SGLang's managers for the transfer backend `mooncake` hold no code of a device; what moves bytes is the object that
-`MooncakeTransferEngine` (`distributed/device_communicators/mooncake_transfer_engine.py`) makes of the package
-`mooncake`. While that constructor runs, the package is ours, and the object the platform's. Its memory is found by
-address among the buffers of this worker's KV pools. Where the scheduler of the engine that prefills makes an event of
-`torch.cuda` for it to wait on (`disaggregation/prefill.py`), the event is the device's. Releases that send the rows of
-a chunk before its forward is known to be over wait for the device first.
+SGLang's managers for the transfer backend `mooncake` are device-independent. The bytes are moved by an engine object
+that `MooncakeTransferEngine` (`distributed/device_communicators/mooncake_transfer_engine.py`) imports from the package
+`mooncake`. While its constructor runs, we replace that package, so that it gets the platform's engine, which looks
+addresses up among the buffers of this worker's KV pools. Where the prefill scheduler creates a `torch.cuda` event
+(`disaggregation/prefill.py`), it gets an event of the device. In releases that may send the rows of a chunk before its
+forward has ended, we synchronize the device first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FEATURE = Feature(
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """For out-of-tree devices that are not CUDA to torch, whose memory no other engine knows."""
+    """Register for out-of-tree devices whose torch type is not `cuda`; no other transfer engine knows their memory."""
     if platform.device_type == "cuda" or not platform.is_out_of_tree():
         return
     register_rule(platform, host, lambda server_args: _refuse_other_backends(server_args, platform, host))
@@ -51,7 +51,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     only_for(_FEATURE, f"{_ENGINE}.__init__", build, HookType.AROUND)
 
     def with_events_of_the_device(original: Any, *args: Any, **kwargs: Any) -> Any:
-        # SGLang copies indices to pinned memory for a sender that takes them from the host.
+        # SGLang copies indices to pinned memory for a sender that supports host tensors.
         for one in (*args, *kwargs.values()):
             sender = getattr(one, "disagg_kv_sender", None)
             if sender is not None and not platform.is_pin_memory_available():
@@ -60,7 +60,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
             return original(*args, **kwargs)
 
     def after_the_forward(original: Any, *args: Any, **kwargs: Any) -> Any:
-        import torch  # every worker has it by now; the launcher does not
+        import torch  # already loaded in a worker, but not in the launcher
 
         torch.get_device_module(platform.device_type).synchronize()
         return original(*args, **kwargs)
@@ -87,7 +87,7 @@ def _refuse_other_backends(server_args: Any, platform: Any, host: HostFacts) -> 
 
 @contextmanager
 def _lent(engine: Any) -> Iterator[None]:
-    """While active, `from mooncake.engine import TransferEngine` gives `engine`."""
+    """While active, `from mooncake.engine import TransferEngine` imports `engine`."""
     package, module = ModuleType("mooncake"), ModuleType("mooncake.engine")
     package.engine = module  # type: ignore[attr-defined]
     module.TransferEngine = engine  # type: ignore[attr-defined]
@@ -106,9 +106,11 @@ def _lent(engine: Any) -> Iterator[None]:
 
 @contextmanager
 def _events_of(device_type: str) -> Iterator[None]:
-    """While active, events and the current stream of `torch.cuda` are those of the device: on a build of torch without
-    CUDA they cannot be made. Only this worker's scheduler asks for them meanwhile."""
-    import torch  # every worker has it by now; the launcher does not
+    """While active, `torch.cuda.Event` and `torch.cuda.current_stream` are the device's.
+
+    A torch build without CUDA cannot create CUDA's. Only this worker's scheduler uses them meanwhile.
+    """
+    import torch  # already loaded in a worker, but not in the launcher
 
     device = torch.get_device_module(device_type)
     if device is torch.cuda or not hasattr(device, "Event"):
@@ -123,7 +125,7 @@ def _events_of(device_type: str) -> Iterator[None]:
 
 
 def _memory_at(address: int) -> Any:
-    """The buffer of a KV pool that holds the address."""
+    """The KV pool buffer that contains the address, or None."""
     for tensor in worker_memory.cache():
         start = tensor.data_ptr()
         if start <= address < start + tensor.nbytes and tensor.is_contiguous():

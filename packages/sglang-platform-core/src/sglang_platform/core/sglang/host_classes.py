@@ -1,4 +1,4 @@
-"""Classes of SGLang: their places, loading one by its place, and refusing a factory's wrong answer."""
+"""SGLang's classes: their import paths, loading by path, and the check of the classes that factories return."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SCHEDULER = "sglang.srt.managers.scheduler:Scheduler"
 
 
 def load(place: str) -> Any:
-    """The object at `pkg.mod:name`. Raises HostError where the host does not have it."""
+    """The object at `pkg.mod:name`. Raises HostError if SGLang does not have it."""
     module, name = place.split(":")
     try:
         return getattr(importlib.import_module(module), name)
     except (ModuleNotFoundError, AttributeError) as error:
         if isinstance(error, ModuleNotFoundError) and not module.startswith(str(error.name)):
-            raise  # the module is there, and imports what is not
+            raise  # the module exists; one of its imports is missing
         raise HostError(
             f"SGLang {installed_version()} has no {place}",
             why=str(error),

@@ -1,9 +1,9 @@
-"""LoRA: the backend that multiplies adapters, where the host's default cannot run.
+"""LoRA: the backend that applies adapters where SGLang's default cannot run.
 
-SGLang's default and most of its backends are Triton kernels; `torch_native` runs on any device. That one copies what it
-prepares for a batch from pinned memory, which some devices do not have. In a decode graph it takes every adapter to be
-of the largest rank, whose rows stand elsewhere where several projections share a matrix: for another the products are
-put where it reads them.
+SGLang's default and most of its backends are Triton kernels; `torch_native` runs on any device. It copies batch
+metadata from pinned memory, which some devices do not have. In a decode graph it assumes the largest rank for every
+adapter. For stacked projections this shifts the column offsets, so the products of adapters with a smaller rank are
+moved to the columns where it reads them.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _PINNING = (
 
 
 def choose_backend(server_args: Any, platform: Any) -> None:
-    """Make the platform's LoRA backend the one to use unless the operator named another.
+    """Use the platform's LoRA backend unless the operator named another.
 
-    Raises LaunchRefused where the operator named one of Triton's for a device without Triton.
+    Raises LaunchRefused if the operator named a Triton backend on a device without Triton.
     """
     if platform.capabilities.supports_triton and platform.get_default_lora_backend() is None:
         return
     default = platform.get_default_lora_backend() or _PORTABLE
     asked = asked_for(server_args, "lora_backend")
     if asked in (None, _TRITON[0]):
-        # Where the host keeps no raw input, its default and the operator's choice of it look alike.
+        # If SGLang keeps no raw input, an explicit choice of its default cannot be told from the default.
         server_args.lora_backend = default
     elif asked in _TRITON and not platform.capabilities.supports_triton:
         raise LaunchRefused(
@@ -54,8 +54,8 @@ def choose_backend(server_args: Any, platform: Any) -> None:
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Let `torch_native` serve adapters of any rank in a graph, and keep it from pinning memory on a device that cannot
-    copy from it."""
+    """Let `torch_native` serve adapters of any rank in a graph, and disable pinning where the device cannot copy from
+    pinned memory."""
     if not platform.is_out_of_tree():
         return
     if host.init_lora_of_graphs is not None:
@@ -82,10 +82,10 @@ def _of_its_own_rank(
 
 
 def spread(products: torch.Tensor, ranks: torch.Tensor, slices: int) -> torch.Tensor:
-    """`products` [rows, slices * most], each row's slices moved to the places of the largest rank, zeros between.
+    """`products` [rows, slices * most] with each row's slices moved to the offsets of the largest rank, zero-padded.
 
-    In row i the slices stand one after the other in the first `slices * ranks[i]` columns, whatever is behind them;
-    slice s is to begin at column `s * most`. ranks: [rows], integers from 0 to `most`, read on their device.
+    In row i the slices are packed into the first `slices * ranks[i]` columns; later columns are ignored. In the
+    result, slice s begins at column `s * most`. ranks: [rows], integers from 0 to `most`, read on their device.
     """
     most = products.shape[1] // slices
     column = torch.arange(products.shape[1], device=products.device)
@@ -96,7 +96,7 @@ def spread(products: torch.Tensor, ranks: torch.Tensor, slices: int) -> torch.Te
 
 
 class _WithoutPinning(TorchFunctionMode):  # type: ignore[misc]
-    """Inside, tensors are made and stay in pageable memory."""
+    """While active, tensors are allocated in pageable memory, and `pin_memory()` does nothing."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None

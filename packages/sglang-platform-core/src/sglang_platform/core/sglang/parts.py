@@ -31,10 +31,10 @@ _PIECEWISE = "sglang_platform.core.graph.piecewise:PiecewiseBackend"
 
 
 def rebase_allocator(cls: Any, origin: PluginOrigin | None) -> type:
-    """A paged allocator class of ours on the host's.
+    """A paged allocator class of core's contract, re-based on SGLang's.
 
-    Core's implementation keeps the state, so core serves every name it defines; the host's class supplies the
-    scheduler-facing rest (prefill budgets, segment frees), which is written against those names.
+    Core's implementation owns the state, so it serves every name it defines. SGLang's class adds the remaining
+    scheduler-facing methods (prefill budgets, segment frees), which use those names.
     """
     core_base, host_base = load(_PAGED), load(facts().paged_allocator)
     check_part(cls, (core_base, host_base), "get_paged_allocator_cls()", origin)
@@ -42,32 +42,32 @@ def rebase_allocator(cls: Any, origin: PluginOrigin | None) -> type:
 
 
 def allocator_of_last_resort() -> type:
-    """Core's own paged allocator, for a host that takes no None and whose own allocator needs Triton."""
+    """Core's paged allocator, for SGLang releases that accept no None and whose own allocator needs Triton."""
     return rebase_allocator(load(_PAGED), None)
 
 
 def rebase_attention_backend(cls: Any, origin: PluginOrigin | None) -> type:
-    """An attention backend class of ours on the host's base class, whose defaults serve what is left out."""
+    """An attention backend class of core's contract, re-based on SGLang's, whose defaults fill in missing methods."""
     core_base = load(_ATTENTION)
     host_base = load("sglang.srt.layers.attention.base_attn_backend:AttentionBackend")
     check_part(cls, (core_base, host_base), "get_attention_backends()", origin)
     bridge = host_first(core_base, host_base)
-    # The host leaves these to each backend; core's answer serves every backend that reads only static inputs.
+    # SGLang has no default for these; core's suits every backend that reads only static inputs.
     bridge.pop("get_cuda_graph_seq_len_fill_value", None)
     bridge.pop("support_triton", None)
-    # The host hands drafts to `forward_extend`, which is not told how they see each other.
+    # SGLang's passes draft tokens to `forward_extend` without their tree mask.
     bridge.pop("forward", None)
     bridge.update(what_the_pool_is())
     bridge.setdefault("get_indexer_metadata", no_indexer)
     outer = None
     if not facts().metadata_halves:
-        bridge.pop("init_forward_metadata", None)  # the host's only raises; core's calls the two halves
+        bridge.pop("init_forward_metadata", None)  # SGLang's only raises; core's calls the two halves
         outer = _MetadataInOnePiece
     return rebase(cls, core_base, host_base, bridge=bridge, outer=outer)
 
 
 class _MetadataInOnePiece:
-    """For hosts whose own graph runner hands over the tensors of a batch one by one."""
+    """For SGLang releases whose graph runner passes the tensors of a batch one by one."""
 
     def init_forward_metadata_capture_cuda_graph(
         self,
@@ -119,17 +119,17 @@ class _MetadataInOnePiece:
 
 
 def rebase_graph_runner(cls: Any, origin: PluginOrigin | None) -> type:
-    """A decode graph runner class of ours that builds, runs and slices the host's own batches."""
+    """A decode graph runner class of core's contract that builds, runs and slices SGLang's batches."""
     core_base = load(_GRAPH_RUNNER)
     if isinstance(cls, type) and not issubclass(cls, core_base):
-        return cls  # written directly for the host, which asks for no base class of a graph runner
+        return cls  # written directly for SGLang, which requires no base class for graph runners
     check_part(cls, (core_base,), "get_graph_runner_cls()", origin)
     bridge = host_first(core_base, HostDecodeBatches)
     return rebase(cls, core_base, HostDecodeBatches, bridge=bridge, outer=host_calls(*facts().graph_calls))
 
 
 def rebase_full_graph_backend(cls: Any, origin: PluginOrigin | None) -> type:
-    """A backend class of ours for the graph runners that the host builds itself."""
+    """A backend class of core's contract for the graph runners that SGLang builds itself."""
     core_base = load(_FULL_GRAPHS)
     host_base = load("sglang.srt.model_executor.runner_backend.base_cuda_graph_backend:BaseCudaGraphBackend")
     check_part(cls, (core_base, host_base), "get_full_graph_backend_cls()", origin)
@@ -137,9 +137,9 @@ def rebase_full_graph_backend(cls: Any, origin: PluginOrigin | None) -> type:
 
 
 def rebase_piecewise_backend(cls: Any, origin: PluginOrigin | None) -> type:
-    """A piecewise backend class of ours that captures when, and on the stream that, the host says."""
+    """A piecewise backend class of core's contract that captures when SGLang says, on SGLang's capture stream."""
     core_base = load(_PIECEWISE)
     if isinstance(cls, type) and not issubclass(cls, core_base):
-        return cls  # written directly for the host, which asks for no base class here
+        return cls  # written directly for SGLang, which requires no base class here
     check_part(cls, (core_base,), "get_piecewise_backend_cls()", origin)
     return rebase(cls, core_base, HostPieces, bridge=host_first(core_base, HostPieces))

@@ -1,13 +1,13 @@
-"""Re-basing: one vendor class, the host's base class under it.
+"""Re-basing: put SGLang's base class under a vendor's class.
 
-A vendor writes ``class MyPool(MyStore, MHATokenToKVPool)`` against core. The host wants a subclass of its own class of
-that kind. The re-based class has this method resolution order::
+A vendor writes ``class MyPool(MyStore, MHATokenToKVPool)`` against core. SGLang requires a subclass of its own pool
+class. The re-based class has this method resolution order::
 
     MyPool (re-based) -> Outer -> MyPool -> MyStore -> Bridge -> core's MHATokenToKVPool -> the host's MHATokenToKVPool
 
-Vendor code keeps its place and its `super()` calls, and the object stays an instance of the vendor's class. `Outer`
-completes or translates what the vendor answers; `Bridge` decides, name by name, whether core's or the host's
-implementation serves what the vendor left alone.
+The vendor's `super()` calls keep working, and the object stays an instance of the vendor's class. `Outer` completes or
+translates the vendor's return values. For each name that the vendor did not override, `Bridge` decides whether core's
+or SGLang's implementation is used.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def rebase(
 ) -> type:
     """`cls` with `host_base` under it.
 
-    `bridge` goes before `core_base` and behind the vendor; `outer` is a class of plain methods that goes before the
-    vendor and reaches it with `super()`. A class that is a subclass of `host_base` already is returned as it is, and
-    asking twice gives one answer.
+    `bridge` comes after the vendor's classes and before `core_base` in the MRO. `outer` is a class of plain methods
+    that comes before the vendor's and calls it with `super()`. A subclass of `host_base` is returned unchanged.
+    Results are cached.
     """
     if issubclass(cls, host_base):
         return cls
@@ -45,7 +45,7 @@ def rebase(
     if found is None:
         mark = {REBASED_MARK: True, "__module__": __name__}
         bridged = _subclass(f"{core_base.__name__}Bridge", (core_base, host_base), bridge, mark)
-        # A vendor may name core's own class, which cannot stand before its own subclass.
+        # `cls` may be core's class itself, which cannot precede its subclass in the MRO.
         bases: tuple[type, ...] = (bridged,) if cls is core_base else (cls, bridged)
         if outer is not None:
             bases = (outer, *bases)
@@ -55,12 +55,12 @@ def rebase(
 
 
 def is_rebased(instance: object) -> bool:
-    """Whether the class of `instance` was made here."""
+    """Whether the class of `instance` was made by `rebase`."""
     return bool(getattr(type(instance), REBASED_MARK, False))
 
 
 def host_first(core_base: type, host_base: type) -> dict[str, Any]:
-    """A bridge under which the host's implementation serves every name that core's base class shares with it."""
+    """A bridge that prefers SGLang's implementation for every name that both base classes define."""
     bridge: dict[str, Any] = {}
     for name in {n for klass in core_base.__mro__[:-1] for n in vars(klass)}:
         if name.startswith("__") and name != "__init__":
@@ -79,6 +79,6 @@ def _subclass(
     mark: Mapping[str, Any],
     metaclass: type | None = None,
 ) -> type:
-    # type() works out the most derived metaclass (the host's pools are ABCs) unless one is given.
+    # new_class() finds the most derived metaclass (SGLang's pools are ABCs) unless one is given.
     keywords = {"metaclass": metaclass} if metaclass is not None else {}
     return types.new_class(name, bases, keywords, lambda ns: ns.update({**(namespace or {}), **mark}))

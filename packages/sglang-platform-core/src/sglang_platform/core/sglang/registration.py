@@ -1,6 +1,6 @@
-"""How the adapter registers its hooks: some a launch needs, others it can lose.
+"""How the adapter registers its hooks: as required or as optional.
 
-A release of SGLang renames functions, and a hook on one of them cannot be applied. Three functions say what follows:
+When a release of SGLang renames a function, a hook on it cannot be applied. Three functions say what happens then:
 
     required   the device could not be served, or its answers would be wrong: the launch is refused
     soft       a repair, a count or a message is lost: one warning says which, and the platform serves
@@ -37,20 +37,20 @@ __all__ = [
 ]  # fmt: skip
 
 _TOLD_VARIABLE = "SGLANG_PLATFORM_WARNED_OF"
-"""What the processes above this one have warned of: one launch warns once."""
+"""The warnings that parent processes have logged already, so that one launch warns once."""
 
 _logger = logging.getLogger(__name__)
 
 
 class LaunchSettings(NamedTuple):
-    """What is about to be served. Arguments and model config are SGLang's; None as long as they are not known."""
+    """SGLang's server arguments and model config of this launch; None while they are not known yet."""
 
     arguments: Any = None
     model_config: Any = None
 
 
 class Feature(NamedTuple):
-    """An optional feature of SGLang, by its name for the operator."""
+    """An optional feature of SGLang; `name` is the operator's word for it, such as an argument."""
 
     name: str
     is_used: Callable[[LaunchSettings], bool]
@@ -63,14 +63,14 @@ class _Lost(NamedTuple):
 
 
 _lost: dict[str, str] = {}
-"""Why a hook on a target cannot be applied, of those that a launch can lose."""
+"""By target of an optional hook that cannot be applied, the reason."""
 _features: list[_Lost] = []
 _told: set[str] = set()
 _launch: LaunchSettings | None = None
 
 
 def argument(field: str) -> Feature:
-    """The feature that a server argument switches on."""
+    """The feature that a server argument enables."""
 
     def is_given(launch: LaunchSettings) -> bool:
         return launch.arguments is not None and bool(getattr(launch.arguments, field))
@@ -79,18 +79,18 @@ def argument(field: str) -> Feature:
 
 
 def required(target: str, hook: Callable[..., Any], type: HookType, *, without: str, order: int = 0) -> None:
-    """A hook that the device cannot be served without, or not right. `without`: what would happen."""
+    """Register a hook without which the device cannot be served correctly. `without`: what would happen."""
     HookRegistry.register(target, hook, type, order=order, without=without)
 
 
 def soft(target: str, hook: Callable[..., Any], type: HookType, *, without: str) -> None:
-    """A hook that a launch can lose, with one warning. `without`: what happens then, in the operator's words."""
+    """Register a hook that may be missing, with one warning. `without`: the consequence, in the operator's words."""
     lose = partial(_lose, target, hook, without)
     HookRegistry.register(target, hook, type, required=False, without=without, on_failure=lose)
 
 
 def only_for(feature: Feature, target: str, hook: Callable[..., Any], type: HookType) -> None:
-    """A hook of an optional feature: without it, a launch that uses the feature is refused."""
+    """Register a hook of an optional feature: without it, a launch that uses the feature is refused."""
     without = f"{feature.name} is refused"
     lose = partial(_lose_feature, feature, target)
     HookRegistry.register(target, hook, type, required=False, without=without, on_failure=lose)
@@ -102,7 +102,7 @@ def is_lost(target: str) -> bool:
 
 
 def check_launch(launch: LaunchSettings) -> None:
-    """Raise LaunchRefused where the launch uses a feature that is lost: now, or when it is lost later."""
+    """Raise LaunchRefused if the launch uses a lost feature: now, or later when a feature in use is lost."""
     global _launch
     _launch = launch
     for feature in dict.fromkeys(lost.feature for lost in _features):
@@ -114,7 +114,7 @@ def check_launch(launch: LaunchSettings) -> None:
 
 
 def forget() -> None:
-    """Forget what is lost. For tests."""
+    """Reset the record of lost hooks and features. For tests."""
     global _launch
     _launch = None
     for kept in (_lost, _features, _told):
@@ -124,7 +124,7 @@ def forget() -> None:
 
 @contextmanager
 def losing_fields(hook: Callable[..., Any], *, without: str) -> Iterator[None]:
-    """Inside, a soft hook reads fields of SGLang's objects: one that is gone ends the block, with one warning."""
+    """Guard a block in which a soft hook reads fields of SGLang's objects: a missing field ends it with one warning."""
     try:
         yield
     except (AttributeError, HostError) as error:
@@ -165,7 +165,7 @@ def _refused(feature: Feature) -> LaunchRefused:
 
 def _is_first(loss: str) -> bool:
     """Whether no process of this launch has warned of a loss yet."""
-    # By its name: a spawned process knows no parent yet while it unpickles what it is to run, which loads plugins.
+    # Check the name: a spawned process does not know its parent yet while it unpickles its target, which loads plugins.
     if multiprocessing.current_process().name != "MainProcess":
         _told.update(os.environ.get(_TOLD_VARIABLE, "").splitlines())
     if loss in _told:

@@ -1,4 +1,4 @@
-"""The steps of SGLang's scheduler that a request goes through, for those who follow requests."""
+"""Callbacks on the steps of SGLang's scheduler: a request is admitted, a batch is done."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["when_batch_done", "when_request_admitted"]
 def when_request_admitted(tell: Callable[[Any, Any], None]) -> None:
     """Call `tell(scheduler, req)` for each request that is queued for the first time.
 
-    The host's function queues a request or aborts it, and is called again for a request that was retracted.
+    SGLang's function queues or aborts a request, and runs again for a retracted request.
     """
 
     def add_request(original: Any, scheduler: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
         again = kwargs.get("is_retracted", bool(args and args[0]))
         waiting = len(scheduler.waiting_queue)
         result = original(scheduler, req, *args, **kwargs)
-        # With prefill and decode in separate engines the request waits in other queues.
+        # With prefill-decode disaggregation the request waits in other queues.
         queued = scheduler.disaggregation_mode.value != "null" or len(scheduler.waiting_queue) > waiting
         if queued and not again:
             tell(scheduler, req)
@@ -35,7 +35,7 @@ def when_request_admitted(tell: Callable[[Any, Any], None]) -> None:
 
 
 def when_batch_done(tell: Callable[[Any, Any, Any], None]) -> None:
-    """Call `tell(scheduler, batch, result)` when the scheduler has worked up the result of a batch."""
+    """Call `tell(scheduler, batch, result)` when the scheduler has processed the result of a batch."""
 
     def process_batch_result(
         _: Any, scheduler: Any, batch: Any, result: Any, *args: Any, **kwargs: Any

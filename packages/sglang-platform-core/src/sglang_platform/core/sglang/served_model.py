@@ -1,4 +1,4 @@
-"""The model that this worker serves: what the predicates of the registries are asked about."""
+"""The model that this worker serves, which the predicates of the registries take as input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ServedModel", "register_hooks", "resolved", "served_model"]
 
 
 class ServedModel(NamedTuple):
-    """As the host's model runner got them; None before it is built. Resolved values read through `server_args`."""
+    """The inputs of SGLang's model runner; None before it is built. `server_args` has the resolved values."""
 
     model_config: Any = None
     server_args: Any = None
@@ -53,6 +53,6 @@ def _note_class(result: Any, runner: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def resolved(server_args: Any) -> Any:
-    """What the host settled on, where that is in a view of the record."""
+    """The server arguments as SGLang resolved them; in newer releases a view of the record."""
     view = facts().resolved_view
     return server_args if server_args is None or view is None else load(view)(server_args)

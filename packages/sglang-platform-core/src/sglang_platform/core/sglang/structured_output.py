@@ -1,7 +1,7 @@
-"""Structured output: a grammar's mask on logits that live on the platform's device.
+"""Structured output: apply a grammar's token mask to logits on the platform's device.
 
-SGLang hands the logits to kernels of its own device types (xgrammar) or compiles the mask with inductor (llguidance);
-any other device ends its server with the first request that asks for JSON. Outlines' mask is a plain torch operator.
+SGLang applies the mask with kernels for the device types it knows (xgrammar) or compiles it with inductor (llguidance).
+On any other device, the first request for JSON ends the server. Outlines' mask is a plain torch operator.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WITHOUT = "requests for structured output with this grammar backend are refused
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Apply every grammar's mask by the platform's function; core's for an out-of-tree platform that has none."""
+    """Apply masks with the platform's function; an out-of-tree platform without one gets core's."""
     apply = platform.get_token_bitmask_fn()
     if apply is None:
         if not platform.is_out_of_tree():
@@ -45,9 +45,9 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
 
 def _leave_out_lost(server_args: Any, platform: Any, places: tuple[str, ...]) -> None:
-    """No grammars where the backend's mask cannot be the platform's: SGLang's own ends the server at the first one.
+    """Disable grammars if the backend's mask function could not be hooked: SGLang's own would end the server.
 
-    Raises LaunchRefused where the operator asked for that backend.
+    Raises LaunchRefused if the operator asked for that backend.
     """
     backend = server_args.grammar_backend
     lost = [place for place in places if is_lost(place) and f"{backend}_backend" in place]

@@ -1,10 +1,9 @@
-"""What differs between the releases of SGLang: the only table of it. All other modules of the adapter ask `facts()`.
+"""The table of differences between releases of SGLang. All other modules of the adapter read it through `facts()`.
 
-One line per fact. Its value is the newest release's; `before` says what it was earlier, newest first: `fact(True,
-before={"0.5.13": False})` is True from 0.5.13 on and was False until then. So a new release that changes nothing needs
-no line, and one that renames something changes one: the new value, and the former in front of `before`. Read from the
-wheels of every release from 0.5.11 to 0.5.23. (What a vendor may have written in an older form is the contract's half:
-`contract/drift.py`.)
+One line per fact. Its value is the newest release's; `before` lists earlier values, newest first: `fact(True,
+before={"0.5.13": False})` is True since 0.5.13 and False in earlier releases. A new release that changes nothing needs
+no edit. For a rename, write the new value and put the old one at the front of `before`. The values were read from the
+wheels of every release from 0.5.11 to 0.5.23. (Older spellings in vendors' code are listed in `contract/drift.py`.)
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ OLDEST = "0.5.11"
 
 
 class History(NamedTuple):
-    """One fact through the releases."""
+    """The values of one fact across releases."""
 
     newest: Any
     before: Mapping[str, Any] = {}
-    """What it was before the release named, newest first."""
+    """By release, the value in the releases before it, newest first."""
 
     def at(self, release: tuple[int, ...]) -> Any:
-        """The value in a release, given as numbers."""
+        """The value in a release, given as a tuple such as (0, 5, 13)."""
         value = self.newest
         for changed, older in self.before.items():
             if release >= _numbers(changed):
@@ -118,14 +117,14 @@ _SPECULATIVE_KERNELS = frozenset(
 
 @dataclass(frozen=True)
 class HostFacts:
-    """The shape of one release. A place is `pkg.mod:name`, and where a hook goes `pkg.mod:Class.attr`."""
+    """The facts of one release. Objects are written `pkg.mod:name`, hook targets `pkg.mod:Class.attr`."""
 
     version: str = ""
 
     # Memory
 
     dsa_pool: str = fact("DSATokenToKVPool", before={"0.5.13": "NSATokenToKVPool"})
-    """The host's class of DSA pools. The other kinds' classes never changed their names: `pools/kinds.py`."""
+    """SGLang's class of DSA pools. The classes of other kinds kept their names: see `pools/kinds.py`."""
 
     paged_allocator: str = fact(
         f"{_POOLS}.allocator.paged:PagedTokenToKVPoolAllocator",
@@ -140,22 +139,22 @@ class HostFacts:
         _AND_INDEX_KEYS | {"_scatter_mla_rows"},
         before={"0.5.20": _AND_INDEX_KEYS, "0.5.18": _STORE_AND_MOVE, "0.5.15": frozenset()},
     )
-    """The overridable points of a KV pool that the host's own methods go through."""
+    """The overridable methods of a KV pool that SGLang's own pool methods call."""
 
     describes_buffers: bool = fact(True, before={"0.5.16": False})
-    """Whether an MHA pool's buffers are described by `_build_kv_buffer_descs()`; before, by tensors beside them."""
+    """Whether `_build_kv_buffer_descs()` describes the buffers of an MHA pool; earlier, separate tensors did."""
 
     write_location: str | None = fact(f"{_POOLS}.memory_pool:KVWriteLoc", before={"0.5.14": None})
-    """What a pool takes for slots that lie elsewhere in the pool of a window; None: it looks them up itself."""
+    """The class that holds slots in the full pool and in the sliding-window pool; None: the pool maps slots itself."""
 
     dsa_fp8_flag: str = fact("dsa_kv_cache_store_fp8", before={"0.5.13": "nsa_kv_cache_store_fp8"})
-    """The attribute of an MLA pool that says whether its rows are packed for DSA."""
+    """The attribute of an MLA pool: whether its rows are packed for DSA."""
 
     takes_none_for_parts: bool = fact(True, before={"0.5.22": False})
-    """Whether None from a pool or allocator factory means the host's own class."""
+    """Whether None from a pool or allocator factory selects SGLang's own class."""
 
     stray_pool_keywords: frozenset[str] = fact(frozenset(), before={"0.5.22": frozenset({"index_head_dim"})})
-    """Keywords that the host hands a platform's MLA pool though its own class takes none of that name."""
+    """Keywords that SGLang passes to a platform's MLA pool, although its own class does not accept them."""
 
     host_pools: tuple[str, ...] = fact(
         (
@@ -181,20 +180,20 @@ class HostFacts:
             ),
         },
     )
-    """The pools in host memory of the hierarchical cache, per kind of KV pool."""
+    """The host-memory pools of the hierarchical cache, one per kind of KV pool."""
 
     host_allocations: str = fact(
         f"{_POOLS}.pool_host.common:ALLOC_MEMORY_FUNCS",
         before={"0.5.14": f"{_POOLS}.memory_pool_host:ALLOC_MEMORY_FUNCS"},
     )
-    """The functions with which such a pool allocates, by device type."""
+    """The allocation functions of these host-memory pools, by device type."""
 
     # Graphs and attention
 
     graph_calls: tuple[str, str] = fact(
         ("can_run_graph", "execute"), before={"0.5.14": ("can_run", "replay")}
     )
-    """The methods of a decode graph runner that the host calls: the question and the replay."""
+    """The methods of a decode graph runner that SGLang calls: whether a batch can run, and the replay."""
 
     decode_runner: str = fact("decode_cuda_graph_runner", before={"0.5.14": "graph_runner"})
     """The attribute of a model runner that holds the decode graph runner."""
@@ -208,67 +207,67 @@ class HostFacts:
             "0.5.14": (None, "server_args.cuda_graph_bs"),
         },
     )
-    """Where the batch sizes to capture are kept: a function (None: the model runner) and the attributes below."""
+    """Where to read the batch sizes to capture: a function (None: the model runner) and an attribute path."""
 
     batch_holds_pools: bool = fact(False, before={"0.5.13": True})
-    """Whether a `ForwardBatch` carries the pools and the attention backend itself."""
+    """Whether a `ForwardBatch` has the pools and the attention backend as attributes."""
 
     forward_context: bool = fact(True, before={"0.5.13": False})
     """Whether a forward runs inside `forward_context(...)`."""
 
     context_takes_batch: bool = fact(True, before={"0.5.23": False})
-    """Whether `forward_context` wants the batch as well."""
+    """Whether `forward_context` also takes the batch."""
 
     translates_slots: bool = fact(True, before={"0.5.22": False})
     """Whether a static batch must be bound to the runner's slot translator."""
 
     knows_hyper_connections: bool = fact(True, before={"0.5.12": False})
-    """Whether a model config has `hc_hidden_size`, the width of hidden states that carry the residual streams."""
+    """Whether a model config has `hc_hidden_size`, the width of hidden states that include the residual streams."""
 
     hands_over_indices: bool = fact(True, before={"0.5.14": False})
-    """Whether a model runner says how many attention indices a pipeline stage is handed (`get_pp_proxy_topk_size`)."""
+    """Whether a model runner has `get_pp_proxy_topk_size`: how many attention indices a pipeline stage receives."""
 
     hands_over_blocks: bool = fact(True, before={"0.5.17": False})
-    """Whether it says so of residual blocks (`get_pp_proxy_residual_num_blocks`)."""
+    """Whether it has `get_pp_proxy_residual_num_blocks`: how many residual blocks a pipeline stage receives."""
 
     blocks_handed_over_as: str = fact("attn_res_bank", before={"0.5.22": "residual"})
 
     metadata_halves: bool = fact(True, before={"0.5.13": False})
-    """Whether attention metadata is prepared in an outer and an inner half of a graph."""
+    """Whether attention metadata is prepared in two halves: outside and inside the graph."""
 
     barrier_asks_backend: bool = fact(True, before={"0.5.22": False})
-    """Whether the scheduler's barrier on CUDA stands right after a launch, and asks the attention backend in each mode
-    when its reads end (`shared_read_ends`; from 0.5.18 on, for all modes but a draft's extend)."""
+    """Whether the scheduler's barrier on CUDA runs right after a launch, and asks the attention backend in every mode
+    when its reads end (`shared_read_ends`; since 0.5.18, for all modes but a draft's extend)."""
 
     server_hidden_mode: str | None = fact(
         f"{_RUNNER}.forward_batch_info:get_server_return_hidden_states_mode", before={"0.5.18": None}
     )
-    """The function that says which hidden states all batches ask for. None: a batch that asks for any has no graph."""
+    """The function that returns the server-wide hidden-states mode; None: a batch with hidden states runs eagerly."""
 
     init_lora_of_graphs: str | None = fact(
         "init_decode_cuda_graph_batch_info",
         before={"0.5.23": "init_cuda_graph_batch_info", "0.5.20": None},
     )
-    """The method of a LoRA manager that makes what decode graphs read of a batch's adapters, called with the largest
-    batch and the tokens per request; None: on CUDA's device only."""
+    """The method of a LoRA manager that allocates the adapter metadata of decode graphs, called with the largest batch
+    size and the tokens per request; None: SGLang does this on CUDA only."""
 
     lora_skips_batches: tuple[str, ...] = fact(
         ("skip_inactive_lora_batches", "skip_inactive_dense_lora"),
         before={"0.5.23": ("skip_inactive_lora_batches",)},
     )
-    """What a LoRA backend says where it computes nothing for a batch without adapters: a capture would miss it."""
+    """Flags of a LoRA backend that skips batches without adapters: a capture would then not record its kernels."""
 
     compile_phase: str = fact(
         f"{_COMPILATION}.compile_phase:is_in_torch_compile_warmup",
         before={"0.5.14": f"{_COMPILATION}.piecewise_context_manager:is_in_pcg_torch_compile"},
     )
-    """The function that says whether prefill is only being compiled; beside it is the stream of the capture."""
+    """The function that returns whether prefill is only being compiled; its module also holds the capture stream."""
 
     weak_references: str = fact(
         f"{_RUNNER}.runner_backend_utils.weak_ref_tensor",
         before={"0.5.22": f"{_COMPILATION}.weak_ref_tensor"},
     )
-    """The module of weak tensor references, which loads beside CUDA only."""
+    """The module of weak tensor references, which can be imported only with CUDA."""
 
     op_class: str = fact(
         "sglang.kernels.fused_op:BaseFusedOp",
@@ -292,7 +291,7 @@ class HostFacts:
             "0.5.13": _OPS_11,
         },
     )
-    """The classes that derive from `op_class`, as `op_classes` reads them."""
+    """The subclasses of `op_class`, as `op_classes` finds them."""
 
     # Server arguments
 
@@ -306,29 +305,29 @@ class HostFacts:
     """Whether the record holds the operator's own values (`_raw_input`)."""
 
     resolved_view: str | None = fact("sglang.srt.arg_groups.overrides:resolved_view", before={"0.5.15": None})
-    """The function that gives a view of the record with what the host settled on; None: the record itself has it."""
+    """The function that returns a view of the record with resolved values; None: the record itself holds them."""
 
     declares_arguments: str = fact(
         "sglang.srt.arg_groups.overrides:record_foreign_defaults",
         before={"0.5.20": "sglang.srt.arg_groups.overrides:declare_direct_writes"},
     )
-    """The function under which assignments to such a record are made. Only asked where `keeps_raw_arguments`."""
+    """The function that wraps assignments to such a record. Used only if `keeps_raw_arguments`."""
 
     settles_model: str = fact(
         "sglang.srt.arg_groups.model_hook:handle_model_specific_adjustments",
         before={"0.5.19": "sglang.srt.server_args:ServerArgs._handle_model_specific_adjustments"},
     )
-    """The function that settles the arguments for a model, and asserts the name of its attention backend."""
+    """The function that adjusts the arguments to the model, and asserts the name of its attention backend."""
 
     # Requests
 
     typed_requests: bool = fact(True, before={"0.5.15": False})
-    """Whether the fields of a request declare the types that a worker reads, or would read without pickle."""
+    """Whether the fields of a request declare types, against which workers decode msgpack (unless pickle is used)."""
 
     media_on_cuda: str | None = fact(
         None, before={"0.5.21": "sglang.srt.multimodal.processors.base_processor:BaseMultimodalProcessor"}
     )
-    """The class that prepares pictures on CUDA wherever the machine is not one of a CPU alone, by its module's flag."""
+    """The class that processes images on CUDA unless the `_is_cpu` flag of its module is set."""
 
     leaves_out_token_logprobs: str | None = fact(
         None,
@@ -337,9 +336,9 @@ class HostFacts:
             "0.5.16": "sglang.srt.layers.utils.logprob:get_token_ids_logprobs",
         },
     )
-    """What gives a list among tensors for a request of a batch that asks for no token's log probability."""
+    """The function that returns a list among tensors for requests of a batch without `token_ids_logprob`."""
 
-    # What the host asks a platform for; where it does not, a hook of ours carries the answer in, or it is reported.
+    # What SGLang asks a platform. If it does not ask, a hook supplies the answer, or the limit is reported.
 
     imports_everywhere: frozenset[str] = fact(
         frozenset(),
@@ -349,19 +348,19 @@ class HostFacts:
             "0.5.13": frozenset({"sgl_kernel.kvcacheio"}),
         },
     )
-    """Modules for CUDA that the host imports whatever the device, without a check."""
+    """CUDA modules that SGLang imports unconditionally on every device."""
 
     builds_rotary_off_device: bool = fact(True, before={"0.5.13": False})
     """Whether rotary embeddings can be built on an out-of-tree platform without vLLM installed."""
 
     capabilities_struct: bool = fact(True, before={"0.5.22": False})
-    """Whether the host reads `capabilities`, and asks for pools by `get_kv_pool_cls(kind=)`."""
+    """Whether SGLang reads `capabilities`, and calls `get_kv_pool_cls(kind=)` for pools."""
 
     asks_every_platform: bool = fact(True, before={"0.5.22": False})
     """Whether in-tree platforms are asked for pools, allocators and graph runners as well."""
 
     asks_device: bool = fact(True, before={"0.5.13": False})
-    """Whether an out-of-tree device type is known to the host, and its default device asked for."""
+    """Whether SGLang accepts an out-of-tree device type, and asks the platform for its default device."""
 
     asks_triton: bool = fact(True, before={"0.5.22": False})
     asks_hicache_kernels: bool = fact(True, before={"0.5.22": False})
@@ -377,10 +376,10 @@ class HostFacts:
     asks_group_device: bool = fact(True, before={"0.5.23": False})
 
     asks_piecewise_backend: bool = fact(False, before={"0.5.22": True})
-    """Whether prefill can be asked for in compiled pieces (`tc_piecewise`)."""
+    """Whether SGLang offers piecewise compiled prefill (`tc_piecewise`)."""
 
     pieces_argument: str = fact("cuda_graph_config", before={"0.5.14": "disable_piecewise_cuda_graph"})
-    """The server argument that says whether prefill is served in pieces."""
+    """The server argument that switches piecewise prefill."""
 
     # Speculative decoding
 
@@ -391,24 +390,24 @@ class HostFacts:
     """The function that checks the algorithm and its arguments."""
 
     speculative_kernels: frozenset[str] = fact(_SPECULATIVE_KERNELS, before={"0.5.23": frozenset()})
-    """The functions that start a kernel of the host's; empty: they cannot be replaced."""
+    """The functions that launch SGLang's speculative kernels; empty: they cannot be replaced."""
 
     speculative_sampling: str = fact("sglang.srt.speculative.eagle_utils:eagle_sample")
-    """The function that verifies, in whose module the sampling kernels have their names."""
+    """The verification function; its module imports the sampling kernels by name."""
 
     model_config_of: str = fact("sglang.srt.arg_groups.model_override_base:model_config_of")
-    """The function that gives the model's config for server arguments. Only asked where `speculative_kernels` are."""
+    """The function that returns the model config for server arguments. Used only if `speculative_kernels` is set."""
 
     config_with_states: str = fact("sglang.srt.configs.hybrid_arch:mambaish_config")
-    """The function that answers None for a model whose layers keep no state per request. Only asked there."""
+    """The function that returns None for a model whose layers keep no state per request; missing in older releases."""
 
     stamps_draft_backends: bool = fact(True, before={"0.5.18": False})
-    """Whether the makers of a draft model's backends answer with a name beside the backend."""
+    """Whether the factories of draft attention backends also return a name."""
 
     # Sampling
 
     applies_grammar_mask: tuple[str, ...] = fact((f"{_XGRAMMAR}:XGrammarGrammar.apply_vocab_mask",))
-    """The methods that put a grammar's mask on logits: `(self, logits, vocab_mask)`."""
+    """The methods that apply a grammar's mask to logits: `(self, logits, vocab_mask)`."""
 
     applies_grammar_mask_statically: tuple[str, ...] = fact(
         (f"{_XGRAMMAR}:XGrammarGrammarBackend.apply_vocab_mask", _LLGUIDANCE),
@@ -425,7 +424,7 @@ class HostFacts:
     )
     """The Triton kernel that caps a model's logits, in place."""
 
-    # Layers with states
+    # Recurrent layers (state per request)
 
     convolution_kernels: str = fact(_KERNELS + ".mamba", before={"0.5.16": f"{_ATTENTION}.mamba"})
     state_space_kernels: str = fact(
@@ -440,7 +439,7 @@ class HostFacts:
         f"{_KERNELS}.attention.triton_gdn_fused_proj",
         before={"0.5.17": "sglang.jit_kernel.triton.gdn_fused_proj"},
     )
-    """Packages of the Triton kernels, and the module of those that take a gated delta net's projections apart."""
+    """Packages of the Triton kernels (the last: the module that splits the fused projections of a gated delta net)."""
 
     gates_shared_experts: str | None = fact(
         f"{_KERNELS}.elementwise.elementwise:fused_gate_sigmoid_mul_add",
@@ -455,15 +454,15 @@ class HostFacts:
     decides_on_snapshots: str | None = fact(
         "sglang.srt.arg_groups.overrides:supports_mamba_cache_extra_buffer", before={"0.5.15": None}
     )
-    """The function that says whether states are snapshot for prefix reuse; the host makes it its default then."""
+    """The function that says whether states can be snapshotted for prefix reuse; if so, SGLang does so by default."""
 
-    # Prefill and decode apart
+    # Prefill-decode disaggregation
 
     prefill_events: tuple[str, ...] = fact(
         ("maybe_send_cached_prefix_chunk", "send_kv_chunk"),
         before={"0.5.23": ("maybe_send_cached_prefix_chunk",), "0.5.16": ()},
     )
-    """Methods of `disaggregation.prefill:SchedulerDisaggregationPrefillMixin` that make an event of `torch.cuda`."""
+    """Methods of `disaggregation.prefill:SchedulerDisaggregationPrefillMixin` that create a `torch.cuda` event."""
 
     weight_updater: str = fact(
         "sglang.srt.managers.scheduler_components.weight_updater:SchedulerWeightUpdaterManager",
@@ -472,22 +471,22 @@ class HostFacts:
     """The class that releases and resumes a worker's memory."""
 
     releases_while_paused: bool = fact(True, before={"0.5.21": False})
-    """Whether memory can be released while requests wait, where the engine is paused."""
+    """Whether a paused engine can release memory while requests are waiting."""
 
     races_when_it_sends_early: bool = fact(False, before={"0.5.22": True, "0.5.15": False})
-    """Whether rows of a cached prefix are sent while a forward may still be writing them: nothing waits for it."""
+    """Whether rows of a cached prefix may be sent while a forward is still writing them (a race)."""
 
     counts_attention_ranks: bool = fact(True, before={"0.5.22": False})
-    """Whether `attn_dp_size` says how many ranks attend to requests of their own, not `enable_dp_attention`."""
+    """Whether `attn_dp_size` holds the number of data-parallel attention ranks (earlier: `enable_dp_attention`)."""
 
     graphs_of_ranks_apart: bool = fact(True, before={"0.5.23": False})
-    """Whether ranks that attend to requests of their own replay decode graphs; in earlier releases it was not tried."""
+    """Whether decode graphs work with data-parallel attention; earlier releases were not tried."""
 
     copy_of_local_rows: str = fact(
         "sglang.srt.layers.dp_attention:memcpy",
         before={"0.5.20": "sglang.srt.layers.dp_attention:memcpy_triton"},
     )
-    """The copy between a rank's rows and those of all ranks, in data-parallel attention."""
+    """The function that copies between a rank's local rows and the global buffer in data-parallel attention."""
 
     # Processes
 
@@ -495,13 +494,13 @@ class HostFacts:
         "sglang.srt.distributed.bootstrap:init_parallel_runtime",
         before={"0.5.21": "sglang.srt.managers.scheduler:Scheduler.__init__"},
     )
-    """The function in which a scheduler process sets its device, before it takes memory there; it runs once."""
+    """The function in which a scheduler process sets its device, before it allocates memory there; it runs once."""
 
     ranks_in_context: bool = fact(True, before={"0.5.21": False})
-    """Whether a process keeps its ranks in `runtime_context`; before, that function is called with them."""
+    """Whether `runtime_context` holds the ranks of a process; earlier, `sets_device` takes them as arguments."""
 
     has_all_to_all: bool = fact(True, before={"0.5.13": False})
-    """Whether a group has `all_to_all_single`; the other collectives have been there since the first release."""
+    """Whether a group has `all_to_all_single`; the other collectives exist in every release."""
 
     loads_plugins_in: frozenset[str] = fact(
         frozenset({"launcher", "scheduler", "detokenizer", "data-parallel controller"}),
@@ -520,9 +519,11 @@ def facts() -> HostFacts:
 
 @functools.cache
 def facts_for(version: str) -> HostFacts:
-    """The facts of a release. A newer one than the table gets the newest values, and a warning says so: also what is
-    built from sources after the newest release (`0.5.24.dev3+g1a2b3c4`), or where git knew no tag (`0.0.0`). An older
-    one is refused with HostError, since it has no platform interface."""
+    """The facts of a release. Raises HostError before OLDEST, where SGLang has no platform interface.
+
+    A version newer than the table gets the newest values, with a warning. So does a source build after the newest
+    release (`0.5.24.dev3+g1a2b3c4`) or without a git tag (`0.0.0`).
+    """
     untagged = not any(_numbers(version))
     release = _numbers(NEWEST if untagged else version)
     if release < _numbers(OLDEST):
@@ -541,12 +542,12 @@ def facts_for(version: str) -> HostFacts:
 
 
 def since(fact_name: str) -> str:
-    """The first release in which the fact is as in the newest."""
+    """The first release in which the fact has its newest value."""
     return next(iter(TABLE[fact_name].before), OLDEST)
 
 
 def known_releases() -> tuple[str, ...]:
-    """The releases that changed something, oldest first, and the newest that was read."""
+    """The releases that changed a fact, oldest first, with OLDEST and NEWEST."""
     changed = {release for history in TABLE.values() for release in history.before}
     return tuple(sorted({OLDEST, NEWEST, *changed}, key=_numbers))
 
@@ -556,7 +557,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def installed_version() -> str:
-    """The version that SGLang's metadata states. Raises HostError where it states none or cannot be read."""
+    """The version in SGLang's package metadata. Raises HostError if it is missing or unreadable."""
     try:
         version: str | None = importlib.metadata.version("sglang")
     except (LookupError, ImportError, OSError, ValueError) as error:

@@ -1,8 +1,8 @@
-"""The operator's arguments, held against what the platform declares, before anything is loaded.
+"""Checks the operator's arguments against the platform's declarations, before anything is loaded.
 
-A platform that declares nothing of a kind (an empty collection) is not asked, and the argument is the host's affair. So
-it is on a device that the host knows (CUDA, ROCm), where its own parts serve what the platform's do not.
-What this refuses would otherwise end a worker later: in a kernel, while graphs are captured, at the first request.
+An empty declaration is not checked; the argument is left to SGLang. The same holds on a device that SGLang knows (CUDA,
+ROCm), where SGLang's own parts serve what the platform's do not. A refused argument would otherwise crash a worker
+later: in a kernel, during graph capture, or at the first request.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from sglang_platform.core.errors import LaunchRefused
 
 __all__ = ["check_arguments", "refuse"]
 
-# The host's words for a KV cache dtype, as the torch types that store it. A device has one of an 8-bit pair.
+# SGLang's names for a KV cache dtype and the torch types that store it. A device supports one of an 8-bit pair.
 _STORED_AS = {
     "fp8_e4m3": ("float8_e4m3fn", "float8_e4m3fnuz"),
     "fp8_e5m2": ("float8_e5m2", "float8_e5m2fnuz"),
     "bf16": ("bfloat16",),
 }
-# The host's words for a model dtype.
+# SGLang's aliases for a model dtype.
 _MODEL_DTYPES = {"half": "float16", "float": "float32"}
 
 _BACKENDS = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
 
-# Of the host's own attention backends, those in plain torch run on any device.
+# SGLang's attention backends in plain torch, which run on any device.
 _ON_ANY_DEVICE = ("torch_native",)
 
 
 def refuse(argument: str, value: Any, platform: Any, declares: str, fix: str) -> NoReturn:
-    """Stop the launch: `platform` does not serve `argument` (a field of the host's record) at `value`.
+    """Stop the launch: `platform` does not support `value` for `argument` (a field of SGLang's server arguments).
 
-    `declares` says what the platform declares instead, `fix` what the operator is to do. Raises LaunchRefused.
+    `declares` says what the platform supports instead, `fix` what the operator can do. Raises LaunchRefused.
     """
     name = platform.device_name
     raise LaunchRefused(
@@ -44,12 +44,12 @@ def refuse(argument: str, value: Any, platform: Any, declares: str, fix: str) ->
 
 
 def check_arguments(arguments: Any, platform: Any, asked_attention: Collection[tuple[str, str]] = ()) -> None:
-    """Hold the settled `arguments` (the host's record, or its resolved view) against the platform's declarations.
+    """Check the resolved `arguments` (SGLang's record, or its resolved view) against the platform's declarations.
 
-    `asked_attention` holds the fields and names of attention backends that the operator gave: what the host chose by
-    itself is not judged. Raises LaunchRefused for the first that is not declared.
+    `asked_attention` holds (field, name) of the attention backends that the operator gave; SGLang's own choices are not
+    checked. Raises LaunchRefused for the first value that is not declared.
     """
-    if platform.is_out_of_tree():  # on others the host's own parts serve what the platform's do not
+    if platform.is_out_of_tree():  # elsewhere SGLang's own parts serve what the platform's do not
         _check_kv_dtype(arguments, platform)
         _check_page_size(arguments, platform)
         _check_quantization(arguments, platform)
@@ -77,7 +77,7 @@ def _check_kv_dtype(arguments: Any, platform: Any) -> None:
 
 
 def _check_model_dtype(arguments: Any, platform: Any) -> None:
-    """The cache has the model's type then. One that the checkpoint names (`auto`) is refused by the pool."""
+    """Check the model's dtype, which `auto` selects for the cache. If it is `auto` too, the pool checks it later."""
     asked = str(arguments.dtype)
     declared = platform.supported_kv_dtypes
     if asked == "auto" or _MODEL_DTYPES.get(asked, asked) in declared:
@@ -121,7 +121,7 @@ def _check_quantization(arguments: Any, platform: Any) -> None:
 
 
 def _check_attention(platform: Any, asked: Collection[tuple[str, str]]) -> None:
-    """On a device that the host does not know, its own backends have no kernels, but for those in plain torch."""
+    """Refuse SGLang's own backends on an out-of-tree device, unless they are plain torch, or Triton if supported."""
     own = tuple(platform.get_attention_backends())
     if not own or not platform.is_out_of_tree():
         return
@@ -139,7 +139,7 @@ def _check_attention(platform: Any, asked: Collection[tuple[str, str]]) -> None:
 
 
 def _check_parallel_size(arguments: Any, platform: Any) -> None:
-    """Ranks of this node that have no device end a worker with an error of the device's runtime."""
+    """Refuse more ranks per node than devices: a rank without a device would crash in the device's runtime."""
     present = _device_count(platform.device_type)
     if not present or arguments.use_ray:
         return
@@ -159,15 +159,15 @@ def _check_parallel_size(arguments: Any, platform: Any) -> None:
 
 
 def _device_count(device_type: str) -> int:
-    """Devices that torch sees; 0 where it cannot say, as for `cpu`, whose one device serves any number of ranks."""
-    # Imported here: torch takes a second, and this module is imported by every process that loads plugins.
+    """The number of devices that torch sees; 0 if unknown, and for `cpu`, which serves any number of ranks."""
+    # Imported here: importing torch takes a second, and every process that loads plugins imports this module.
     import torch
 
     if device_type == "cpu":
         return 0
     try:
         module = torch.get_device_module(device_type)
-    except RuntimeError:  # the device's library names itself to torch in the workers only
+    except RuntimeError:  # the device's library registers with torch only in the workers
         return 0
     count = getattr(module, "device_count", None)
     return int(count()) if callable(count) else 0

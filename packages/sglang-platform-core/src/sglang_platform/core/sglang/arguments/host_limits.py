@@ -1,4 +1,4 @@
-"""What a platform offers and this version of the host cannot use, said before serving."""
+"""The features of a platform that this release of SGLang cannot use, logged before serving."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Limit(NamedTuple):
-    """One answer of the platform that does nothing on this host."""
+    """One feature of the platform that has no effect on this release of SGLang."""
 
     name: str
     why: str
@@ -24,7 +24,7 @@ class Limit(NamedTuple):
         return f"{self.name}: {self.why}"
 
 
-# What a platform answers, and the fact that says whether the host asks for it.
+# A platform's methods, and the fact that says whether SGLang calls them.
 _METHODS = (
     ("get_full_graph_backend_cls", "asks_full_graph_backend"),
     ("supports_speculative_algorithm", "asks_speculative_algorithm"),
@@ -35,12 +35,12 @@ _METHODS = (
     ("get_speculative_graph_runner_cls", "asks_speculative_worker"),
     ("get_speculative_cache_locs_fn", "asks_speculative_worker"),
 )
-# `supports_triton` is no limit: a hook carries it where the host does not read it.
+# `supports_triton` is no limit: where SGLang does not read it, a hook applies it.
 _CAPABILITIES = (
     ("hicache_device_kernels", "asks_hicache_kernels"),
     ("supports_pynccl", "asks_pynccl"),
 )
-# Asked of out-of-tree platforms only, where the fact `asks_every_platform` is False.
+# Methods that SGLang calls on out-of-tree platforms only, if the fact `asks_every_platform` is False.
 _OUT_OF_TREE_ONLY = (
     "get_kv_pool_cls",
     "get_paged_allocator_cls",
@@ -52,7 +52,7 @@ _ADAPTER, _CONTRACT = "sglang_platform.core.sglang.", "sglang_platform.core.cont
 
 
 def limits_of(platform: Any, host: HostFacts | None = None) -> tuple[Limit, ...]:
-    """The limits of this platform on this host (by default the installed one), worked out without a device."""
+    """The limits of this platform on this release (default: the installed one), determined without a device."""
     return tuple(_limits(platform, host or facts()))
 
 
@@ -76,7 +76,7 @@ def _limits(platform: Any, host: HostFacts) -> Iterator[Limit]:
 
 
 def overridden(cls: type, name: str) -> bool:
-    """Whether a vendor's class answers `name`; the adapter's own classes stand before it and pass the question on."""
+    """Whether a vendor's class overrides `name`; ignores the adapter's classes, which only delegate to it."""
     for klass in cls.__mro__:
         if name not in vars(klass) or REBASED_MARK in vars(klass) or klass.__module__.startswith(_ADAPTER):
             continue
@@ -85,7 +85,7 @@ def overridden(cls: type, name: str) -> bool:
 
 
 def log(platform: Any) -> None:
-    """Log the limits at INFO: a healthy start warns of nothing, and the report of each process lists them."""
+    """Log the limits at INFO, since a healthy start has no warnings. The report of each process lists them too."""
     origin = getattr(platform, "_plugin_origin", None)
     for limit in limits_of(platform):
         _logger.info("platform %s on SGLang %s: %s", origin or platform, facts().version, limit)

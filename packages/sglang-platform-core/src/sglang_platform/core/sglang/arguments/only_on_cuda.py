@@ -1,7 +1,7 @@
-"""Features that SGLang makes of CUDA's own means, with no place for another device: refused before a worker starts.
+"""Refuses features that SGLang implements for CUDA only, before a worker starts.
 
-Asked of the arguments as the operator gave them, before the host settles any: its own checks know attention backends
-by name, and would speak of those.
+The operator's arguments are checked before SGLang resolves any: SGLang's own checks know attention backends by name,
+and their errors would name those instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["FEATURES", "OnlyOnCuda", "register_hooks"]
 
 
 class OnlyOnCuda(NamedTuple):
-    """One feature: the argument, the place in SGLang (0.5.11 to 0.5.23), and what the operator can do."""
+    """One feature: its argument, SGLang's file (0.5.11 to 0.5.23), the reason, and what the operator can do."""
 
     argument: str
     place: str
@@ -51,7 +51,7 @@ FEATURES = (
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """For out-of-tree devices that are not CUDA to torch."""
+    """Register for out-of-tree devices whose torch type is not `cuda`."""
     if platform.device_type == "cuda" or not platform.is_out_of_tree():
         return
 

@@ -1,4 +1,4 @@
-"""SGLang's server arguments: what the operator asked for, the platform's default, and the platform's last word."""
+"""SGLang's server arguments: the operator's values, the platform's defaults, and the platform's final changes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["asked_for", "choose_attention_backend", "register_hooks", "register_
 
 _ATTENTION = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
 _NAMES_BACKENDS = {"GptOssForCausalLM": "sinks"}
-"""Models of which the host asserts that their attention backend is one that it names, and the feature they need."""
+"""Models for which SGLang asserts that the attention backend is in its list, and the feature they need."""
 
 _KEPT = "_sglang_platform_asked_for"
 _NO_LAST_WORD = "the platform does not check or change the server arguments"
 
 
 def asked_for(server_args: Any, field: str) -> Any:
-    """The value the operator gave for `field`, None where none was given.
+    """The value that the operator gave for `field`, or None.
 
-    The host keeps the raw input beside what it resolved, or a hook of ours does.
+    The raw input is kept beside the resolved values, by SGLang or by a hook of ours.
     """
     raw = getattr(server_args, "_raw_input" if facts().keeps_raw_arguments else _KEPT, None)
     return raw.get(field) if isinstance(raw, dict) else getattr(server_args, field, None)
@@ -37,17 +37,17 @@ def asked_for(server_args: Any, field: str) -> Any:
 def choose_attention_backend(server_args: Any, default: str) -> None:
     """Make `default` the attention backend unless the operator named one.
 
-    Needed because on device type "cpu" the host fills in a backend of its own before it asks the platform.
+    Needed because on device type "cpu" SGLang fills in its own backend before it asks the platform.
     """
     if not any(asked_for(server_args, field) for field in _ATTENTION):
         server_args.attention_backend = default
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Give the platform the last word: after the host has settled every argument, in the process that settles them.
+    """Let the platform change arguments after SGLang has resolved all of them, in the process that resolves them.
 
-    Children of the launcher receive the finished record. Where the host keeps the raw input in
-    it, assignments are declared as the host's own rules declare theirs, so that its readers see them.
+    Child processes receive the finished record. If SGLang keeps the raw input in it, our assignments are declared like
+    those of SGLang's own rules, so that its resolved view includes them.
     """
     target = host.finished_arguments
     if not host.keeps_raw_arguments:
@@ -82,10 +82,10 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
 
 def register_rule(platform: Any, host: HostFacts, rule: Callable[[Any], None]) -> None:
-    """Call `rule(server_args)` when the host has settled every argument, in the process that settles them.
+    """Call `rule(server_args)` after SGLang has resolved every argument, in the process that resolves them.
 
-    It reads what was settled on, and what it assigns is settled. Rules run in the order of their registration, the
-    platform's last word first. One that raises LaunchRefused stops the launch before any worker starts.
+    The rule reads resolved values, and its assignments are final. Rules run in the order of registration, the
+    platform's `finalize_server_args` first. LaunchRefused from a rule stops the launch before any worker starts.
     """
 
     def apply(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
@@ -110,8 +110,10 @@ def _assign(server_args: Any, platform: Any, rule: Callable[[Any], None]) -> Non
 def _settle_as_a_named_backend(
     settle: Callable[[Any], None], server_args: Any, platform: Any, refused: AssertionError
 ) -> None:
-    """Settle a model whose backends the host knows by name, as with one of them, where the platform's backend has what
-    the model asks for; else raise `refused`."""
+    """Run `settle` as if the backend were `triton`, which SGLang's list for this model has, and restore the names.
+
+    Raises `refused` unless the platform's backend has the feature that the model needs.
+    """
     needs = next((feature for model, feature in _NAMES_BACKENDS.items() if model in str(refused)), None)
     view, backends = resolved(server_args), platform.get_attention_backends()
     own = {field: getattr(view, field) for field in _ATTENTION if getattr(view, field) in backends}
@@ -128,12 +130,12 @@ def _settle_as_a_named_backend(
 
 
 def _resolves_nothing(server_args: Any) -> bool:
-    """Whether the record has no model: the host then leaves every argument as it was given."""
+    """Whether the record has no model: SGLang then resolves no arguments."""
     return str(getattr(server_args, "model_path", "")).lower() in ("none", "dummy")
 
 
 def _check_device(server_args: Any, platform: Any) -> None:
-    """Raise LaunchRefused for `--device` of another type: the host would serve there, without the platform's parts."""
+    """Raise LaunchRefused for `--device` of another type: SGLang would serve there without the platform's parts."""
     device = getattr(server_args, "device", None)
     if not device or str(device).partition(":")[0] == platform.device_type:
         return
@@ -152,7 +154,7 @@ def _keep_input(server_args: Any, *args: Any, **kwargs: Any) -> None:
 
 @contextlib.contextmanager
 def _writable(server_args: Any) -> Iterator[None]:
-    """Where the resolved record is read-only by now, the host has a switch for its own writes."""
+    """While active, a resolved record that is read-only accepts writes, through SGLang's internal flag."""
     locked = getattr(server_args, "_declarations_materialized", False)
     if locked:
         object.__setattr__(server_args, "_internal_write", True)

@@ -1,4 +1,4 @@
-"""What functions of the host say of the device, where they know a fixed list of devices and do not ask the platform."""
+"""Hooks SGLang's device queries that have a fixed list of devices, so that the platform answers them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _NO_DEVICE = "SGLang does not know the platform's device"
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Answer from the platform: pinned memory and Triton; out of tree also the device, its name, its type and the
-    backend of its groups."""
+    """Take these from the platform: pinned memory and Triton; out of tree also the device, its name, its type and its
+    distributed backend."""
 
     def is_pin_memory_available(original: Any, device: Any = None) -> bool:
         return bool(platform.is_pin_memory_available(device))
@@ -55,7 +55,7 @@ def _out_of_tree(platform: Any, host: HostFacts) -> None:
         own = device == platform.device_type
         return str(platform.get_torch_distributed_backend_str() if own else original(device))
 
-    # The host's answers None, and its callers look up tuning tables by the name.
+    # SGLang's returns None, but its callers look up tuning tables by the name.
     soft(
         f"{_PLACE}:get_device_name", get_device_name, HookType.REPLACE,
         without="SGLang finds no tuning table by the device's name",

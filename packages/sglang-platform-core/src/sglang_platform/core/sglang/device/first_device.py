@@ -1,4 +1,4 @@
-"""`initialize_device()`: SGLang sets the device of a scheduler process itself, and asks no platform before."""
+"""Calls the platform's `initialize_device()`: SGLang sets a scheduler's device without asking the platform first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["register_hooks"]
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Call it right before the host's function that sets the device, with the worker's rank and its device's index."""
+    """Call it right before SGLang sets the device, with the worker's rank and device index."""
 
     def in_context(*args: Any, **kwargs: Any) -> None:
         from sglang.srt.runtime_context import get_device, get_parallel

@@ -1,4 +1,4 @@
-"""Pictures are prepared by the CPU on devices that are not CUDA: up to 0.5.20 SGLang names `cuda` for all others."""
+"""Processes images on the CPU on devices other than CUDA, where SGLang up to 0.5.20 would use `cuda`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["register_hooks"]
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """For out-of-tree devices that are not CUDA to torch, in releases that do not ask the platform."""
+    """Register for out-of-tree devices whose torch type is not `cuda`, in releases that do not ask the platform."""
     if host.media_on_cuda is None or platform.device_type == "cuda" or not platform.is_out_of_tree():
         return
     module = host.media_on_cuda.partition(":")[0]

@@ -1,5 +1,4 @@
-"""Calls of a platform that the host makes out of tree only, or not in every release: `init_backend()` and
-`post_load_model()`."""
+"""Calls `init_backend()` and `post_load_model()`, which SGLang calls out of tree only, or not in every release."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ __all__ = ["register_hooks"]
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Initialise the backend once per worker, before its first model runner is built, and tell of a loaded model."""
+    """Call `init_backend()` once per worker, before its first model runner, and `post_load_model()` after each load."""
     initialised = platform.is_out_of_tree()
 
     def init_backend(runner: Any, *args: Any, **kwargs: Any) -> None:

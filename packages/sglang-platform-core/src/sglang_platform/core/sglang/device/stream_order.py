@@ -1,9 +1,9 @@
-"""The order of the scheduler's stream and the model's, while they overlap.
+"""Orders the scheduler's stream after the model's forward stream, while they overlap.
 
-The scheduler frees and hands out slots on its stream while the forward of the step before may still read there which
-slot holds which token: a prompt whose end is cached already, or a window that has moved on, and an answer is wrong,
-seldom, on a busy machine. SGLang holds its stream back on CUDA alone (since 0.5.13), and elsewhere where
-`SGLANG_ENABLE_WAR_BARRIER` is set (since 0.5.14); and never between the stages of a pipeline.
+The scheduler frees and reuses slots on its stream while the forward of the previous step may still read the slot tables
+(a write-after-read race). It happens with a prompt whose end is cached already, or a sliding window that has moved on,
+and yields a wrong answer, rarely, on a busy machine. SGLang has a barrier on CUDA only (since 0.5.13), elsewhere if
+`SGLANG_ENABLE_WAR_BARRIER` is set (since 0.5.14), and never between pipeline stages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["behind_the_forward", "register_hooks"]
 
 
 def register_hooks(host: HostFacts) -> None:
-    """Let what the scheduler does to the device next wait for the forward that it has launched. It goes on itself."""
+    """Make the scheduler's stream wait for the forward just launched. The CPU thread does not wait."""
     required(
         f"{SCHEDULER}.run_batch", behind_the_forward(host), HookType.AFTER,
         without="an answer is wrong now and then: slots are reused while a forward still reads them",
@@ -28,9 +28,12 @@ def register_hooks(host: HostFacts) -> None:
 
 
 def behind_the_forward(host: HostFacts) -> Callable[..., None]:
-    """The hook. Where steps do not overlap, stages of a pipeline do: the next chunk of a prompt is planned while one
-    runs, which frees slots of windows. Other models have no such map, and their results come back by way of the
-    scheduler's stream: it is left alone."""
+    """The hook that makes the scheduler's stream wait.
+
+    Without overlap, pipeline stages still overlap: the next chunk of a prompt is planned while one runs, which frees
+    sliding-window slots. Models without a window have no such slot map, and their results return through the
+    scheduler's stream, so it does not wait.
+    """
 
     def wait(_: Any, scheduler: Any, *args: Any, **kwargs: Any) -> None:
         if scheduler.enable_overlap:

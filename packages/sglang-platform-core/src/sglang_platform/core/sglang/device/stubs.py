@@ -1,9 +1,9 @@
-"""Modules that a device lacks, stood in for before the host imports them.
+"""Installs stubs for modules that a device lacks, before SGLang imports them.
 
-A platform names them in `stub_modules()`; what this version of the host imports on every device is added. A module
-that can be imported for real is left alone, one that is missing or fails to load is stood in for, and what was served
-is taken out again when the host ends on another platform. Where vendors ship `sitecustomize.py` or `.pth` files for
-this, the stubs here appear only in processes of the host, and only for the platform that runs.
+A platform names them in `stub_modules()`; modules that this release of SGLang imports on every device are added. A
+module that can be imported is used as it is; a missing or failing one is replaced by a stub. Stubs are removed again if
+SGLang chooses another platform. Unlike vendors' `sitecustomize.py` or `.pth` files, these stubs exist only in SGLang's
+processes, and only for the active platform.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _logger = logging.getLogger(__name__)
 
 
 class AbsentModule(ModuleType):
-    """A module whose every public name can be imported and says, when it is called, that it is not there."""
+    """A stub module: every public name can be imported, and raises NotImplementedError when called."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -42,12 +42,12 @@ class AbsentModule(ModuleType):
 
 
 class _StubFinder(importlib.abc.MetaPathFinder):
-    """Comes first on the import path, for the declared names only, and lets a real module go before a stub."""
+    """The first finder in `sys.meta_path`, for the declared names only. Prefers a real module to a stub."""
 
     def __init__(self, modules: Mapping[str, ModuleType | None]) -> None:
         self.modules = dict(modules)
         for name in modules:
-            # The host's own packages are there: what fails to load in them is an error.
+            # SGLang's own packages exist; if one fails to load, that is an error.
             while "." in name and not name.startswith("sglang."):
                 name = name.rpartition(".")[0]
                 self.modules.setdefault(name, None)
@@ -87,7 +87,7 @@ class _StubLoader(importlib.abc.Loader):
 
 
 class _RealFirst(importlib.abc.Loader):
-    """Runs the real module; where its own imports or libraries fail, turns it into the stub."""
+    """Executes the real module; if its imports or libraries fail, replaces it with the stub."""
 
     def __init__(self, real: Any, finder: _StubFinder, name: str) -> None:
         self._real, self._finder, self._name = real, finder, name
@@ -106,7 +106,7 @@ class _RealFirst(importlib.abc.Loader):
                 del sys.modules[loaded]
             stub = self._finder.stub(self._name)
             stub.__spec__, stub.__path__ = module.__spec__, []
-            sys.modules[self._name] = stub  # the import machinery hands out what stands here afterwards
+            sys.modules[self._name] = stub  # the import system returns this entry after exec_module
             self._finder.note(self._name, stub, f"is installed and does not load: {error}")
 
 
@@ -114,10 +114,9 @@ _finder: _StubFinder | None = None
 
 
 def install(platform: Any) -> None:
-    """Serve what `platform` declares from now on.
+    """Serve the stubs that `platform` declares from now on.
 
-    Called when the host instantiates the platform, which it does while its first modules are imported. Again is a
-    no-op.
+    Called when SGLang instantiates the platform, while it imports its first modules. Idempotent.
     """
     global _finder
     if _finder is not None:
@@ -132,7 +131,7 @@ def install(platform: Any) -> None:
 
 
 def withdraw() -> None:
-    """Serve none any more, and forget those that were imported."""
+    """Stop serving stubs, and remove the imported ones from `sys.modules`."""
     global _finder
     if _finder is None:
         return

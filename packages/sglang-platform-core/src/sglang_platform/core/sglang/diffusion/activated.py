@@ -1,4 +1,4 @@
-"""The re-based platform classes of the diffusion runtime, by entry-point name: what `activate()` points it at."""
+"""The diffusion runtime's re-based platform classes as module attributes; `activate()` returns a path to one."""
 
 from __future__ import annotations
 

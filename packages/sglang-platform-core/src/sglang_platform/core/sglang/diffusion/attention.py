@@ -14,7 +14,7 @@ _backends: dict[str, type] = {}
 
 
 def place_of_backend(cls: type[DiffusionAttention]) -> str:
-    """Where the host finds the backend that serves `cls`: a name that it resolves with `pkgutil.resolve_name`."""
+    """The path of the backend that wraps `cls`, which SGLang resolves with `pkgutil.resolve_name`."""
     name = f"{cls.__module__}.{cls.__qualname__}".replace(".", "__")
     if name not in _backends:
         _backends[name] = _backend_for(cls)
@@ -45,7 +45,7 @@ def _backend_for(cls: type[DiffusionAttention]) -> type:
     impl = rebase(cls, DiffusionAttention, AttentionImpl)
 
     class Backend(AttentionBackend):  # type: ignore[misc]
-        """The host's descriptor of `cls`; never instantiated."""
+        """SGLang's descriptor of `cls`; never instantiated."""
 
         @staticmethod
         def get_enum() -> Any:

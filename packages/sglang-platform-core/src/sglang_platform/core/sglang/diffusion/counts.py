@@ -1,4 +1,4 @@
-"""What the diffusion runtime's own parts do, counted."""
+"""Counters of the diffusion runtime's own parts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ HOST_COUNTERS: dict[str, tuple[str, ...]] = {
     "host.diffusion.attention_calls": (f"{_ATTENTION}.backends.sdpa:SDPAImpl.forward",),
     "host.diffusion.attention_layers": (f"{_ATTENTION}.layer:USPAttention.forward",),
 }
-"""Each count with the functions of the host that make it."""
+"""The counters, each with the functions of SGLang whose calls it counts."""
 
 
 def register_hooks() -> None:
-    """Count, where counts are wanted."""
+    """Register the counters, if counts are enabled."""
     if counts_wanted():
         count_calls(HOST_COUNTERS)

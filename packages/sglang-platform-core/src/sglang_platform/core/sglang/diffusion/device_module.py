@@ -1,4 +1,4 @@
-"""What the diffusion worker expects of torch's device module, completed where a device's module lacks it.
+"""Adds functions that the diffusion worker expects of torch's device module, if the module lacks them.
 
 The worker of an out-of-tree platform measures memory and reads properties through `torch.get_device_module()`, without
 asking the platform: SGLang 0.5.23 in `gpu_worker.py`, `perf_logger.py`, the component manager, and while it imports its
@@ -18,11 +18,11 @@ __all__ = ["complete"]
 def complete(platform: Any) -> list[str]:
     """Add the missing functions to the device module of this process; returns their names.
 
-    They answer from the platform: memory in use is its peak, reserved is used, nothing is reset.
+    They call the platform. Peak and reserved memory are reported as the memory in use; resetting the peak is a no-op.
     """
     import torch
 
-    # The host names no device type when it asks, and gets the accelerator's module, or the CPU's where there is none.
+    # SGLang passes no device type, and gets the accelerator's module, or the CPU's if there is no accelerator.
     module = torch.get_device_module()
     added = [name for name in _ANSWERS if not hasattr(module, name)]
     for name in added:

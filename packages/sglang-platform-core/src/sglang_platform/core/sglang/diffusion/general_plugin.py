@@ -1,4 +1,4 @@
-"""Core's general plugin in the diffusion runtime: its loader runs it in every process, and it takes over from there."""
+"""Core's general plugin for the diffusion runtime, which the runtime's loader calls in every process."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["load"]
 
 
 def load() -> None:
-    """Check the host's platform, run the other general plugins of the runtime by our rules, apply all hooks.
+    """Check SGLang's platform, load the runtime's other general plugins by core's rules, apply all hooks.
 
-    Called by the runtime's own loop, which lets failures pass of plugins that are not of the selected platform's
-    distribution; what must stop the launch leaves here as `LaunchRefused`, which is no `Exception`.
+    Called by the runtime's own loop, which ignores an `Exception` of plugins outside the selected platform's
+    distribution. To stop the launch, this raises `LaunchRefused`, which does not derive from `Exception`.
     """
     with refusing_the_launch():
         check_platform(DIFFUSION)

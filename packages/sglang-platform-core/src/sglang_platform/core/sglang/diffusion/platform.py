@@ -1,4 +1,4 @@
-"""A platform of ours as the diffusion runtime's: the class re-based, its answers translated into the host's."""
+"""A plugin's platform as the diffusion runtime's: re-bases its class and translates its results for SGLang."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ HOST_COMMUNICATOR = (
 
 
 def rebase_platform(cls: type, origin: PluginOrigin) -> type:
-    """`cls` on the host's `Platform`. A class written directly on the host's is returned as it is.
+    """`cls` re-based on SGLang's `Platform`. A class derived from `Platform` is returned unchanged.
 
-    The host calls some methods on the class in its own code and all of them on the one instance in ours, so the
-    contract's instance methods take the place of the host's class methods. Its enum is another class than ours, and
-    it asks for its own member by identity.
+    SGLang's base has class methods, but SGLang calls all of them on the one instance of our class, so the contract's
+    instance methods replace them. SGLang compares members of its own enum by identity, so `_enum` is set to its member.
     """
     from sglang.multimodal_gen.runtime.platforms.interface import Platform, PlatformEnum
 
@@ -42,7 +41,7 @@ class _OneDiffusionPlatform(OneObject):
 
 
 class _HostFacing:
-    """Goes before the vendor's class: asks it through `super()` and hands the host what the host can use."""
+    """Precedes the vendor's class in the MRO: calls it through `super()` and converts results for SGLang."""
 
     _plugin_origin: PluginOrigin | None = None
     _host_attention = HOST_ATTENTION

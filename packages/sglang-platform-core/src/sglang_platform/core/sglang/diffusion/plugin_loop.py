@@ -1,7 +1,8 @@
 """The diffusion runtime's loader of general plugins, `sglang.multimodal_gen.runtime.platforms.plugins` (0.5.23).
 
-It asks for its platform while it collects the plugins, asks again whose plugins are required, and then calls them in
-the order of installation. Where our platform is active, core empties all other calls when it is asked the second time.
+It resolves its platform while it collects the plugins, then asks which distribution's plugins are required, and calls
+all plugins in the order of installation. If our platform is active, core replaces all other plugins by no-ops at the
+second query.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _ASKS = f"{DIFFUSION_RUNTIME.platform_module}:get_selected_platform_dist"
 
 
 def become_the_only_plugin() -> None:
-    """Make the runtime's loader, in this process, run core's general plugin and leave all others to it.
+    """Make the runtime's loader in this process call core's general plugin only, which loads all others.
 
-    Raises LaunchRefused where hooks that are registered already cannot be applied.
+    Raises LaunchRefused if hooks that are already registered cannot be applied.
     """
     with plugin_source(core_origin()):
         soft(
@@ -38,7 +39,7 @@ def become_the_only_plugin() -> None:
 
 
 def _when_asked(distribution: str | None) -> str | None:
-    # The host asks outside its loop too, and inside it before the table is filled.
+    # SGLang also calls this outside its loop, and inside it before the table is filled.
     calls = LOOP.calls_in_progress() or {}
     if OWN_PLUGIN in calls:
         leave_to_core(calls)

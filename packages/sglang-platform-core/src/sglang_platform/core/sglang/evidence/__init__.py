@@ -1,1 +1,1 @@
-"""Records of a running process: its report, its counters, and the answers of its platform."""
+"""Records of a running process: its report, its counters, and what its platform returns."""

@@ -1,7 +1,7 @@
-"""Counts what SGLang's own parts do, beside what ours do, to prove which of them served.
+"""Counts calls of SGLang's own parts, in addition to ours, to prove which of them served.
 
-Active only with `SGLANG_PLATFORM_REPORT_DIR` set. Each count is kept by one of our BEFORE hooks, so it is also a
-standing test of the hook engine.
+Active only if `SGLANG_PLATFORM_REPORT_DIR` is set. BEFORE hooks do the counting, so the counts also test the hook
+engine.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["count_calls", "counts_wanted"]
 
 
 def counts_wanted() -> bool:
-    """Whether this process is to count and to report."""
+    """Whether counts and reports are enabled in this process."""
     return bool(os.environ.get(REPORT_DIR_VARIABLE))
 
 
 def count_calls(counted: Mapping[str, Iterable[str]]) -> None:
-    """Count the calls of functions of the host: by counter, their hook targets.
+    """Count calls of SGLang's functions. `counted` maps counter names to hook targets.
 
-    A target that this version lacks is reported, not an error.
+    A target that this release lacks is reported; it is no error.
     """
     for name, targets in counted.items():
         for target in targets:

@@ -1,4 +1,4 @@
-"""Hooks that plugins registered with SGLang's own registry, which logs what fails and has no report."""
+"""Reports the hooks in SGLang's own registry, which only logs failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["as_rows", "host_hooks"]
 
 
 def host_hooks() -> Iterator[dict[str, Any]]:
-    """Each hook on SGLang's registry in this process; none where that is not loaded."""
+    """The hooks in SGLang's registry in this process; none if the registry is not loaded."""
     registry: Any = getattr(sys.modules.get("sglang.srt.plugins.hook_registry"), "HookRegistry", None)
     for target, hooks in getattr(registry, "_hooks", {}).items():
         for kind, hook, source in hooks:
@@ -32,7 +32,7 @@ def host_hooks() -> Iterator[dict[str, Any]]:
 
 
 def as_rows() -> list[dict[str, Any]]:
-    """The same hooks as rows of `HookRegistry.report()`; one on what the installed SGLang does not have has failed."""
+    """The same hooks as rows of `HookRegistry.report()`; state `failed` if the installed SGLang lacks the target."""
     rows = []
     for one in host_hooks():
         applied = one.pop("applied")
@@ -44,7 +44,7 @@ def as_rows() -> list[dict[str, Any]]:
 
 
 def _missing(target: str) -> str | None:
-    """Why SGLang's registry can never apply a hook on this target; None where it can, or where nothing tells."""
+    """Why SGLang's registry can never apply a hook on this target; None if it can, or if unknown."""
     try:
         address = resolve(parse(target))
     except HookTargetError as error:

@@ -1,4 +1,4 @@
-"""What SGLang's own parts do in the LLM runtime, counted; gauges of the KV cache."""
+"""Counters of SGLang's own parts in the LLM runtime, and gauges of the KV cache."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ATTENTION = ("torch_native_backend:TorchNativeAttnBackend", "intel_amx_backend:
 
 
 def host_counters() -> dict[str, tuple[str, ...]]:
-    """Each count with the functions of this version of the host that make it."""
+    """The counters, each with the functions of the installed SGLang whose calls it counts."""
     host = facts()
     paged = host.paged_allocator.partition(":")[0]
     counted = {
@@ -44,7 +44,7 @@ def host_counters() -> dict[str, tuple[str, ...]]:
 
 
 def register_hooks() -> None:
-    """Count, where counts are wanted, and offer the gauges."""
+    """If counts are enabled, register the counters and offer the gauges."""
     if counts_wanted():
         count_calls(host_counters())
         soft(_SCHEDULER, _offer_gauges, HookType.AFTER, without="the gauges of the KV cache are not offered")

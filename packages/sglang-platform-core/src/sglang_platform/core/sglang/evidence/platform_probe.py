@@ -1,5 +1,5 @@
-"""The program behind `sglang-platform doctor --deep`: starts SGLang's platform as a launch does, and writes down what
-it answers. `doctor.host_answers` runs it in a process of its own."""
+"""The program behind `sglang-platform doctor --deep`: starts SGLang's platform as a launch does, and records what it
+returns. `doctor.host_answers` runs it in a separate process."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _BACKENDS = "sglang.srt.layers.attention.attention_registry"
 """Where attention backends are registered by name."""
 
 _OTHER_NAMES = {"is_hip": "is_rocm"}
-"""SGLang's helpers that a platform answers under another name."""
+"""SGLang's helpers that correspond to a platform method of another name."""
 
 _WITHOUT_A_PLATFORM = {"is_hpu"}
-"""Helpers for devices that no platform is: True is right for none."""
+"""Helpers for devices that have no platform: True is wrong on every platform."""
 
 
 def main(path: str, *examinations: str) -> None:
@@ -36,7 +36,7 @@ def main(path: str, *examinations: str) -> None:
 
     examinations: functions by name, `(platform, origin) -> (findings, names of examined classes)`.
     """
-    gc.disable()  # it takes a third of the time of SGLang's imports, in a process that ends with the answer
+    gc.disable()  # collection takes a third of the time of SGLang's imports, and this process is short-lived
     answers: dict[str, Any] = {
         "failed": None,
         "refused": None,
@@ -53,7 +53,7 @@ def main(path: str, *examinations: str) -> None:
             answers["failed"] = "".join(traceback.format_exception_only(type(error), error)).strip()
             traceback.print_exc()
     Path(path).write_text(json.dumps(answers), encoding="utf-8")
-    gc.freeze()  # else Python looks through all of them when it ends
+    gc.freeze()  # else Python traverses all objects at exit
 
 
 def _ask(answers: dict[str, Any], examinations: Sequence[str]) -> None:
@@ -70,7 +70,7 @@ def _ask(answers: dict[str, Any], examinations: Sequence[str]) -> None:
     answers["helpers"] = list(_helpers(platform))
     decision = current.decision()
     if decision is not None and decision.origin is not None:
-        with contextlib.suppress(Exception):  # what fails here fails in a launch, which tells of it
+        with contextlib.suppress(Exception):  # a failure here also fails a launch, which reports it
             importlib.import_module(_BACKENDS)
         answers["classes"] = [] if examinations else None
         for examination in examinations:
@@ -107,7 +107,7 @@ def _identity(platform: Any) -> dict[str, Any]:
 
 
 def _helpers(platform: Any) -> Any:
-    """Each `is_*()` of SGLang's utils that asks for a kind of device, beside the platform's own answer."""
+    """The result of each `is_*()` device check in SGLang's utils, with the platform's result for comparison."""
     import sglang.srt.utils as utils
 
     for name in sorted(dir(utils)):

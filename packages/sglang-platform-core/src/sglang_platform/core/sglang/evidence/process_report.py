@@ -1,8 +1,8 @@
-"""What this process of SGLang ended on, written where another process can read it.
+"""The report of this SGLang process, written to a file for other processes.
 
-With `SGLANG_PLATFORM_REPORT_DIR` set, each process writes `process-<pid>.json` when its plugins are loaded, and again
-whenever hooks were applied: the decision and its trace, the general plugins, the state of each hook, on our registry
-and on the host's, and the warnings of sglang-platform's own loggers until then.
+If `SGLANG_PLATFORM_REPORT_DIR` is set, each process writes `process-<pid>.json` when its plugins are loaded, and again
+whenever hooks are applied. It contains the platform decision and its trace, the general plugins, the state of each hook
+in our registry and in SGLang's, and the warnings of sglang-platform's loggers so far.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _warnings: list[str] = []
 
 
 class _Keeper(logging.Handler):
-    """Keeps what sglang-platform warns of in this process, for its report."""
+    """Keeps the warnings of sglang-platform in this process for the report."""
 
     def emit(self, record: logging.LogRecord) -> None:
         _warnings.append(f"{record.name}: {record.getMessage()}")
 
 
 def keep_warnings() -> None:
-    """From now on, keep warnings for the report. Does nothing without the variable, and when called again."""
+    """Keep warnings for the report from now on. No-op if the variable is unset; idempotent."""
     logger = logging.getLogger("sglang_platform")
     if os.environ.get(REPORT_DIR_VARIABLE) and not any(isinstance(one, _Keeper) for one in logger.handlers):
         logger.addHandler(_Keeper(logging.WARNING))
 
 
 def keep() -> None:
-    """Write the report of this process now, and whenever hooks change. Does nothing without the variable."""
+    """Write the report of this process now, and whenever hooks change. No-op if the variable is unset."""
     folder = os.environ.get(REPORT_DIR_VARIABLE)
     if folder:
         path = Path(folder) / f"process-{os.getpid()}.json"
@@ -93,7 +93,7 @@ def _report() -> dict[str, Any]:
 
 
 def _limits() -> list[dict[str, str]]:
-    """What the platform offers and this version of the host cannot use."""
+    """The features of the platform that this release of SGLang cannot use."""
     platform = current.current_platform
     if not (current.resolved() and is_rebased(platform)):
         return []
@@ -101,7 +101,7 @@ def _limits() -> list[dict[str, str]]:
 
 
 def _registries() -> dict[str, Any]:
-    """The parts in each registry, and the answers of the lifecycle listeners."""
+    """The parts in each registry, and what the lifecycle listeners return for the report."""
     parts: dict[str, Any] = {registry.name: registry.describe() for registry in registries()}
     return {**parts, "answers": events.query_collect("query_report")}
 

@@ -1,8 +1,8 @@
-"""The platform's communicator in the host's groups. No release asks for one (0.5.11 to 0.5.23): hooks carry it in.
+"""Adds the platform's communicator to SGLang's groups by hooks, since no release asks for one (0.5.11 to 0.5.23).
 
-Two collectives the host has through its own NCCL wrapper alone (`all_gatherv`, `reduce_scatterv`, in
-`distributed/parallel_state.py`: "pynccl is required"). A device without that wrapper gets core's, made of
-`torch.distributed`, where its communicator brings none.
+SGLang implements two collectives with its NCCL wrapper only (`all_gatherv`, `reduce_scatterv`, in
+`distributed/parallel_state.py`: "pynccl is required"). On a device without that wrapper, core's implementation in
+`torch.distributed` serves them if the platform's communicator does not.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _KEPT = "_sglang_platform_communicator"
 _PORTABLE = "_sglang_platform_portable_communicator"
 _NCCL_ONLY = ("all_gatherv", "reduce_scatterv")
 _RANKS_APART = argument("enable_dp_attention")
-"""SGLang's data-parallel attention alone calls those two without asking for NCCL first."""
+"""Only SGLang's data-parallel attention calls those two without checking for NCCL first."""
 _NO_COMMUNICATOR = "the platform's communicator is left aside"
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Give each group of more than one rank its communicator, and let it carry the collectives it has."""
+    """Give each group of several ranks a communicator, and route the collectives that it implements to it."""
     cls = platform.get_communicator_class()
     if cls is not None:
 
@@ -56,7 +56,7 @@ def _made(cls: Any, group: Any) -> Any:
 
 
 def _carrier(name: str, group: Any) -> Any:
-    """Who carries a collective of this group; None where the host does."""
+    """The communicator for a collective of this group; None if SGLang's own code runs it."""
     communicator = getattr(group, _KEPT, None)
     if communicator is not None and not communicator.disabled and hasattr(communicator, name):
         return communicator
@@ -68,7 +68,7 @@ def _carrier(name: str, group: Any) -> Any:
 def _portable(group: Any) -> Any:
     made = getattr(group, _PORTABLE, None)
     if made is None:
-        # torch, which the process that starts the others would load for this alone.
+        # Imported here: it loads torch, which the launcher does not need.
         from sglang_platform.core.distributed.torch_group import TorchGroupCommunicator
 
         made = _made(TorchGroupCommunicator, group)
@@ -81,7 +81,7 @@ def _routed(name: str) -> Callable[..., Any]:
         communicator = _carrier(name, group)
         if communicator is None or kwargs.get("output_tensor_list") is not None:
             return original(group, *args, **kwargs)
-        # The host's parameters beyond the contract's (an output list, a stream) stay with the host.
+        # Calls with parameters outside the contract (an output list, a stream) go to SGLang.
         if name == "all_gather" and len(args) > 2:
             return original(group, *args, **kwargs)
         kwargs.pop("output_tensor_list", None)
@@ -90,7 +90,7 @@ def _routed(name: str) -> Callable[..., Any]:
     def gather_each(original: Any, group: Any, input_: Any, sizes: Any = None, output: Any = None) -> Any:
         communicator = _carrier(name, group)
         if communicator is None:
-            more = () if output is None else (output,)  # a parameter that older hosts do not have
+            more = () if output is None else (output,)  # older releases lack this parameter
             return original(group, input_, sizes, *more)
         each = input_ if isinstance(input_, list | tuple) else [input_]
         return [communicator.all_gatherv(one, sizes, output) for one in each]

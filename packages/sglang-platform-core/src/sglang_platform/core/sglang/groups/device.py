@@ -1,5 +1,5 @@
-"""`get_group_coordinator_device()`: hosts before 0.5.23 do not ask an out-of-tree platform; and tensors of the groups
-that stay in the host's memory."""
+"""Puts process groups on the platform's device (`get_group_coordinator_device()`, which SGLang before 0.5.23 does not
+call out of tree), and keeps the same-node check of groups on the CPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SAME_NODE = "sglang.srt.distributed.parallel_state:in_the_same_node_as"
 
 
 def _on_the_host(original: Any, *args: Any, **kwargs: Any) -> Any:
-    """The ranks find out over a group of the host's, also where it is asked while a model is built on the device."""
+    """Run the same-node check on CPU tensors, even if it runs while a model is built on the device."""
     import torch
 
     with torch.device("cpu"):
@@ -24,7 +24,7 @@ def _on_the_host(original: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Put each group on the platform's device, where the host does not ask for it."""
+    """Put each group on the platform's device, in releases of SGLang that do not ask for it."""
     if not platform.is_out_of_tree():
         return
     soft(
@@ -43,7 +43,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
             group.device_module = torch.get_device_module(device)
             group.active_ranks = group.active_ranks.to(device)
 
-    # Inside the communicator's hook on the same function, which hands the device on.
+    # Runs before the communicator's hook on the same function, which passes the device on.
     required(
         f"{GROUP_COORDINATOR}.__init__", bind_device, HookType.AFTER, order=-1,
         without="process groups are not on the platform's device",

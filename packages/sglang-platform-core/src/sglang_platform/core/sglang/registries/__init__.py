@@ -1,4 +1,4 @@
-"""Core's registries, connected to SGLang: one module per registry, with `register_hooks`. The folder is the list."""
+"""Connects core's registries to SGLang: one module per registry, with `register_hooks`. All modules here are loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host pool factories of the registry, where SGLang builds the pool in host memory for hierarchical caching."""
+"""Calls the registry's host pool factories where SGLang builds the host-memory pool of hierarchical caching."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BUILDER = "sglang.srt.mem_cache.hybrid_cache.hybrid_pool_assembler:build_kv_hos
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Hook the host's builder when the first factory is registered."""
+    """Hook SGLang's builder when the first factory is registered."""
     pools.host_pool_factories.when_first_added(
         lambda: required(
             _BUILDER,

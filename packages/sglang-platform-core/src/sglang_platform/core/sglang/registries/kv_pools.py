@@ -1,4 +1,4 @@
-"""The KV pool factories of the registry: a platform of ours asks them itself, the host's own by a hook."""
+"""The registry's KV pool factories: platforms of ours call them directly, SGLang's own platform through a hook."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _logger = logging.getLogger(__name__)
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Hook the host's own platform when the first factory is registered."""
+    """Hook SGLang's own platform when the first factory is registered."""
     if not is_rebased(platform):
         pools.kv_pool_factories.when_first_added(lambda: _hook_platform(platform, host))
 
 
 def registered_pool_cls(kind: str) -> type | None:
-    """The pool class of this kind that a factory of the registry gives for the served model, or None."""
+    """The pool class of this kind that a registered factory returns for the served model, or None."""
     model = served_model()
     if model.model_config is None:
         return None

@@ -1,6 +1,6 @@
-"""The lifecycle events of the registry, dispatched from where they happen in SGLang.
+"""Dispatches the registry's lifecycle events from hooks on SGLang.
 
-`query_run_eagerly` is asked by the graph runner, `query_report` by the process report: neither needs a hook.
+The graph runner calls `query_run_eagerly`, the process report `query_report`: neither needs a hook.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["register_hooks"]
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Hook the place of each event when the first object that implements it is registered."""
+    """Hook the function of each event when the first object that implements the event is registered."""
     events.when_heard(_hook_event)
 
 

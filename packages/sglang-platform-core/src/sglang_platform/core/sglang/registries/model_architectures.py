@@ -1,4 +1,4 @@
-"""SGLang's model registry, with the architectures that plugins registered, and with causes where it hides them."""
+"""Adds the plugins' architectures to SGLang's model registry, and reports import errors that the registry hides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REGISTERED = Feature("an architecture of register_model()", lambda launch: bool
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Serve registered architectures, and say why one that the host leaves out is not served."""
+    """Serve registered architectures, and report why SGLang does not serve one of its own."""
     only_for(_REGISTERED, f"{_REGISTRY}.resolve_model_cls", _resolve, HookType.AROUND)
     only_for(_REGISTERED, f"{_REGISTRY}.get_supported_archs", _with_ours, HookType.AFTER)
     soft(
@@ -46,9 +46,9 @@ def _with_ours(result: Any, registry: Any) -> Any:
 
 
 def _explain(registry: Any, architectures: Any) -> None:
-    """Where one of the host's own modules defines an architecture and is not loaded, say which, and why.
+    """Raise HostError with the cause if one of SGLang's own modules defines an architecture but is not loaded.
 
-    The host only logs "Ignore import error", falls back to another implementation, and ends with "not supported".
+    SGLang only logs "Ignore import error", falls back to another implementation, and ends with "not supported".
     """
     asked = [architectures] if isinstance(architectures, str) else list(architectures or ())
     for architecture in asked:
@@ -73,7 +73,7 @@ def _explain(registry: Any, architectures: Any) -> None:
 
 
 def _module_of(architecture: str) -> str | None:
-    """The module of the host whose source defines a class of that name; nothing is imported to find it."""
+    """The SGLang module whose source defines a class of that name, found without importing it; else None."""
     package = importlib.util.find_spec(_PACKAGE)
     if package is None or package.submodule_search_locations is None:
         return None

@@ -1,4 +1,4 @@
-"""The quant wrappers of the registry, put around the quantisation method of SGLang's layers."""
+"""Applies the registry's quant wrappers to the quantisation method of SGLang's layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sglang_platform.core.sglang.versions import HostFacts
 
 __all__ = ["register_hooks"]
 
-# The constructors that give a layer its `quant_method`; the same in every release from 0.5.11 to 0.5.23.
+# The constructors that set a layer's `quant_method`; the same in every release from 0.5.11 to 0.5.23.
 _LAYERS = (
     "sglang.srt.layers.moe.fused_moe_triton.layer:FusedMoE.__init__",
     "sglang.srt.layers.linear:LinearBase.__init__",
@@ -33,5 +33,5 @@ def _wrap_method(result: Any, layer: Any, *args: Any, **kwargs: Any) -> None:
     method = getattr(layer, "quant_method", None)
     if method is not None:
         wrapped = quant.wrap(layer, method, served_model().server_args)
-        if wrapped is not method:  # assigning registers a submodule: not where nothing changed
+        if wrapped is not method:  # assignment registers a submodule, so assign only if it changed
             layer.quant_method = wrapped

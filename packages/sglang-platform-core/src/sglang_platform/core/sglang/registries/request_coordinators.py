@@ -1,4 +1,4 @@
-"""The seam of request coordinators: made with each scheduler, called for its requests and batches."""
+"""Creates the registered request coordinators with each scheduler, and calls them for its requests and batches."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Repairs of SGLang's own faults. Each is soft: where its target is gone, the platform serves without it."""
+"""Workarounds for faults of SGLang. All their hooks are soft: if a target is gone, the platform serves without it."""

@@ -1,7 +1,7 @@
-"""Sweeping the lock files of killed extension builds, before a launch waits for them for ever.
+"""Removes stale lock files of killed extension builds, for which a launch would wait forever.
 
-`torch.utils.cpp_extension` takes a `lock` file per extension by creating it, ninja a `.ninja_lock`; a build that was
-killed leaves them, and the next process polls until they go.
+`torch.utils.cpp_extension` creates a file `lock` per extension, and ninja a `.ninja_lock`. A killed build leaves them
+behind, and the next process polls until they are removed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _logger = logging.getLogger(__name__)
 def sweep(folders: list[Path] | None = None, *, minutes: float | None = None) -> list[Path]:
     """Remove stale locks below the extension caches; returns those removed.
 
-    Stale is one that is older than `minutes` (SGLANG_STALE_LOCK_AGE_MINUTES, 30), belongs to this user, and that no
-    live process holds open or has locked. What cannot be told is left alone.
+    A lock is stale if it is older than `minutes` (SGLANG_STALE_LOCK_AGE_MINUTES, default 30), belongs to this user, and
+    no live process holds it open or has locked it. If that cannot be determined, the lock stays.
     """
     age = _age_from_environment() if minutes is None else minutes
     oldest = time.time() - age * 60
@@ -53,7 +53,7 @@ def sweep(folders: list[Path] | None = None, *, minutes: float | None = None) ->
 
 
 def extension_caches() -> list[Path]:
-    """Where extensions are built: `TORCH_EXTENSIONS_DIR`, else torch's folder in the user's cache."""
+    """The build folders of extensions: `TORCH_EXTENSIONS_DIR`, else torch's folder in the user's cache."""
     named = os.environ.get("TORCH_EXTENSIONS_DIR")
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return [Path(named)] if named else [Path(cache) / "torch_extensions"]
@@ -70,7 +70,7 @@ def _locks(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _held_files() -> set[tuple[int, int]] | None:
-    """(device, inode) of every file that a process of this user holds open or has locked; None where unknowable."""
+    """(device, inode) of every file that a process of this user holds open or has locked; None without /proc."""
     processes = Path("/proc")
     if not (processes / "self" / "fd").is_dir():
         return None
@@ -83,7 +83,7 @@ def _held_files() -> set[tuple[int, int]] | None:
                 status = descriptor.stat()
                 held.add((status.st_dev, status.st_ino))
         except OSError:
-            continue  # it ended, or belongs to another user, whose locks are not touched
+            continue  # the process ended, or belongs to another user, whose locks are not touched
     return held
 
 

@@ -1,9 +1,9 @@
-"""Requests that change how the server runs: those that would end its workers are refused before they are sent.
+"""Refuses or delays control requests that would crash SGLang's workers.
 
-SGLang's workers take such a request as an order, and what they cannot do ends them. One of them comes too early even
-when the client waited for its answers: memory is released by an idle worker only, and a worker is idle one step after
-it has answered. It is held back until then, and requests that came after it until its memory is there again: a forward
-over memory that was given back ends the worker. Nor can it resume what was not released. SGLang 0.5.11 to 0.5.23:
+SGLang's workers crash on a control request that they cannot fulfil. Only an idle worker can release memory, and a
+worker becomes idle one step after its last answer, so even a client that waited may send its release too early. We
+delay the release until the worker is idle, and later generation requests until memory is resumed: a forward over
+released memory crashes the worker. Resuming memory that was not released crashes it, too. SGLang 0.5.11 to 0.5.23:
 `managers/scheduler.py` and the module of `facts().weight_updater`.
 """
 
@@ -28,7 +28,7 @@ _RECORDS = ("start", "stop", "dump")
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Check orders to the workers, for every platform of ours."""
+    """Check control requests, on every platform of ours."""
     soft(
         f"{_MANAGER}.update_weights_from_disk", _check_load_format, HookType.BEFORE,
         without="/update_weights_from_disk with an unknown load_format ends the server",
@@ -76,7 +76,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
 
 def _released(scheduler: Any, host: HostFacts) -> set[str] | None:
-    """The tags of memory that the scheduler has released; None where this release keeps them elsewhere."""
+    """The tags of memory that the scheduler has released; None if this release of SGLang stores them elsewhere."""
     with losing_fields(_released, without=_OUT_OF_TURN):
         mixed_in = isinstance(scheduler, load(host.weight_updater))
         released: set[str] = (scheduler if mixed_in else scheduler.weight_updater).offload_tags
@@ -85,7 +85,7 @@ def _released(scheduler: Any, host: HostFacts) -> set[str] | None:
 
 
 def _may_release(scheduler: Any, host: HostFacts) -> bool:
-    """Whether the scheduler is idle enough to release memory; True where this release does not tell."""
+    """Whether the scheduler is idle enough to release memory; True if this release of SGLang has no such query."""
     with losing_fields(_may_release, without=_OUT_OF_TURN):
         paused = {"ignore_waiting": scheduler._engine_paused} if host.releases_while_paused else {}
         return bool(scheduler.is_fully_idle(**paused))
@@ -99,7 +99,7 @@ def _check_load_format(manager: Any, request: Any, *args: Any, **kwargs: Any) ->
 
 
 def _resume_released(original: Any, updater: Any, recv_req: Any) -> Any:
-    """What was not released needs no resuming; the host's worker ends on it."""
+    """Drop tags that are not released from the request: SGLang's worker would crash on them."""
     released = sorted(updater.offload_tags)
     recv_req.tags = [tag for tag in recv_req.tags or released if tag in released]
     if not recv_req.tags:

@@ -1,7 +1,7 @@
-"""Over HTTP a client's error is answered as one: SGLang has a 500 for some of them.
+"""Answers a client's errors with status 400, where SGLang answers 500.
 
-Most endpoints turn a ValueError into a 400 themselves. What the others let through (a parser's name that does not
-exist, an empty conversation) is handled at the application, which all endpoints share. Seen in SGLang 0.5.11 to 0.5.23:
+Most endpoints convert a ValueError to a 400 themselves. For the others (an unknown parser name, an empty conversation),
+an exception handler of the application, which all endpoints share, does. Seen in SGLang 0.5.11 to 0.5.23:
 `entrypoints/http_server.py`, `entrypoints/openai/serving_tokenize.py`, `entrypoints/ollama/serving.py`, and scores in
 `managers/tokenizer_manager.py`.
 """
@@ -22,11 +22,11 @@ _DETOKENIZE = "sglang.srt.entrypoints.openai.serving_tokenize:OpenAIServingDetok
 _TOKENIZE = "sglang.srt.entrypoints.openai.serving_tokenize:OpenAIServingTokenize"
 _OLLAMA_CHAT = "sglang.srt.entrypoints.ollama.serving:OllamaServing.handle_chat"
 _SCORE = "sglang.srt.managers.tokenizer_manager:TokenizerManager.score_request"
-_LARGEST_ID = 2**32 - 1  # what a tokenizer can be asked about
+_LARGEST_ID = 2**32 - 1  # the largest id that a tokenizer accepts
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Teach the application about ValueError before it serves, in the process that has one tokenizer."""
+    """Register a ValueError handler before the application serves, with a single tokenizer process."""
     soft(
         f"{_SERVER}:_setup_and_run_http_server", _teach, HookType.BEFORE,
         without="some errors of a client are answered with status 500 instead of 400",
@@ -67,20 +67,20 @@ def _check_ids(serving: Any, request: Any, *args: Any, **kwargs: Any) -> None:
 
 
 async def _within_64_bits(original: Any, *args: Any, **kwargs: Any) -> Any:
-    """A tokenizer that knows no longest text says 10**30, which the JSON of some releases cannot write."""
+    """Replace a `max_model_len` of 10**30 (a tokenizer without a limit), which some releases cannot encode as JSON."""
     answer = await original(*args, **kwargs)
     if getattr(answer, "max_model_len", 0) >= 2**63:
-        answer.max_model_len = -1  # as of a tokenizer that says nothing
+        answer.max_model_len = -1  # SGLang's value for a tokenizer without the attribute
     return answer
 
 
 def _check_conversation(serving: Any, request: Any, *args: Any, **kwargs: Any) -> None:
-    # A chat template of some versions of transformers trips over none.
+    # With an empty list, chat templates fail in some versions of transformers.
     if not request.messages:
         raise ValueError("messages is empty: a conversation has one message or more")
 
 
 def _check_labels(manager: Any, *args: Any, label_token_ids: Any = None, **kwargs: Any) -> None:
-    # Releases up to 0.5.22 look for the labels in answers that were not asked for any.
+    # With an empty list, releases up to 0.5.22 read label log probabilities that were never requested.
     if label_token_ids == []:
         raise ValueError("label_token_ids is empty: a score is one of a token")

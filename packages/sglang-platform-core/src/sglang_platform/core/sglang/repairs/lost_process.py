@@ -1,16 +1,17 @@
-"""A server of which one process is killed: it says which, waits for no core dump of CUDA, and leaves no shared memory.
+"""When a server process is killed: logs which one, skips the wait for CUDA core dumps, and removes shared memory.
 
-SGLang ends all processes when one is gone. But where a rank is killed another rank often notices first: then its error
-is all that is said. From 0.5.13 on SGLang waits a minute for core dumps of CUDA, on every device. And it kills
-Python's resource tracker with the others, which is there to remove the shared memory of killed processes.
+SGLang ends all processes when one dies. But if a rank is killed, another rank often notices first, and the log shows
+only that rank's error. Since 0.5.13, SGLang also waits a minute for CUDA core dumps, on every device. And it kills
+Python's resource tracker with the others, although the tracker's task is to remove the shared memory of killed
+processes.
 
 The places, SGLang 0.5.11 to 0.5.23: `kill_process_tree` (`utils/common.py`), `SignalHandler`
 (`managers/tokenizer_manager.py`), `SubprocessWatchdog` (`utils/watchdog.py`), and `MessageQueue`
 (`distributed/device_communicators/shm_broadcast.py`).
 
-Of the tracker nothing may depend where it can be had otherwise, since it may be the one that is killed: the ranks'
-message queue is shared memory that SGLang's schedulers leave to the tracker at every end, at SIGTERM too, when they end
-before anybody else could look at what they hold.
+Do not rely on the resource tracker; it may be the process that died. SGLang's schedulers always leave the shared memory
+of the ranks' message queue to the tracker, even at SIGTERM, when they end before another process could inspect their
+mappings. So that memory is unlinked as soon as all readers have opened it.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ _CORE_DUMPS = "SGLANG_CUDA_COREDUMP_BEFORE_CRASH"
 
 _SHARED = Path("/dev/shm")
 _OF_A_TRACKER = re.compile(r"(psm|sgl_shm|multi_tokenizer_args)_\w+|sem\.mp-\w+")
-"""Shared memory as Python and SGLang name it, and Python's semaphores: what a tracker removes, and nothing else."""
+"""Names of Python's and SGLang's shared memory and of Python's semaphores: exactly what a tracker removes."""
 _MAPPED = re.compile(rf"^\S+ \S+ \S+ \S+ (\d+) +{_SHARED}/", re.MULTILINE)
-"""The inodes of what a process of Linux has mapped: of a semaphore it shows a name that is gone."""
+"""The inodes in /proc/<pid>/maps. Inodes, since a semaphore is listed there under a name that no longer exists."""
 
 _QUEUE_STAYS = "shared memory of the ranks' message queue may stay in /dev/shm after the server has ended"
 _UNSAID = "the log does not say which process of the server was killed"
@@ -52,7 +53,7 @@ _told: set[int] = set()
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """For every device; whoever sets SGLang's variable for core dumps is heard."""
+    """Register on every device. SGLang's core dump variable is set only if the operator has not set it."""
     if platform.device_type != "cuda":
         os.environ.setdefault(_CORE_DUMPS, "0")
     soft(
@@ -74,11 +75,11 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 
 
 def _forget_the_queues_name(_result: Any, queue: Any) -> None:
-    """Every reader of this node has the memory open by now, and nobody else opens it: it ends with who has it open."""
+    """Unlink the queue's shared memory: all readers of this node have it open, so it lives until they close it."""
     with losing_fields(_forget_the_queues_name, without=_QUEUE_STAYS):
         buffer = queue.buffer  # None where a node has no readers
         if buffer is not None and buffer.is_creator:
-            buffer.is_creator = False  # else it removes it again when it is freed, and fails
+            buffer.is_creator = False  # else its finalizer would unlink again, and fail
             with contextlib.suppress(FileNotFoundError):
                 buffer.shared_memory.unlink()
 
@@ -90,21 +91,23 @@ def _spare_the_tracker(
     *others: Any,
     **named: Any,
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """Where this process kills all others, and itself with them or not, the tracker removes what they leave when this
-    one ends, and ends then."""
+    """If this process kills all others (and maybe itself), skip the tracker: it removes their shared memory when this
+    process ends, and then ends too."""
     if parent_pid not in (None, os.getpid()) or skip_pid is not None:
         return None
     ends = include_parent and parent_pid is not None  # as SGLang takes it
-    # Python has no public name for it. None where another process started the tracker.
+    # Python has no public API for the pid. None if another process started the tracker.
     tracker: int | None = vars(resource_tracker._resource_tracker)["_pid"]
     _remove_what_a_lost_tracker_knew(tracker, ends)
     return (parent_pid, include_parent, tracker, *others), named
 
 
 def _remove_what_a_lost_tracker_knew(tracker: int | None, ends: bool) -> None:
-    """Where the tracker itself was killed, nobody else removes it. One that Python began in its place is younger than
-    the processes that hold memory, and knows nothing of theirs. They are about to be killed, this one too if it `ends`:
-    none opens it any more."""
+    """Unlink shared memory that a killed tracker would have removed.
+
+    A replacement tracker that Python started is younger than the processes that hold the memory, and does not know it.
+    Those processes are about to be killed (this one too if it `ends`), so none opens the memory again.
+    """
     living = dict(_living())
     born = living[tracker].began if tracker in living else None
     ours = {os.getpid()}
@@ -129,22 +132,22 @@ class _Process(NamedTuple):
 
 
 def _living() -> Iterator[tuple[int, _Process]]:
-    """The processes that run, as Linux tells; none on other systems."""
+    """The running processes from Linux's /proc; none on other systems."""
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             state, parent, *more = (folder / "stat").read_text().rpartition(")")[2].split()
-            if state != "Z":  # dead, and not waited for
+            if state != "Z":  # a zombie
                 yield int(folder.name), _Process(int(parent), int(more[17]))
 
 
 def _note_the_told(watchdog: Any) -> None:
-    """SGLang's watchdog names the dead that it finds."""
+    """Record the dead processes, which SGLang's watchdog itself is about to log."""
     with losing_fields(_note_the_told, without=_UNSAID):
         _told.update(process.pid for process, _ in _dead(watchdog))
 
 
 def _tell(handler: Any, *args: Any, **kwargs: Any) -> None:
-    """What the handler does not say: which process is gone, and how."""
+    """Log what SGLang's handler does not: which process died, and how."""
     dead: list[tuple[Any, str]] = []
     with losing_fields(_tell, without=_UNSAID):
         watchdog = handler.tokenizer_manager._subprocess_watchdog
@@ -164,8 +167,11 @@ def _tell(handler: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def _wait_for_the_dying(watchdog: Any) -> None:
-    """Linux takes a process's memory, then closes its connections, by which others notice, and then tells how it ended.
-    On a busy machine that takes a moment."""
+    """Wait for the exit status of a dying process.
+
+    Linux frees its memory, then closes its connections, which other processes notice, and only then reports its exit
+    status. On a busy machine that takes a moment.
+    """
     for process in watchdog._processes:
         with contextlib.suppress(OSError):
             if process.exitcode is None and Path(f"/proc/{process.pid}/statm").read_text().split()[0] == "0":

@@ -1,4 +1,4 @@
-"""SGLang's scheduler as an actor under Ray sets the device of its event loop by CUDA's name, on every platform.
+"""Sets the platform's device in a Ray actor, where SGLang's scheduler calls `torch.cuda.set_device` on every platform.
 
 SGLang 0.5.23: `ray/scheduler_actor.py`.
 """
@@ -16,9 +16,9 @@ __all__ = ["register_hooks"]
 
 
 def register_hooks(platform: Any) -> None:
-    """With Ray, and where torch has no CUDA, set the platform's device.
+    """Under Ray, set the platform's device if torch has no CUDA.
 
-    The hook is on torch's function: Ray sends the actor's class by value, and no hook on its methods goes along.
+    The hook is on torch's function: Ray pickles the actor's class by value, without hooks on its methods.
     """
 
     def set_device(original: Callable[..., None], device: Any) -> None:

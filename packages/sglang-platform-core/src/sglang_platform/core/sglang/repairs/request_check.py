@@ -1,6 +1,6 @@
-"""A client's request, held against the model and the table of rules, before it leaves for a worker.
+"""Checks a client's request against the model and the table of rules, before it is sent to a worker.
 
-All of it raises ValueError, which the host answers with a 400 (over HTTP) or raises at the caller (in an `Engine`).
+All checks raise ValueError, which SGLang answers with a 400 (over HTTP) or raises to the caller (in an `Engine`).
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _TRIPPED = (TypeError, AttributeError, LookupError, OverflowError, AssertionErro
 
 
 class Model(NamedTuple):
-    """What a request is held against."""
+    """The properties of the model that requests are checked against."""
 
     vocabulary: int
     context: int
-    """Tokens of prompt and answer together."""
+    """The largest number of tokens, prompt and answer together."""
 
     hidden_size: int
     takes_media: bool
-    """Whether it takes images, video or audio."""
+    """Whether the model accepts images, video or audio."""
 
 
 @contextlib.contextmanager
 def malformed_as_value_error() -> Iterator[None]:
-    """What the host's own handling of a malformed request trips over becomes a ValueError: the client's error."""
+    """Convert the exceptions that SGLang's code raises on a malformed request to ValueError: the client's error."""
     try:
         yield
     except _TRIPPED as error:
@@ -42,7 +42,7 @@ def malformed_as_value_error() -> Iterator[None]:
 
 
 def check_batch(request: Any) -> None:
-    """Before the host takes a batch apart: the sampling parameters are mappings, and make no more answers than may be.
+    """Check a batch before SGLang splits it: sampling parameters must be mappings within the limit on answers.
 
     Raises ValueError.
     """
@@ -61,9 +61,9 @@ def check_batch(request: Any) -> None:
 
 
 def check_taken_apart(request: Any) -> None:
-    """Afterwards: every field of a batch is there for each of its requests, and a single request has one name.
+    """Check a split batch: each of its requests must have every field, and a single request one id.
 
-    Raises ValueError, or LookupError where a list is shorter than the batch.
+    Raises ValueError, or LookupError if a list is shorter than the batch.
     """
     if not request.is_single:
         for place in range(request.batch_size):
@@ -73,11 +73,11 @@ def check_taken_apart(request: Any) -> None:
 
 
 def check_request(request: Any, token_ids: Sequence[int] | None, model: Model) -> None:
-    """One request of a batch, tokenized. Raises ValueError for what a worker could not serve."""
+    """Check one tokenized request of a batch. Raises ValueError if a worker could not serve it."""
     media = request.contains_mm_input()
     if media and not model.takes_media:
         raise ValueError("this model takes no images, video or audio")
-    if token_ids is not None and not media:  # a model that takes media places it with ids of its own
+    if token_ids is not None and not media:  # placeholder ids of media may lie outside the vocabulary
         _check_tokens(token_ids, model.vocabulary)
         if not token_ids and not _continues(request):
             raise ValueError("the prompt has no tokens")
@@ -121,7 +121,7 @@ def _check_embeds(request: Any, model: Model) -> None:
     overrides = getattr(request, "positional_embed_overrides", None)
     if isinstance(
         overrides, str | int | float | list | dict
-    ):  # no client can write the object that it must be
+    ):  # it must be a Python object, which JSON cannot express
         raise ValueError("positional_embed_overrides cannot be given in JSON")
 
 
@@ -145,7 +145,7 @@ def _check_logprobs(request: Any, vocabulary: int) -> None:
 
 
 def _check_positions(request: Any, tokens: int) -> None:
-    """Places in the prompt that a worker would index by."""
+    """Check the prompt positions that a worker would use as indices."""
     for name in ("multi_item_delimiter_indices", "token_indices_to_pool"):
         places = getattr(request, name, None)
         if places is None:
@@ -164,7 +164,7 @@ def _check_positions(request: Any, tokens: int) -> None:
 
 
 def _continues(request: Any) -> bool:
-    """Whether a session gives the beginning of the prompt."""
+    """Whether the prompt continues a session, which supplies its beginning."""
     return bool(getattr(request, "session_params", None) or getattr(request, "session_id", None))
 
 
@@ -190,7 +190,7 @@ def _check_sampling(given: Mapping[str, Any], vocabulary: int) -> None:
             f"logit_bias has the token {outside}, which is not in the vocabulary of {vocabulary}"
         )
     if given.get("min_new_tokens"):
-        # Stop tokens are kept back by writing to their logits.
+        # Workers suppress stop tokens by writing to their logits, indexed by id.
         stops = [t for t in given.get("stop_token_ids") or () if t is not None]
         outside = next((t for t in stops if not 0 <= t < vocabulary), None)
         if outside is not None:
@@ -205,7 +205,7 @@ def _is_nested(rows: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    # A whole number of very many digits cannot be written out.
+    # repr() of a very large integer raises ValueError.
     try:
         said = repr(value)
     except ValueError:

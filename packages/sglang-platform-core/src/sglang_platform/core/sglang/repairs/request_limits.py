@@ -1,8 +1,8 @@
-"""What each sampling parameter and each field of a request may be: the table that requests are held against.
+"""The table of valid values for each sampling parameter and request field.
 
-A parameter that is absent or None is the host's default. A value here is refused where a worker would take it to the
-device, or to its own arithmetic, and end by it: other releases of SGLang than the newest check next to nothing, and
-the newest leaves these to the device, whose error comes late.
+An absent parameter or None means SGLang's default. The table refuses values that would crash a worker, on the device or
+in Python arithmetic. Older releases of SGLang check almost nothing; the newest leaves these values to the device, whose
+errors are asynchronous.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 __all__ = ["INTERNAL", "MAX_SAMPLES", "REQUEST", "SAMPLING", "Rule"]
 
 Rule = Callable[[Any], str | None]
-"""What a value must be, in words, where it is not; None where it is right."""
+"""Returns None for a valid value, else the text of the error ("must be ...")."""
 
 MAX_SAMPLES = 4096
-"""Answers to one prompt (`n`). The host makes a request of each before it asks whether there is room."""
+"""The largest number of answers per prompt (`n`). SGLang creates a request for each before it checks for room."""
 
 _LARGEST = 2**63 - 1
 _LARGEST_BIAS = 1e30  # far below the largest float32, so that a sum with a logit stays finite
@@ -74,7 +74,7 @@ def _bias(value: Any) -> str | None:
             return words
         if isinstance(bias, bool) or not isinstance(bias, int | float):
             return words
-        # Minus infinity bans a token; any other value that is not finite makes a probability of nothing.
+        # Minus infinity bans a token; any other non-finite value makes the probabilities NaN.
         if bias != -math.inf and not abs(bias) <= _LARGEST_BIAS:
             return words
     return None
@@ -120,7 +120,7 @@ SAMPLING: Mapping[str, Rule] = {
 INTERNAL = frozenset(
     {"is_normalized", "stop_regex_max_len", "stop_regex_strs", "stop_str_max_len", "stop_strs"}
 )
-"""What the host works out itself. Newer releases take them from a client, and believe them."""
+"""Parameters that SGLang computes itself. Newer releases accept them from a client, unchecked."""
 
 REQUEST: Mapping[str, Rule] = {
     "rid": _TEXT,
@@ -144,7 +144,7 @@ REQUEST: Mapping[str, Rule] = {
     "session_params": _a(dict, "a mapping"),
     "dimensions": _whole(1),
 }
-"""Fields of one request, after a batch is taken apart; a release that lacks a field is not asked about it."""
+"""Fields of one request, after a batch is split. Fields that a release of SGLang lacks are skipped."""
 
 
 def _is_whole(value: Any) -> bool:

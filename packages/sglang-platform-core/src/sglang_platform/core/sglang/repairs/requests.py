@@ -1,9 +1,9 @@
-"""Requests are checked before they leave for a worker: SGLang takes most values from a client as they are.
+"""Checks requests before they are sent to a worker: SGLang passes most values from clients on unchecked.
 
-A token id that the model does not have, or more log probabilities than there are tokens, reaches the device: its error
-comes late, points elsewhere, and ends the server for all its clients. The checks stand where the tokenizer manager
-makes up a request, which HTTP and `Engine` share; a ValueError there is the client's. SGLang 0.5.11 to 0.5.23:
-`managers/io_struct.py` and `managers/tokenizer_manager.py`.
+A token id out of range, or a `top_logprobs_num` larger than the vocabulary, reaches the device. The device's error is
+asynchronous, points to the wrong place, and ends the server for all clients. The checks run where the tokenizer manager
+builds a request, a path that HTTP and `Engine` share; SGLang treats a ValueError there as the client's error. SGLang
+0.5.11 to 0.5.23: `managers/io_struct.py` and `managers/tokenizer_manager.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNCHECKED = "values of a request are not checked, and one that the model cannot
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Check what clients ask, for every platform of ours."""
+    """Check clients' requests, on every platform of ours."""
     for kind in ("GenerateReqInput", "EmbeddingReqInput"):
         soft(
             f"{_REQUESTS}:{kind}.normalize_batch_and_arguments", _take_apart, HookType.AROUND,
@@ -92,14 +92,14 @@ def _make_up_readable(original: Any, manager: Any, *args: Any, **kwargs: Any) ->
 
 
 def _must_be_readable(made: Any) -> None:
-    """Read the request as a worker will, without what is not the client's: media as processed, and times."""
-    # Imported here: only a process that makes up requests has it.
+    """Decode the request as a worker will, without processed media and timestamps: these are not from the client."""
+    # Imported here: only a process that builds requests has loaded it.
     import msgspec
     from sglang.srt.managers import io_struct
 
     sent = copy.copy(made)
     sent.mm_inputs = sent.time_stats = None
-    if io_struct._USE_PICKLE_IPC:  # then custom parameters may be anything that pickles
+    if io_struct._USE_PICKLE_IPC:  # then custom parameters may be any picklable object
         sent.sampling_params = copy.copy(made.sampling_params)
         sent.sampling_params.custom_params = None
     try:

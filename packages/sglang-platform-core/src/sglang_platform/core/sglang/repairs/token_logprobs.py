@@ -1,8 +1,8 @@
-"""The log probabilities of chosen tokens, in a batch where not every request asks for them.
+"""Fixes `token_ids_logprob` in a batch where only some requests ask for it.
 
-Up to SGLang 0.5.20 the requests that ask for none get a list where its scheduler expects a tensor, and the first such
-batch ends the server. Two clients at once are enough. SGLang: `layers/utils/logprob.py`, from 0.5.16 on
-`layers/logprob_processor.py`, function `get_token_ids_logprobs`.
+Up to SGLang 0.5.20, requests that do not ask for it get a list where the scheduler expects a tensor, and the first such
+batch ends the server. Two concurrent clients suffice. SGLang: `get_token_ids_logprobs` in `layers/utils/logprob.py`,
+since 0.5.16 in `layers/logprob_processor.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["register_hooks"]
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Give each request a tensor, in releases that do not."""
+    """Return a tensor for each request, in releases of SGLang that do not."""
     if host.leaves_out_token_logprobs is not None:
         soft(
             host.leaves_out_token_logprobs, _a_tensor_for_each, HookType.AROUND,
@@ -30,7 +30,7 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
 def _a_tensor_for_each(
     original: Any, logprobs: torch.Tensor, token_ids_logprobs: Any, no_copy_to_cpu: bool = False
 ) -> tuple[list[Any], list[Any]]:
-    """`logprobs` is `[batch, vocabulary]`; values of a request without ids are an empty tensor, as of the others."""
+    """`logprobs` is `[batch, vocabulary]`; a request without ids gets an empty tensor of the same type and device."""
     values, ids = original(logprobs, token_ids_logprobs, no_copy_to_cpu)
     if no_copy_to_cpu:
         values = [one if isinstance(one, torch.Tensor) else logprobs.new_empty(0) for one in values]

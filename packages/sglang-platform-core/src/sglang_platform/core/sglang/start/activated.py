@@ -1,4 +1,4 @@
-"""The re-based platform classes, by entry-point name: what `activate()` points the host at."""
+"""The re-based platform classes as module attributes, by entry-point name. `activate()` returns a path to one."""
 
 from __future__ import annotations
 

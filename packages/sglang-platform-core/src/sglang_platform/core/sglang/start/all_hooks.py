@@ -1,8 +1,8 @@
-"""Every seam, in the order in which its hooks are registered.
+"""Registers the hooks of every module of the adapter, in a fixed order.
 
-Each is told the platform of this process and the facts of this host version, and registers what they call for, or
-nothing. Hooks on one target are nested in this order, the first innermost. Each says whether a launch can lose it:
-`registration`.
+Each module gets the platform of this process and the facts of this SGLang release, and registers the hooks they need,
+if any. Hooks on one target are nested in this order, the first innermost. `registration` defines which hooks may be
+missing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = ["register_hooks"]
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Register the hooks that this host version needs: those of the registries, then those of a platform of ours."""
+    """Register the hooks that this SGLang release needs: for the registries, then for a re-based platform."""
     child_processes.register_hooks(platform, host)
     served_model.register_hooks()
     registries.register_hooks(platform, host)

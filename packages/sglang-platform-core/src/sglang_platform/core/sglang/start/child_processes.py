@@ -1,8 +1,8 @@
-"""Plugins in every process that SGLang starts.
+"""Load plugins in every process that SGLang starts.
 
 Up to 0.5.21 only the launcher and the schedulers call `load_plugins()`; from 0.5.22 the detokenizer and the
-data-parallel controller do as well, and tokenizer workers and routers never do. So the process that starts another
-wraps what the child is to run: the child first loads its plugins.
+data-parallel controller do as well, and tokenizer workers and routers never do. So the parent process wraps the target
+of each child process, and the child loads its plugins before it runs the target.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OURS_TO_WRAP = ("sglang", "uvicorn")
 
 
 class PluginsFirst:
-    """A process's target, with the plugins loaded before it. Pickled to spawned processes."""
+    """A process target that loads the plugins first. Pickled to spawned processes."""
 
     def __init__(self, target: Callable[..., Any]) -> None:
         self.target = target
@@ -32,12 +32,12 @@ class PluginsFirst:
         from sglang.srt.plugins import load_plugins
 
         load_plugins()
-        # Hooks may just have replaced what was unpickled before they were in force.
+        # The target was unpickled before the hooks were applied, and may be the unhooked function.
         return _as_it_is_now(self.target)(*args, **kwargs)
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Wrap the target of every process that this one starts to run the host's code."""
+    """Wrap the target of every child process that runs SGLang's code."""
     required(
         "multiprocessing.process:BaseProcess.__init__", _wrap_target, HookType.BEFORE,
         without="processes that SGLang starts run without plugins",

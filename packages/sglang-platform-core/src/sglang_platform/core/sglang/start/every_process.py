@@ -1,8 +1,8 @@
-"""The host's general plugins in every process that has the platform, also where nobody calls its `load_plugins()`.
+"""Load SGLang's general plugins in every process with the platform, even if nothing calls `load_plugins()`.
 
-Needed by SGLang's benchmarks, its actors under Ray, and programs that build a `ServerArgs` or a `ModelRunner`: none
-calls it, and all import `sglang.srt.server_args`, which a client does not. So the plugins are loaded at the end of the
-import that brought it: not inside, since a plugin may import what is only half there.
+SGLang's benchmarks, its actors under Ray, and programs that build a `ServerArgs` or a `ModelRunner` do not call it. All
+of them import `sglang.srt.server_args`, which clients do not. So the plugins are loaded when the outermost SGLang
+import that led there has finished. During the import, a plugin could meet partially initialized modules.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _IMPORTED_BY_ALL = "sglang.srt.server_args"
 
 
 def load_plugins_soon() -> None:
-    """For the moment at which the host gets its platform from us. Again is a no-op."""
+    """Load the plugins once `sglang.srt.server_args` is imported. Called when SGLang gets its platform; idempotent."""
     if _IMPORTED_BY_ALL in sys.modules:
         _load_after_the_import()
     else:

@@ -1,4 +1,4 @@
-"""Core's own general plugin, as SGLang's loader finds it: `loading`, or what keeps core from being loaded."""
+"""The entry point of core's general plugin: `launch.load`, or a refusal if core's installation is damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check, in every process of the host, that it ended on the platform that our rules give."""
+"""The check, in every SGLang process, that SGLang chose the platform that core's rules select."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["check_llm_platform", "check_platform"]
 
 
 def check_platform(kind: PlatformKind) -> None:
-    """Refuse the launch unless the runtime's `current_platform` and core's lazy object are one object.
+    """Refuse the launch unless the runtime's `current_platform` is core's platform object.
 
-    Raises LaunchRefused with both decisions, PlatformError where our own rules refuse.
+    Raises LaunchRefused with both decisions, or PlatformError if core's own rules refuse.
     """
     host: Any = importlib.import_module(
         kind.host.platform_module
-    )  # 0.5.11 loads plugins without having asked it
+    )  # 0.5.11 loads plugins before it imports this module
     ours, process = lazy_platform(kind)
     decision = process.decide()
     wanted = ours.device_name
@@ -43,10 +43,10 @@ def check_platform(kind: PlatformKind) -> None:
 
 
 def check_llm_platform() -> None:
-    """`check_platform` for the LLM runtime; no stub of ours stays where the host ended on another platform."""
+    """`check_platform` for the LLM runtime; removes our stubs if SGLang chose another platform."""
     host: Any = importlib.import_module(SRT.host.platform_module)
     if current.decide().origin is not None and host._current_platform is None:
-        # The host has not asked yet, and might not find a plugin that was named without being installed.
+        # SGLang has not resolved its platform yet, and might not find a plugin that was named but not installed.
         host._current_platform = current.current_platform
     try:
         check_platform(SRT)

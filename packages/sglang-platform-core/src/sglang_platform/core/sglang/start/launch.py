@@ -1,4 +1,4 @@
-"""Core's own general plugin: SGLang's loader runs it in every process, and it takes over from there."""
+"""Core's general plugin, which SGLang's loader calls in every process. It then loads all other plugins."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["load"]
 
 
 def load() -> None:
-    """Check the host's platform, run the other general plugins by our rules, apply all hooks.
+    """Check SGLang's platform, load the other general plugins by core's rules, apply all hooks.
 
-    Called by SGLang's `load_plugins()`, which logs and drops any `Exception`; what must stop the launch leaves here
-    as `LaunchRefused`, which is none.
+    Called by SGLang's `load_plugins()`, which logs and swallows any `Exception`. To stop the launch, this raises
+    `LaunchRefused`, which does not derive from `Exception`.
     """
     with refusing_the_launch():
         process_report.keep_warnings()

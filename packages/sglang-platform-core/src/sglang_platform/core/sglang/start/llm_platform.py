@@ -1,4 +1,4 @@
-"""A platform of ours as SGLang's platform: the class re-based, its answers translated into the host's classes."""
+"""A plugin's platform as SGLang's platform: re-bases its class and translates its results into SGLang's classes."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _logger = logging.getLogger(__name__)
 
 
 def rebase_platform(cls: type, origin: PluginOrigin) -> type:
-    """`cls` on the host's `SRTPlatform`. A class written directly on the host's is returned as it is.
+    """`cls` re-based on SGLang's `SRTPlatform`. A class derived from `SRTPlatform` is returned unchanged.
 
-    The host instantiates the answer; its metaclass gives the process's one platform object each time.
+    SGLang instantiates the result; its metaclass always returns the one platform object of the process.
     """
     from sglang.srt.platforms.interface import SRTPlatform
 
@@ -45,7 +45,7 @@ def rebase_platform(cls: type, origin: PluginOrigin) -> type:
 
 
 class _OneSRTPlatform(OneObject):
-    """The host instantiates its platform while it imports its first modules: the last moment for stubs."""
+    """Installs stubs on instantiation: SGLang instantiates its platform while it imports its first modules."""
 
     kind = SRT
 
@@ -57,7 +57,7 @@ class _OneSRTPlatform(OneObject):
 
 
 class _HostFacing:
-    """Goes before the vendor's class: asks it through `super()` and hands the host what the host can use."""
+    """Precedes the vendor's class in the MRO: calls it through `super()` and converts results for SGLang."""
 
     device_type: str
     _plugin_origin: PluginOrigin | None = None
@@ -65,7 +65,7 @@ class _HostFacing:
 
     @property
     def capabilities(self) -> Any:
-        """The vendor's capabilities, as the host's struct where it has one, core's own fields beside the host's."""
+        """The vendor's capabilities; where SGLang has a struct for them, as that struct extended with core's fields."""
         if not facts().capabilities_struct:
             return super().capabilities  # type: ignore[misc]
         if self._host_capabilities is None:
@@ -73,7 +73,7 @@ class _HostFacing:
         return self._host_capabilities
 
     def get_device(self, device_id: int | None = 0) -> Any:
-        # The host asks for "the device" with None before it has ranks, and wants a bare name then.
+        # Before ranks exist, SGLang passes None and expects a device name without an index.
         return self.device_type if device_id is None else super().get_device(device_id)  # type: ignore[misc]
 
     def get_kv_pool_cls(self, *, kind: str) -> type | None:
@@ -129,7 +129,8 @@ class _HostFacing:
         return None
 
     def _must_answer(self, factory: str, capability: str) -> None:
-        """Where an out-of-tree platform claims a capability, no release takes None; older ones just call it."""
+        """Raise HostError if an out-of-tree platform declares the capability: no release accepts None then, and older
+        ones would call it."""
         if self.is_out_of_tree() and getattr(self.capabilities, capability):  # type: ignore[attr-defined]
             raise HostError(
                 f"{factory} answered None, and capabilities.{capability} is True",
@@ -147,7 +148,7 @@ class _HostFacing:
             try:
                 default = self.get_default_attention_backend()  # type: ignore[attr-defined]
             except NotImplementedError:
-                return  # offered by name; the host chooses among its own
+                return  # the platform's backends remain selectable by name; SGLang chooses a default of its own
             choose_attention_backend(server_args, default)
 
     def init_backend(self) -> None:
@@ -164,7 +165,7 @@ class _HostFacing:
 
 @functools.cache
 def _outer(version: str) -> type:
-    """`_HostFacing`, with the older names that a host of this version calls."""
+    """`_HostFacing`, with the older method names that this release of SGLang calls."""
     return type("_HostFacing", (_HostFacing,), {"__module__": __name__, **older_methods(version)})
 
 

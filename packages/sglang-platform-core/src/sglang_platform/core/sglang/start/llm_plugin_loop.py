@@ -1,8 +1,8 @@
 """The LLM runtime's loader of general plugins, `sglang.srt.plugins.load_plugins()` (0.5.11 to 0.5.23).
 
-It collects the plugins with `load_plugins_by_group()` and calls them in the order of installation. Where our platform
-is active, core knows before that, and makes it collect core's own plugin alone: the others are then not even imported
-by the host.
+It collects the plugins with `load_plugins_by_group()` and calls them in the order of installation. If a platform of
+ours is active, core replaces that function beforehand, so that it returns core's plugin only. SGLang then does not even
+import the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOP = PluginLoop("sglang.srt.plugins", "load_plugins_by_group", "load_plugins")
 
 
 def become_the_only_plugin(core_plugin: Callable[[], None]) -> None:
-    """Make the host's loader, in this process, run `core_plugin` and leave all others to it."""
+    """Make SGLang's loader in this process call `core_plugin` only, which loads all others."""
     host: Any = sys.modules[LOOP.module]
     collect = host.load_plugins_by_group
     if getattr(collect, "_collects_for_core", False):

@@ -1,4 +1,4 @@
-"""A platform class of ours on the host's: re-based once, instantiated once, found by the plugin's name."""
+"""A plugin's platform class, re-based on SGLang's: re-based once, instantiated once, looked up by plugin name."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ __all__ = ["OneObject", "RuntimeAdapter", "rebase_for", "rebased_class"]
 
 
 class OneObject(type):
-    """Metaclass of re-based platform classes: instantiating one gives core's lazy object, so that core and the host
-    hold one object."""
+    """Metaclass of re-based platform classes: a singleton that core and SGLang share (core's lazy object)."""
 
     kind: ClassVar[PlatformKind]
 
@@ -33,7 +32,7 @@ class OneObject(type):
 def rebase_for(
     cls: type, origin: PluginOrigin, host_base: type, *, outer: type, metaclass: type[OneObject]
 ) -> type:
-    """`cls` on `host_base`, with its plugin noted as `_plugin_origin`. A class on `host_base` is returned as it is."""
+    """`cls` re-based on `host_base`, with `_plugin_origin` set. A subclass of `host_base` is returned unchanged."""
     rebased = rebase(cls, metaclass.kind.core_base(), host_base, outer=outer, metaclass=metaclass)
     if rebased is not cls:
         rebased._plugin_origin = origin  # type: ignore[attr-defined]
@@ -41,11 +40,11 @@ def rebase_for(
 
 
 def rebased_class(kind: PlatformKind, name: str) -> type:
-    """The re-based class of the active plugin, where `name` is the attribute name that `activate()` gave the host.
+    """The re-based class of the active plugin, if `name` is the attribute name that `activate()` returned to SGLang.
 
     Raises AttributeError for any other name.
     """
-    if name.startswith("__"):  # the import system's own questions must not resolve a platform
+    if name.startswith("__"):  # attribute lookups of the import system must not resolve a platform
         raise AttributeError(name)
     host, (origin, cls, trace) = kind.host.adapter(), lazy_platform(kind)[1].decide()
     if host is None or origin is None or cls is None or host_attribute(origin.name) != name:
@@ -54,7 +53,7 @@ def rebased_class(kind: PlatformKind, name: str) -> type:
 
 
 class RuntimeAdapter:
-    """One runtime of SGLang as the host: `sglang_platform.core.host.HostAdapter`."""
+    """One runtime of SGLang as a host; implements `sglang_platform.core.host.HostAdapter`."""
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class RuntimeAdapter:
         return base
 
     def rebase_platform(self, cls: type, origin: PluginOrigin) -> type:
-        """The plugin's class on the host's base class. Raises PluginFailed where the two do not go together."""
+        """The plugin's class re-based on SGLang's base class. Raises PluginFailed if the two are incompatible."""
         try:
             return self._rebase_platform(cls, origin)
         except PlatformError:

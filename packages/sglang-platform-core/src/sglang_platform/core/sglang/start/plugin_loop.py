@@ -1,12 +1,12 @@
-"""Taking over SGLang's loading of general plugins, so that each runs once and by our rules.
+"""Takes over SGLang's loading of general plugins, so that each plugin runs once and by core's rules.
 
-Each runtime collects its plugins into a table by name, then calls them one after another and logs what they raise.
-Core's own general plugin is one of them. When it is collected, and again when its turn comes, it empties the calls of
-all others, and runs those plugins itself. The table is a local variable of SGLang's function.
+Each runtime collects its plugins into a table by name, calls them one after another, and logs their exceptions. Core's
+general plugin is one of them. When it is imported, and again when it is called, it replaces all other entries of the
+table by no-ops, and loads those plugins itself. The table is a local variable of SGLang's function.
 
-Needed where SGLang serves on its own platform, or on a class that a vendor derived from SGLang's own base: no code of
-core runs before the table is being filled, and a plugin that fails would be logged and left out. On a platform of ours
-the table holds core alone.
+This is needed where SGLang runs its own platform, or a vendor class derived directly from SGLang's base. No code of
+core runs before the table is filled there, and SGLang would log a failing plugin and continue without it. On a
+platform of ours the table holds core's plugin only.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ Calls = dict[str, tuple[Callable[[], Any], str | None]]
 
 
 class PluginLoop(NamedTuple):
-    """The functions of the host that collect and call the plugins; their local variable `plugins` is the table."""
+    """SGLang's functions that collect and call the plugins; their local variable `plugins` is the table."""
 
     module: str
     collects: str
     function: str
 
     def leave_collected_to_core(self) -> None:
-        """Empty the calls of the plugins collected so far. For the import of core's own, before any is called."""
+        """Replace the plugins collected so far by no-ops. Called when core's is imported, before any plugin runs."""
         leave_to_core(self.calls_in_progress() or {})
 
     def take_over(self) -> None:
-        """Empty the calls of the plugins after core's. For core's general plugin, which this loop calls.
+        """Replace all plugins but core's by no-ops. Called by core's general plugin when this loop calls it.
 
-        Raises HostError where it was not this loop that called, or where it called others before.
+        Raises HostError if the caller is not this loop, or if the loop has called other plugins already.
         """
         calls = self.calls_in_progress()
         if calls is None:
@@ -69,9 +69,9 @@ class PluginLoop(NamedTuple):
         leave_to_core(calls)
 
     def calls_in_progress(self) -> Calls | None:
-        """The host's table while its loop, or what that called, calls this; empty until the host has filled it.
+        """SGLang's table, if its loop is on the call stack of this thread; empty until SGLang has filled it.
 
-        None where the loop is not in progress in this thread.
+        None if the loop is not on the stack.
         """
         frame: FrameType | None = sys._getframe()
         while frame is not None:
@@ -93,18 +93,18 @@ class PluginLoop(NamedTuple):
 
 
 def leave_to_core(calls: Calls) -> None:
-    """Make the host's calls of all plugins but core's own do nothing."""
+    """Replace all entries but core's by no-ops."""
     for name, (_, distribution) in calls.items():
         if name != OWN_PLUGIN:
             calls[name] = (_left_to_core, distribution)
 
 
 def _left_to_core() -> None:
-    """Stands in the host's table for a plugin that core runs."""
+    """The no-op in SGLang's table in place of a plugin that core loads."""
 
 
 def core_origin() -> PluginOrigin:
-    """Core itself, as the plugin that it is to the host."""
+    """The origin of core's general plugin."""
     try:
         version = importlib.metadata.version(CORE)
     except importlib.metadata.PackageNotFoundError:  # run from its source folder
@@ -113,7 +113,7 @@ def core_origin() -> PluginOrigin:
 
 
 def refusal(error: PlatformError) -> LaunchRefused:
-    """The error as what stops the launch. A hook of core's own that fails is no fault of the operator's."""
+    """The error as a LaunchRefused. If one of core's own hooks failed, the fix names supported versions."""
     if not isinstance(error, HookError) or error.plugin != core_origin():
         return LaunchRefused.because(error)
     what = f"SGLang {importlib.metadata.version('sglang')}: {error.what}"
@@ -123,7 +123,7 @@ def refusal(error: PlatformError) -> LaunchRefused:
 
 @contextmanager
 def refusing_the_launch() -> Iterator[None]:
-    """Turns an error into LaunchRefused: SGLang logs and drops any `Exception` of a plugin, and serves without it."""
+    """Convert errors to LaunchRefused: SGLang would log any `Exception` of a plugin and serve without the plugin."""
     try:
         yield
     except PlatformError as error:
