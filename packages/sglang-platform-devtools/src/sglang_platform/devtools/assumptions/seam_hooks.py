@@ -41,7 +41,7 @@ class _AnyDevice(SRTPlatform):
     _enum, device_name, device_type = PlatformEnum.OOT, "any device", "any_device"
 
 
-setattr(_AnyDevice, REBASED_MARK, True)  # as its class is in the host, where it stands on the host's own
+setattr(_AnyDevice, REBASED_MARK, True)  # as in the host, where the class is rebased on the host's own
 
 
 def _replaces(hook: Any, type_: HookType) -> bool:
