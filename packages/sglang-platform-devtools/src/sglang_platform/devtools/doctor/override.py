@@ -116,7 +116,7 @@ class Override:
 def takes_plain_calls(
     contract: inspect.Signature, override: inspect.Signature, by_name: bool = False
 ) -> bool:
-    """Whether `override` accepts positional calls (or keyword calls, `by_name`) with all and with required parameters."""
+    """Whether `override` accepts positional (`by_name`: keyword) calls with all and with the required parameters."""
     parameters = [p for p in contract.parameters.values() if p.kind not in _VARIADIC]
     for chosen in (parameters, [one for one in parameters if one.default is one.empty]):
         positional = [

@@ -98,7 +98,7 @@ def platform_class_nowhere(lookup: Lookup, named: PlatformLocation) -> Finding |
     """The problem for a location without a class."""
     found = resolve(parse(named.location))
     module, colon, path = named.location.partition(":")
-    if colon and isinstance(found, Address):  # which says what is the module
+    if colon and isinstance(found, Address):  # the colon marks the module
         found = Address(module, tuple(path.split(".")))
     answer = found if isinstance(found, MissingModule) else lookup.find(found)
     if not isinstance(answer, MissingModule | Absent):

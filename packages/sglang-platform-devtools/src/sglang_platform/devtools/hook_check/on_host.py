@@ -47,7 +47,7 @@ def fault_of_registry(wanted: WantedHook, target: Target, definition: Definition
 
 
 def call_not_taken(wanted: WantedHook, definition: Definition, host: SourceTree) -> str | None:
-    """The first call in the host that the target accepts and the hook does not, for a message; None if there is none."""
+    """The first call in the host that the target accepts and the hook does not, for a message; None without one."""
     node, hook = definition.node, wanted.hook
     if hook is None or not isinstance(node, FunctionNode) or not isinstance(hook.node, FunctionNode):
         return None
