@@ -163,7 +163,7 @@ class _Reader:
         return known
 
     def _rounds(self, loop: ast.For, names: Names) -> list[dict[str, Any]]:
-        """The loop variables in each iteration; a single iteration of unknown values if the source does not show them."""
+        """The loop variables in each iteration; one iteration of unknown values if the source does not show them."""
         try:
             return list(rounds(loop, lambda node: self._names.value(node, names)))
         except Unreadable:

@@ -56,7 +56,7 @@ def does_nothing(node: _Function) -> bool:
 
 
 def values_of(value: Any, count: Any) -> tuple[int | None, int | None]:
-    """The number of values that a function returns, by `count` of its `def`, and the line of the first such `return`."""
+    """The number of values that a function returns, by `count` of its `def`, and the line of the first `return`."""
     node = statement_of(value)
     given = count(node) if node is not None else None
     if node is None or given is None:

@@ -213,7 +213,7 @@ class FunctionReach:
             queued.discard(node)
             mine = (
                 {ANY_LAUNCH} if ANY_LAUNCH in found[node] else found[node]
-            )  # no argument is needed then
+            )  # no server argument is needed then
             for edge in self._out.get(node, ()):
                 if edge.arguments or edge.target in self._own:
                     continue

@@ -105,7 +105,7 @@ def _project(path: Path, plugin: PluginSource) -> Project:
 
 def print_checked(out: Console, one: Checked) -> None:
     """Print the result as text in 80 columns."""
-    out.print(Text(visible(f"{one.plugin} against {one.host}"), style="bold"))  # rich's Text drops bell characters
+    out.print(Text(visible(f"{one.plugin} against {one.host}"), style="bold"))  # Text strips bells
     for part, title in _TITLES.items():
         found = [remark for remark in one.remarks if remark.part == part]
         out.print(Text(f"\n{title}: {_counted(found)}", style="bold"))

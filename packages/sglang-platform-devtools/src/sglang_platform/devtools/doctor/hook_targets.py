@@ -99,7 +99,7 @@ def _fix(row: CheckedHook) -> str:
 
 
 def _told(lookup: Lookup, origin: PluginOrigin, found: Changes) -> Iterator[Finding]:
-    """Notes on hooks that work."""
+    """Notes on hooks and patches that work but have limits worth knowing."""
     written = [one for one in found.hooks if one.written]
     if written:
         yield Finding(

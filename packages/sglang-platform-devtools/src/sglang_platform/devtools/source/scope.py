@@ -74,7 +74,7 @@ class Scope:
         """Classes on which attributes with computed names are set."""
 
         self.remade: set[str] = set()
-        """Classes that were passed to a call and whose name was rebound to its result: ``X = defstruct(bases=(X,))``."""
+        """Classes that are passed to a call and whose name is rebound to its result: ``X = defstruct(bases=(X,))``."""
 
     def nodes(self, name: str) -> list[DefinitionNode]:
         """The definitions and values that a name may stand for, imports left out."""
