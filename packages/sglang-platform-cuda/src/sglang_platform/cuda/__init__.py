@@ -10,10 +10,10 @@ __all__ = ["activate"]
 
 @platform_plugin
 def activate() -> str | None:
-    """Where the platform class is, if this machine has an NVIDIA GPU that the installed torch can drive.
+    """The location of the platform class, if this machine has an NVIDIA GPU that the installed torch can drive.
 
-    Raises PlatformUnavailable with the reason otherwise. Asked in every process that looks for a platform;
-    imports no torch and makes no device context, so that the process may still fork.
+    Raises PlatformUnavailable with the reason otherwise. Called in every process that looks for a platform; imports no
+    torch and creates no device context, so that the process may still fork.
     """
     why = probe.why_unavailable()
     if why is not None:

@@ -1,4 +1,4 @@
-"""Does the installed torch fit an NVIDIA GPU and its driver? Asked where there is one, from metadata alone."""
+"""Checks from metadata alone whether the installed torch fits an NVIDIA GPU and its driver."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _TORCH = "install a CUDA build of torch: docs/installation.md, NVIDIA"
 
 
 def why_unfit(driver: int | None) -> PlatformUnavailable | None:
-    """What is missing or of another build, and what to do; None where nothing is.
+    """What is missing or of the wrong build, and how to fix it; None if everything fits.
 
-    driver: the newest CUDA that it serves, 1000 * major + 10 * minor, or None where that is not known. CUDA runs on a
+    driver: the newest CUDA it supports, 1000 * major + 10 * minor, or None if unknown. CUDA runs on a
     driver of its own major version or a newer one.
     """
     build = torch_build()

@@ -18,7 +18,7 @@ STORED = (
     torch.float8_e4m3fn,
     torch.float8_e5m2,
 )
-"""What these pools store."""
+"""The element types that these pools store."""
 
 
 _KERNELS = PoolKernels(
@@ -62,7 +62,7 @@ class _DSABesideHost(CudaDSAPool):
 
 
 POOLS: dict[str, type] = {"mha": CudaMHAPool, "mla": CudaMLAPool, "dsa": CudaDSAPool}
-"""By kind."""
+"""The pool class of each kind."""
 
 BESIDE_HOST: dict[str, type] = {"mha": _MHABesideHost, "mla": _MLABesideHost, "dsa": _DSABesideHost}
-"""The same, leaving to SGLang the stores that its own kernels do in one launch too."""
+"""The same, but stores that SGLang's own kernels also do in one launch are left to SGLang."""

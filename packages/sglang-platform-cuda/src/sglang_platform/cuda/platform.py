@@ -28,7 +28,7 @@ capabilities)."""
 ATTENTION_BACKEND = "sglang_platform_cuda"
 
 EIGHT_BIT = ("float8_e4m3fn", "float8_e5m2")
-"""What a KV cache stores in 8 bits."""
+"""The 8-bit element types of a KV cache."""
 
 RULES: dict[str, Rule] = {
     "attention": HostAlways(
@@ -49,7 +49,7 @@ RULES: dict[str, Rule] = {
     ),
     "communicator": HostAlways("the host adds custom all-reduce kernels to NCCL"),
 }
-"""Who serves each part in a host, unless `SGLANG_PLATFORM_PARTS` says otherwise."""
+"""For each part, whether this package or SGLang serves it, unless `SGLANG_PLATFORM_PARTS` says otherwise."""
 
 
 class CudaSRTPlatform(TorchSRTPlatform, CudaDeviceMixin):
@@ -99,7 +99,7 @@ class CudaSRTPlatform(TorchSRTPlatform, CudaDeviceMixin):
         )
 
     def _multiplies_fp8(self) -> bool:
-        """NVML is asked, which leaves CUDA alone; only where it is missing torch is, which initialises CUDA."""
+        """Query NVML, which does not initialise CUDA; fall back to torch, which does."""
         found = probe.compute_capabilities()
         if not found:
             import torch

@@ -1,7 +1,7 @@
-"""Is there an NVIDIA GPU here that this process can use through the installed torch? And if not, why not?
+"""Checks whether this process can use an NVIDIA GPU through the installed torch, and why not.
 
-Cheap questions first: device files, the environment, NVML, then the build of torch, none of which makes a
-CUDA context. What they cannot tell is told later, when a worker first uses the device.
+Cheap checks come first: device files, the environment, NVML, then the build of torch. None of them creates a CUDA
+context. Other problems show later, when a worker first uses the device.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OTHER_WAYS = ("dev/dxg", "dev/nvhost-ctrl-gpu", "dev/nvgpu/igpu0/ctrl", "dev/nv
 
 
 def why_unavailable(root: Path = Path("/")) -> PlatformUnavailable | None:
-    """Why CUDA cannot be used in this process, or None if nothing speaks against it.
+    """Why CUDA cannot be used in this process; None if no check fails.
 
     `root` is the root of the file system, for tests.
     """
@@ -51,8 +51,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def compute_capabilities() -> list[tuple[int, int]]:
-    """The compute capability of each GPU that NVML sees, without touching CUDA; empty where NVML cannot
-    tell."""
+    """The compute capability of each GPU that NVML sees, without initialising CUDA; empty if NVML cannot be used."""
     try:
         with _nvml() as nvml:
             handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
@@ -62,8 +61,7 @@ def compute_capabilities() -> list[tuple[int, int]]:
 
 
 class _NvmlSilent(Exception):
-    """NVML is not there or does not answer. That decides nothing: containers may lack it and compute all the
-    same."""
+    """NVML is missing or does not respond. That is inconclusive: CUDA may work in a container without NVML."""
 
 
 class _NvmlRefuses(_NvmlSilent):
@@ -100,7 +98,7 @@ def _nvml_refuses() -> str | None:
 
 
 def _driver() -> int | None:
-    """The newest CUDA that the driver serves, as 1000 * major + 10 * minor; None where NVML cannot tell."""
+    """The newest CUDA that the driver supports, as 1000 * major + 10 * minor; None if NVML cannot be used."""
     try:
         with _nvml() as nvml:
             return int(nvml.nvmlSystemGetCudaDriverVersion_v2())

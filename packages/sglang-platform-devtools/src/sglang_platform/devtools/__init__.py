@@ -1,1 +1,1 @@
-"""All that reads sources: `check`, `hooks check`, `upgrade`, `host`, and the source half of `doctor`."""
+"""The tools that read sources: `check`, `hooks check`, `upgrade`, `host`, and the source checks of `doctor`."""

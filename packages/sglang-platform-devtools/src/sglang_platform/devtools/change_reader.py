@@ -1,9 +1,9 @@
-"""What a plugin's source changes of a host, read without importing or running it.
+"""The hooks and monkey-patches in a plugin's source, read without importing or running it.
 
-Registrations of hooks are `@plugin_hook(...)` and `HookRegistry.register(...)`, SGLang's or ours. What is written past
-any registry is ``module.name = f``, ``Class.method = f``, ``setattr(...)`` and ``sys.modules[...] = ...``. A target is
-known where the source shows it: a string, a constant, an f-string of those, the variable of a loop over a literal, or a
-parameter of a function of the plugin that is called with one of these. All others are listed by place.
+Hooks are registered by `@plugin_hook(...)` and `HookRegistry.register(...)`, SGLang's or ours. Monkey-patches are
+``module.name = f``, ``Class.method = f``, ``setattr(...)`` and ``sys.modules[...] = ...``. A target is known if it is a
+string, a constant, an f-string of those, the variable of a loop over a literal, or a parameter of a plugin function
+that is called with one of these. All others are listed by place.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ __all__ = ["read_source"]
 _REGISTERS = re.compile(rb"plugin_hook|HookRegistry|hook_registry")
 _CHANGES = re.compile(_REGISTERS.pattern + rb"|\bsetattr\(|\bsys\.modules\b|\b%s\b" % HOST.encode())
 _DEEPEST = 5
-"""How many functions that change what they are given may stand in one another."""
+"""The deepest nesting of patching helper functions that is followed."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class _Helper:
-    """A function of the plugin that changes what it is given."""
+    """A plugin function that patches or hooks its arguments."""
 
     def __init__(self, node: _Function, names: Names, unread: list[UnreadPlace], module: Module) -> None:
         self.node, self.names, self.unread, self.module = node, names, unread, module
@@ -63,7 +63,7 @@ Helpers = dict[Address, _Helper]
 def read_source(
     source: SourceTree, plugin: str | None
 ) -> tuple[list[WantedHook], list[StandIn], list[UnreadPlace]]:
-    """The hooks and writes, the stand-ins, and what is unread, tests left out."""
+    """The hooks and patches, the stand-in modules, and the unreadable places; tests are left out."""
     hooks: list[WantedHook] = []
     stand_ins: list[StandIn] = []
     unread: list[UnreadPlace] = []
@@ -93,7 +93,7 @@ def read_source(
 
 
 class _Reader:
-    """Goes through one module with the names that it knows: constants, functions, loop variables, parts of the host."""
+    """Reads one module, tracking known names: constants, functions, loop variables, parts of the host."""
 
     def __init__(self, module: Module, lookup: Lookup, plugin: str | None, helpers: Helpers) -> None:
         self.hooks: list[WantedHook] = []
@@ -102,14 +102,14 @@ class _Reader:
         self._module, self._lookup, self._plugin, self._helpers = module, lookup, plugin, helpers
         self._depth = 0
         self._names = PluginNames(module, lookup)
-        # The framework itself registers nothing; a stand-in where that cannot be imported is not the framework.
+        # A module that defines HookRegistry registers nothing; a stub in an import fallback does not count.
         bindings = module.scope.names.get("HookRegistry", ())
         self._is_framework = any(isinstance(one.node, ast.ClassDef) and not one.fallback for one in bindings)
 
     # Statements
 
     def block(self, body: Iterable[ast.stmt], names: Names) -> dict[str, Any]:
-        """Read statements in order; gives the names that are known after them."""
+        """Read statements in order; returns the names that are known after them."""
         known = dict(names)
         for node in body:
             match node:
@@ -134,7 +134,7 @@ class _Reader:
         return known
 
     def _function(self, node: _Function, names: Names) -> None:
-        """Read a body with unknown parameters. What these leave unread is read at each call of the function."""
+        """Read a body with unknown parameters; if places stay unread, they are read again at each call."""
         before = len(self.unread)
         parameters = {one.arg: PARAMETER for one in ast.walk(node.args) if isinstance(one, ast.arg)}
         inside = {**names, **parameters}
@@ -163,7 +163,7 @@ class _Reader:
         return known
 
     def _rounds(self, loop: ast.For, names: Names) -> list[dict[str, Any]]:
-        """What the loop variables are in each round; unknown, in one round, where the source does not tell."""
+        """The loop variables in each iteration; one iteration of unknown values if the source does not show them."""
         try:
             return list(rounds(loop, lambda node: self._names.value(node, names)))
         except Unreadable:
@@ -218,7 +218,7 @@ class _Reader:
                 self._helped(node, names)
 
     def _helped(self, call: ast.Call, names: Names) -> None:
-        """A call of a function that changes what it is given."""
+        """Read a call of a patching helper: its body again, with the arguments of this call."""
         if not self._helpers:
             return
         parts = dotted(call.func) or ("",)
@@ -248,7 +248,7 @@ class _Reader:
         self.unread += [one._replace(place=place) for one in reader.unread]
 
     def _passed(self, node: ast.expr, names: Names) -> Any:
-        """What an argument is for the function that gets it: a part of the host, a value, a function, or unknown."""
+        """An argument's value in the called function: a part of the host, a value, a function, or unknown."""
         full = self._names.full(node, names)
         if full is not None:
             return HostPart(full)
@@ -278,7 +278,7 @@ class _Reader:
             WantedHook(target, written, not optional, place, self._plugin, self._names.on_host(call))
         )
 
-    # What is written past any registry
+    # Monkey-patches
 
     def _set(self, call: ast.Call, names: Names) -> None:
         """``setattr(owner, name, value)``, ``mock.patch.object(owner, name, value)``."""
@@ -286,7 +286,7 @@ class _Reader:
             return
         owner, key = call.args[:2]
         full, text = self._names.full(owner, names), self._names.text(key, names)
-        # Of a parameter a caller may make a part of the host; a name that is not known may be written on anything.
+        # A parameter may be a part of the host in some call; an unknown attribute name may be set on anything.
         may_be = isinstance(owner, ast.Name) and names.get(owner.id) is PARAMETER
         is_own = dotted(owner) in (("self",), ("cls",))
         if full is not None and text is not None:

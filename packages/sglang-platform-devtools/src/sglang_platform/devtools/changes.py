@@ -1,4 +1,4 @@
-"""Everything by which a plugin's source changes a host: hooks on either registry, and what it writes past them."""
+"""All changes that a plugin's source makes to a host: hooks on either registry, and monkey-patches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 OURS = frozenset(
     f"sglang-platform-{name}" for name in ("core", "devtools", "cuda", "rocm", "example-oot", "conformance")
 )
-"""This project's distributions. What they couple to the host is run by their own tests, on every release."""
+"""This project's distributions. Their own tests run their hooks on every release."""
 
 
 class Changes(NamedTuple):
@@ -40,14 +40,14 @@ class Changes(NamedTuple):
 
 
 class PluginHooks(NamedTuple):
-    """What is registered alone."""
+    """The registered hooks, without monkey-patches."""
 
     hooks: tuple[WantedHook, ...]
     unread: tuple[str, ...]
 
 
 def read_changes(source: SourceTree, plugin: str | None = None) -> Changes:
-    """All of one plugin, what is registered first. Nothing of it is imported or run."""
+    """All changes of one plugin, registered hooks first. Nothing of it is imported or run."""
     hooks, stand_ins, unread = read_source(source, plugin)
     return Changes(
         tuple(dict.fromkeys(sorted(hooks, key=lambda one: one.written))),
@@ -57,7 +57,7 @@ def read_changes(source: SourceTree, plugin: str | None = None) -> Changes:
 
 
 def read_hooks(source: SourceTree, plugin: str | None = None) -> PluginHooks:
-    """The registrations alone, without what is written past any registry."""
+    """The registered hooks, without monkey-patches."""
     hooks, _, unread = read_source(source, plugin)
     return PluginHooks(
         tuple(dict.fromkeys(one for one in hooks if not one.written)),
@@ -66,20 +66,20 @@ def read_hooks(source: SourceTree, plugin: str | None = None) -> PluginHooks:
 
 
 def is_ours(origin: PluginOrigin) -> bool:
-    """Is it a plugin of this project?"""
+    """True for a plugin of this project."""
     return (origin.distribution or "").replace("_", "-") in OURS
 
 
 def changes_of_installed(*, with_ours: bool = True) -> Iterator[tuple[PluginOrigin, Changes]]:
-    """By package of an installed plugin, a general plugin before a platform."""
+    """The changes by package of each installed plugin, general plugins before platforms."""
     records = (record for record in installed_plugins() if with_ours or not is_ours(record.origin))
     for origin, source in packages_of(sorted(records, key=lambda one: one.group.endswith(".platforms"))):
         yield origin, read_changes(source, str(origin))
 
 
 def packages_of(records: Iterable[EntryPointRecord]) -> Iterator[tuple[PluginOrigin, SourceTree]]:
-    """The packages that entry points name; one that several share counts for the first. A package that cannot be found
-    is told as an entry point that leads nowhere."""
+    """The packages that entry points name; a shared package counts for the first. A missing package is reported
+    elsewhere, as a broken entry point."""
     seen: set[str] = set()
     for record in records:
         package = package_of(reference(record.value)[0])

@@ -1,4 +1,4 @@
-"""The calls that a host's source makes of a function or method, and whether a signature takes them."""
+"""The calls of a function or method in a host's source, and whether a signature accepts them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST = 180
 
 
 class Call(NamedTuple):
-    """One call in the source. `is_open`: it passes on `*args` or `**kwargs`, so there may be more than is written."""
+    """One call in the source. `is_open`: it passes `*args` or `**kwargs`, so more arguments may follow."""
 
     place: str
     text: str
@@ -33,7 +33,7 @@ class Call(NamedTuple):
         return self.refused_by(signature) is None
 
     def refused_by(self, signature: inspect.Signature) -> str | None:
-        """Why a signature does not take it, in Python's words; None where it does."""
+        """Python's error message if a signature rejects the call; None if it accepts it."""
         given = [None] * self.positional
         try:
             (signature.bind_partial if self.is_open else signature.bind)(
@@ -45,7 +45,7 @@ class Call(NamedTuple):
 
 
 def calls_of(host: SourceTree, name: str, *, near: str = "") -> Iterator[Call]:
-    """Every call of something of this name, as a method or as a function, tests left out."""
+    """Every call of a method or function of this name, tests left out."""
     for module_name in host.containing(f"{name}(".encode(), near=near):
         module = host.module(module_name)
         for node in module.nodes if module is not None else ():
@@ -54,7 +54,7 @@ def calls_of(host: SourceTree, name: str, *, near: str = "") -> Iterator[Call]:
 
 
 def taken_apart(host: SourceTree, name: str) -> Iterator[tuple[int, Call]]:
-    """Each ``a, b = x.name(...)``: how many values, and the call."""
+    """The number of values and the call of each ``a, b = x.name(...)``."""
     for module_name in host.containing(f"{name}(".encode()):
         module = host.module(module_name)
         for node in module.nodes if module is not None else ():
@@ -74,8 +74,8 @@ def taken_apart(host: SourceTree, name: str) -> Iterator[tuple[int, Call]]:
 def first_not_taken(
     host: SourceTree, name: str, target: inspect.Signature, signature: inspect.Signature, owner: str | None
 ) -> Call | None:
-    """The first call that `target` takes and `signature` does not. `owner`: the class, for a method; both signatures
-    are without `self` then. One in the host's code for its own devices is given where there is no other."""
+    """The first call that `target` accepts and `signature` does not. `owner`: the class of a method, in which case both
+    signatures are without `self`. Calls in the host's code for built-in devices come last."""
     of_a_device = None
     for one in calls_of(host, name):
         if bool(owner) == (one.receiver == ()):
@@ -90,7 +90,7 @@ def first_not_taken(
 
 
 def signature_of(arguments: ast.arguments, leave_out: int = 0) -> inspect.Signature:
-    """The written parameters; `leave_out`: how many of the first are given by somebody else, as `self` is."""
+    """The signature of `arguments` without the first `leave_out` parameters, such as `self`."""
     kinds = inspect.Parameter
     positional = [
         *((one, kinds.POSITIONAL_ONLY) for one in arguments.posonlyargs),

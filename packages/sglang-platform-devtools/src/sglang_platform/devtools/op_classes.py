@@ -1,4 +1,4 @@
-"""The fused ops that SGLang has: the classes below its op class, told from its source without importing it."""
+"""The fused ops of SGLang: the subclasses of its op class, read from its source without importing it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORD = re.compile(rb"\w+")
 
 
 class OpClass(NamedTuple):
-    """One op. `own_forward`: its class replaces `forward`, so that no registered forward is ever asked for."""
+    """One op. `own_forward`: its class overrides `forward`, so that registered forwards are never used."""
 
     name: str
     module: str
@@ -29,14 +29,14 @@ class OpClass(NamedTuple):
 
 
 def installed_ops(op_class: str) -> dict[str, OpClass]:
-    """Those of the SGLang in this environment."""
+    """The ops of the SGLang in this environment."""
     return op_classes(open_host("installed", {"sglang"}), op_class)
 
 
 def op_classes(tree: SourceTree, op_class: str) -> dict[str, OpClass]:
-    """Every class that derives from `op_class` (`pkg.mod:Class`), by name, tests and the class's old names left out.
+    """Every class that derives from `op_class` (`pkg.mod:Class`), by name; tests and old names of it are left out.
 
-    Raises ConfigurationError where the class itself is not there. What could not be read `tree.not_read()` tells.
+    Raises ConfigurationError if the class itself is missing. `tree.not_read()` lists the files that could not be read.
     """
     module, _, root = op_class.partition(":")
     lookup, root_address = Lookup(tree), Address(module, (root,))
@@ -64,7 +64,7 @@ def op_classes(tree: SourceTree, op_class: str) -> dict[str, OpClass]:
 
 
 def _reached(begin: Iterable[Address], below: dict[Address, list[Address]]) -> dict[Address, None]:
-    """Those of `begin` and all below them."""
+    """The classes in `begin` and all their subclasses."""
     found = dict.fromkeys(begin)
     open_ = list(found)
     while open_:
@@ -76,8 +76,8 @@ def _reached(begin: Iterable[Address], below: dict[Address, list[Address]]) -> d
 
 
 def _candidates(tree: SourceTree, root: str) -> Iterator[tuple[str, ast.ClassDef]]:
-    """The classes whose bases have the name of one that may be an op, in whatever module: text first, since the host
-    has thousands of classes."""
+    """Classes that may derive from the op class, by the names of their bases. The text is searched first, since the
+    host has thousands of classes."""
     written = [
         (module, name.decode(), {word.decode() for word in _WORD.findall(bases)})
         for module in tree.served()

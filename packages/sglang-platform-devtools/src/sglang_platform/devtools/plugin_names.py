@@ -1,4 +1,4 @@
-"""What the names in a plugin's source stand for: values, functions, and parts of the host."""
+"""Resolves the names in a plugin's source to values, functions, and parts of the host."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ HOST = "sglang"
 _IMPORTERS = {"import_module", "__import__", "resolve_name"}
 
 PARAMETER = object()
-"""What only the caller of a function knows."""
+"""Marks a function parameter, whose value depends on the caller."""
 COMPUTED = object()
-"""What only running would tell."""
+"""Marks a value that is known only at run time."""
 
 
 class HostPart(NamedTuple):
-    """A module of the host, or something in one, by its full name."""
+    """A module of the host or a member of one, by its full name."""
 
     full: str
 
 
 Names = Mapping[str, Any]
-"""What a name stands for here: a value, a part of the host, a syntax tree still to be read, or one of the two above."""
+"""Name -> a value, a `HostPart`, a syntax tree that is not evaluated yet, `PARAMETER` or `COMPUTED`."""
 
 
 class PluginNames:
@@ -44,26 +44,26 @@ class PluginNames:
         self._imported = ImportedNames(module.tree, module.package)
 
     def called(self, call: ast.Call, names: Names | None = None) -> str:
-        """The function's own name, however it was imported; with its class, for `register`."""
+        """The original name of the called function, import aliases resolved; for `register`, with its class."""
         parts = dotted(call.func)
         if parts is None:
             return ""
         alias = (names or {}).get(parts[0])
         if isinstance(alias, ast.Attribute):  # register = HookRegistry.register
             parts = (*(dotted(alias) or ()), *parts[1:]) or parts
-        elif isinstance(alias, HostPart):  # the same, of the host's registry
+        elif isinstance(alias, HostPart):  # an alias of the host's registry
             parts = (*alias.full.split("."), *parts[1:])
         whole = (self._imported.meaning(parts) or ".".join(parts)).split(".")
         return ".".join(whole[-2:] if whole[-1] == "register" else whole[-1:])
 
     def on_host(self, call: ast.Call) -> bool:
-        """Is it SGLang's registry, through whatever module of the plugin it was imported?"""
+        """True for SGLang's registry, even if re-exported by another module of the plugin."""
         first = (dotted(call.func) or ("",))[:1]
         answer = self._lookup.find(Address(self._module.name, first))
         named = (
             answer.address.module if isinstance(answer, Definition) else self._imported.meaning(first) or ""
         )
-        if named == self._module.name:  # the name is of an import that cannot be read here
+        if named == self._module.name:  # bound by an import whose module cannot be read here
             named = self._imported.meaning(first) or named
         return is_hosts(named)
 

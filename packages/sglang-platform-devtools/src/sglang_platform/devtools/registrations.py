@@ -1,4 +1,4 @@
-"""What a plugin changes of a host: a hook that it registers, a function that it writes, a module that it stands in."""
+"""The changes that a plugin makes to a host: registered hooks, monkey-patches, and stand-in modules."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class WantedHook(NamedTuple):
     """Where the hook is registered: ``my_plugin/hooks.py:12``."""
     plugin: str | None = None
     on_host: bool = False
-    """On SGLang's own registry, or written into SGLang's module: nothing looks whether it fits."""
+    """On SGLang's own registry, or a monkey-patch: nothing checks at run time whether it fits."""
     written: bool = False
-    """Past any registry: ``module.name = function``."""
+    """A monkey-patch: ``module.name = function``."""
 
 
 class StandIn(NamedTuple):
@@ -40,7 +40,7 @@ class StandIn(NamedTuple):
     module: str
     where: str
     if_absent: bool
-    """Only where there is none of the name."""
+    """Only if no module of the name is loaded."""
 
 
 class UnreadPlace(NamedTuple):
@@ -51,5 +51,5 @@ class UnreadPlace(NamedTuple):
 
 
 def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """The names of the parameters that take a position."""
+    """The names of the positional parameters."""
     return [one.arg for one in (*node.args.posonlyargs, *node.args.args)]

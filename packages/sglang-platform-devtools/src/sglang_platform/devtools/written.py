@@ -1,4 +1,4 @@
-"""Where a function or class of a running process, or one rebuilt from its source, is written."""
+"""The source location of a function or class of this process, or of one rebuilt from its source."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def statement_of(value: Any) -> _Function | None:
-    """The `def` of an entry of a class's namespace; None where there is none in Python."""
+    """The `def` of an entry of a class's namespace; None if it has no Python source."""
     code = _code(value)
     return _functions(code.co_filename).get(code.co_firstlineno) if code is not None else None
 
 
 def place_of(klass: type, name: str = "") -> str | None:
-    """``file:line`` of an attribute that a class defines, or of the class itself; None where no file shows it."""
+    """``file:line`` of an attribute that a class defines, or of the class itself; None if no source file has it."""
     value = vars(klass).get(name)
     code, node = _code(value), statement_of(value)
     if code is not None and node is not None:
@@ -46,17 +46,17 @@ def place_of(klass: type, name: str = "") -> str | None:
 
 
 def is_unwritten(value: Any) -> bool:
-    """Does a method do nothing but raise NotImplementedError, docstring aside?"""
+    """True if a method only raises NotImplementedError, docstring aside."""
     return only_refuses(statement_of(value))
 
 
 def does_nothing(node: _Function) -> bool:
-    """Is a body a docstring, `pass`, or both?"""
+    """True if the body is only a docstring, `pass`, or both."""
     return all(is_documentation(one) or isinstance(one, ast.Pass) for one in node.body)
 
 
 def values_of(value: Any, count: Any) -> tuple[int | None, int | None]:
-    """How many values a function gives, by `count` of its statement, and the line of the first `return` of them."""
+    """The number of values that a function returns, by `count` of its `def`, and the line of the first `return`."""
     node = statement_of(value)
     given = count(node) if node is not None else None
     if node is None or given is None:
@@ -88,7 +88,7 @@ def _nodes(path: str) -> list[ast.AST]:
 
 @functools.cache
 def _functions(path: str) -> dict[int, _Function]:
-    """By the line of the `def`, and by that of its first decorator, which is the one that a code object has."""
+    """The functions of a file by the line of the `def` and of the first decorator, where a code object starts."""
     found = {}
     for node in _nodes(path):
         if isinstance(node, _Function):

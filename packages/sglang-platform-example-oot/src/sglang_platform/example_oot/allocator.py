@@ -16,7 +16,7 @@ _decodes = counter("example_oot.paged_allocator.decodes")
 
 
 class ExampleOOTPagedAllocator(PagedTokenToKVPoolAllocator):
-    """Core's allocator, counted. Its CPU kernels already are the best there are for this device."""
+    """Core's allocator with call counts. Its CPU kernels are already the best for this device."""
 
     def alloc_extend(self, *args: Any, **kwargs: Any) -> torch.Tensor | None:
         _extends.add()

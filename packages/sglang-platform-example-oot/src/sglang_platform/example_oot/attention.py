@@ -31,7 +31,7 @@ class ExampleOOTAttentionBackend(AttentionBackend):
         """Nothing to allocate: the kernels read the runner's static inputs."""
 
     def init_forward_metadata_out_graph(self, forward_batch: Any, in_capture: bool = False) -> None:
-        """Forget what was prepared for the batch before."""
+        """Discard the state of the previous batch."""
         self._own_rows = None
 
     def forward_decode(
@@ -137,7 +137,7 @@ class ExampleOOTAttentionBackend(AttentionBackend):
         return self._latent_rows() is not None
 
     def _rows_of_batch(self, forward_batch: Any) -> tuple[torch.Tensor, ...]:
-        """Token table, rows, lengths, prefixes and new tokens under which the batch's own rows are the cache."""
+        """Token table, rows, lengths, prefixes and new tokens that address the batch's own rows as the cache."""
         if self._own_rows is None:
             lengths = forward_batch.extend_seq_lens
             first = torch.cumsum(lengths, 0) - lengths
@@ -153,11 +153,11 @@ def _is_8_bit(dtype: torch.dtype) -> bool:
 
 
 def _scale(cache: torch.Tensor, layer: Any, name: str) -> float:
-    """What an 8-bit cache's numbers stand for, as a factor."""
+    """The scale factor of an 8-bit cache; 1 without one."""
     scale = getattr(layer, name) if _is_8_bit(cache.dtype) else None
     if scale is None:
         return 1.0
-    # The host keeps the number beside the tensor: reading the tensor would wait for the device.
+    # The host keeps a Python float beside the tensor: reading the tensor would synchronise the device.
     return float(getattr(layer, f"{name}_float") or scale)
 
 

@@ -1,6 +1,6 @@
-"""Experts with biases and a clamped SwiGLU (gpt-oss), from the device's operators: no kernel of their own yet.
+"""Experts with biases and a clamped SwiGLU (gpt-oss), built from the device's operators without a fused kernel.
 
-Nothing here looks at what was chosen, so that a graph can be captured. A vendor changes: all of it, for a kernel.
+Nothing here reads the chosen ids on the host, so that a graph can be captured. A vendor replaces all of it by a kernel.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 def gpt_oss_experts(
     layer: Any, x: torch.Tensor, topk_weights: torch.Tensor, topk_ids: torch.Tensor, config: Any
 ) -> Any:
-    """`biased_experts` with the host's configuration of them; NotImplemented where they are not gpt-oss's."""
+    """`biased_experts` with the host's configuration; NotImplemented for experts other than gpt-oss's."""
     limits = (config.gemm1_alpha, config.gemm1_clamp_limit)
     others = (config.swiglu_limit is not None, config.no_combine, config.apply_router_weight_on_input)
     if config.activation != "silu" or not config.is_gated or None in limits or any(others):
@@ -35,8 +35,8 @@ def biased_experts(
     `w13_weight_bias` [E, 2 I], `w2_weight_bias` [E, H]. `topk_weights` and `topk_ids` [T, K]; an id of another rank's
     expert, outside [0, E), adds nothing. swiglu is `g sigmoid(alpha g) (u + 1)`, g at most `limit`, u within it.
 
-    Few rows gather the weights of their experts; many go through every expert, weighed by nothing where it is not
-    theirs.
+    For few rows the weights of their experts are gathered; for many, all rows go through every expert, with weight 0
+    for experts that are not theirs.
     """
     experts, ids = len(layer.w13_weight), topk_ids.long()
     here = (ids >= 0) & (ids < experts)

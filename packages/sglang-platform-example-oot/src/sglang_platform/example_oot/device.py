@@ -50,14 +50,14 @@ class ExampleOOTDeviceMixin(DeviceMixin):
         return machine.memory_limit()
 
     def get_available_memory(self, device_id: int = 0) -> tuple[int, int]:
-        """What is left of the limit, and no more than the machine has left."""
+        """The bytes left of the limit, at most the free memory of the machine."""
         free = machine.available_memory()
         if self.device_type != "cpu":
             free = min(free, torch.accelerator.get_memory_info(device_id)[0])
         return free, self.get_device_total_memory(device_id)
 
     def get_current_memory_usage(self, device: torch.device | None = None) -> float:
-        """Bytes in use, those of other processes included, so that total less this is what is free."""
+        """Bytes in use, including other processes, so that total minus this is free."""
         free, total = self.get_available_memory(getattr(device, "index", None) or 0)
         return float(total - free)
 
@@ -70,7 +70,7 @@ class ExampleOOTDeviceMixin(DeviceMixin):
             torch.accelerator.synchronize()
 
     def is_pin_memory_available(self, device: Any = None) -> bool:
-        """With pinned memory a copy runs while the host goes on."""
+        """True except on device type `cpu`: copies from pinned memory are asynchronous."""
         return self.device_type != "cpu"
 
     def get_torch_distributed_backend_str(self) -> str:

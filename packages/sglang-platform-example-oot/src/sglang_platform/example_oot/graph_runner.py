@@ -24,8 +24,8 @@ _replays = counter("example_oot.graph.replays")
 class ExampleOOTGraphRunner(GraphRunner):
     """Buckets, padding and static inputs are core's; the graph is the device's.
 
-    Each capture is proved before it is used: with inputs other than those of the capture, a replay must give bit for
-    bit what the model gives. A model that cannot be captured stops the launch here, with the reason.
+    Each capture is verified before it is used: with inputs other than those of the capture, a replay must be
+    bit-identical to the model. A model that cannot be captured stops the launch here, with the reason.
     """
 
     def record(self, run: Callable[[], Any]) -> tuple[Graph, Any]:
@@ -76,7 +76,7 @@ class ExampleOOTGraphRunner(GraphRunner):
 
 
 def _tensors_of(output: Any) -> list[torch.Tensor]:
-    """The logits; of a pipeline stage that is not the last, what it hands on."""
+    """The logits; for a pipeline stage that is not the last, the tensors passed to the next stage."""
     if isinstance(output, torch.Tensor):
         return [output]
     handed_on = getattr(output, "tensors", None)

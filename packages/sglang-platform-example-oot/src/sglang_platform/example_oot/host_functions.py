@@ -1,4 +1,4 @@
-"""Functions of the host that hooks replace: it has them for its own devices only, and no place for a platform's.
+"""Host functions that hooks replace: the host supports its built-in devices only, without a platform interface.
 
 A vendor keeps what its kernels serve, and adds the next one the same way.
 """
@@ -18,7 +18,8 @@ _calls = counter("example_oot.short_conv.calls")
 
 
 def register() -> None:
-    """Before the host imports its models. A release without these functions is served, by core's kernels."""
+    """Register the hooks, before the host imports its models. On a release without these functions core's kernels
+    serve."""
     for hook in (causal_conv1d_fn, causal_conv1d_update):
         HookRegistry.register(
             f"{_CONVOLUTIONS}:{hook.__name__}", hook, HookType.REPLACE, required=False,

@@ -1,4 +1,4 @@
-"""Registers forwards of fused ops, and counts the calls that they serve: the proof that an op ran here.
+"""Registers forwards of fused ops, and counts their calls, to prove that an op ran here.
 
 A vendor changes nothing here.
 """

@@ -1,4 +1,4 @@
-"""Quantised linear layers: weights of 8 bits with one scale per output channel, activations as they are.
+"""Quantised linear layers: 8-bit weights with one scale per output channel, unquantised activations.
 
 A vendor changes: the methods it serves, and `_product`, the kernel.
 

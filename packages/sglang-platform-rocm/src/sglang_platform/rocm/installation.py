@@ -1,7 +1,7 @@
-"""Does what is installed fit an AMD GPU? Asked where there is one, from metadata alone.
+"""Checks from metadata alone whether the installed torch and Triton fit an AMD GPU.
 
-The package requires neither torch nor Triton of pip: those for AMD GPUs are of AMD's making, and pip would put the
-builds for NVIDIA GPUs in their place, or beside them.
+The package declares no dependency on torch or Triton: the builds for AMD GPUs are AMD's, and pip would replace them
+with the builds for NVIDIA GPUs, or install those beside them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["why_unfit"]
 OLDEST_TORCH = Version("2.11")
 OLDEST_TRITON = Version("3.6")
 _OF_ROCM = ("triton-rocm", "pytorch-triton-rocm")
-"""What Triton is called beside torch's wheels for ROCm. AMD's images install it as `triton`."""
+"""The names of Triton's distribution for torch's ROCm wheels. AMD's images install it as `triton`."""
 
 _TORCH = "install a ROCm build of torch, or start from an environment with SGLang on ROCm: docs/installation.md, AMD"
 
 
 def why_unfit() -> PlatformUnavailable | None:
-    """What is missing, of another build or in the way, and what to do; None where nothing is."""
+    """What is missing, of the wrong build or conflicting, and how to fix it; None if everything fits."""
     build = torch_build()
     if build is None:
         return PlatformUnavailable("torch is not installed", fix=_TORCH)

@@ -20,7 +20,8 @@ STORED = (
     torch.float8_e5m2fnuz,
     torch.float8_e5m2,
 )
-"""What these pools store: `fnuz` is the fp8 of gfx942, the other two of gfx950; either is stored anywhere."""
+"""The element types that these pools store: `fnuz` is the fp8 of gfx942, the other two of gfx950; every device stores
+all of them."""
 
 
 _KERNELS = PoolKernels(
@@ -64,7 +65,7 @@ class _DSABesideHost(RocmDSAPool):
 
 
 POOLS: dict[str, type] = {"mha": RocmMHAPool, "mla": RocmMLAPool, "dsa": RocmDSAPool}
-"""By kind."""
+"""The pool class of each kind."""
 
 BESIDE_HOST: dict[str, type] = {"mha": _MHABesideHost, "mla": _MLABesideHost, "dsa": _DSABesideHost}
-"""The same, leaving to SGLang the stores that its own kernels do in one launch too."""
+"""The same, but stores that SGLang's own kernels also do in one launch are left to SGLang."""

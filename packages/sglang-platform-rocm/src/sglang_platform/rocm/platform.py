@@ -28,7 +28,7 @@ floats."""
 ATTENTION_BACKEND = "sglang_platform_rocm"
 
 EIGHT_BIT = ("float8_e4m3fnuz", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e5m2")
-"""What a KV cache stores in 8 bits."""
+"""The 8-bit element types of a KV cache."""
 
 RULES: dict[str, Rule] = {
     "attention": HostAlways(
@@ -49,7 +49,7 @@ RULES: dict[str, Rule] = {
     ),
     "communicator": HostAlways("the host adds custom all-reduce kernels to RCCL"),
 }
-"""Who serves each part in a host, unless `SGLANG_PLATFORM_PARTS` says otherwise."""
+"""For each part, whether this package or SGLang serves it, unless `SGLANG_PLATFORM_PARTS` says otherwise."""
 
 
 class RocmSRTPlatform(TorchSRTPlatform, RocmDeviceMixin):
@@ -99,7 +99,7 @@ class RocmSRTPlatform(TorchSRTPlatform, RocmDeviceMixin):
         )
 
     def _multiplies_fp8(self) -> bool:
-        """The kernel is asked for their architectures, which leaves HIP alone."""
+        """Read the architectures from the OS kernel, without initialising HIP."""
         found = probe.gpu_architectures()
         return bool(found) and all(architecture.startswith(FP8_ARCHITECTURES) for architecture in found)
 

@@ -1,7 +1,7 @@
-"""Is there an AMD GPU here that this process can use through the installed torch? And if not, why not?
+"""Checks whether this process can use an AMD GPU through the installed torch, and why not.
 
-The kernel answers through `/dev/kfd` and its topology in sysfs; where the topology cannot be read, amdsmi is
-asked. None of it makes a HIP context.
+Reads `/dev/kfd` and the kernel driver's topology in sysfs, and falls back to amdsmi if the topology cannot be read.
+Neither creates a HIP context.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NODES = "sys/class/kfd/kfd/topology/nodes"
 
 
 def why_unavailable(root: Path = Path("/")) -> PlatformUnavailable | None:
-    """Why ROCm cannot be used in this process, or None if nothing speaks against it.
+    """Why ROCm cannot be used in this process; None if no check fails.
 
     `root` is the root of the file system, for tests.
     """
@@ -48,7 +48,7 @@ def gpu_architectures(root: Path = Path("/")) -> list[str]:
 def _properties(path: Path) -> dict[str, int]:
     try:
         lines = path.read_text().splitlines()
-    except OSError:  # a device that this process is kept from
+    except OSError:  # a device without permission for this process
         return {}
     pairs = (line.split() for line in lines)
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
@@ -80,7 +80,7 @@ def _amdsmi_refuses() -> str | None:
     unread = f"/{NODES} does not exist"
     try:
         import amdsmi
-    except (ImportError, OSError, KeyError) as error:  # amdsmi looks for its library while it is imported
+    except (ImportError, OSError, KeyError) as error:  # amdsmi loads its library at import
         return f"{unread}, and amdsmi, the other way to count AMD GPUs, cannot be imported ({error})"
     try:
         amdsmi.amdsmi_init()

@@ -1,4 +1,4 @@
-"""The record of an NVIDIA architecture: everything that the launch wrappers of this package decide by.
+"""The record of an NVIDIA architecture: all launch parameters that the wrappers of this package choose by.
 
 Decode reads the cache once and computes little, so what counts is bytes in flight: enough stages of BLOCK_N rows in
 shared memory to cover the latency, and enough programs to fill the device. A stage holds BLOCK_N * (D + Dv) elements,

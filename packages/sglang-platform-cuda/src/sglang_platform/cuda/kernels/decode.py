@@ -6,8 +6,8 @@ For query head h of request b, with n = seq_lens[b] cached tokens and slot t_j =
     out[b, h] = v_scale * sum_j softmax_j(s_j) v[t_j, h / G],   n - 1 - window <= j < n
 
 A program takes one request, up to BLOCK_H query heads that share a KV head (so that the products run on matrix units
-and the cache is read once for all of them), and one part of its tokens. What the parts are is worked out on the device
-from the lengths of the whole batch (`split_work`): a captured graph replays with other lengths. Each leaves its
+and the cache is read once for all of them), and one part of its tokens. The parts are computed on the device from the
+lengths of the whole batch (`split_work`): a captured graph replays with other lengths. Each program writes its
 normalised output and log2 of its sum of exponentials; `merge.merge_kernel` joins them. Without SPLIT a program takes
 all tokens and writes the output.
 
@@ -16,7 +16,7 @@ powers of two. With LATENT the values are the main part of the keys (absorbed ML
 twice. Rows of unused slots are never loaded, so what they hold does not matter.
 
 8-bit rows are loaded two columns at a time (`fp8_pairs`): even and odd columns are two products with half of
-the queries' columns each, and two accumulators, which are put together at the end.
+the queries' columns each, and two accumulators, which are interleaved at the end.
 
 Error: see `sglang_platform.conformance.kernels.checks.attention_oracle`. Source: Dao et al., Flash-Decoding (2023).
 """

@@ -1,4 +1,4 @@
-"""The kernels of core on NVIDIA GPUs: each with the facts that it needs of them."""
+"""Core's kernels on NVIDIA GPUs, each with the facts about the devices that it needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HARDWARE = Hardware(
     {torch.float8_e4m3fn: "e4m3fn", torch.float8_e5m2: "e5m2"},
     eviction_policy="evict_first",
 )
-"""What is read once leaves the cache first."""
+"""Data that is read once is evicted from the cache first."""
 
 store_pair = partial(kv_store.store_pair, hardware=HARDWARE)
 store_packed = partial(dsa_store.store_packed, hardware=HARDWARE)

@@ -1,7 +1,7 @@
-"""Joining the results of parts on NVIDIA: the portable kernels, told how many registers they may have.
+"""Merges partial attention results on NVIDIA: the portable kernels with a register limit.
 
-Without a bound the assembler aims at more programs per processor than these need, and spills pointers for it; which
-shapes it does that to differs by architecture and release.
+Without the limit the assembler targets a higher occupancy than these kernels need, and spills pointers; the affected
+shapes differ by architecture and release.
 """
 
 from __future__ import annotations

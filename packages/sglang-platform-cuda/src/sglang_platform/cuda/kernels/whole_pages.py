@@ -1,14 +1,14 @@
-"""Decode over whole pages, whose rows NVIDIA's copy unit (TMA) brings to shared memory.
+"""Decode over whole pages, whose rows NVIDIA's copy unit (TMA) copies to shared memory.
 
-Where a page is no shorter than a block of BLOCK_N tokens, the block's rows follow each other in memory: one slot tells
-where they are, and one instruction of one thread copies them, where a gather works out an address for every 16 bytes.
-Every token of a whole block is seen, so a turn of the loop is products and softmax and hardly anything else.
+If a page is no shorter than a block of BLOCK_N tokens, the block's rows are contiguous in memory: one slot gives their
+address, and one instruction of one thread copies them, where a gather computes an address for every 16 bytes. No token
+of a whole block is masked, so an iteration of the loop is little more than products and softmax.
 
-The tokens behind the last whole block, BLOCK_N - 1 at most, are gathered by their slots as without pages, in blocks of
-TAIL: the rows behind them in their page are nobody's, and may hold NaN.
+The tokens after the last whole block, BLOCK_N - 1 at most, are gathered by their slots as without pages, in blocks of
+TAIL: the rows after them in their page are unused, and may hold NaN.
 
-What the copy unit asks for: a device from Hopper on, and addresses and strides in multiples of 16 bytes. Source: PTX
-ISA, cp.async.bulk.tensor.
+The copy unit requires Hopper or newer, and addresses and strides in multiples of 16 bytes. Source: PTX ISA,
+cp.async.bulk.tensor.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sglang_platform.cuda.kernels.fp8_pairs import from_fp8_pairs
 __all__ = ["attend_whole_blocks", "whole_pages"]
 
 _TAIL = 16
-"""Tokens of a block behind the last whole one, of which there are few."""
+"""Tokens per block after the last whole block, where few tokens remain."""
 
 
 @triton.jit
@@ -92,15 +92,15 @@ def whole_pages(
 
     dtype: of the queries. dim, values: columns of a key and of a value. latent: values are the first of a key's.
 
-    None where single slots are read: where that is faster, pages are shorter than a block, or the cache does not lie as
-    the copy unit reads it.
+    None to read single slots instead: if that is faster, if pages are shorter than a block, or if the copy unit cannot
+    read the cache's layout.
     """
     eight_bit = stored.name != ""
     shape = record.page_shape(dim, latent=latent, eight_bit=eight_bit)
     if shape is None or page_size % shape.block_n:
         return None
     main, rest = head_parts(dim, values if latent else None)
-    # Columns that a block has and a head has not would be the next head's.
+    # Columns past the head's width would belong to the next head.
     exact = main + rest == dim and values & (values - 1) == 0 and min(main, values) >= 32
     caches = (stored.k,) if latent else (stored.k, stored.v)
     if (

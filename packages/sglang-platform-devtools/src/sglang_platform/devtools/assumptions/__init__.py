@@ -1,12 +1,12 @@
-"""What a release of the host still assumes of CUDA, read from its sources: `sglang-platform host assumptions`.
+"""The places where a release of the host assumes CUDA, read from its sources: `sglang-platform host assumptions`.
 
     site       one place, and how it stands           words      names of devices, of CUDA's packages, of gates
-    off_cuda   what a condition is off CUDA           reading    one module: its places, its functions, who names whom
-    places     which expression is such a place       settings   which attributes and functions hold a server argument
-    reach      what a place is reached from           carried    what the seams answer for
-    features   the feature that a module belongs to   survey     one release, all of it
+    off_cuda   a condition's truth value off CUDA     reading    one module: its places, functions and references
+    places     classifies one expression              settings   attributes and functions that hold a server argument
+    reach      reachability of each function          carried    places that the adapter's seams cover
+    features   the feature that a module belongs to   survey     one whole release
     table      the survey as text and JSON            page       several releases as a page of the documentation
 
-Nothing of the host is imported or run. What a device of another make meets is told for one that the host does not know
-by name, and that does not launch Triton kernels.
+Nothing of the host is imported or run. The survey assumes a device that the host does not know by name and that does
+not launch Triton kernels.
 """

@@ -1,6 +1,6 @@
-"""What the seams of the adapter answer for: the functions of the host that they hook, and what they refuse or stand in.
+"""The places that the adapter's seams cover: hooked functions, stubbed modules and refused server arguments.
 
-The hooks are those that the seams register for a release; whoever asks for a survey hands them in.
+The caller of a survey passes in the hooks that the seams register for its release.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SeamHook(NamedTuple):
     target: str
     type: str
     replaces: bool
-    """Whether the host's function never runs where the hook does."""
+    """True if the hook never calls the host's function."""
 
 
 class Seams(NamedTuple):
@@ -34,16 +34,16 @@ class Seams(NamedTuple):
     release: str = ""
     hooks: tuple[SeamHook, ...] = ()
     stubs: tuple[str, ...] = ()
-    """Modules that are stood in for wherever the host imports them."""
+    """Modules that are replaced by stubs wherever the host imports them."""
     refused: Mapping[str, str] = {}
-    """Server arguments that are refused before the launch, with the seam that does it."""
+    """Server arguments that are refused before the launch, each with the seam that refuses it."""
 
 
 NO_SEAMS = Seams()
 
 
 class CarriedPlaces:
-    """Says of a place how the seams answer for it."""
+    """Finds how the seams cover a place."""
 
     def __init__(self, seams: Seams, reach: FunctionReach, lookup: Lookup) -> None:
         self._seams, self._reach = seams, reach
@@ -61,7 +61,7 @@ class CarriedPlaces:
         self._only_through = reach.without(self._replaced) if self._replaced else frozenset()
 
     def of(self, site: Assumption, imported: tuple[str, ...] = ()) -> Assumption:
-        """The place as it stands with the seams; one that a gate keeps the device from stays as it is."""
+        """The place with its standing under the seams; a gated place is returned unchanged."""
         if site.standing != "open":
             return site
         node = (site.module, site.function)

@@ -1,4 +1,4 @@
-"""What else a condition asks: the names in it that may stand for a server argument, with the values it asks for."""
+"""The names in a condition that may stand for a server argument, with the values they are compared with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 __all__ = ["NO_TERMS", "Term", "terms"]
 
 Term = tuple[str, tuple[str, ...]]
-"""The last name of an attribute, a call or a variable, and the texts that it is compared with."""
+"""The last name of an attribute, a call or a variable, and the strings that it is compared with."""
 
 NO_TERMS: tuple[Term, ...] = ()
 _MOST_ARGUMENTS = 2
@@ -17,10 +17,10 @@ _MOST_ARGUMENTS = 2
 def terms(
     node: ast.expr, local: Mapping[str, tuple[Term, ...]], *, taken: bool, of_value: bool = False
 ) -> tuple[Term, ...]:
-    """What must be set for the branch to be taken (or, `taken` False, not to be); empty where it is the default way.
+    """The settings needed to take the branch (with `taken` False, to skip it); empty if that is the default.
 
-    `local`: what the variables of this function are made of. `of_value`: of what a value is made, where an object that
-    is made with an argument among others does not stand for it.
+    `local`: the terms that each local variable is computed from. `of_value`: `node` is an assigned value, not a
+    condition; a call with more than two arguments then stands for none of them.
     """
     match node:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -31,7 +31,7 @@ def terms(
             parts = [terms(one, local, taken=taken, of_value=of_value) for one in values]
             is_either = isinstance(op, ast.Or) is taken
             if is_either and not all(parts) and not of_value:
-                return NO_TERMS  # one way in asks for no argument
+                return NO_TERMS  # one branch needs no argument, so the condition gates nothing
             return tuple(one for part in parts for one in part)
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             return _compared(left, op, right, local, taken, of_value)

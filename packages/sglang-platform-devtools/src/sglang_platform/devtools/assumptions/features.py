@@ -28,7 +28,7 @@ _LAYERS = {
     "flashinfer_comm_fusion": "distributed", "radix_attention": "attention", "modelopt_utils": "quantization",
     "torchao_utils": "quantization", "int4fp8_utils": "quantization", "logits_processor": "sampling",
 }  # fmt: skip
-"""And below `srt/layers`."""
+"""Folders and files below `srt/layers`."""
 
 _KERNEL_FAMILIES = {
     "attention": "attention", "communication": "distributed", "diffusion": _DIFFUSION, "grammar": "structured output",
@@ -36,11 +36,11 @@ _KERNEL_FAMILIES = {
     "mm": "multimodal", "moe": "moe", "lplb": "moe", "quantization": "quantization", "gemm": "quantization",
     "sampling": "sampling", "speculative": "speculative", "fla": "attention",
 }  # fmt: skip
-"""The families of `kernels/ops`, and of `jit_kernel` before."""
+"""The kernel families in `kernels/ops`, or `jit_kernel` in older releases."""
 
 
 def feature_of(module: str) -> str:
-    """One word or two, from the folder. Tools and benchmarks, which serve nobody, are one feature."""
+    """One or two words derived from the folder. All tools and benchmarks count as one feature."""
     parts = module.split(".")[1:]
     match parts:
         case ["multimodal_gen", "benchmarks" | "tools" | "apps", *_]:

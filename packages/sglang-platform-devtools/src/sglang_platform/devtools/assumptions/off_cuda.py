@@ -1,4 +1,4 @@
-"""What a condition of the host's source is on a device that the host does not know by name and that has no Triton."""
+"""The truth value of a host condition on a device that the host does not know by name and that has no Triton."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["ends", "holds", "never_passes", "truth_of_name"]
 _IS_AVAILABLE = ("is_available", "device_count", "is_initialized")
 
 Flags = Mapping[str, bool]
-"""Names of this body whose value off CUDA is known."""
+"""The names of this body whose truth value off CUDA is known, with that value."""
 
 
 def holds(test: ast.expr, flags: Flags) -> bool | None:
-    """True, False, or None where it depends on something else than the device."""
+    """The truth value of a condition off CUDA; None if it depends on more than the device."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             inner = holds(operand, flags)
             return None if inner is None else not inner
         case ast.BoolOp(op=op, values=values):
             answers = [holds(one, flags) for one in values]
-            wanted = isinstance(op, ast.Or)  # the answer that settles it
+            wanted = isinstance(op, ast.Or)  # the value that short-circuits
             if wanted in answers:
                 return wanted
             return (not wanted) if all(one is (not wanted) for one in answers) else None
@@ -49,7 +49,7 @@ def holds(test: ast.expr, flags: Flags) -> bool | None:
 
 
 def truth_of_name(name: tuple[str, ...] | None, flags: Flags) -> bool | None:
-    """Of a function's answer, a flag or an attribute, by its name: ``is_cuda()``, ``_is_npu``, ``x.is_cuda``."""
+    """The truth value of a call, a flag or an attribute by its name: ``is_cuda()``, ``_is_npu``, ``x.is_cuda``."""
     if name is None:
         return None
     if len(name) == 1 and name[0] in flags:
@@ -78,7 +78,7 @@ def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr) -> bool | None:
 
 
 def _device_words(node: ast.expr) -> bool:
-    """``"cuda"``, ``("cuda", "xpu")``, ``torch.device("cuda")``: nothing but names of device types."""
+    """True if only device types are named: ``"cuda"``, ``("cuda", "xpu")``, ``torch.device("cuda")``."""
     match node:
         case ast.Constant(value=value):
             return is_device_word(value)
@@ -90,7 +90,7 @@ def _device_words(node: ast.expr) -> bool:
 
 
 def ends(body: list[ast.stmt]) -> bool:
-    """Does nothing behind this block run, once it has run?"""
+    """True if control never continues past this block: it returns, raises, continues or breaks."""
     if not body:
         return False
     last = body[-1]
@@ -104,7 +104,7 @@ def ends(body: list[ast.stmt]) -> bool:
 
 
 def never_passes(node: ast.stmt, flags: Flags) -> bool:
-    """Does the device never get behind this statement? ``if not is_cuda(): return``, ``assert x.is_cuda``."""
+    """True if the device never runs past this statement: ``if not is_cuda(): return``, ``assert x.is_cuda``."""
     if isinstance(node, ast.Assert):
         return holds(node.test, flags) is False
     if not isinstance(node, ast.If):

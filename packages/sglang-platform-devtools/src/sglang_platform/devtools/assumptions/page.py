@@ -36,7 +36,7 @@ The list itself: `sglang-platform host assumptions --host 0.5.23 --all`, or `--j
 
 
 def assumptions_page(surveys: Sequence[Survey]) -> str:
-    """The page; the last survey is told feature by feature, the others in sums."""
+    """The page: the last survey by feature, the others as totals."""
     head = _HEAD.format(
         kinds="\n".join(f"| `{kind}` | {what} |" for kind, what in KINDS.items()),
         standings="\n".join(f"| {standing} | {what} |" for standing, what in STANDINGS.items()),
@@ -120,7 +120,7 @@ def _of_newest(survey: Survey) -> Iterator[str]:
 
 
 def _seams(survey: Survey) -> Iterator[str]:
-    """Each place that a seam answers for."""
+    """The table of the places that a seam covers."""
     yield "| seam | place | what | in |"
     yield "|---|---|---|---|"
     answered = [one for one in survey.sites if one.standing in ("carried", "hooked", "refused")]
@@ -129,7 +129,7 @@ def _seams(survey: Survey) -> Iterator[str]:
 
 
 def _arguments(survey: Survey) -> Iterator[str]:
-    """Per server argument: how many open places it leads to, and of which features."""
+    """The table of server arguments: how many open places each leads to, and in which features."""
     features: dict[str, Counter[str]] = {}
     for one in survey.sites:
         if one.standing == "open":

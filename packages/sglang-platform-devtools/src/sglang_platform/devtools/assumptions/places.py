@@ -1,4 +1,4 @@
-"""Which expression is a place that takes CUDA for granted, or that asks for it."""
+"""Classifies expressions that assume CUDA, or that test for it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class PlaceKind(NamedTuple):
     kind: Kind
     form: str
     goes_on: bool = False
-    """Whether what stands inside it is looked at as well."""
+    """True if its subexpressions are examined too."""
 
 
 def place_of(node: ast.expr, torch_cuda: Mapping[str, str], *, in_test: bool) -> PlaceKind | None:
-    """What an expression is by itself; None for most. `torch_cuda`: the names that imports bind to `torch.cuda`, or to
-    something in it."""
+    """The kind of place that an expression itself is; None for most. `torch_cuda`: the names that imports bind to
+    `torch.cuda` or to a member of it."""
     match node:
         case ast.Attribute(attr=attr):
             name = dotted(node)
@@ -91,13 +91,13 @@ def _names_cuda(node: ast.expr) -> bool:
 
 
 def _is_list_of_devices(parts: list[ast.expr]) -> bool:
-    """Two device types or more, CUDA's among them."""
+    """True for two or more device types, CUDA among them."""
     words = [one.value for one in parts if isinstance(one, ast.Constant) and is_device_word(one.value)]
     return len(parts) > 1 and len(words) == len(parts) and any(_is_cuda(one) for one in words)
 
 
 def jitted(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Is it a Triton kernel?"""
+    """True for a Triton kernel, by its decorator."""
     for one in node.decorator_list:
         name = dotted(one.func if isinstance(one, ast.Call) else one)
         if (
@@ -110,7 +110,7 @@ def jitted(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def is_kernel(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Is its body compiled for the device, by Triton or another language of kernels?"""
+    """True if the body is compiled for the device, by Triton or another kernel language."""
     return jitted(node) or any(
         (dotted(one.func if isinstance(one, ast.Call) else one) or ("",))[0] in ("cute", "gluon", "tilelang")
         for one in node.decorator_list
@@ -126,7 +126,7 @@ def launched(node: ast.Call) -> str | None:
 
 
 def says_how_to_launch(node: ast.Call) -> bool:
-    """Does the call itself show that it is a launch: by its grid, or by what only a launch is told?"""
+    """True if the call itself shows a launch: by its grid, or by a keyword that only launches take."""
     index = node.func.slice if isinstance(node.func, ast.Subscript) else None
     name = (dotted(index) or ("",))[-1] if isinstance(index, ast.expr) else ""
     return (

@@ -1,9 +1,9 @@
-"""What a function of the host is reached from: the server arguments asked for on the way, and whether another device
-gets there at all.
+"""The call graph of a host release: the server arguments that lead to a function, and whether another device can
+reach it.
 
-A function is followed by its name, as the source shows it: a name that an import binds, a method of `self`, a method
-whose name few classes have. A class that a module only stands in a table or derives from is not used by that. A call
-through a table or a text is not seen.
+Calls are resolved by name: a name that an import binds, a method of `self`, or a method name that few classes define.
+Listing a class in a module's table, or deriving from it, does not count as using it. Calls through a table or a string
+are not seen.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from sglang_platform.devtools.assumptions.site import ANY_LAUNCH
 __all__ = ["FunctionReach", "Node"]
 
 Node = tuple[str, str]
-"""A module, and the qualified name of a function or class in it; empty for what runs as the module is imported."""
+"""A module, and the qualified name of a function or class in it; the name is empty for module-level code."""
 
 _FEW = 2
-"""A method of this many classes or fewer, whose name is more than one word, is followed by its name alone."""
+"""A method name of more than one word that at most this many classes define is resolved without its class."""
 
 _MODELS = "model_path"
 _STARTS = frozenset(
@@ -31,7 +31,7 @@ _STARTS = frozenset(
         "Scheduler", "TokenizerManager", "launch_server", "run_detokenizer_process", "run_scheduler_process",
     }
 )  # fmt: skip
-"""Where every launch comes through."""
+"""Functions and classes that every launch runs."""
 
 
 class _Edge(NamedTuple):
@@ -42,7 +42,7 @@ class _Edge(NamedTuple):
 
 
 class FunctionReach:
-    """The functions of one release, and who names whom."""
+    """The functions of one release, and the edges from each to those it names."""
 
     def __init__(self, facts: Mapping[str, ModuleFacts], settings: ArgumentNames) -> None:
         self._facts = facts
@@ -70,19 +70,19 @@ class FunctionReach:
         self._open = self._reached(gates=True, without=frozenset())
 
     def arguments(self, node: Node) -> frozenset[str]:
-        """What is asked for, nearest to the function, on each way to it; empty where no way is seen."""
+        """The server arguments tested last on each path to the function; empty if no path is seen."""
         return self._arguments.get(node, frozenset())
 
     def is_gated(self, node: Node) -> bool:
-        """Does every way to it ask for a device by name?"""
+        """True if every path to the function tests for a device by name."""
         return node in self._anywhere and node not in self._open
 
     def without(self, replaced: frozenset[Node]) -> frozenset[Node]:
-        """The functions that another device gets to only through one of these."""
+        """The functions that another device reaches only through one of `replaced`."""
         return frozenset(self._open - self._reached(gates=True, without=replaced) - replaced)
 
     def first_of(self, node: Node, replaced: frozenset[Node]) -> frozenset[Node]:
-        """Those of `replaced` that lead to a function, each by a way through none of the others."""
+        """The functions of `replaced` with a path to `node` that passes through no other of them."""
         seen, waiting, found = {node}, deque([node]), set()
         while waiting:
             for edge in self._into.get(waiting.popleft(), ()):
@@ -150,10 +150,10 @@ class FunctionReach:
         return self._by_method_name(one.name, (module.split(".")[1:2] or [""])[0])
 
     def _by_method_name(self, name: str, runtime: str) -> list[Node]:
-        """The methods of this name, where they are few; `runtime` is the part of the host that the caller is in."""
+        """The methods of this name, empty if too many; `runtime` is the caller's part of the host."""
         found = self._few.get((name, runtime))
         if found is None:
-            said = name if "_" in name.strip("_") else ""  # one word names anything
+            said = name if "_" in name.strip("_") else ""  # a one-word name is too common
             found = [one for one in self._methods.get(said, []) if _may_meet(runtime, one[0])]
             found = self._few[name, runtime] = found if len(found) <= _FEW else []
             if not found:
@@ -162,7 +162,7 @@ class FunctionReach:
 
     def _plain(self, module: str, found: ModuleFacts, name: str) -> list[Node]:
         own = [(module, name)] if (module, name) in self._nodes else []
-        full = found.names.get(name)  # may be bound as well, where the own one stands under a condition
+        full = found.names.get(name)  # a conditional definition may exist beside the import
         if full is None or not full.startswith("sglang."):
             return own
         direct = self._of_full_name(full)
@@ -186,7 +186,7 @@ class FunctionReach:
         self._out.setdefault(edge.source, []).append(edge)
 
     def _by_class(self) -> None:
-        """Methods that nothing else is seen to call are called by whoever has an object of the class."""
+        """Connect a class to its methods without a visible caller: any owner of an object may call them."""
         for node in self._nodes:
             owner, _, last = node[1].rpartition(".")
             if owner and (node not in self._into or last in self._unseen or last.startswith("__")):
@@ -213,7 +213,7 @@ class FunctionReach:
             queued.discard(node)
             mine = (
                 {ANY_LAUNCH} if ANY_LAUNCH in found[node] else found[node]
-            )  # nothing needs to be asked for then
+            )  # no server argument is needed then
             for edge in self._out.get(node, ()):
                 if edge.arguments or edge.target in self._own:
                     continue
@@ -226,7 +226,7 @@ class FunctionReach:
         return {node: frozenset(one) for node, one in found.items()}
 
     def _reached(self, *, gates: bool, without: frozenset[Node]) -> set[Node]:
-        """The functions that are reached, from the starts and from what nothing is seen to name."""
+        """The functions reachable from the starts, and from functions without a visible caller."""
         seen = {node for node in self._nodes if node not in self._into} | set(self._starts())
         waiting = deque(seen - without)
         while waiting:
@@ -239,5 +239,5 @@ class FunctionReach:
 
 
 def _may_meet(runtime: str, module: str) -> bool:
-    """Is a module of this runtime of the host's, or is one of the two shared, as its kernels are?"""
+    """False if one side is in the LLM runtime and the other in the diffusion runtime; the rest is shared."""
     return {runtime, (module.split(".")[1:2] or [""])[0]} != {"srt", "multimodal_gen"}

@@ -1,4 +1,4 @@
-"""One module of the host: its places, its functions, and which of them names what, under which conditions."""
+"""One module of the host: its places, its functions, and the names each function refers to, with the conditions."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _asks_for_cuda = functools.cache(asks_for_cuda)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Under:
-    """What stands around a place: the question that keeps another device away, and what else is asked.
+    """The conditions around a place: the test that keeps another device away, and the settings that are tested.
 
-    One object for all statements of a block, and equal to none but itself: there are many.
+    All statements of a block share one object. It compares by identity, since there are many.
     """
 
     asked: str = ""
     terms: tuple[Term, ...] = NO_TERMS
     guarded: bool = False
-    """In a `try` that goes on where an import fails."""
+    """In a `try` that handles a failed import."""
 
     def and_asked(self, text: str) -> Under:
         return self if self.asked else Under(text, self.terms, self.guarded)
@@ -64,11 +64,11 @@ class FoundPlace(NamedTuple):
     line: int
     under: Under
     modules: tuple[str, ...] = ()
-    """What an import names."""
+    """The modules that an import names."""
 
 
 class KernelLaunch(NamedTuple):
-    """``kernel[grid](...)``, if `kernel` is one of Triton's; `is_sure`: the call itself shows that it is."""
+    """``kernel[grid](...)``, if `kernel` is a Triton kernel; `is_sure`: the call itself shows that it is."""
 
     kernel: str
     found: FoundPlace
@@ -76,7 +76,7 @@ class KernelLaunch(NamedTuple):
 
 
 class NamedFunction(NamedTuple):
-    """A function or class that a function names. `base`: "self", the dotted name before, or empty for a plain name."""
+    """A reference from a function to a function or class. `base`: "self", the dotted prefix, or empty for none."""
 
     function: str
     base: str
@@ -85,7 +85,7 @@ class NamedFunction(NamedTuple):
 
 
 class ModuleFacts:
-    """What was read of one module."""
+    """The places, functions and references of one module."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -94,24 +94,24 @@ class ModuleFacts:
         self.kernels: set[str] = set()
         self.named: dict[NamedFunction, None] = {}
         self.imported: list[tuple[str, str, Under]] = []
-        """Function, module, and what stands around the import."""
+        """Function, module, and the conditions around the import."""
         self.names = ImportedNames(module.tree, module.package, for_type_checkers=True).names
-        """What imports bind, wherever they stand: the full dotted name."""
+        """The full dotted name of each name that an import binds, at any depth."""
         self.functions: dict[str, Under] = {}
-        """Qualified names of functions and classes, with what stands around their `def`."""
+        """Qualified names of functions and classes, with the conditions around their `def`."""
         self.bases: dict[str, list[str]] = {}
         self.registered: dict[str, list[tuple[str, str]]] = {}
-        """By function or class: the registry that it is put into, and under which name."""
+        """By function or class: the registries it is entered in, each with the key."""
         self.holders: list[tuple[str, tuple[Term, ...]]] = []
-        """Attributes, variables and functions by name, with what their values are made of."""
+        """Names of attributes, variables and functions, with the terms their values are computed from."""
         self.entry_classes: set[str] = set()
 
 
 def read_module(
     module: Module, defined: frozenset[str], compiled: frozenset[str] = frozenset()
 ) -> ModuleFacts:
-    """Read one module. `defined`: the names of all functions and classes of the host; others are not followed.
-    `compiled`: the host's modules whose kernels CUDA's compiler makes when they are first used."""
+    """Read one module. `defined`: the names of all functions and classes of the host; other names are not followed.
+    `compiled`: the host's modules whose kernels the CUDA compiler builds on first use."""
     reader = _Reader(module, defined, compiled)
     reader.block(module.tree.body, Under())
     return reader.facts
@@ -134,7 +134,7 @@ class _Reader:
         self._collect_flags(module.tree.body)
 
     def _collect_flags(self, body: Iterable[ast.stmt]) -> None:
-        """The module's own flags: functions read them when all of it has run."""
+        """Collect the module-level flags first: functions read them after the whole module has run."""
         for node in body:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -156,7 +156,7 @@ class _Reader:
                 under = self._behind(node, under)
 
     def _behind(self, node: ast.If | ast.Assert, under: Under) -> Under:
-        """What holds for the statements after this one, in the same block."""
+        """The conditions for the statements after this one in the same block."""
         if never_passes(node, self._flags):
             return under.and_asked(_short(node.test))
         if isinstance(node, ast.Assert):
@@ -227,7 +227,7 @@ class _Reader:
         self._locals = {}
         for one in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
             self._expression(one, under)
-        if not is_kernel(node):  # its body is the device's own code
+        if not is_kernel(node):  # the body is device code
             self.block(node.body, under)
         self._unit, self._flags, self._locals = outer
 
@@ -292,7 +292,7 @@ class _Reader:
             if module.startswith("sglang."):
                 self.facts.imported.append((self._unit, module, under))
         named = [one for one in modules if is_cuda_module(one) or one in self._compiled]
-        if self._own_kernels:  # kernels of the host's that are made of each other
+        if self._own_kernels:  # the host's kernels that build on each other
             named = [one for one in named if not one.startswith("sglang.")]
         if not named:
             return
@@ -325,7 +325,7 @@ class _Reader:
 
     def _holds(self, name: str, value: ast.expr) -> None:
         if isinstance(value, ast.Constant) or (dotted(value) or ("",))[-1] == name:
-            return  # a default, or the same handed on
+            return  # a default, or the same argument passed on
         self.facts.holders.append((name, terms(value, self._locals, taken=True, of_value=True)))
 
     def _table(self, targets: list[ast.expr], table: ast.Dict) -> None:
@@ -384,7 +384,7 @@ class _Reader:
                     waiting += [(one, around, test) for one in part if isinstance(one, ast.AST)]
 
     def _place(self, node: ast.expr, under: Under, in_test: bool) -> bool:
-        """Note it if it is one; is what stands inside to be looked at?"""
+        """Record the expression if it is a place; True if its subexpressions are to be examined."""
         found = place_of(node, self._torch_cuda, in_test=in_test)
         if found is None:
             return True
@@ -418,7 +418,7 @@ class _Reader:
             self.facts.launches.append(KernelLaunch(kernel, found, says_how_to_launch(node)))
 
     def _operands(self, node: ast.BoolOp, under: Under) -> Iterable[tuple[ast.AST, Under, bool]]:
-        """An operand is evaluated only where those before it left the answer open."""
+        """The operands with their conditions: each runs only if those before it did not short-circuit."""
         is_and = isinstance(node.op, ast.And)
         for one in node.values:
             yield one, under, True
@@ -444,7 +444,7 @@ def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
 
 
 def _missing(node: ast.Try) -> dict[str, bool]:
-    """Flags that say whether a package for CUDA could be imported: it could not."""
+    """The flags that a failed import of a CUDA package sets, with their values."""
     imports = [one for one in node.body if isinstance(one, ast.Import | ast.ImportFrom)]
     names = [
         alias.name if isinstance(one, ast.Import) else f"{one.module}.{alias.name}"

@@ -1,4 +1,4 @@
-"""What the seams answer for in a release: the hooks that they register for it. No SGLang is needed for that."""
+"""The hooks that the adapter's seams register for a release. SGLang need not be installed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ADAPTER = "sglang_platform.core.sglang"
 
 
 def seams_of(release: str) -> Seams:
-    """The hooks of every seam on an out-of-tree platform that does not launch Triton. None of them is put in force.
+    """The hooks of every seam on an out-of-tree platform that does not launch Triton. None of them is applied.
 
     Raises HostError for a release without a platform interface.
     """
@@ -41,11 +41,11 @@ class _AnyDevice(SRTPlatform):
     _enum, device_name, device_type = PlatformEnum.OOT, "any device", "any_device"
 
 
-setattr(_AnyDevice, REBASED_MARK, True)  # as its class is in the host, where it stands on the host's own
+setattr(_AnyDevice, REBASED_MARK, True)  # as in the host, where the class is rebased on the host's own
 
 
 def _replaces(hook: Any, type_: HookType) -> bool:
-    """Does the host's function never run? An AROUND hook that does not touch the original never calls it."""
+    """True if the host's function never runs, as under an AROUND hook that never uses the original."""
     code = getattr(hook, "__code__", None)
     if type_ is not HookType.AROUND or code is None:
         return type_ is HookType.REPLACE

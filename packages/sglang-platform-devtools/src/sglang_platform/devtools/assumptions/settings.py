@@ -14,7 +14,7 @@ __all__ = ["ArgumentNames", "arguments_of"]
 _RECORD = "ServerArgs"
 _FIELDS = ".arg_groups.fields"
 _ONE_WORD = frozenset({"quantization"})
-"""Arguments of one word that are told by their name alone; `device` or `host` are attributes of anything."""
+"""One-word arguments that are recognised by name alone; `device` or `host` are attributes of anything."""
 
 _MOST_HELD = 2
 _ROUNDS = 2
@@ -39,7 +39,7 @@ def arguments_of(tree: SourceTree) -> frozenset[str]:
 
 
 class ArgumentNames:
-    """Which server arguments a name stands for: by itself, or because it holds one."""
+    """The server arguments that a name stands for, as the argument's name or as a variable that holds it."""
 
     def __init__(self, arguments: frozenset[str], holders: Iterable[tuple[str, tuple[Term, ...]]]) -> None:
         self.arguments = arguments
@@ -50,7 +50,7 @@ class ArgumentNames:
             self._held = self._settled(written)
 
     def _settled(self, written: list[tuple[str, tuple[Term, ...]]]) -> dict[str, tuple[str, ...]]:
-        """Names that most places of the host give a value made of the same one or two arguments."""
+        """The names to which most assignments in the host give a value made of the same one or two arguments."""
         places: Counter[str] = Counter()
         made: dict[str, Counter[str]] = {}
         for name, made_of in written:
@@ -72,7 +72,7 @@ class ArgumentNames:
         return self._held.get(word, ())
 
     def of_terms(self, terms: Iterable[Term]) -> frozenset[str]:
-        """``attention_backend=fa3`` where a text is compared with, else the argument."""
+        """The arguments in `terms`: ``attention_backend=fa3`` for a comparison with a string, else the bare name."""
         return frozenset(
             f"{argument}={value}" if value else argument
             for word, values in terms
@@ -81,7 +81,7 @@ class ArgumentNames:
         )
 
     def of_registry(self, registry: str, key: str) -> frozenset[str]:
-        """What chooses from a registry: the argument all of whose words are in the registry's name."""
+        """The argument that selects `key` from a registry: the longest whose words are all in the registry's name."""
         words = {one.removesuffix("s") for one in registry.lower().split("_")}
         fitting = [one for one in self._plain if {w.removesuffix("s") for w in one.split("_")} <= words]
         longest = max(fitting, key=lambda one: (len(one), one), default=None)

@@ -1,4 +1,4 @@
-"""One place in the host's source that takes CUDA for granted, or that asks for it."""
+"""One place in the host's source that assumes CUDA, or that tests for it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ STANDINGS: dict[Standing, str] = {
 }
 
 ANY_LAUNCH = "any launch"
-"""Stands among the server arguments of a place that is reached without any."""
+"""The entry in `arguments` for a place that is reached without any server argument."""
 
 
 class Assumption(NamedTuple):
-    """One place. `function` is the qualified name it stands in, empty for what runs as its module is imported."""
+    """One place. `function` is the qualified name of the enclosing function, empty for module-level code."""
 
     kind: Kind
     form: str
-    """What it is within its kind: ``call``, ``literal``, ``launch``, ``test``, ``flag``, ``list``, ``module``, ..."""
+    """The subkind: ``call``, ``literal``, ``launch``, ``test``, ``flag``, ``list``, ``module``, ..."""
     module: str
     function: str
     path: str
@@ -42,13 +42,13 @@ class Assumption(NamedTuple):
     text: str
     feature: str
     asked: str = ""
-    """The condition, or the guard, that keeps another device away; empty where none stands around the place itself."""
+    """The condition or guard around the place that keeps another device away; empty if there is none."""
     standing: Standing = "open"
     by: str = ""
     """The seam, or how the gate was found."""
     arguments: tuple[str, ...] = ()
-    """The server arguments that it is reached from, ``attention_backend=fa3`` where the source names the value; empty
-    where the source does not tell."""
+    """The server arguments that lead to it, as ``attention_backend=fa3`` if the source names the value; empty if
+    unknown."""
 
     @property
     def place(self) -> str:

@@ -1,4 +1,4 @@
-"""One release of the host: every place that takes CUDA for granted, with its feature, its way in and its standing."""
+"""One release of the host: every place that assumes CUDA, with its feature, server arguments and standing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TOLD = (
     b"kernels.jit", b"is_sm", b"is_hopper", b"is_blackwell", b"flash_mla", b"flash_attn", b"nvshmem", b"get_exec(",
     b"get_spec(", b"get_parallel(", b"get_model(", b"get_lora(",
 )  # fmt: skip
-"""A module with one of these has a place, or may lead to one; the others are not read."""
+"""Only modules that contain one of these words are read: they have a place, or may lead to one."""
 
 _DEFINED = re.compile(rb"^[ \t]*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
 _COMPILED = b"load_jit("
@@ -57,7 +57,7 @@ class Survey(NamedTuple):
 
     @property
     def features(self) -> list[str]:
-        """The features by the number of places that are open, the most first."""
+        """The features by descending number of open places."""
         counts = Counter(one.feature for one in self.sites if one.standing == "open")
         return sorted({one.feature for one in self.sites}, key=lambda name: (-counts[name], name))
 
@@ -153,6 +153,6 @@ def _arguments(
 
 
 def _inside(path: str) -> str:
-    """From the host's package on: the same for a wheel, a folder and an installation."""
+    """The path relative to the host's package, the same for a wheel, a folder and an installation."""
     _, _, inside = path.rpartition("/sglang/") if not path.startswith("sglang/") else ("", "", path[7:])
     return inside or path

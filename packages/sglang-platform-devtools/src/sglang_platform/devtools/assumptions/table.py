@@ -20,7 +20,7 @@ _MOST_ARGUMENTS = 4
 
 
 def chosen(sites: Iterable[Assumption], feature: str | None, argument: str | None) -> list[Assumption]:
-    """The places of one feature, or reached from one server argument: ``lora_backend``, ``--lora-backend``."""
+    """The places of one feature, or those reached by one server argument: ``lora_backend``, ``--lora-backend``."""
     wanted = argument.lstrip("-").replace("-", "_") if argument else None
     return [
         one
@@ -31,7 +31,7 @@ def chosen(sites: Iterable[Assumption], feature: str | None, argument: str | Non
 
 
 def describe_survey(survey: Survey, sites: Sequence[Assumption]) -> dict[str, Any]:
-    """All of it in plain JSON types."""
+    """The survey in plain JSON types."""
     return {
         "host": survey.label,
         "modules": survey.modules,
@@ -46,7 +46,7 @@ def describe_survey(survey: Survey, sites: Sequence[Assumption]) -> dict[str, An
 
 
 def print_survey(out: Console, survey: Survey, sites: Sequence[Assumption], *, every: bool) -> None:
-    """The counts by feature and by argument; `every`: each place that is not gated, too."""
+    """Print the counts by feature and by argument; `every`: also list each place that is not gated."""
     out.print(Text(survey.label, style="bold"))
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("feature", overflow="fold")

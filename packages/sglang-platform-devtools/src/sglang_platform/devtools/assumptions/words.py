@@ -1,4 +1,4 @@
-"""Words that tell of a device in the host's source."""
+"""Words that indicate a device in the host's source."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ CUDA_ONLY = frozenset(
         "torch_memory_saver", "transformer_engine", "triton_kernels", "vsa", "xformers",
     }
 )  # fmt: skip
-"""Top packages that hold kernels or libraries of CUDA's."""
+"""Top-level packages of CUDA kernels or libraries."""
 
 _OWN = ("sglang.jit_kernel", "sglang.kernels.jit", "sglang.kernels.plugin_kernels.nvidia")
-"""Packages of the host's own that are compiled by CUDA's compiler when they are first used."""
+"""The host's packages that the CUDA compiler builds on first use."""
 
 _BY_DEVICE = ("hardware_backend", "platforms")
-"""Folders of the host with a module for each device, of which one is loaded."""
+"""Folders of the host with one module per device, of which a process loads one."""
 
 _FALSE = re.compile(
     r"_*(?:"
     r"is_(?:cuda|hip|rocm|npu|xpu|hpu|musa|mps|mlu|tpu|cpu|sail|mlx)(?:_(?:alike|available|supported|platform))?"
     r"|(?:is|has|support|supports|device_is)_(?:hopper|blackwell|ampere|ada|sm_?\d+|gfx)\w*"
-    # `is_triton()` of a backend says which was chosen: an argument, not a device
+    # a backend's `is_triton()` tests the chosen backend: an argument, not a device
     r"|(?:has|have|support|supports)_(?:triton|flashinfer|sgl_kernel|deep_gemm|deep_ep|cutlass|aiter|amx)"
     r"|is_(?:triton|flashinfer|sgl_kernel|deep_gemm|deep_ep|cutlass|aiter)_(?:available|supported|installed)"
     r"|use_(?:aiter|mlx|intel_amx_backend)|cpu_has_amx_support|is_host_cpu_\w+"
@@ -56,7 +56,7 @@ _CUDA = re.compile(
 
 
 def device_of_module(name: str) -> str:
-    """The device that a module of the host is for, where its place says so; empty for all others."""
+    """The device that a module of the host is for, by its path; empty for all others."""
     parts = name.split(".")
     for folder in _BY_DEVICE:
         if folder in parts:
@@ -66,12 +66,12 @@ def device_of_module(name: str) -> str:
 
 
 def is_device_word(value: object) -> bool:
-    """Is a constant the name of a device type, with or without an index?"""
+    """True if a constant is the name of a device type, with or without an index."""
     return isinstance(value, str) and value.partition(":")[0] in DEVICES
 
 
 def is_false_off_cuda(name: str) -> bool:
-    """Is a function, flag or attribute of this name false on a device that the host does not know?"""
+    """True if a function, flag or attribute of this name is false on a device that the host does not know."""
     return _FALSE.fullmatch(name) is not None
 
 
@@ -80,12 +80,12 @@ def is_true_off_cuda(name: str) -> bool:
 
 
 def asks_for_cuda(name: str) -> bool:
-    """Does a function, flag or attribute of this name ask for CUDA, or for one of its generations?"""
+    """True if a function, flag or attribute of this name tests for CUDA or a CUDA architecture."""
     return _CUDA.fullmatch(name) is not None
 
 
 def is_cuda_module(name: str) -> bool:
-    """Is it a package for CUDA only, or one of the host's that is compiled for CUDA?"""
+    """True for a CUDA-only package, or a package of the host that is compiled for CUDA."""
     if name.startswith("numba.cuda"):
         return True
     return name.partition(".")[0] in CUDA_ONLY or any(

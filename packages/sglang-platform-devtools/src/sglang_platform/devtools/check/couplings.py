@@ -1,4 +1,4 @@
-"""The plugin's lines against one release: names that are not there, calls that are not taken, hooks that fail."""
+"""Checks a plugin against one release: missing names, rejected calls, failing hooks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["examine_couplings", "examine_hooks"]
 
 
 def examine_couplings(couplings: Couplings, host: Release) -> Iterator[Remark]:
-    """Hooks left out."""
+    """The remarks on uses of the host, except hooks."""
     for one in couplings.found:
         if one.kind == "import":
             yield from _import(one, host)

@@ -1,4 +1,4 @@
-"""What `doctor` says of the plugin, as if it were installed: in a process of its own, which asks its `activate()`."""
+"""`doctor`'s findings on the plugin as if it were installed, from a subprocess that calls its `activate()`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sglang_platform.devtools.check.remark import Level, Remark
 __all__ = ["examine_installation", "unpacked"]
 
 _LONGEST = 180
-"""Seconds that the process may take."""
+"""Timeout of the subprocess in seconds."""
 
 _MOST_FILES = 20_000
 _MOST_BYTES = 2 << 30
@@ -65,7 +65,7 @@ def examine_installation(project: Project, source: Path | None) -> Iterator[Rema
 
 
 def _place(where: str | None, roots: list[Path]) -> tuple[str | None, int | None]:
-    """A finding's file, relative to the plugin's folder or wheel, and its line; None for what is in neither."""
+    """A finding's file, relative to the plugin's folder or wheel, and its line; None for a file outside both."""
     file, _, line = (where or "").rpartition(":")
     for root in roots:
         if file and line.isdigit() and Path(file).resolve().is_relative_to(root):
@@ -80,7 +80,7 @@ def _not_asked(why: str) -> Remark:
 
 
 def _paths(project: Project, source: Path, staging: Path) -> list[Path]:
-    """The folders that go before all others on the path: the sources, and metadata made of `pyproject.toml`."""
+    """The folders to put first on `sys.path`: the sources, and metadata generated from `pyproject.toml`."""
     if source.is_file():
         unpacked(source, staging)
         return [staging]
@@ -101,7 +101,7 @@ def _paths(project: Project, source: Path, staging: Path) -> list[Path]:
 
 
 def unpacked(wheel: Path, folder: Path) -> None:
-    """A wheel's files, below `folder` and nowhere else. Raises ConfigurationError for one that is too large or odd."""
+    """A wheel unpacked into `folder`, never outside it. Raises ConfigurationError if it is too large or malformed."""
     with zipfile.ZipFile(wheel) as archive:
         members = archive.infolist()
         if len(members) > _MOST_FILES or sum(one.file_size for one in members) > _MOST_BYTES:
@@ -114,7 +114,7 @@ def unpacked(wheel: Path, folder: Path) -> None:
 
 
 def _doctor(project: Project, paths: list[Path]) -> list[dict[str, Any]] | str:
-    """The findings, or why there are none."""
+    """The findings, or why `doctor` gave none."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("SGLANG_PLATFORM")
     }

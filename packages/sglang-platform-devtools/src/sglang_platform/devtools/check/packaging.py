@@ -1,4 +1,4 @@
-"""Metadata: entry points that SGLang finds and that lead somewhere, requirements, files that are named and missing."""
+"""Checks of the metadata: entry points that SGLang finds and that resolve, requirements, missing files."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from sglang_platform.devtools.source.tree import SourceTree
 __all__ = ["examine_packaging"]
 
 _MOST_NOWHERE = 50
-"""Entry points that are told one by one."""
+"""The most broken entry points that are reported one by one."""
 
 
 def examine_packaging(
     project: Project, tree: SourceTree, host_version: str | None, root: Path | None
 ) -> Iterator[Remark]:
-    """`host_version`: of the SGLang that is checked against; `root`: the folder that named files are looked for in."""
+    """The remarks on the metadata. `host_version`: the SGLang to check against; `root`: the folder of named files."""
     yield from project.problems
     if project.problems:
         return
@@ -92,7 +92,7 @@ def _entry_points(project: Project, tree: SourceTree) -> Iterator[Remark]:
 
 
 def _nowhere(value: str, lookup: Lookup) -> str | None:
-    """Why `pkg.mod:attribute` names nothing; None where it does, or where the sources do not tell."""
+    """Why `pkg.mod:attribute` names nothing; None if it resolves, or if the sources do not show it."""
     module, attribute = reference(value)
     if not module or not attribute:
         return f"{value!r} is no reference of the form pkg.mod:function"

@@ -11,7 +11,7 @@ __all__ = ["page"]
 
 
 def page(checked: Checked) -> str:
-    """Every remark, what was not looked at included."""
+    """The page of all remarks, including the places that were not examined."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in checked.looked.items()) or "none"
     counts = ", ".join(f"{checked.count(level)} {level}s" for level in ("problem", "warning", "note"))
     parts = [

@@ -1,4 +1,4 @@
-"""What a plugin's metadata says: its name, its requirements, its entry points."""
+"""A plugin's metadata: its name, requirements and entry points."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WRITTEN: dict[type, str] = {str: "a text", list: "a list of texts", dict: "a ta
 
 @dataclass
 class Project:
-    """`file`: where it is written, for remarks. `problems`: what kept it from being read."""
+    """`file`: the metadata file, for remarks. `problems`: why it could not be read."""
 
     file: str
     name: str | None = None
@@ -42,13 +42,13 @@ class Project:
     text: str = ""
 
     def line_of(self, word: str) -> int | None:
-        """The first line with the word, for remarks."""
+        """The number of the first line with the word, for remarks."""
         found = self.text.find(word)
         return self.text.count("\n", 0, found) + 1 if found >= 0 else None
 
 
 def project_of_folder(folder: Path) -> Project:
-    """A `pyproject.toml` with a `[project]` table."""
+    """The project of a folder, from the `[project]` table of its `pyproject.toml`."""
     path = folder / "pyproject.toml"
     project = Project("pyproject.toml")
     if not os.path.lexists(path):
@@ -98,7 +98,7 @@ def project_of_folder(folder: Path) -> Project:
 
 
 def project_of_wheel(path: Path) -> Project:
-    """A wheel, with the files that its RECORD lists and that are not in it."""
+    """The project of a wheel; reports files that its RECORD lists and the wheel lacks."""
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         info = next((one.rpartition("/")[0] for one in names if one.endswith(".dist-info/METADATA")), None)

@@ -1,4 +1,4 @@
-"""One thing that a check found."""
+"""A remark: one result of a check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ORDER = ("problem", "warning", "note")
 
 
 class Remark(NamedTuple):
-    """`id` is stable. `file` is relative to the plugin's folder; None where no line of it is meant."""
+    """`id` is stable. `file` is relative to the plugin's folder; None if the remark concerns no line."""
 
     part: Part
     id: str
@@ -31,7 +31,7 @@ class Remark(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The whole of it. `unread`: (place, why it was not looked at)."""
+    """The result of `check`. `unread`: (place, why it was not examined)."""
 
     plugin: str
     host: str
@@ -54,7 +54,7 @@ def worst_first(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
 
 
 def describe(checked: Checked) -> dict[str, Any]:
-    """In JSON's types."""
+    """The result in plain JSON types."""
     return {
         "schema": 1,
         "plugin": checked.plugin,

@@ -45,7 +45,7 @@ _MOST_UNREAD = 12
 
 
 def checked(where: str, plugin: PluginSource, host: Release, *, ask: bool = True) -> Checked:
-    """`ask`: run the plugin's `activate()`, in a process of its own, as `doctor` does."""
+    """Run every check. `ask`: also run the plugin's `activate()` in a subprocess, as `doctor` does."""
     _log.info("reading %s and %s", plugin.label, host.label)
     path = Path(where)
     project = _project(path, plugin)
@@ -74,7 +74,7 @@ def checked(where: str, plugin: PluginSource, host: Release, *, ask: bool = True
 
 
 def _asked_beside(release: str | None, host: Release) -> list[Remark]:
-    """That `doctor` spoke of another release than the rest, where it did."""
+    """A note if `doctor` ran against another release than the other checks."""
     installed = installed_version("sglang")
     if release in (None, installed):
         return []
@@ -104,8 +104,8 @@ def _project(path: Path, plugin: PluginSource) -> Project:
 
 
 def print_checked(out: Console, one: Checked) -> None:
-    """Text that fits 80 columns."""
-    out.print(Text(visible(f"{one.plugin} against {one.host}"), style="bold"))  # a Text drops bells
+    """Print the result as text in 80 columns."""
+    out.print(Text(visible(f"{one.plugin} against {one.host}"), style="bold"))  # Text strips bells
     for part, title in _TITLES.items():
         found = [remark for remark in one.remarks if remark.part == part]
         out.print(Text(f"\n{title}: {_counted(found)}", style="bold"))

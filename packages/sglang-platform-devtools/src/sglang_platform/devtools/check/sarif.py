@@ -13,11 +13,11 @@ __all__ = ["sarif"]
 _LEVELS = {"problem": "error", "warning": "warning", "note": "note"}
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ANYWHERE = "pyproject.toml"
-"""Where a remark is shown that no line is meant by: code hosts want a file for each."""
+"""The file for remarks that concern no line: code hosts require one."""
 
 
 def sarif(checked: Checked) -> dict[str, Any]:
-    """One run. Paths are relative to the plugin's folder, which is `%SRCROOT%`."""
+    """The remarks as one SARIF run. Paths are relative to the plugin's folder, `%SRCROOT%`."""
     ids = list(dict.fromkeys(one.id for one in checked.remarks))
     return {
         "$schema": _SCHEMA,

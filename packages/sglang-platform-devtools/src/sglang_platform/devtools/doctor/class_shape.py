@@ -1,7 +1,7 @@
 """A class rebuilt from its source: the same bases, names and signatures, and none of its code.
 
-What is built is a real class whose methods are empty, so that Python's own resolution order and the contract's own
-checks say what they would say of the vendor's class, while nothing of the vendor's is imported or run.
+The result is a real class with empty methods. Python's method resolution order and the contract's checks give the
+same results as for the vendor's class, and no vendor code is imported or run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _COLLECTIONS = {"frozenset", "set", "tuple", "list", "dict"}
 
 
 class UnreadableClass(Exception):
-    """The source does not show the class, or not what it stands on; the text says which."""
+    """The source does not show the class or its bases; the message says which."""
 
 
 class ClassShape(NamedTuple):
@@ -49,10 +49,10 @@ class ClassShape(NamedTuple):
 
     cls: type
     warnings: tuple[str, ...]
-    """What the contract's checks warned of when it was created."""
+    """Warnings of the contract's checks when the class was created."""
 
     unknown_bases: tuple[str, ...]
-    """Bases of it or of its bases that could not be read, and are left out."""
+    """Direct and indirect bases that could not be read, and are left out."""
 
 
 class ReadClass(NamedTuple):
@@ -94,7 +94,7 @@ class ShapeBuilder:
         return ClassShape(cls, tuple(dict.fromkeys(messages)), tuple(self._unknown))
 
     def _find(self, address: Address) -> ReadClass | None:
-        """The class of this name, followed to where it is written."""
+        """The class of this name, resolved to its definition."""
         answer = self._lookup.find(address)
         if not isinstance(answer, Definition):
             return None
@@ -165,7 +165,7 @@ class ShapeBuilder:
 
 
 def enclosing(tree: ast.Module, node: ast.ClassDef) -> tuple[str, ...]:
-    """What stands before a class's own name in its qualified one."""
+    """The prefix of a class's qualified name: all but the last part."""
     waiting: list[tuple[tuple[str, ...], ast.AST]] = [((), tree)]
     while waiting:
         path, one = waiting.pop()
@@ -184,7 +184,7 @@ def _is_standard(module: str) -> bool:
 
 
 def _body(found: ReadClass, bases: tuple[type, ...]) -> list[ast.stmt]:
-    """A statement for each public name of the class, those that are set on it from outside included."""
+    """A statement for each public name of the class, names set from outside the class body included."""
     nodes = {name: bindings[-1].node for name, bindings in found.scope.names.items()}
     nodes.update(dict.fromkeys(found.module.scope.set_on.get(found.scope.node.name, ())))
     body: list[ast.stmt] = []
@@ -236,12 +236,12 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
 
 
 def _default(node: ast.expr) -> ast.expr:
-    """A default that is no literal becomes `...`."""
+    """The default expression; `...` for anything but a literal."""
     return _literal(node) or ast.Constant(...)
 
 
 def _anything() -> ast.arguments:
-    """The parameters of a function whose decorator may have changed them."""
+    """Parameters that take any call, for a function whose decorator may have changed them."""
     return ast.arguments([], [], ast.arg("args"), [], [], ast.arg("kwargs"), [])
 
 

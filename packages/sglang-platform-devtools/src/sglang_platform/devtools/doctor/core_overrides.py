@@ -31,7 +31,7 @@ CARRIED_BY_THE_ADAPTER = frozenset(
         "stub_modules",
     }
 )
-"""The contract's methods that no SGLang calls: the host adapter does, at the right moment."""
+"""The contract's methods that the host adapter calls at the right moment; no SGLang calls them."""
 
 
 def refused_class(error: ContractError, origin: PluginOrigin) -> Finding:
@@ -40,7 +40,7 @@ def refused_class(error: ContractError, origin: PluginOrigin) -> Finding:
 
 
 def examine_core_class(shape: ClassShape, origin: PluginOrigin, host: HostSource | None) -> Iterator[Finding]:
-    """Older names that are still served, and overrides that the installed SGLang does not call."""
+    """The findings on older names that are still supported, and on overrides that the installed SGLang never calls."""
     for message in shape.warnings:
         what, _, rest = message.partition(". ")
         if not rest:
@@ -73,7 +73,7 @@ def _overridden_methods(cls: type) -> set[str]:
 
 
 def _served_under_older_names(host: HostSource) -> set[str]:
-    """Today's names that the adapter answers under the older ones which this host calls."""
+    """Current names that the adapter serves under the older names this host calls."""
     try:
         return {row.member for row in rows_in_force(host.version)}
     except InvalidVersion:

@@ -1,4 +1,4 @@
-"""The functions that entry points name: one in the wrong group is called and changes nothing, without a word."""
+"""Checks of the functions that entry points name: one in the wrong group is called and silently changes nothing."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["examine_entry_functions"]
 
 
 def examine_entry_functions(lookup: Lookup) -> Iterator[Finding]:
-    """Platforms in the group of general plugins, functions that answer nothing in the group of platforms, and functions
-    that cannot be called without arguments."""
+    """The findings: platforms in the general plugins' group, functions that return nothing in the platforms' group, and
+    functions that cannot be called without arguments."""
     for group in (PLATFORM_GROUP, GENERAL_GROUP):
         for record in scan.records(group):
             module, attribute = reference(record.value)

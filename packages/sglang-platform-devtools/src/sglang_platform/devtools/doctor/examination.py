@@ -20,10 +20,10 @@ _log = logging.getLogger(__name__)
 
 
 def examine_sources(*, start_host: bool) -> Iterator[Finding]:
-    """The findings in entry functions, platform classes, parts and hook targets; the plugins were asked before.
+    """The findings in entry functions, platform classes, parts and hook targets; needs the plugins' answers first.
 
     Imports neither torch nor sglang, nor any platform class. start_host: an active platform on SGLang's own classes is
-    looked at in a running SGLang, in a process of its own.
+    examined in a running SGLang, in a subprocess.
     """
     _log.info("reading the platform classes of the plugins")
     lookup = Lookup(Environment())

@@ -1,4 +1,4 @@
-"""What plugins' sources change in the installed modules: hooks and patches on what is not there, or does not fit."""
+"""Hooks and patches in plugins' sources whose target is missing in the installed modules, or does not fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["examine_hook_targets", "missing_target"]
 
 
 def examine_hook_targets(lookup: Lookup) -> Iterator[Finding]:
-    """A problem for each required hook that fails or takes no effect; notes for what was not looked at.
+    """A problem for each required hook that fails or takes no effect; notes for everything that was not examined.
 
     This project's own hooks are left out: their tests run them on each release.
     """
@@ -53,7 +53,7 @@ def _on_host(origin: PluginOrigin, hooks: Sequence[WantedHook]) -> Iterator[Find
     try:
         rows = check(hooks, open_host("installed", {"sglang"}))
     except (ConfigurationError, HookTargetError):
-        return  # told as a missing target
+        return  # reported as a missing target
     for row in rows:
         if row.verdict == "exists" or row.is_new:
             continue
@@ -99,7 +99,7 @@ def _fix(row: CheckedHook) -> str:
 
 
 def _told(lookup: Lookup, origin: PluginOrigin, found: Changes) -> Iterator[Finding]:
-    """What works and is worth knowing."""
+    """Notes on hooks and patches that work but have limits worth knowing."""
     written = [one for one in found.hooks if one.written]
     if written:
         yield Finding(
@@ -126,7 +126,7 @@ def _told(lookup: Lookup, origin: PluginOrigin, found: Changes) -> Iterator[Find
 
 
 def _after_arguments(lookup: Lookup, origin: PluginOrigin, hook: WantedHook) -> Finding:
-    """A hook on the place where SGLang once derived its arguments: a warning where nothing is done there any more."""
+    """A warning for a hook on the function that derived SGLang's arguments in older releases, if it is empty now."""
     what = f"{origin.name} changes ServerArgs.__post_init__ by a hook"
     ours = "on sglang_platform.core's SRTPlatform, finalize_server_args(server_args) is called once all is derived"
     address = resolve(parse(hook.target))

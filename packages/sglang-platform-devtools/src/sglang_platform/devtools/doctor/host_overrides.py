@@ -1,5 +1,5 @@
-"""Platform classes built directly on SGLang's own base class, which checks nothing: names that nobody calls,
-signatures that do not take the host's calls, overrides that the resolution order hides.
+"""Checks of platform classes built directly on SGLang's own base class, which checks nothing: names that nobody calls,
+signatures that reject the host's calls, overrides hidden by the method resolution order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def examine_host_class(cls: type, origin: PluginOrigin, host: HostSource) -> Ite
                 continue
             first = next(k for k in cls.__mro__ if name in vars(k))
             if first is not klass and not is_hosts(first):
-                continue  # SGLang reaches the vendor's other one
+                continue  # shadowed by another vendor class, which SGLang reaches
             if is_hosts(first):
                 direct = next((base for base in cls.__bases__ if issubclass(base, klass)), klass)
                 yield Finding(
@@ -91,7 +91,7 @@ def _unknown(
     origin: PluginOrigin,
     host: HostSource,
 ) -> Iterator[Finding]:
-    """A public name that SGLang's classes do not define: an older one, a later one, the vendor's own, or a slip."""
+    """The findings on a public name that SGLang's classes lack: an older or later name, the vendor's own, or a typo."""
     row, where = older_name(name), place_of(klass, name)
     what = f"{host} does not call {klass.__qualname__}.{name}"
     answers_today = row is not None and row.member in defined and row.member in known
@@ -134,7 +134,7 @@ def _older(what: str, row: DriftRow, answers_today: bool, origin: PluginOrigin, 
 
 
 def _write_today(row: DriftRow, host: HostSource) -> str:
-    """What SGLang's own class takes in its place: its struct has not every field of this project's contract."""
+    """The fix on SGLang's own class, whose `PlatformCapabilities` lacks some fields of this project's contract."""
     fields = host.fields_of("sglang.srt.platforms.interface", "PlatformCapabilities")
     if not isinstance(row, BecameField) or fields is None:
         return f"write {row.new}"
@@ -147,7 +147,7 @@ def _write_today(row: DriftRow, host: HostSource) -> str:
 def _later(
     what: str, name: str, defined: set[str], known: frozenset[str], origin: PluginOrigin
 ) -> Iterator[Finding]:
-    """A name of a later SGLang, or of this project's contract, on a class that no adapter serves."""
+    """The finding on a name of a later SGLang or of this project's contract, on a class without the adapter."""
     here = [row.old for row in older_names() if row.member == name and row.old in known]
     if here and set(here) & defined:
         fix = "nothing to do: the older names answer here"

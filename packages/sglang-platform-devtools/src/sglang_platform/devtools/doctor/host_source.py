@@ -1,4 +1,4 @@
-"""What the installed SGLang defines on its platform class and asks of a platform, read from its source."""
+"""The installed SGLang's platform class, and the names it uses of a platform, read from its source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["HostSource", "installed_host", "is_hosts"]
 _ASKED = re.compile(rb"platform(?:\(\))?\s*\.\s*(\w+)")
 _ASKED_BY_TEXT = re.compile(rb"attr\(\s*[\w.]*platform[\w.]*\s*,\s*[\"'](\w+)[\"']")
 _NOT_OURS = ("/multimodal_gen/", "/hardware_backend/")
-"""The other runtime, and the devices that SGLang itself carries: both call classes of their own."""
+"""Folders of the diffusion runtime and of SGLang's built-in devices: both call other classes."""
 _QUOTED = re.compile(rb"[\"'](\w+)[\"']")
 
 
@@ -54,8 +54,8 @@ class HostSource:
         return name in self._asked
 
     def calls(self, name: str, receiver: str = "", own: Collection[str] = ()) -> list[Call]:
-        """The calls of a method of this name; `receiver`: a word that stands in the name of the object. Those on `self`
-        only in the modules `own`: elsewhere it is another class's."""
+        """The calls of a method of this name; `receiver`: a word that the object's name contains. Calls on `self` count
+        only in the modules `own`; elsewhere `self` is of another class."""
         files = {self._tree.path(module) for module in own}
         found = []
         for call in calls_of(self._tree, name):
@@ -69,15 +69,15 @@ class HostSource:
         return found
 
     def taken_apart(self, name: str) -> tuple[int, Call] | None:
-        """Into how many values the calls of a method of this name are taken apart, and one of them.
+        """The number of values that calls of a method of this name are unpacked into, and one such call.
 
-        None where no call is, or not all into as many.
+        None if no call is unpacked, or the numbers differ.
         """
         found = dict(one for one in taken_apart(self._tree, name) if not _is_elsewhere(one[1]))
         return next(iter(found.items())) if len(found) == 1 else None
 
     def fields_of(self, module: str, name: str) -> frozenset[str] | None:
-        """What a struct or dataclass of SGLang's is made from; None where there is none of the name."""
+        """The fields of a struct or dataclass of SGLang's; None if there is none of the name."""
         found = self._tree.module(module)
         nodes = found.scope.nodes(name) if found is not None else []
         if found is None or not nodes or not isinstance(nodes[-1], ast.ClassDef):
@@ -91,7 +91,7 @@ class HostSource:
         return frozenset(fields)
 
     def says(self, name: str) -> bool:
-        """Whether some line of SGLang's reads an attribute of this name, or spells it as a text."""
+        """Whether some line of SGLang reads an attribute of this name, or spells it in a string."""
         spelled = re.compile(rb"[.\"']%s\b" % name.encode())
         return any(spelled.search(self._tree.text(one)) for one in self._tree.containing(name.encode()))
 
@@ -110,7 +110,7 @@ class HostSource:
             text = path.read_bytes()
             asked.update(_ASKED.findall(text), _ASKED_BY_TEXT.findall(text))
             if path.parent.name == "platforms":
-                asked.update(_QUOTED.findall(text))  # tables of older names, looked up by text
+                asked.update(_QUOTED.findall(text))  # tables of older names, looked up by string
         return frozenset(name.decode() for name in asked)
 
 

@@ -1,8 +1,8 @@
-"""What a plugin's source takes from SGLang: names that it imports, functions and classes that it calls, tuples that it
-takes apart. Told where the installed SGLang has no such name, does not take such a call, or gives another number.
+"""Checks of a plugin's uses of SGLang: imported names, calls of functions and classes, unpacked tuples. Reports a name
+that the installed SGLang lacks, a call that it rejects, and a wrong number of values.
 
-Judged is what runs in every release: a plugin for several asks first, and what stands under an `if` that asks for a
-release or an attribute, or in a `try`, is its answer.
+Only unconditional code is checked. A plugin that supports several releases guards its uses: code in a `try`, or under
+an `if` that tests for a release or an attribute, is left out.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _ASKS = (
     "_AVAILABLE",
     "_available",
 )
-"""Words of a condition that asks what the release has."""
+"""Words in a condition that tests for a release or a feature."""
 
 _MADE_FROM_FIELDS = {"Struct", "NamedTuple"}
 
 
 class _Place(NamedTuple):
-    """`guarded`: the program goes on where it fails, or runs it only after asking."""
+    """`guarded`: the program survives a failure here, or runs it only after a test."""
 
     guarded: bool = False
     instead: tuple[ast.stmt, ...] = ()
-    """For what stands in a `try`: the handlers' statements."""
+    """For code in a `try`: the statements of the handlers."""
 
 
 def examine_host_uses(
@@ -148,7 +148,7 @@ class _Reader:
         if place.guarded:
             stubs = [one for one in place.instead if isinstance(one, ast.ClassDef | ast.FunctionDef)]
             if not stubs or any(isinstance(one, ast.Import | ast.ImportFrom) for one in place.instead):
-                return  # it asks elsewhere then, or does without
+                return  # the plugin imports it from elsewhere, or does without
             severity = "warning"
             instead = (
                 f"the import fails in silence, and the stand-ins from line {stubs[0].lineno} on are taken"
@@ -193,8 +193,8 @@ class _Reader:
         )
 
     def _called(self, node: ast.Call, owners: tuple[ast.AST, ...]) -> tuple[Definition, int] | None:
-        """What SGLang's source has under the name that is called, and how many of its parameters the caller does not
-        write; None where that is no function or class of SGLang's, or not one for certain."""
+        """The definition in SGLang of the called name, and how many of its parameters are bound implicitly; None if it
+        is not, or may not be, a function or class of SGLang."""
         match node.func:
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=[]), attr=name):
                 return self._of_super(name, owners)
@@ -218,7 +218,7 @@ class _Reader:
         return self._lookup.find(Address(".".join(full[:count]), tuple(full[count:]))) if count else None
 
     def _of_super(self, name: str, owners: tuple[ast.AST, ...]) -> tuple[Definition, int] | None:
-        """The method of SGLang's that ``super().name`` reaches from a class with one base; None where it is unsure."""
+        """SGLang's method that ``super().name`` resolves to in a class with one base; None if unsure."""
         classes = [one for one in owners if isinstance(one, ast.ClassDef)]
         if not classes or len(classes[-1].bases) != 1 or not isinstance(owners[-1], ast.FunctionDef):
             return None
@@ -271,14 +271,14 @@ class _Reader:
 
 
 def _without(call: Call, signature: inspect.Signature) -> str:
-    """The fix: the keywords that are not taken, or what is."""
+    """The fix: the keywords to leave out, else the signature to call with."""
     takes_all = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
     unknown = [one for one in call.keywords if one not in signature.parameters and not takes_all]
     return f"leave out {', '.join(unknown)}" if unknown else f"call it with {signature}"
 
 
 def _of_fields(node: ast.ClassDef) -> inspect.Signature | None:
-    """What the `__init__` takes that a struct or dataclass without bases of its own gets from its fields."""
+    """The signature of the `__init__` generated from the fields of a struct or dataclass without other bases."""
     bases = [(dotted(one) or ("?",))[-1] for one in node.bases]
     is_made = (bases and set(bases) <= _MADE_FROM_FIELDS) or (not bases and "dataclass" in decorators(node))
     if not is_made:

@@ -1,9 +1,7 @@
-"""The platform class that a running SGLang ended on, and the classes that its factories answer.
+"""Checks of the platform class that a running SGLang selected, and of the classes that its factories return.
 
-Where their vendor wrote them on SGLang's own they are examined as objects, in a process that has imported SGLang.
-
-What the source does not show (classes made under a condition, star imports, mixins of a library, names set later) has
-happened there.
+Classes that a vendor derived from SGLang's own are examined live, in a process that has imported SGLang. That covers
+what the source does not show: conditional classes, star imports, mixins of a library, names set later.
 """
 
 from __future__ import annotations
@@ -50,18 +48,18 @@ _ASKED_AT_EVERY_START = {
     "get_device",
     "get_device_total_memory",
 }
-"""What SGLang asks an out-of-tree platform on the way to a served model; it asks the rest for single features."""
+"""Methods that SGLang calls on an out-of-tree platform at every launch; the others serve single features."""
 
 
 class LiveFindings(NamedTuple):
-    """`examined`: the classes that were looked at, as ``module:qualified name``."""
+    """`examined`: the examined classes, as ``module:qualified name``."""
 
     findings: list[Finding]
     examined: list[str]
 
 
 def examine_live_platform(platform: Any, origin: PluginOrigin) -> LiveFindings:
-    """The findings on a platform that stands on SGLang's class alone; nothing for one on this project's contract."""
+    """The findings on a platform derived from SGLang's class alone; none for one on this project's contract."""
     cls = type(platform)
     host = installed_host(ShapeBuilder(Lookup(Environment())))
     if isinstance(platform, DeviceMixin) or host is None or is_hosts(cls):
@@ -90,7 +88,7 @@ def examine_live_platform(platform: Any, origin: PluginOrigin) -> LiveFindings:
 
 
 def _identity(platform: Any, origin: PluginOrigin, host: HostSource) -> Iterator[Finding]:
-    """SGLang takes a platform for one from outside by its `_enum` alone."""
+    """A problem if `_enum` is unset: SGLang recognises an out-of-tree platform by it alone."""
     cls = type(platform)
     if platform._enum.name != "UNSPECIFIED":
         return
@@ -101,7 +99,7 @@ def _identity(platform: Any, origin: PluginOrigin, host: HostSource) -> Iterator
 
 
 def _unanswered(cls: type, origin: PluginOrigin, host: HostSource) -> Iterator[Finding]:
-    """The calls of SGLang that a platform answers with the NotImplementedError that it inherits."""
+    """The findings on SGLang's calls that raise the inherited NotImplementedError."""
     features = []
     for name in dir(cls):
         owner = next((k for k in cls.__mro__ if name in vars(k)), None)
@@ -132,7 +130,7 @@ def _unanswered(cls: type, origin: PluginOrigin, host: HostSource) -> Iterator[F
 
 
 def _attention_backend(platform: Any, origin: PluginOrigin) -> Iterator[Finding]:
-    """A default attention backend that nobody has registered."""
+    """A problem if the default attention backend is not registered."""
     registry = getattr(
         sys.modules.get("sglang.srt.layers.attention.attention_registry"), "ATTENTION_BACKENDS", {}
     )
@@ -155,8 +153,8 @@ def _attention_backend(platform: Any, origin: PluginOrigin) -> Iterator[Finding]
 
 
 def _answers(platform: Any) -> Iterator[tuple[str, Any, type | None]]:
-    """Each factory that the platform overrides, as a call, with its answer and SGLang's own class of the place; a
-    Finding where it raises."""
+    """Each overridden factory as (call, result, SGLang's own class for that part); the result is a Finding if it
+    raises."""
     for name in _FACTORIES:
         factory = getattr(platform, name, None)
         if factory is None or _own_name(type(platform), name) is None:
@@ -166,12 +164,12 @@ def _answers(platform: Any) -> Iterator[tuple[str, Any, type | None]]:
             try:
                 inspect.signature(factory).bind(**keywords)
             except TypeError:
-                continue  # told as an override that does not take SGLang's call
+                continue  # reported as an override that rejects SGLang's call
             try:
                 answer = factory(**keywords)
                 yield text, answer, _of_host(*of_host) if of_host else None
             except NotImplementedError:
-                continue  # a refusal, which SGLang shows as it is
+                continue  # a refusal, which SGLang passes on to the user
             except Exception as error:  # noqa: BLE001 - whatever a vendor's factory raises is the finding
                 what = f"{type(platform).__qualname__}.{text} raises {type(error).__name__}"
                 why, fix = f"{error} (at {_place(error)})", "correct what raises"
@@ -182,7 +180,7 @@ def _answers(platform: Any) -> Iterator[tuple[str, Any, type | None]]:
 
 
 def _calls(name: str, platform: Any) -> list[tuple[dict[str, str], tuple[str, str] | None]]:
-    """The keywords of each call of a factory, and where SGLang's own class of the place is."""
+    """The keywords of each call of a factory, and the module and name of SGLang's own class for that part."""
     if name == "get_kv_pool_cls":
         kinds = get_args(getattr(sys.modules.get("sglang.srt.platforms.interface"), "KVPoolKind", None))
         return [({"kind": one}, (_POOLS, KINDS[one].base.partition(":")[2])) for one in kinds if one in KINDS]
@@ -195,13 +193,13 @@ def _calls(name: str, platform: Any) -> list[tuple[dict[str, str], tuple[str, st
 
 
 def _of_host(module: str, name: str) -> type | None:
-    """A class of SGLang's, where its module is loaded, as it is once a vendor's class stands on one in it."""
+    """A class of SGLang if its module is loaded, as it is once a vendor has subclassed one of its classes."""
     found = getattr(sys.modules.get(module), name, None)
     return found if isinstance(found, type) else None
 
 
 def _own_name(cls: type, name: str) -> str | None:
-    """The vendor's method that answers a factory: of this name, or of an older one that SGLang's own asks then."""
+    """The name of the vendor's method behind a factory: this one, or an older name that SGLang falls back to."""
     for one in (name, *(row.old for row in older_names() if row.member == name)):
         owner = next((k for k in cls.__mro__ if one in vars(k)), None)
         if owner is not None and not is_hosts(owner):

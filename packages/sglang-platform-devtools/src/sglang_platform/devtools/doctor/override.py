@@ -1,4 +1,4 @@
-"""One method that a vendor wrote over SGLang's: does it take the calls, and give as many values?"""
+"""One vendor override of an SGLang method: checks that it accepts SGLang's calls and returns as many values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Override:
-    """`klass.name` of a vendor, over `theirs.name` of SGLang; `cls` is the class that inherits both."""
+    """The override of SGLang's `theirs.name` by a vendor's `klass.name`; `cls` inherits from both classes."""
 
     def __init__(
         self, cls: type, klass: type, name: str, theirs: type, origin: PluginOrigin, host: HostSource
@@ -32,15 +32,16 @@ class Override:
         self.signature = bound_signature(vars(klass)[name], klass)
 
     def calls(self, receiver: str = "") -> list[Call]:
-        """The calls in SGLang that may reach it. `receiver`: a word that stands in the name of the object."""
+        """The calls in SGLang that may reach it. `receiver`: a word that the object's name contains."""
         own = {klass.__module__ for klass in self.cls.__mro__ if is_hosts(klass)}
         return self.host.calls(self.name, receiver, own)
 
     def wrong_signature(self, *, of_platform: bool, made_by_host: bool = True) -> Iterator[Finding]:
-        """A problem where a call does not get through.
+        """A finding if the override rejects calls of the original signature.
 
-        Of a platform every difference is told: its interface is written down. Of a part, where a call of SGLang does
-        not get through, or its required arguments do not: who calls a pool is often the vendor's own attention.
+        For a platform any difference is reported, since SGLang defines the interface. For a part it is reported only if
+        a call in SGLang, or a call with the required arguments, fails: often only the vendor's own attention backend
+        calls a pool.
         """
         contract, override = self.contract, self.signature
         if contract is None or override is None:
@@ -85,7 +86,7 @@ class Override:
         )
 
     def other_number_of_values(self) -> Iterator[Finding]:
-        """A problem where it gives another number of values than SGLang's, or than those who call it take apart."""
+        """A problem if it returns a different number of values than SGLang's method, or than its callers unpack."""
         given, line = values_of(vars(self.klass)[self.name], values_given)
         if given is None:
             return
@@ -115,7 +116,7 @@ class Override:
 def takes_plain_calls(
     contract: inspect.Signature, override: inspect.Signature, by_name: bool = False
 ) -> bool:
-    """Whether calls by position, or all `by_name`, with all parameters and with the required ones, get through."""
+    """Whether `override` accepts positional (`by_name`: keyword) calls with all and with the required parameters."""
     parameters = [p for p in contract.parameters.values() if p.kind not in _VARIADIC]
     for chosen in (parameters, [one for one in parameters if one.default is one.empty]):
         positional = [
@@ -136,7 +137,7 @@ def takes_plain_calls(
 
 
 def used_by_its_vendor(klass: type, name: str) -> bool:
-    """Whether the vendor's own package says the name anywhere but where it is defined."""
+    """Whether the vendor's own package mentions the name outside its definition."""
     said: Callable[[bytes], list[bytes]] = re.compile(rb"\b%s\b" % name.encode()).findall
     defined: Callable[[bytes], list[bytes]] = re.compile(rb"\bdef\s+%s\b" % name.encode()).findall
     texts = [path.read_bytes() for _, path in package_files(klass.__module__)]

@@ -1,6 +1,6 @@
-"""A class that a vendor wrote on one of SGLang's: overrides that do not take what SGLang passes, and those that lack.
+"""Checks of a vendor's subclass of an SGLang class: overrides that reject SGLang's calls, and missing overrides.
 
-Two ways lead here: a factory of the platform answers it, in a running SGLang, or the plugin's source has it.
+The class is returned by a platform's factory in a running SGLang, or found in the plugin's source.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ __all__ = ["examine_missing", "examine_part_class", "is_vendors", "without_host_
 _CALLED = ("method", "classmethod", "staticmethod")
 _CALLED_AT_EVERY_STEP = {"alloc_extend", "alloc_decode"}
 _BY_ANOTHER_NAME = {"forward"}
-"""Methods that SGLang reaches through torch's `__call__`: calls of the name are of other classes."""
+"""Methods that SGLang calls through torch's `__call__`; direct calls of the name belong to other classes."""
 
 
 def is_vendors(cls: type) -> bool:
-    """Whether the class is a plugin's, or a library's that it brings: not SGLang's, Python's or torch's."""
+    """Whether the class is from a plugin or one of its libraries: not from SGLang, Python or torch."""
     top = cls.__module__.partition(".")[0]
     return not is_hosts(cls) and top != "torch" and top not in sys.stdlib_module_names
 
 
 def without_host_base(cls: type, answered: str, origin: PluginOrigin, host: HostSource) -> Finding:
-    """The finding on a class that the factory call `answered` gives and that stands on none of SGLang's."""
+    """The finding on a class that the factory call `answered` returns and that derives from no SGLang class."""
     why = f"its bases are {', '.join(base.__qualname__ for base in cls.__mro__[1:-1]) or 'none'}"
     fix = f"derive {cls.__qualname__} from the class of {host} that it stands in for"
     what = f"{answered} gives {cls.__qualname__}, which stands on no class of SGLang"
-    # A runner need not: SGLang asks it for its methods only.
+    # A runner need not: SGLang uses only its methods.
     return Finding("factory-answer", "warning", what, origin, why, fix, place_of(cls))
 
 
@@ -53,8 +53,8 @@ def examine_part_class(
 ) -> Iterator[Finding]:
     """The findings on the overrides of one class.
 
-    made_by_host: SGLang makes its objects, with its own arguments. in_place_of: SGLang's own class of that place; its
-    signatures count where a base class takes anything. reads_all: no base is left out, which might call a method.
+    made_by_host: SGLang constructs the objects. in_place_of: SGLang's own class for this part; its signatures count
+    where a base class takes any arguments. reads_all: every base was read, so none can hide a call of a method.
     """
     yield from _abstract(cls, origin, host)
     for klass in filter(is_vendors, cls.__mro__):
@@ -81,7 +81,7 @@ def examine_part_class(
 
 
 def _abstract(cls: type, origin: PluginOrigin, host: HostSource) -> Iterator[Finding]:
-    """A class that cannot be made, since it leaves out what SGLang's base class demands."""
+    """A problem for each abstract method of SGLang's that the class does not override."""
     for name in dir(cls):
         owner = next((k for k in cls.__mro__ if name in vars(k)), None)
         statement = statement_of(vars(owner)[name]) if owner is not None and is_hosts(owner) else None
@@ -105,7 +105,7 @@ def _dead(klass: type, name: str, origin: PluginOrigin, host: HostSource) -> Fin
 def examine_missing(
     cls: type, in_place_of: type, origin: PluginOrigin, host: HostSource
 ) -> Iterator[Finding]:
-    """The methods that SGLang's own class of that place has, and of which `cls` inherits only a refusal."""
+    """The findings on methods that SGLang's own class implements, and for which `cls` inherits NotImplementedError."""
     for name in dir(in_place_of):
         owner = next((k for k in cls.__mro__ if name in vars(k)), None)
         theirs = next(k for k in in_place_of.__mro__ if name in vars(k))
@@ -132,7 +132,7 @@ def examine_missing(
 
 
 def _signed(theirs: type, name: str, in_place_of: type | None) -> type:
-    """The class of SGLang whose signature of a method says something: a base class may take anything."""
+    """The SGLang class with the informative signature: `in_place_of`'s if the base method takes any arguments."""
     signature = bound_signature(vars(theirs)[name], theirs)
     kinds = {one.kind for one in signature.parameters.values()} if signature is not None else set()
     says_nothing = kinds and all(kind.name.startswith("VAR_") for kind in kinds)

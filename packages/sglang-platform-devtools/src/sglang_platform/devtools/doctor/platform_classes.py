@@ -1,4 +1,4 @@
-"""The platform classes of all installed plugins, each checked by the rules of what it is built on."""
+"""Checks of all installed plugins' platform classes, by the rules of the base class: this project's or SGLang's."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["examine_platform_classes", "platform_class_nowhere"]
 
 
 def examine_platform_classes(lookup: Lookup, *, start_host: bool) -> Iterator[Finding]:
-    """Dead names, drifted signatures, and classes that are not where a plugin says. Imports none of the classes.
+    """The findings: dead names, drifted signatures, classes missing at their location. Imports none of the classes.
 
-    start_host: the active platform, where it is not on this project's contract, is looked at in a running SGLang, in a
-    process of its own; its source is read where that fails.
+    start_host: examine an active platform that is not on this project's contract in a running SGLang, in a subprocess;
+    fall back to its source if that fails.
     """
     builder = ShapeBuilder(lookup)
     host = installed_host(builder)
@@ -61,7 +61,7 @@ def examine_platform_classes(lookup: Lookup, *, start_host: bool) -> Iterator[Fi
 
 
 def _is_cores(builder: ShapeBuilder, named: PlatformLocation | PluginOrigin) -> bool:
-    """Whether the class is on this project's contract, as far as its source tells."""
+    """Whether the class derives from this project's contract, as far as its source shows."""
     try:
         return isinstance(named, PlatformLocation) and issubclass(_shape(builder, named).cls, DeviceMixin)
     except ContractError:
@@ -95,10 +95,10 @@ def _shape(builder: ShapeBuilder, named: PlatformLocation) -> ClassShape:
 
 
 def platform_class_nowhere(lookup: Lookup, named: PlatformLocation) -> Finding | None:
-    """The problem of a location at which there is nothing."""
+    """The problem for a location without a class."""
     found = resolve(parse(named.location))
     module, colon, path = named.location.partition(":")
-    if colon and isinstance(found, Address):  # which says what is the module
+    if colon and isinstance(found, Address):  # the colon marks the module
         found = Address(module, tuple(path.split(".")))
     answer = found if isinstance(found, MissingModule) else lookup.find(found)
     if not isinstance(answer, MissingModule | Absent):

@@ -1,4 +1,4 @@
-"""Where the installed plugins' platform classes are: what `activate()` answered, or what its source would answer."""
+"""The locations of installed plugins' platform classes: the result of `activate()`, or the results in its source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PlatformLocation(NamedTuple):
     location: str
 
     def candidates(self) -> Iterator[tuple[str, str]]:
-        """Module and class path; several where the location is dotted throughout."""
+        """The possible (module, class path) pairs; several if the location has no colon."""
         module, colon, path = self.location.partition(":")
         if colon:
             yield module, path
@@ -40,10 +40,10 @@ class PlatformLocation(NamedTuple):
 
 
 def platform_locations(lookup: Lookup) -> Iterator[PlatformLocation | PluginOrigin]:
-    """Every platform class that is named, or the plugin alone where its source does not tell.
+    """Every named platform class, or the plugin alone if its source does not show one.
 
-    Answers of this process's decision first: they are certain. Plugins that declined are read as well, since what is
-    wrong with them shows on another machine.
+    Results of this process's selection come first, since they are certain. Plugins that declined are read as well:
+    their errors would show on another machine.
     """
     answered: dict[PluginOrigin, str] = {}
     trace = current.trace()
@@ -63,7 +63,7 @@ def platform_locations(lookup: Lookup) -> Iterator[PlatformLocation | PluginOrig
 
 
 def returned_texts(lookup: Lookup, module: str, attribute: str) -> Iterator[str]:
-    """The locations that a function of this name returns, as far as the source spells them out."""
+    """The locations that a function of this name returns, as far as the source shows them."""
     answer = lookup.find(Address(module, tuple(attribute.split("."))))
     home = lookup.module_of(answer) if isinstance(answer, Definition) else None
     if home is None or not isinstance(answer, Definition):
@@ -76,20 +76,20 @@ def returned_texts(lookup: Lookup, module: str, attribute: str) -> Iterator[str]
 
 
 def returns_of(function: ast.AST) -> Iterator[ast.expr]:
-    """What a function returns, functions inside it aside; both answers of a conditional expression."""
+    """The expressions that a function returns, nested functions left out; both branches of a conditional expression."""
     for node in own_nodes(function):
         if isinstance(node, ast.Return) and node.value is not None:
             yield from _answers(node.value) if isinstance(node.value, ast.IfExp) else (node.value,)
 
 
 def _answers(value: ast.IfExp) -> list[ast.expr]:
-    """The answers of a conditional expression that some process gives."""
+    """The branches of a conditional expression that some process takes."""
     answer = decided(value.test)
     return [*([value.body] if answer is not False else ()), *([value.orelse] if answer is not True else ())]
 
 
 def _text(lookup: Lookup, module: Module, node: ast.expr) -> str | None:
-    """The text of an expression made of literals and constants, those of other modules included."""
+    """The string value of an expression of literals and constants, those of other modules included."""
 
     def constant(path: tuple[str, ...] | None) -> Any:
         found = lookup.find(Address(module.name, path)) if path is not None else None

@@ -1,5 +1,5 @@
-"""The sources of all installed plugins beside their platform classes: every class that stands on one of SGLang's, and
-what is imported and called. This project's own packages are left out: the adapter's tests run them on each release.
+"""Checks of all installed plugins' sources except platform classes: subclasses of SGLang classes, imports and calls.
+This project's own packages are left out: the adapter's tests run them on each release.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PLATFORM = "SRTPlatform"
 
 
 def examine_plugin_sources(lookup: Lookup, examined: Collection[str] = ()) -> Iterator[Finding]:
-    """The findings of every plugin's source; `examined`: the classes that were looked at live, as their names."""
+    """The findings in every plugin's source; `examined`: names of the classes that were already examined live."""
     builder = ShapeBuilder(lookup)
     host = installed_host(builder)
     records = (record for record in installed_plugins() if not is_ours(record.origin))
@@ -42,7 +42,7 @@ def examine_plugin_sources(lookup: Lookup, examined: Collection[str] = ()) -> It
 
 
 def _unparsed(name: str, tree: SourceTree, origin: PluginOrigin) -> Finding:
-    """A module that no process can import, which shows on its first use."""
+    """The problem for a module with a syntax error, which would otherwise show on its first use."""
     path, why = tree.path(name), "its text is no Python source"
     try:
         parse(tree.text(name))
@@ -85,7 +85,7 @@ def _classes(
 
 
 def _parameters_around(tree: ast.Module, node: ast.ClassDef) -> set[str]:
-    """The parameters of the functions that a class stands in."""
+    """The parameters of the functions that enclose a class."""
     return {
         one.arg
         for function in ast.walk(tree)

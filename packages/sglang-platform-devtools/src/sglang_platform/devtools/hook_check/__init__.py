@@ -1,1 +1,1 @@
-"""What a release of the host means for the hooks on it, read from sources alone."""
+"""Checks hooks against a release of the host, from sources alone."""

@@ -1,9 +1,9 @@
-"""Does anything in a host reach a hooked attribute? Told from how the sources use its name.
+"""Finds out whether anything in a host reaches a hooked attribute, from how the sources use its name.
 
-A hook stands in an attribute's place once its module has run. It is bypassed where nothing reads the attribute after
-that: no code names it, or the only uses are in its own module while that runs (an entry of a table, an argument of a
-decorator, a default), or under ``if __name__ == "__main__"``, where the running module is another one. Whatever leaves
-doubt counts as a caller: any attribute of a method's name on any object, any string that spells it.
+A hook replaces an attribute once its module has run. It is bypassed if nothing reads the attribute after that: no code
+names it, or the only uses are in its own module during import (an entry of a table, an argument of a decorator, a
+default), or under ``if __name__ == "__main__"``, which runs in a second copy of the module. Doubtful uses count as
+callers: any attribute of a method's name on any object, any string that spells it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = ["Bypass", "Callers"]
 
 
 class Bypass(NamedTuple):
-    """Why nobody reaches an attribute. `held`: something has kept the original, which a search may find."""
+    """Why no caller reaches an attribute. `held`: something keeps a reference to the original, which may be found."""
 
     why: str
     held: bool
 
 
 class Read(NamedTuple):
-    """What one module uses, and what its imports bind."""
+    """The uses in one module, and the names that its imports bind."""
 
     uses: Uses
     imported: ImportedNames
@@ -48,7 +48,7 @@ class Callers:
         self._read: dict[str, Read] = {}
 
     def bypass(self, definition: Definition) -> Bypass | None:
-        """Why no caller reaches the attribute; None where one does, or where that cannot be excluded."""
+        """Why no caller reaches the attribute; None if one does or may."""
         home, path = definition.address
         module, name = self._host.module(home), path[-1]
         is_special = name.startswith("__") and name.endswith("__")  # Python itself calls it
@@ -82,7 +82,7 @@ class Callers:
         return _explained([*own, *(use for use in uses.names.get(name, ()) if not use.late)])
 
     def _class_is_unused(self, module: Module, owner: Definition) -> Bypass | None:
-        """A method is not reached where nobody reaches its class, unless that may be found by its bases."""
+        """The bypass of a method whose class is unused; None if the class is used, or may be found by its bases."""
         if len(owner.address.path) > 1 or _has_bases(owner):
             return None
         early = self._only_early_uses(module, owner)
@@ -91,7 +91,7 @@ class Callers:
         return Bypass(f"of its class {owner.address.path[0]}: {_explained(early).why}", False)
 
     def _only_early_uses(self, module: Module, definition: Definition) -> Sequence[Use] | None:
-        """The uses of a module's name while the module runs; None where there are, or may be, others."""
+        """The uses of a module-level name, if all are in its module during import; None if there may be others."""
         name = definition.address.path[0]
         if self._text.imports_name(module.name, name) or self._text.is_command(module.name, name):
             return None
@@ -120,7 +120,7 @@ class Callers:
         return _MayImport(self._host, packages, words)
 
     def _accesses(self, other: str, name: str) -> bool:
-        """Does another module access an attribute of this name, or spell it?"""
+        """True if another module accesses an attribute of this name, or spells it in a string."""
         module = self._host.module(other)
         if module is None:
             return True
@@ -131,11 +131,11 @@ class Callers:
         )
 
     def _is_of_a_module(self, prefix: str | None) -> bool:
-        """Is what stands before an attribute a module, so that the attribute is no method?"""
+        """True if the prefix of an attribute is a module, so that the attribute is not a method."""
         return prefix is not None and (self._host.has(prefix) or not self._host.has(prefix.split(".")[0]))
 
     def _imports(self, other: str, home: str, name: str) -> bool:
-        """Does another module import the name from where it can be had, access it on that module, or spell it?"""
+        """True if another module imports the name, accesses it on a module that has it, or spells it in a string."""
         module = self._host.module(other)
         if module is None:
             return True
@@ -151,11 +151,11 @@ class Callers:
             if meaning is not None and self._is_same(meaning, name, home):
                 return True
             if meaning is None and use.prefix not in (("self",), ("cls",)):
-                return True  # of an object that may well be the module
+                return True  # an attribute of an object that may be the module
         return False
 
     def _is_same(self, module: str, name: str, home: str) -> bool:
-        """Is `module.name` the thing that `home` defines?"""
+        """True if `module.name` is, or may be, the definition in `home`."""
         if module == home or not self._host.has(module):
             return module == home
         found = self._lookup.find(Address(module, (name,)))
@@ -170,7 +170,7 @@ class Callers:
 
 
 class _MayImport(NamedTuple):
-    """The quick test for modules that could import a name: they stand in its package, or their text says its home."""
+    """A quick test for modules that could import a name: they are in its package, or their text names its module."""
 
     host: SourceTree
     packages: tuple[str, ...]
@@ -185,7 +185,7 @@ def _is_main(use: Use) -> bool:
 
 
 def _has_bases(definition: Definition) -> bool:
-    """A class that is known through its bases may be found without its name, by `__subclasses__` or a scan."""
+    """True for a class with bases: it may be found without its name, by `__subclasses__` or a scan."""
     return any(isinstance(node, ast.ClassDef) and node.bases for node in definition.nodes)
 
 

@@ -1,4 +1,4 @@
-"""What a release of the host means for the hooks on it, told from its sources alone: nothing is imported or run.
+"""Checks hooks against a release of the host, from its sources alone: nothing is imported or run.
 
     host = open_host("sglang-0.5.20-cp311-....whl", {"sglang"})
     for row in check([WantedHook("sglang.srt.managers.scheduler:Scheduler.run_batch")], host):
@@ -7,8 +7,8 @@
 The parts:
 
     check    one row per target                  moved     the same name in another module
-    fit      can the hook take the arguments     callers   does anybody get there
-    uses     what one module's code names
+    fit      can the hook take the arguments     callers   does any caller reach it
+    uses     the names that one module uses
 """
 
 from __future__ import annotations
@@ -47,26 +47,25 @@ Verdict = Literal["exists", "changed", "bypassed", "moved", "missing", "unknown"
 
 
 class CheckedHook(NamedTuple):
-    """What became of one target in the host."""
+    """The result for one target in the host."""
 
     wanted: WantedHook
     verdict: Verdict
     why: str = ""
     defined_at: str | None = None
-    """``pkg.mod:Class.attr`` that holds the definition: another name than the target's where that is re-exported or
-    inherited."""
+    """The definition as ``pkg.mod:Class.attr``; differs from the target if that is re-exported or inherited."""
     line: int | None = None
     moved_to: tuple[str, ...] = ()
-    """For ``moved``: where to, the likeliest first."""
+    """For ``moved``: the new addresses, the likeliest first."""
     nearest: tuple[str, ...] = ()
-    """For ``missing``: names like it."""
+    """For ``missing``: similar names."""
     notes: tuple[str, ...] = ()
     is_new: bool = False
-    """Written into the host under a name that the host has not, nor one like it: the plugin's own."""
+    """True for an attribute that the plugin adds to the host: the host has no such name and none like it."""
 
     @property
     def is_problem(self) -> bool:
-        """A required hook that would fail or take no effect. What the sources do not tell is none."""
+        """True for a required hook that would fail or take no effect; False if the sources do not show it."""
         return self.wanted.required and self.verdict not in ("exists", "unknown")
 
 
@@ -80,8 +79,8 @@ def check(
                   class is compared by its written `__init__`; annotations and the values of defaults are not compared
     ``bypassed``  it exists, and no caller reaches it
     ``moved``     the module lacks it; the same qualified name is defined in another module
-    ``missing``   the module lacks it, and nothing else has its name
-    ``unknown``   the sources do not tell: another distribution, or names that are made as the module runs
+    ``missing``   the module lacks it, and no other module defines its name
+    ``unknown``   the sources do not show it: another distribution, or names that are created at run time
 
     Raises HookTargetError for a malformed target.
     """
@@ -154,7 +153,7 @@ class _Checker:
         return CheckedHook(wanted, "missing", why, nearest=names, notes=tuple(notes))
 
     def _guess(self, target: Target, earlier: Definition | None) -> Address:
-        """Module and path of a target whose module is gone: as written, as it was, or by the case of the names."""
+        """The address of a target whose module is gone: as written, as in the earlier release, or by capitalisation."""
         parts = target.key.split(".")
         if target.module is not None:
             return Address(target.module, target.path)
@@ -191,14 +190,14 @@ class _Checker:
     def _fitted(
         self, row: CheckedHook, hook: WrittenHook, target: Target, definition: Definition
     ) -> CheckedHook:
-        """The row of a hook whose function is known: does it take what its target takes, and give what that gives?"""
+        """The row of a hook whose function is known: checks its parameters and number of values against the target."""
         wanted, found, call = row.wanted, misfit(definition, hook), None
         why = None
         if wanted.on_host and not wanted.written:
             why = cut_at_its_last_dot(wanted.target) or fault_of_registry(wanted, target, definition)
         if (
             found.by_parameters or not wanted.written
-        ):  # what is written is no hook of ours: Python takes any kind
+        ):  # a monkey-patch is no hook of ours: Python accepts any kind
             why = why or found.why
         if why and found.by_parameters and why == found.why and wanted.on_host:
             call = call_not_taken(wanted, definition, self._host)
@@ -232,7 +231,7 @@ class _Checker:
 
 
 def _split(target: Target, host: SourceTree) -> Address | Absent:
-    """The target's module and attribute path: the longest prefix that is a module, the last part never."""
+    """The target's module and attribute path. The module is the longest prefix that exists, never the whole target."""
     parts = target.key.split(".")
     first = len(target.module.split(".")) if target.module else 1
     count = modules_in(parts[:-1], host.has)

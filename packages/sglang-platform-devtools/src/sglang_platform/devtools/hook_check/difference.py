@@ -1,4 +1,4 @@
-"""What differs between two definitions of one name, in two releases of a host."""
+"""The difference between two definitions of one name, in two releases of a host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS = {
 
 
 def difference(old: Definition, new: Definition) -> str | None:
-    """What a caller or a hook written for `old` has to know about `new`; None if both are written alike."""
+    """The changes from `old` to `new` that affect a caller or a hook; None if there are none."""
     before, after = old.node, new.node
     if before is None or after is None:
         return None
@@ -48,7 +48,7 @@ def _parameters_differ(old: ast.arguments, new: ast.arguments) -> str | None:
 
 
 def _described(arguments: ast.arguments) -> dict[str, str]:
-    """Each parameter in its order as it would be written: ``x``, ``x=...``, ``*args``, ``keyword x``."""
+    """Each parameter in order, for a message: ``x``, ``x=...``, ``*args``, ``keyword x``."""
     positional = [*arguments.posonlyargs, *arguments.args]
     first_default = len(positional) - len(arguments.defaults)
     found = {}
@@ -74,7 +74,7 @@ def _added(before: dict[str, str], new: ast.arguments) -> list[tuple[str, bool]]
 
 
 def _kind(node: ast.AST) -> str | None:
-    """What kind of thing it is, in words; None for a value, whose kind only running would tell."""
+    """The kind of definition in words; None for a value, whose kind shows only at run time."""
     if isinstance(node, ast.ClassDef):
         return "a class"
     if not isinstance(node, FunctionNode):

@@ -1,7 +1,7 @@
-"""Whether a hook fits its target, as their sources write both.
+"""Whether a hook fits its target, judged from the sources of both.
 
-That is asked of the engine itself: both are rebuilt as empty functions with the written parameters, and those are
-given to the check that the engine makes when it applies a hook.
+Both are rebuilt as empty functions with the same parameters, and passed to the check that the hook engine makes when
+it applies a hook.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["Misfit", "misfit"]
 
 
 class Misfit(NamedTuple):
-    """Why the engine would refuse a hook; `by_parameters` alone: what it is would go. `by_position`: the arguments that
-    it cannot take by name."""
+    """Why the engine would refuse a hook. `by_parameters`: only the parameters do not fit. `by_position`: the arguments
+    that the hook cannot take by name."""
 
     why: str | None = None
     by_parameters: bool = False
@@ -34,7 +34,7 @@ _WRAPPERS = {"property": property, "classmethod": classmethod, "staticmethod": s
 
 
 def misfit(target: Definition, hook: WrittenHook) -> Misfit:
-    """What the engine would say of the hook."""
+    """The engine's verdict on the hook."""
     node = target.node
     if hook.node is None or not isinstance(node, FunctionNode | ast.ClassDef):
         return Misfit()

@@ -1,4 +1,4 @@
-"""Whether a class stands on one that its own distribution does not bring."""
+"""Whether a class derives from a class of another distribution."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["has_foreign_base"]
 
 
 def has_foreign_base(lookup: Lookup, definition: Definition, seen: frozenset[Address] = frozenset()) -> bool:
-    """Does a class stand on one of another distribution, which may call its methods, or on an unknown one?"""
+    """True if a base class is unknown, or from another distribution, which may call the class's methods."""
     module, scope = lookup.module_of(definition), lookup.class_scope(definition)
     if definition.address in seen or module is None or scope is None:
         return True

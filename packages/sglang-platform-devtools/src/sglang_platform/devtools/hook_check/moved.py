@@ -13,11 +13,11 @@ from sglang_platform.devtools.source.tree import SourceTree
 __all__ = ["Whereabouts", "search"]
 
 _MANY = 5
-"""A name that more modules define, as `main` or `forward`, is no trace of one that moved."""
+"""If more modules define a name, as `main` or `forward`, it is too common to identify a moved target."""
 
 
 class Whereabouts(NamedTuple):
-    """`homes`: the modules' names for the target, the likeliest first. `why`: what is known where there are none."""
+    """`homes`: addresses that may be the target, the likeliest first. `why`: an explanation if there are none."""
 
     homes: tuple[Address, ...] = ()
     why: str = ""
@@ -29,8 +29,9 @@ def search(
 ) -> Whereabouts:
     """Look for a target that its module lacks.
 
-    `holder`: the class that is there and lacks the attribute; then nothing moved, and classes of its name elsewhere are
-    other classes. `earlier`: the release that still had it; what was elsewhere in that one already is another thing.
+    `holder`: the class that still exists and lacks the attribute; it did not move, so classes of its name in other
+    modules are unrelated. `earlier`: the release that still had the target; a module that already defined the name
+    there is unrelated.
     """
     if holder is not None:
         return Whereabouts(nearest=_elsewhere(host, lost))
@@ -46,7 +47,7 @@ def search(
         elif len(lost.path) > 1 and _defines(lookup, Address(module, (first,))):
             classes.append(Address(module, (first,)))
     homes.sort(key=lambda home: _distance(lost, home))
-    if len(homes) > _MANY:  # unless the module has kept its own name
+    if len(homes) > _MANY:  # too many, unless a module has kept its last name
         kept = [home for home in homes if _last(home) == _last(lost)]
         if not 0 < len(kept) <= _MANY:
             name = ".".join(lost.path)
@@ -61,7 +62,7 @@ def search(
 
 
 def _modules_with(host: SourceTree, name: str) -> list[str]:
-    """Modules with a top-level definition of the name, else those where it is assigned or stands in a branch."""
+    """Modules with a top-level definition of the name, else those that assign it or define it in a branch."""
     found = host.defining(name)
     if found:
         return found
@@ -74,7 +75,7 @@ def _modules_with(host: SourceTree, name: str) -> list[str]:
 
 
 def _defines(lookup: Lookup, address: Address) -> bool:
-    """Is it written in this module itself, or for an attribute, in a base of a class that is?"""
+    """True if defined in this module, or inherited by a class defined here."""
     if not lookup.modules.has(address.module):
         return False
     answer = lookup.find(address)
@@ -90,7 +91,7 @@ def _writes(lookup: Lookup, address: Address) -> bool:
 
 
 def _elsewhere(host: SourceTree, lost: Address) -> tuple[str, ...]:
-    """Methods or functions of the last name under another one, for a reader to judge."""
+    """Up to three functions or methods with the target's last name, as suggestions."""
     name = lost.path[-1]
     word = f"def {name}(".encode()
     found: list[Address] = []
@@ -112,7 +113,7 @@ def _elsewhere(host: SourceTree, lost: Address) -> tuple[str, ...]:
 
 
 def _distance(lost: Address, home: Address) -> tuple[bool, int, int, str]:
-    """A module of the old name first; then fewest steps from the old module to the new one in the tree of packages."""
+    """Sort key: modules of the old last name first, then the fewest steps between the two in the package tree."""
     old, new = lost.module.split("."), home.module.split(".")
     common = 0
     while common < min(len(old), len(new)) and old[common] == new[common]:

@@ -1,7 +1,7 @@
-"""Hooks on SGLang's own registry, and functions written in place of its own: nothing there looks whether they fit.
+"""Checks of hooks on SGLang's own registry and of monkey-patches, for which nothing checks whether they fit.
 
-So what fails is what some call of the host cannot pass; a parameter that no call gives may be missing. What that
-registry itself makes of a target, read from `sglang.srt.plugins.hook_registry`, is told as well.
+A hook fails here only if a call in the host cannot pass; a parameter that no call gives may be missing. Targets that
+SGLang's registry itself mishandles, as read from `sglang.srt.plugins.hook_registry`, are reported as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["call_not_taken", "cut_at_its_last_dot", "fault_of_registry"]
 
 
 def cut_at_its_last_dot(target: str) -> str | None:
-    """Why SGLang's registry never applies a target that is written with a colon before its last part."""
+    """Why SGLang's registry never applies a target with a colon before its last part; None for other targets."""
     module, colon, path = target.partition(":")
     if not colon or "." in path:
         return None
@@ -28,7 +28,7 @@ def cut_at_its_last_dot(target: str) -> str | None:
 
 
 def fault_of_registry(wanted: WantedHook, target: Target, definition: Definition) -> str | None:
-    """What SGLang's registry does wrong with a target of this kind; None where it hooks it right."""
+    """What SGLang's registry does wrong with a target of this kind; None if it hooks it correctly."""
     node, hook = definition.node, wanted.hook
     if not isinstance(node, FunctionNode) or hook is None:
         return None
@@ -47,7 +47,7 @@ def fault_of_registry(wanted: WantedHook, target: Target, definition: Definition
 
 
 def call_not_taken(wanted: WantedHook, definition: Definition, host: SourceTree) -> str | None:
-    """The first call in the host that its target takes and the hook does not, for a message; None where all go on."""
+    """The first call in the host that the target accepts and the hook does not, for a message; None without one."""
     node, hook = definition.node, wanted.hook
     if hook is None or not isinstance(node, FunctionNode) or not isinstance(hook.node, FunctionNode):
         return None

@@ -1,4 +1,4 @@
-"""How many values a function gives, if any, and how many the code that is handed its result takes it apart into."""
+"""The number of values that a function returns, and the number that a hook unpacks its result into."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["other_shape", "values_given"]
 
 
 def values_given(node: ast.AST | None) -> int | None:
-    """How many, where every `return` with a value is written as a tuple of as many; else None."""
+    """The length of the returned tuple, if every `return` with a value is a tuple of that length; else None."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
     counts = {_length(one) for one in _returns(node)}
@@ -21,7 +21,7 @@ def values_given(node: ast.AST | None) -> int | None:
 
 
 def other_shape(target: ast.AST | None, hook: WrittenHook, host: str) -> str | None:
-    """Why a hook does not go with the number of values that its target gives in this host; None where it may."""
+    """Why a hook does not fit the number of values that its target returns in this host; None if it may fit."""
     count, node = values_given(target), hook.node
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
@@ -41,17 +41,17 @@ def other_shape(target: ast.AST | None, hook: WrittenHook, host: str) -> str | N
 
 
 def _returns(node: ast.AST) -> list[ast.expr]:
-    """What its `return` statements give."""
+    """The values of the `return` statements."""
     return [one.value for one in own_nodes(node) if isinstance(one, ast.Return) and one.value is not None]
 
 
 def _gives_nothing(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """It comes to its end without a value. One that writes `return None`, raises or yields means to."""
+    """True if the function ends without `return`. An explicit `return None`, `raise` or `yield` is intended."""
     return not (_returns(node) or yields(node) or isinstance(node.body[-1], ast.Raise))
 
 
 def _gives_a_value(node: ast.AST | None) -> bool:
-    """For certain: what the call of a function gives may be None, that of a class is an object."""
+    """True if it certainly returns a value: a call of a class gives an object, any other call may give None."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     return any(_is_a_value(one) for one in _returns(node))
@@ -59,12 +59,13 @@ def _gives_a_value(node: ast.AST | None) -> bool:
 
 def _is_a_value(given: ast.expr) -> bool:
     if isinstance(given, ast.Call):
-        return (dotted(given.func) or ("",))[-1].lstrip("_")[:1].isupper()  # a class, as its name is written
+        return (dotted(given.func) or ("",))[-1].lstrip("_")[:1].isupper()  # a class, by its capital letter
     return not isinstance(given, ast.Await) and not (isinstance(given, ast.Constant) and given.value is None)
 
 
 def _taken_apart(node: ast.AST, first: str, meaning: str | None) -> Iterator[tuple[int, int]]:
-    """``a, b = result``, or ``a, b = original(...)``: the hook's `first` argument, by its `meaning` in the record."""
+    """The line and length of each ``a, b = result`` or ``a, b = original(...)``, where `first` is the hook's first
+    argument and `meaning` its role in the hook type's record."""
     if meaning not in ("result", "original"):
         return
     for one in own_nodes(node):

@@ -40,7 +40,7 @@ def describe(row: CheckedHook) -> dict[str, Any]:
 def print_rows(
     out: Console, rows: list[CheckedHook], host: str, unread: tuple[str, ...], stand_ins: tuple[str, ...]
 ) -> None:
-    """The table that `hooks check` prints, and what it has not looked at."""
+    """Print the table of `hooks check`, and the places that were not examined."""
     shown = [row for row in rows if row.is_problem or not _is_ours(row)]
     if shown:
         table = Table(*(Column(name, overflow="fold") for name in ("verdict", "target", "what is known")))

@@ -1,4 +1,4 @@
-"""Answers about callers that the text of a host gives faster than its syntax trees, or that only its text gives."""
+"""Searches for callers in the text of a host: faster than syntax trees, and some callers show only in the text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FORMATTED = re.compile(rb"""getattr\(\s*[\w.]+,\s*(f?)(["'])([^"'\n]*)\2(\s*\+)
 """``getattr(thing, f"handle_{kind}")``, ``getattr(thing, "handle_" + kind)``"""
 _STAR = re.compile(rb"^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import \*", re.M)
 _CALL_SO_FAR = re.compile(rb"[ \t]+(?:[\w.]+(?:, [\w.]+)* = )?(?:(?:return|await|if|elif|not) )*[\w.]+")
-"""What may stand before the last dot of a plain call in a function: ``    x = await self.thing``."""
+"""The text before the last dot of a plain call in a function: ``    x = await self.thing``."""
 
 
 class TextSearch:
@@ -24,11 +24,11 @@ class TextSearch:
         self._stars: dict[str, list[str]] | None = None
 
     def is_command(self, module: str, name: str) -> bool:
-        """Do the host's entry points name the function?"""
+        """True if the host's entry points name the function."""
         return re.search(rf"\b{re.escape(module)}\s*:\s*{name}\b", self._host.entry_points) is not None
 
     def calls_method(self, name: str, near: str) -> bool:
-        """Is there a line of code that starts with a call of a method of this name? True for most methods."""
+        """True if a line of code starts with a call of a method of this name, as for most methods."""
         access = b"." + name.encode() + b"("
         for module in self._host.served(near=near):
             text = self._host.text(module)
@@ -40,14 +40,14 @@ class TextSearch:
         return False
 
     def imports_name(self, home: str, name: str) -> bool:
-        """Is there an unindented import of the name from its home? No type checker's block holds one. True for most."""
+        """True if a module has an unindented, hence not `TYPE_CHECKING`, import of the name from its home."""
         start = rb"^from " + re.escape(home).encode() + rb" import "
         found = re.compile(start + rb"(?:\([^)]*?|[^\n(]*?)\b" + name.encode() + rb"\b", re.M)
         modules = self._host.containing(name.encode(), near=home)
         return any(found.search(self._host.text(module)) for module in modules if module != home)
 
     def puts_together(self, name: str) -> bool:
-        """Is there a `getattr` whose name is made from parts, and could be this one?"""
+        """True if a `getattr` builds its attribute name from parts that could give this name."""
         if self._patterns is None:
             texts = map(self._host.text, self._host.containing(b"getattr("))
             found = {one for text in texts for one in _FORMATTED.findall(text)}
@@ -56,7 +56,7 @@ class TextSearch:
         return any(pattern.fullmatch(name) for pattern in self._patterns)
 
     def star_importers(self, home: str) -> list[str]:
-        """`home` and all modules that have its names by ``from ... import *``: no importer of those spells `home`."""
+        """`home` and all modules that star-import it, directly or not; importers of those need not name `home`."""
         if self._stars is None:
             self._stars = {}
             for module in self._host.containing(b"import *"):
@@ -72,7 +72,7 @@ class TextSearch:
 
 
 def _pattern(text: str, is_formatted: bool, is_added_to: bool) -> str | None:
-    """What a name that is made from this text looks like; None where the text is too short to tell anything."""
+    """A pattern for the names that can be built from this text; None if the text is too short to be specific."""
     parts = re.split(r"\{[^}]*\}", text) if is_formatted else [text]
     if len("".join(parts)) <= 2 or not (len(parts) > 1 or is_added_to):
         return None

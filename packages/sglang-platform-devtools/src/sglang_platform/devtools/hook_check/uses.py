@@ -1,4 +1,4 @@
-"""Where one module uses a name, and when: in functions that run later, or while the module itself runs."""
+"""Where one module uses a name, and when: later, in functions, or during the import of the module."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ _HANDS_ON = {
     "staticmethod",
     "total_ordering",
 }
-"""Decorators whose result is all that refers to their function."""
+"""Decorators after which only their result refers to the function."""
 
 _SPELLED = re.compile(r"(?:[\w.]+[.:])?([A-Za-z_]\w*)")
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Use(NamedTuple):
-    """One place in the code that names something.
+    """One use of a name in the code.
 
-    `late`: it reads the name again each time, after the module has run, so that it sees a hook. Else it has read it
-    while the module ran, and keeps the original.
+    `late`: it looks the name up on each run, after the module's import, so that it sees a hook. Otherwise it has read
+    the name during the import, and keeps the original.
     """
 
     line: int
     late: bool
     how: str
     prefix: tuple[str, ...] | None = ()
-    """What stands before an attribute; None where that is an expression."""
+    """The dotted prefix of an attribute; None if that is an expression."""
 
 
 class Uses(NamedTuple):
@@ -59,11 +59,11 @@ class Uses(NamedTuple):
     names: dict[str, list[Use]]
     attributes: dict[str, list[Use]]
     strings: dict[str, list[Use]]
-    """Texts that spell a name: ``"run"``, ``"pkg.mod:run"``."""
+    """Strings that spell a name: ``"run"``, ``"pkg.mod:run"``."""
 
 
 def uses_in(tree: ast.Module) -> Uses:
-    """All uses in a module, what only type checkers read left out."""
+    """All uses in a module, code under `TYPE_CHECKING` left out."""
     collector = _Collector()
     collector.block(tree.body, _Moment())
     return collector.uses
@@ -123,13 +123,13 @@ class _Collector:
         self.block(node.body, moment._replace(late=True, in_class=False))
 
     def _class(self, node: ast.ClassDef, moment: _Moment) -> None:
-        for base in (*node.bases, *node.keywords):  # the engine gives subclasses their new base
+        for base in (*node.bases, *node.keywords):  # the hook engine rebases subclasses
             self._expression(base, moment._replace(late=True), f"class {node.name}")
         self._decorators(node, moment)
         self.block(node.body, moment._replace(in_class=True))
 
     def _decorators(self, node: _Definition, moment: _Moment) -> None:
-        """A decorator is given what it decorates, and may keep it."""
+        """Record the decorators: each receives the decorated object, and may keep a reference."""
         for decorator in node.decorator_list:
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
             if isinstance(called, ast.Attribute) and called.attr in ("setter", "getter", "deleter"):
@@ -148,7 +148,7 @@ class _Collector:
         for target in targets:
             self._expression(target, moment, beside=node)
         if node.value is not None:
-            # A second name of a module is swept with the first; a class and a table keep what they were given.
+            # The engine also replaces a module-level alias; a class attribute and a table keep the original.
             plain = isinstance(node.value, ast.Name) and isinstance(targets[0], ast.Name)
             swept = moment._replace(late=moment.late or (plain and not moment.in_class))
             self._expression(node.value, swept, f"`{_short(node)}`")
@@ -162,10 +162,10 @@ class _Collector:
         beside: ast.AST | None = None,
         own: str | None = None,
     ) -> None:
-        """Note every use in an expression; `how` says what it is, for messages.
+        """Record every use in an expression; `how` describes it in messages.
 
-        A string next to the name itself, as in ``register("f", f)``, says nothing of a later use: it is left out where
-        it spells `own`, or a name that stands `beside` it.
+        A string next to the name itself, as in ``register("f", f)``, does not indicate a later use: it is left out if
+        it spells `own`, or a name in the statement `beside` it.
         """
         how = how or ("" if moment.late else f"`{_short(root)}`")
         here = {one.id for one in ast.walk(beside or root) if isinstance(one, ast.Name)} | {own}
@@ -195,7 +195,7 @@ def _note(table: dict[str, list[Use]], name: str, use: Use) -> None:
 
 
 def _prefix(node: ast.expr) -> tuple[str, ...] | None:
-    """The dotted name before an attribute; a subscript is an expression."""
+    """The dotted prefix of an attribute; None for an expression, including a subscript."""
     return None if any(isinstance(one, ast.Subscript) for one in ast.walk(node)) else dotted(node)
 
 

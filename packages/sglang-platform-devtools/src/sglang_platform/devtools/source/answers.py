@@ -1,4 +1,4 @@
-"""What can be said of a name: where it is defined, that it does not exist, or that the sources do not tell."""
+"""The results of a lookup: a definition, an absent name, or an unsure answer."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["Absent", "Answer", "Definition", "Unsure", "most_certain"]
 
 
 class Definition(NamedTuple):
-    """A name that exists. `nodes` is empty where its text does not show it, as for an imported module."""
+    """A name that exists. `nodes` is empty if the source shows no definition, as for an imported module."""
 
     address: Address
-    """The module and the qualified name that define it: of the base class, for an inherited method."""
+    """The module and the qualified name that define it; for an inherited method, those of the base class."""
     nodes: tuple[DefinitionNode, ...] = ()
     via: tuple[Address, ...] = ()
-    """The names it was imported through, from the one that was asked for."""
+    """The chain of names it was imported through, starting at the requested one."""
 
     @property
     def node(self) -> DefinitionNode | None:
@@ -26,7 +26,7 @@ class Definition(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A name that does not exist. `holder` is the class that is there and lacks the attribute, if that is why."""
+    """A name that does not exist. `holder`: the existing class that lacks the attribute, if that is the reason."""
 
     why: str
     nearest: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Absent(NamedTuple):
 
 
 class Unsure(NamedTuple):
-    """The sources do not tell. `is_elsewhere`: they name a module that cannot be found or read here."""
+    """The sources do not show it. `is_elsewhere`: it is in a module that cannot be found or read here."""
 
     why: str
     is_elsewhere: bool = False
@@ -44,7 +44,7 @@ Answer = Definition | Absent | Unsure
 
 
 def most_certain(answers: list[Answer]) -> Answer:
-    """What is true of a name that is one of several things: it exists if one of them does."""
+    """The answer for a name with several alternatives: it exists if one of them does."""
     definitions = [one for one in answers if isinstance(one, Definition)]
     if definitions:
         nodes = tuple(node for one in definitions for node in one.nodes)

@@ -1,4 +1,4 @@
-"""What decides whether a statement runs: tests that the source answers, and handlers for imports that fail."""
+"""Whether a statement runs: conditions that the source decides, and handlers of failed imports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseExcept
 
 
 def decided(test: ast.expr) -> bool | None:
-    """What a condition is in every process; None where it depends. `TYPE_CHECKING` is false in all of them."""
+    """The value of a condition that is the same in every process, else None. `TYPE_CHECKING` is False."""
     match test:
         case ast.Constant(value=value):
             return bool(value)
@@ -54,12 +54,12 @@ def blocks_that_run(node: ast.If) -> list[ast.stmt]:
 
 
 def guards_imports(node: ast.Try) -> bool:
-    """Does the program go on where an import in the body of this `try` fails?"""
+    """True if the program survives a failed import in the body of this `try`."""
     return any(handles_import_errors(one) for one in node.handlers)
 
 
 def handles_import_errors(handler: ast.ExceptHandler) -> bool:
-    """Is this the handler of a failed import, and does it not raise again?"""
+    """True for a handler of failed imports that does not re-raise."""
     kinds: Sequence[ast.expr] = (
         handler.type.elts
         if isinstance(handler.type, ast.Tuple)
@@ -70,7 +70,7 @@ def handles_import_errors(handler: ast.ExceptHandler) -> bool:
 
 
 def suppresses(node: ast.With | ast.AsyncWith) -> tuple[bool, bool]:
-    """Is it a `with suppress(...)`, whose body may end early, and one for failed imports?"""
+    """Whether it is a `with suppress(...)`, whose body may end early, and whether that covers failed imports."""
     for item in node.items:
         call = item.context_expr
         if isinstance(call, ast.Call) and (dotted(call.func) or ("",))[-1] == "suppress":

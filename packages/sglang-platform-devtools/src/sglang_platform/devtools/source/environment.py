@@ -1,4 +1,4 @@
-"""The modules that this environment would import, read from their files and not imported."""
+"""The importable modules of this environment, read from their files without importing them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Environment"]
 
 
 class Environment:
-    """Modules of this environment by name. What was read is kept as long as the object is."""
+    """Modules of this environment by name. Parsed modules are cached in the object."""
 
     called = "this environment"
 
@@ -39,7 +39,7 @@ class Environment:
         return submodules(find_module(package) if package else None)
 
     def live_class(self, dotted: str) -> type | None:
-        """A metaclass of another kind may add names to each subclass: such a class says nothing of one."""
+        """As `Modules.live_class`; None for a class with a custom metaclass, which may add names to subclasses."""
         module, _, name = dotted.rpartition(".")
         while module and module not in sys.modules:
             module, _, first = module.rpartition(".")

@@ -1,4 +1,4 @@
-"""The imports of a file, those inside functions included, and under which guard each of them runs."""
+"""The imports of a file, those inside functions included, each with its guard."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Imported(NamedTuple):
     name: str | None
     line: int
     guarded: bool = False
-    """Where it fails, the program goes on: `try` with a handler for that, `contextlib.suppress`."""
+    """The program survives its failure: it is in a `try` with a handler, or in `contextlib.suppress`."""
     instead_of: tuple[Imported, ...] = ()
-    """The imports of the `try` in whose handler it stands: it runs only where one of them fails."""
+    """For an import in a handler: the imports of the `try`; it runs only if one of them fails."""
 
 
 def imports_of(path: Path) -> list[Imported]:
-    """All absolute imports of a file that a process may run. None of a file that cannot be parsed."""
+    """All absolute imports of a file that a process may run; empty for a file that cannot be parsed."""
     try:
         tree = parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
@@ -48,7 +48,7 @@ def imports_in(
     guarded: bool = False,
     instead_of: tuple[Imported, ...] = (),
 ) -> Iterator[Imported]:
-    """Those that a process may run, none for type checkers; relative ones where their `package` is given."""
+    """The imports that a process may run, not those for type checkers; relative ones only if `package` is given."""
     for node in body:
         match node:
             case ast.Import():
@@ -96,10 +96,10 @@ class FromImport(NamedTuple):
 
 
 class ImportedNames:
-    """What the imports of a module bind, wherever in it they stand.
+    """The names that the imports of a module bind, at any depth.
 
-    `names`: the full dotted name by the bound one; the first import of a name counts. `stars`: the modules of
-    ``import *``. `for_type_checkers`: what only they read is told as well.
+    `names`: bound name -> full dotted name; the first import of a name counts. `stars`: the modules of ``import *``.
+    `for_type_checkers`: include imports under `TYPE_CHECKING`.
     """
 
     def __init__(self, tree: ast.Module, package: str, *, for_type_checkers: bool = False) -> None:
@@ -130,7 +130,7 @@ class ImportedNames:
 def _import_statements(
     body: Iterable[ast.stmt], for_type_checkers: bool
 ) -> Iterator[ast.Import | ast.ImportFrom]:
-    """The last first, so that the first one that binds a name is the one that is kept."""
+    """The imports in reverse order, so that the first import of a name is written last and kept."""
     waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()

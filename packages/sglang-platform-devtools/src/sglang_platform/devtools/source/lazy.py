@@ -1,4 +1,4 @@
-"""Names that a module makes on first use, in its `__getattr__`."""
+"""Names that a module creates on first use, in its `__getattr__`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["lazy_origin", "may_make"]
 def lazy_origin(module: Module, name: str, is_module: Callable[[str], bool]) -> tuple[str, str | None] | None:
     """(module, name there) that a module's `__getattr__` imports for a name.
 
-    Told from a ``from ... import`` in the function, or an entry of a literal table: ``"Name": "pkg.mod"`` or
-    ``"Name": ("pkg.mod", "OtherName")``; else from the import for type checkers that such modules have beside it.
+    Read from a ``from ... import`` in the function, or an entry of a literal table: ``"Name": "pkg.mod"`` or
+    ``"Name": ("pkg.mod", "OtherName")``; else from the import under `TYPE_CHECKING`.
     """
     for node in _getter(module):
         if isinstance(node, ast.ImportFrom):
@@ -33,7 +33,7 @@ def lazy_origin(module: Module, name: str, is_module: Callable[[str], bool]) -> 
 
 
 def may_make(module: Module, name: str) -> bool:
-    """Could the module's `__getattr__` answer for this name? Not if it refuses what the module does not spell."""
+    """False if the module's `__getattr__` raises AttributeError for names that the module does not spell."""
     if any(isinstance(one, ast.Constant) and one.value == name for one in ast.walk(module.tree)):
         return True
     if not module.scope.nodes("__getattr__"):
@@ -43,7 +43,7 @@ def may_make(module: Module, name: str) -> bool:
         if isinstance(node, ast.Raise) and node.exc is not None:
             refuses |= "AttributeError" in ast.dump(node.exc)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
-            # getattr(import_module(table[name]), name) asks a table; getattr(module, name) may know any name.
+            # getattr(import_module(table[name]), name) uses a table; getattr(module, name) may find any name.
             asks_table = isinstance(node.args[0], ast.Call)
             if not asks_table:
                 return True
@@ -51,7 +51,7 @@ def may_make(module: Module, name: str) -> bool:
 
 
 def _getter(module: Module) -> Iterator[ast.AST]:
-    """Every node of the module's `__getattr__`, where the module itself writes it."""
+    """Every node of the module's `__getattr__`, if the module itself defines it."""
     for node in module.scope.nodes("__getattr__"):
         if isinstance(node, ast.FunctionDef | ast.Lambda):
             yield from ast.walk(node)

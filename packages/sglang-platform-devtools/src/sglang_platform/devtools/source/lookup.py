@@ -15,21 +15,21 @@ from sglang_platform.devtools.source.scope import Base, Binding, ClassScope, Sco
 __all__ = ["ADDS_NOTHING", "Lookup"]
 
 ADDS_NOTHING = {"object", "abc.ABC", "typing.Generic", "typing.Protocol", "typing_extensions.Protocol"}
-"""Base classes that bring no method a class would inherit."""
+"""Base classes without methods to inherit."""
 
 
 class Holder(NamedTuple):
-    """A class that is looked into."""
+    """A class whose attributes are looked up."""
 
     module: Module
     name: Address
     scope: ClassScope
     around: Scope
-    """The scope that its statement stands in."""
+    """The scope that encloses the class statement."""
 
 
 class Lookup:
-    """Finds names in `modules`. Modules that those lack are looked for in `outside`. Answers are kept."""
+    """Finds names in `modules`, and in `outside` for modules that those lack. Answers are cached."""
 
     def __init__(self, modules: Modules, outside: Lookup | None = None) -> None:
         self.modules = modules
@@ -37,22 +37,22 @@ class Lookup:
         self._answers: dict[Address, Answer] = {}
 
     def find(self, address: Address) -> Answer:
-        """Does the module define, import or inherit it, and where is it written?"""
+        """Whether the module defines, imports or inherits the name, and where it is defined."""
         return self._find(address, frozenset())
 
     def at_home(self, module: str) -> Lookup | None:
-        """The lookup that has a module: this one, or the one for what is outside; None where neither does."""
+        """The lookup that has a module: this one or `outside`; None if neither has it."""
         if self.modules.has(module):
             return self
         return self._outside.at_home(module) if self._outside is not None else None
 
     def module_of(self, definition: Definition) -> Module | None:
-        """The module that a definition is written in."""
+        """The module that contains a definition."""
         home = self.at_home(definition.address.module)
         return home.modules.module(definition.address.module) if home is not None else None
 
     def class_scope(self, definition: Definition) -> ClassScope | None:
-        """What the class binds that a definition is."""
+        """The scope of the class that is defined."""
         module, node = self.module_of(definition), definition.node
         return module.class_scope(node) if module is not None and isinstance(node, ast.ClassDef) else None
 
@@ -94,10 +94,10 @@ class Lookup:
     def _bound(
         self, module: Module, address: Address, bindings: list[Binding], seen: frozenset[Address]
     ) -> Answer:
-        """A name of the module, with everything that it may be bound to.
+        """The answer for a name of the module with several bindings.
 
-        A fallback counts only where the import that it stands in for cannot be found: a process that serves has the
-        first. Even then what the fallback lacks the first may have.
+        A fallback counts only if the import that it replaces cannot be found, since a serving process has the import.
+        Even then the import may have names that the fallback lacks.
         """
         if len(address.path) == 1 and all(one.origin is None and one.alias is None for one in bindings):
             return Definition(address, tuple(one.node for one in bindings if one.node is not None))
@@ -133,12 +133,12 @@ class Lookup:
     def _imported(
         self, address: Address, binding: Binding, rest: tuple[str, ...], seen: frozenset[Address]
     ) -> Answer:
-        """Go on where the name was imported from."""
+        """Follow an import to its source."""
         assert binding.origin is not None
         source, attr = binding.origin
         answer = self._follow(address, source, attr, rest, seen)
         if isinstance(answer, Unsure) and answer.is_elsewhere and not rest and not binding.guarded:
-            return Definition(address)  # if the name were not there, the module itself could not be imported
+            return Definition(address)  # without the name, the module itself could not be imported
         return answer
 
     def _follow(
@@ -160,7 +160,7 @@ class Lookup:
         return answer._replace(via=(address, *answer.via)) if isinstance(answer, Definition) else answer
 
     def _starred(self, module: Module, address: Address, seen: frozenset[Address]) -> Answer | None:
-        """The name from ``import *``; None where no star import can bring it."""
+        """The answer through ``import *``; None if no star import can bind the name."""
         unsure: Unsure | None = None
         for star in module.scope.stars:
             home = self.at_home(star.module)
@@ -182,7 +182,7 @@ class Lookup:
         return unsure
 
     def _made_on_use(self, module: Module, address: Address, seen: frozenset[Address]) -> Answer:
-        """A module with a `__getattr__`: its imports and the tables of names tell what it makes."""
+        """The answer for a module with a `__getattr__`, from its imports and tables of names."""
         first, rest = address.path[0], address.path[1:]
         origin = lazy_origin(module, first, lambda name: self.at_home(name) is not None)
         if origin is not None:
@@ -272,7 +272,7 @@ class Lookup:
         return answer
 
     def _live(self, module: Module, base: tuple[str, ...], foreign: str | None) -> type | None:
-        """A base class that this process has loaded anyway, or that Python has built in."""
+        """A base class that is built in, or that this process has already loaded."""
         bindings = module.scope.names.get(base[0])
         if bindings is None:
             found = getattr(builtins, base[0], None) if len(base) == 1 else None

@@ -1,4 +1,4 @@
-"""One module: its text, its syntax tree, and what it binds."""
+"""One module: its text, its syntax tree, and its scope."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Module:
     def __init__(self, name: str, path: str, text: bytes) -> None:
         self.name = name
         self.path = path
-        """The file, for messages; inside a wheel, the name of its member."""
+        """The file, for messages; inside a wheel, the name of the member."""
         is_package = path.endswith("__init__.py")
         self.package = name if is_package else name.rpartition(".")[0]
         self.tree = parse(text)
@@ -38,13 +38,13 @@ class Module:
         return list(ast.walk(self.tree))
 
     def class_scope(self, node: ast.ClassDef) -> ClassScope:
-        """What a class of this module binds. Read once."""
+        """The scope of a class of this module, cached."""
         if id(node) not in self._classes:
             self._classes[id(node)] = read_class(node, self.package)
         return self._classes[id(node)]
 
     def spells(self, word: str) -> bool:
-        """Does the source have the word as a name, an attribute or a text of its own?"""
+        """True if the source has the word as a name, an attribute or a whole string."""
         return any(
             word in (getattr(one, "id", None), getattr(one, "attr", None), getattr(one, "value", None))
             for one in self.nodes
@@ -53,43 +53,44 @@ class Module:
 
 
 class Modules(Protocol):
-    """Where modules are found by name: an environment, a folder or a wheel."""
+    """A source of modules by name: an environment, a folder or a wheel."""
 
     called: str
     """For messages: "the host", "this environment"."""
 
     def has(self, module: str) -> bool:
-        """Is there a module or package of this name, a package without an `__init__` included?"""
+        """True if there is a module or package of this name, namespace packages included."""
 
     def module(self, name: str) -> Module | None:
-        """The parsed module. None where there is no Python source, or none that this Python can parse."""
+        """The parsed module; None without Python source, or if this Python cannot parse it."""
 
     def unreadable(self, name: str) -> str:
-        """Why there is no parsed module of a name that exists; empty for a package without an `__init__`."""
+        """Why an existing name has no parsed module; empty for a package without an `__init__`."""
 
     def children(self, package: str) -> list[str]:
-        """The last names of the modules right below a package; the top packages for an empty name."""
+        """The last names of a package's direct submodules; the top-level packages for an empty name."""
 
     def live_class(self, dotted: str) -> type | None:
-        """The class of this full name, where its module is loaded in this process and is the one that is read."""
+        """The class of this full name, if this process has loaded its module from the same file."""
 
 
 def parse(text: bytes) -> ast.Module:
-    """The syntax tree, without the warnings of a text that is not ours. Raises SyntaxError and ValueError."""
+    """The syntax tree, with Python's warnings silenced. Raises SyntaxError and ValueError."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # escapes in strings
+        warnings.simplefilter("ignore", SyntaxWarning)  # invalid escapes in strings
         warnings.simplefilter("ignore", DeprecationWarning)
         return ast.parse(text)
 
 
 def modules_in(parts: Sequence[str], has: Callable[[str], bool]) -> int:
-    """How many of the first parts of a dotted name are a module, as many as possible; 0 where none is."""
+    """The length of the longest prefix of a dotted name that is a module; 0 if none is."""
     return next((count for count in range(len(parts), 0, -1) if has(".".join(parts[:count]))), 0)
 
 
 @contextlib.contextmanager
 def without_collecting() -> Iterator[None]:
-    """Syntax trees are many objects and no garbage. The collector takes a third of the time to look through them."""
+    """Disable the garbage collector: syntax trees are many objects without garbage, and scanning takes a third of the
+    time."""
     collecting = gc.isenabled()
     gc.disable()
     try:

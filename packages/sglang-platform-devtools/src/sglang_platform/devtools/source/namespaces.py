@@ -1,4 +1,4 @@
-"""Names that code binds by other means than a statement which shows them: `:=`, `globals()`, `setattr`, `exec`."""
+"""Names that are bound without a binding statement: by `:=`, `globals()`, `setattr`, `exec`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Walrus(NamedTuple):
 
 
 class SetName(NamedTuple):
-    """A name of this body, given as a text."""
+    """A name of this body, given as a string."""
 
     key: ast.expr
 
@@ -62,7 +62,7 @@ Effect = Walrus | SetName | SetAttribute | Exports | Unknown
 
 
 def effects(root: ast.expr) -> Iterator[Effect]:
-    """What evaluating an expression may bind in the body that it stands in."""
+    """The bindings that evaluating an expression may make in its enclosing body."""
     waiting: list[tuple[ast.AST, ast.AST | None]] = [(root, None)]
     while waiting:
         node, parent = waiting.pop()
@@ -78,7 +78,7 @@ def effects(root: ast.expr) -> Iterator[Effect]:
 
 
 def is_namespace(node: ast.AST) -> bool:
-    """``globals()``, ``vars()``, ``locals()``: the names of the body that runs."""
+    """True for ``globals()``, ``vars()``, ``locals()`` without arguments."""
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
@@ -99,7 +99,7 @@ def replaces_module(target: ast.expr) -> bool:
 
 
 def globals_set_in(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
-    """The names of the module that a call of the function binds by a `global` statement."""
+    """The module-level names that the function binds through a `global` statement."""
     declared = {name for one in ast.walk(function) if isinstance(one, ast.Global) for name in one.names}
     if declared:
         for one in ast.walk(function):
@@ -108,7 +108,7 @@ def globals_set_in(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator
 
 
 def makes_names_in(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Does a call of the function write into the module's `globals()`?"""
+    """True if a call of the function writes into the module's `globals()`."""
     for one in ast.walk(function):
         match one:
             case ast.Subscript(value=table, ctx=ast.Store()) if _is_globals(table):
@@ -145,7 +145,7 @@ def _of_call(call: ast.Call) -> Iterator[Effect]:
 
 
 def _is_harmless(namespace: ast.Call, parent: ast.AST | None) -> bool:
-    """Is it only read here, or written in a way that is told elsewhere?"""
+    """True if the namespace is only read here, or written in a way that is handled elsewhere."""
     match parent:
         case ast.Subscript() | ast.Compare() | ast.comprehension():
             return True
@@ -157,7 +157,7 @@ def _is_harmless(namespace: ast.Call, parent: ast.AST | None) -> bool:
 
 
 def expressions(node: ast.stmt) -> Iterator[ast.expr]:
-    """The expressions that a statement itself evaluates, its inner statements left out."""
+    """The expressions that a statement itself evaluates, nested statements left out."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         yield from (*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults))
         return

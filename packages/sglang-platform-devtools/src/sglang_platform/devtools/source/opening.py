@@ -1,4 +1,4 @@
-"""Opening sources: a host from its wheel, without unpacking it, from a folder, or where it is installed; a plugin."""
+"""Opens the sources of a host (a wheel, without unpacking it; a folder; an installation) or of a plugin."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def open_host(where: str, packages: Collection[str]) -> SourceTree:
 
 
 def kind_of(where: str | Path) -> Literal["file", "folder"] | None:
-    """What is there, whatever the name is: too long, a link to itself, with a null byte. None: neither."""
+    """Whether a name is a file or a folder; None for neither, including names that the OS rejects."""
     with contextlib.suppress(OSError, ValueError):
         mode = Path(where).stat().st_mode
         return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else None
@@ -51,7 +51,7 @@ def kind_of(where: str | Path) -> Literal["file", "folder"] | None:
 
 
 def _no_source(where: str) -> str:
-    """Why a name is no file and no folder."""
+    """The error for a name that is neither a file nor a folder."""
     try:
         Path(where).stat()
     except FileNotFoundError:
@@ -90,7 +90,7 @@ def open_module(where: str) -> SourceTree:
 
 
 def package_of(module: str) -> str:
-    """The package that an entry point's module belongs to: the topmost one that is no namespace."""
+    """The package of an entry point's module: the topmost one that is not a namespace package."""
     parts = module.split(".")
     for count in range(1, len(parts)):
         found = find_module(".".join(parts[:count]))
@@ -182,13 +182,13 @@ def _installed_entry_points(packages: Collection[str]) -> str:
     for name in packages:
         try:
             texts.append(metadata_text(distribution(name), "entry_points.txt"))
-        except (PackageNotFoundError, OSError, ValueError):  # discovery tells what cannot be read
+        except (PackageNotFoundError, OSError, ValueError):  # discovery reports what cannot be read
             continue
     return "\n".join(texts)
 
 
 def _text(read: Callable[[str], bytes], name: str) -> str:
-    """Metadata, which helps to name the host; without it the sources are read all the same."""
+    """A text of the metadata, used to label the host; empty if it is missing, which is no error."""
     with contextlib.suppress(Unread):
         return read(name).decode(errors="replace")
     return ""

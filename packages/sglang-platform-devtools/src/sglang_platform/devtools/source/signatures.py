@@ -30,7 +30,7 @@ def decorators(node: ast.AST) -> list[str]:
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function's body in the order of the source, functions and classes inside it left out."""
+    """The nodes of a function's body in source order, nested functions and classes left out."""
     body: Any = getattr(node, "body", [])
     waiting: list[ast.AST] = list(reversed(body)) if isinstance(body, list) else [body]
     while waiting:
@@ -41,12 +41,12 @@ def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def yields(node: FunctionNode) -> bool:
-    """Does the function itself yield?"""
+    """True if the function itself yields."""
     return any(isinstance(one, ast.Yield | ast.YieldFrom) for one in own_nodes(node))
 
 
 def only_refuses(node: ast.AST | None) -> bool:
-    """Does a function do nothing but raise NotImplementedError, docstring aside?"""
+    """True if a function only raises NotImplementedError, docstring aside."""
     body = [one for one in getattr(node, "body", ()) if not is_documentation(one)]
     if len(body) != 1 or not isinstance(body[0], ast.Raise) or body[0].exc is None:
         return False
@@ -59,7 +59,7 @@ def is_documentation(node: ast.stmt) -> bool:
 
 
 def bare_parameters(arguments: ast.arguments, default: Callable[[ast.expr], ast.expr]) -> ast.arguments:
-    """The same parameters without annotations; `default` gives the expression that stands for each default."""
+    """The parameters without annotations; `default` maps each default to its replacement expression."""
     bare = copy.deepcopy(arguments)
     for one in (*bare.posonlyargs, *bare.args, *bare.kwonlyargs, bare.vararg, bare.kwarg):
         if one is not None:

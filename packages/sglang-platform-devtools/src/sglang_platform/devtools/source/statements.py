@@ -1,4 +1,4 @@
-"""Reading a body, statement by statement, for the names it binds."""
+"""Reads a body, statement by statement, for the names it binds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["read_body"]
 
 
 def read_body(body: Iterable[ast.stmt], scope: Scope) -> None:
-    """Put into `scope` what the body of its module or class binds."""
+    """Fill `scope` with the names that the body of its module or class binds."""
     _Reader(scope).block(body, Where(), {})
 
 
@@ -41,7 +41,7 @@ class _Reader:
         self._asked: set[str] = set()
 
     def block(self, body: Iterable[ast.stmt], where: Where, values: Mapping[str, Any]) -> None:
-        """Read statements. `values`: what the variables of the loops around them are."""
+        """Read statements. `values`: the variables of the enclosing loops."""
         for node in body:
             self._statement(node, where, values)
 
@@ -145,7 +145,7 @@ class _Reader:
                 self._scope.is_open = True
 
     def _is_remade(self, name: str, value: ast.expr | None) -> bool:
-        """Is it a class of this body, given to a call for another of its name?"""
+        """True for a class of this body that is passed to a call and rebound to the result."""
         return (
             isinstance(value, ast.Call)
             and any(isinstance(one, ast.ClassDef) for one in self._scope.nodes(name))
@@ -155,7 +155,7 @@ class _Reader:
     def _named(
         self, key: ast.expr, where: Where, values: Mapping[str, Any], value: ast.expr | None = None
     ) -> None:
-        """A name that is written as a text: ``globals()["name"] = value``."""
+        """Bind a name that is given as a string: ``globals()["name"] = value``."""
         name = self._known(key, values)
         if isinstance(name, str):
             self._bind(name, where, value)
@@ -247,7 +247,7 @@ class _Reader:
             self.block(case.body, maybe, values)
 
     def _effects(self, root: ast.expr, where: Where, values: Mapping[str, Any]) -> None:
-        """Names that an expression binds: by `:=`, and by the calls that write into a namespace or on a class."""
+        """Bind the names of an expression's `:=`, and of calls that write into a namespace or on a class."""
         for effect in namespaces.effects(root):
             match effect:
                 case namespaces.Walrus(name, value):
@@ -269,7 +269,7 @@ class _Reader:
             self._scope.set_unread.add(owner)
 
     def _known(self, node: ast.expr | None, values: Mapping[str, Any]) -> Any:
-        """The value of an expression; None where the source does not tell."""
+        """The value of an expression; None if the source does not show it."""
         try:
             return self._value(node, values)
         except Unreadable:
@@ -296,4 +296,4 @@ class _Reader:
 
 
 _UNKNOWN = object()
-"""The value of a loop variable that only running would tell."""
+"""Marks a loop variable whose value is known only at run time."""

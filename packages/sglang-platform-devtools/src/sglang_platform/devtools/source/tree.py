@@ -1,4 +1,4 @@
-"""The Python files of a folder or a wheel by module name, parsed when they are asked for and never imported."""
+"""The Python files of a folder or a wheel by module name, parsed on demand and never imported."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sglang_platform.devtools.source.module import Module
 __all__ = ["SourceTree", "is_test", "module_name"]
 
 _TESTS = {"test", "tests"}
-_TOGETHER = 512 << 20  # bytes of all sources that are read; SGLang has some 30 million
+_TOGETHER = 512 << 20  # limit in bytes for all sources; SGLang has about 30 million
 _DEFINED = re.compile(rb"\n(?:class|def|async def) (\w+)")
 
 
 class SourceTree:
-    """All modules of a host or a plugin by their dotted names. Files are read when they are asked for, and kept."""
+    """All modules of a host or a plugin by their dotted names. Files are read on demand and cached."""
 
     called = "the host"
 
@@ -55,11 +55,11 @@ class SourceTree:
         return {name.partition(".")[0] for name in self._files}
 
     def has(self, module: str) -> bool:
-        """Is there a module or package of this name, a package without an `__init__` included?"""
+        """True if there is a module or package of this name, namespace packages included."""
         return module in self._files or module in self._packages
 
     def children(self, package: str) -> list[str]:
-        """The last names of the modules right below a package; the top packages for an empty name."""
+        """The last names of a package's direct submodules; the top-level packages for an empty name."""
         prefix = f"{package}." if package else ""
         below = (name[len(prefix) :] for name in (*self._files, *self._packages) if name.startswith(prefix))
         return sorted({name.partition(".")[0] for name in below if name})
@@ -71,7 +71,7 @@ class SourceTree:
         return self._files.get(module)
 
     def text(self, module: str) -> bytes:
-        """The bytes of a module's file; empty for a package without one, and for a file that is not read."""
+        """The bytes of a module's file; empty for a namespace package, and for an unreadable file."""
         found = self._texts.get(module)
         if found is None:
             found = b""
@@ -87,20 +87,20 @@ class SourceTree:
         return found
 
     def module(self, name: str) -> Module | None:
-        """The parsed module. None where there is no such file, or this Python cannot parse it."""
+        """The parsed module; None if there is no such file, or this Python cannot parse it."""
         if name not in self._modules:
             parsed = None
             if name in self._files:
                 text = self.text(name)
                 if name not in self._unread:
-                    # The last two: an expression nested deeper than Python's own limit.
+                    # The last two: an expression nested deeper than Python's limit.
                     with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
                         parsed = Module(name, self._files[name], text)
             self._modules[name] = parsed
         return self._modules[name]
 
     def unreadable(self, name: str) -> str:
-        """Why there is no parsed module of a name that exists; empty for a package without an `__init__`."""
+        """Why an existing name has no parsed module; empty for a package without an `__init__`."""
         if name not in self._files:
             return ""
         if name in self._unread:
@@ -108,14 +108,14 @@ class SourceTree:
         return f"{name} cannot be parsed by Python {sys.version.partition(' ')[0]}"
 
     def not_read(self, *, unparsed: bool = True) -> list[str]:
-        """Why, of each file that was asked for and could not be read, or parsed."""
+        """The reason for each requested file that could not be read or parsed."""
         failed = (name for name, parsed in self._modules.items() if parsed is None and name in self._files)
         return [
             self.unreadable(name) for name in dict.fromkeys((*self._unread, *(failed if unparsed else ())))
         ]
 
     def live_class(self, dotted: str) -> type | None:
-        """None: what this process has loaded says nothing of these files."""
+        """None: classes loaded in this process are unrelated to these files."""
         return None
 
     def served(self, near: str = "") -> list[str]:
@@ -128,7 +128,7 @@ class SourceTree:
         return sorted(self._served, key=lambda name: not name.startswith(prefix))
 
     def containing(self, word: bytes, near: str = "") -> Iterator[str]:
-        """The served modules with the word in their text; each is looked at when it is asked for."""
+        """The served modules with the word in their text, searched lazily."""
         for name in self.served(near):
             if word in self.text(name):
                 yield name
@@ -144,7 +144,7 @@ class SourceTree:
 
 
 def module_name(path: str) -> str | None:
-    """``a/b/__init__.py`` is ``a.b``; None for what no import could name."""
+    """The module name of a path: ``a/b/__init__.py`` is ``a.b``; None if no import could name it."""
     if not path.endswith(".py"):
         return None
     parts = PurePosixPath(path).with_suffix("").parts
@@ -160,5 +160,5 @@ def _parents(name: str) -> Iterator[str]:
 
 
 def is_test(module: str) -> bool:
-    """Is it a test by its name, which nobody's process imports?"""
+    """True for a test module, by its name; no serving process imports it."""
     return not _TESTS.isdisjoint(module.split("."))

@@ -1,4 +1,4 @@
-"""The values of expressions that the source spells out: literals, constants, f-strings and sums of those."""
+"""The values of constant expressions: literals, constants, f-strings and sums of those."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _LONGEST_LOOP = 1000
 
 
 class Unreadable(Exception):
-    """An expression whose value only running would tell."""
+    """Raised for an expression whose value is known only at run time."""
 
 
 def evaluate(node: Any, of_name: Callable[[str], Any], of_attribute: Callable[[ast.Attribute], Any]) -> Any:
-    """The value of `node`. A tuple, list or set is a list. Raises Unreadable for what the source does not spell out.
+    """The value of `node`; tuples and sets become lists. Raises Unreadable if the value is not constant.
 
     `of_name` and `of_attribute` give the values of names and attributes, and raise Unreadable themselves.
     """
@@ -55,7 +55,7 @@ def evaluate(node: Any, of_name: Callable[[str], Any], of_attribute: Callable[[a
 
 
 def rounds(loop: ast.For | ast.AsyncFor, value: Callable[[ast.expr], Any]) -> Iterator[dict[str, Any]]:
-    """What the variables of a loop over a literal are in each round. Raises Unreadable for any other loop."""
+    """The variables of a loop over a literal in each iteration. Raises Unreadable for any other loop."""
     items = value(loop.iter)
     if not isinstance(items, list | dict | str) or len(items) > _LONGEST_LOOP:
         raise Unreadable
@@ -64,7 +64,7 @@ def rounds(loop: ast.For | ast.AsyncFor, value: Callable[[ast.expr], Any]) -> It
 
 
 def assigned(target: ast.expr, value: Any) -> Iterator[tuple[str, Any]]:
-    """The names that an assignment of a known value binds. Raises Unreadable where the two do not match."""
+    """The names that an assignment of a known value binds. Raises Unreadable if target and value do not match."""
     if isinstance(target, ast.Name):
         yield target.id, value
     elif (
@@ -80,7 +80,7 @@ def assigned(target: ast.expr, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def dotted(node: ast.expr) -> tuple[str, ...] | None:
-    """``("a", "b")`` of ``a.b``, the subscript of a generic left out; None for any other expression."""
+    """``("a", "b")`` for ``a.b``, subscripts of generics left out; None for any other expression."""
     if isinstance(node, ast.Subscript):
         return dotted(node.value)
     if isinstance(node, ast.Name):
@@ -96,7 +96,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def known(names: Mapping[str, Any]) -> Callable[[str], Any]:
-    """The values of names that a table has."""
+    """A function that gives the values of the names in a table."""
 
     def of_name(name: str) -> Any:
         if name not in names:
@@ -107,7 +107,7 @@ def known(names: Mapping[str, Any]) -> Callable[[str], Any]:
 
 
 def no_attribute(node: ast.Attribute) -> Any:
-    """Attributes of objects are not spelled out."""
+    """Raise Unreadable: attributes of objects are not constant."""
     raise Unreadable
 
 

@@ -1,4 +1,4 @@
-"""What an upgrade of the host means for a plugin, read from sources alone: no side is imported or run.
+"""The effects of a host upgrade on a plugin, read from sources alone: neither is imported or run.
 
 wheels      a release by version, folder, wheel     release     one release of the host, read
 members     what a class of it has, instances too   sides       the same class, field or function in two releases

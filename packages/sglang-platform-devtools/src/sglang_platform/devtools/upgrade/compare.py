@@ -1,4 +1,4 @@
-"""What changed for a coupling between two releases; None where nothing did that can be read."""
+"""Compares a coupling between two releases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["changes_of"]
 
 
 def changes_of(coupling: Coupling, sides: Sides, hooks: HookAnswers) -> list[CouplingChange]:
-    """All that is to be said of one coupling: several things for a base class."""
+    """The changes of one coupling; a base class may have several."""
     match coupling.kind:
         case "import":
             found = import_change(coupling, sides)

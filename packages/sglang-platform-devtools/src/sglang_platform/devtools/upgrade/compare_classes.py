@@ -1,4 +1,4 @@
-"""Classes of the host: what a plugin's class stands on, and what it makes of one."""
+"""Compares host classes that a plugin subclasses or instantiates."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["base_changes", "construct_change"]
 
 
 def base_changes(coupling: Coupling, sides: Sides) -> list[CouplingChange]:
-    """What is new below a class of the plugin: other bases, duties, and names that the host takes for its own."""
+    """Changes in the host bases of a plugin class: other bases, new abstract methods, and new name conflicts."""
     pair = coupling.pair
     if pair is None or pair.old is None or pair.new is None:
-        return []  # told where it is imported
+        return []  # reported at its import
     found = _other_bases(coupling, pair.old, pair.new, sides)
     for name, member in _duties(pair.old, pair.new):
         if name not in coupling.own:
@@ -60,7 +60,7 @@ def _bases(one: HostClass) -> list[str]:
 
 
 def _duties(old: HostClass, new: HostClass) -> Iterator[tuple[str, HostMember]]:
-    """Methods that a subclass has to write, and had not to before."""
+    """Methods that a subclass must implement now, and did not have to before."""
     for name, member in new.names().items():
         if (
             member.function is None
@@ -76,7 +76,7 @@ def _duties(old: HostClass, new: HostClass) -> Iterator[tuple[str, HostMember]]:
 
 
 def _is_written_without(one: HostClass, member: HostMember) -> bool:
-    """Does a class of the host below the plugin's write others of the owner's refusals, and leave this one?"""
+    """True if a host class between implements other unimplemented methods of the owner, but not this one."""
     owner = next(part for part in one.line() if part.address == member.owner)
     written = [
         one.find(name)
@@ -91,7 +91,7 @@ def _is_abstract(member: HostMember) -> bool:
 
 
 def construct_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
-    """A call of a class: does its constructor take the arguments still, and do they mean the same?"""
+    """The change for a constructor call: whether the arguments are still accepted and mean the same."""
     pair = coupling.pair
     if pair is None or pair.old is None or pair.new is None:
         return None

@@ -1,4 +1,4 @@
-"""Targets of hooks and patches: asked of the hook check, once for each release."""
+"""Compares targets of hooks and patches, by running the hook check on each release."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _GOOD = ("exists",)
 
 
 class HookAnswers:
-    """The rows of all hooks of a plugin on both releases, made when the first is asked for."""
+    """The hook check's rows for all hooks of a plugin on both releases, computed on first use."""
 
     def __init__(self, hooks: Sequence[WantedHook], sides: Sides) -> None:
         self._hooks, self._sides = list(hooks), sides
         self._rows: dict[WantedHook, tuple[CheckedHook, CheckedHook, CheckedHook]] | None = None
 
     def change(self, coupling: Coupling) -> CouplingChange | None:
-        """Between the releases; None where the hook was in the same plight before."""
+        """The change between the releases; None if the hook had the same problem before."""
         wanted, sides = coupling.hook, self._sides
         if wanted is None:
             return None
@@ -36,7 +36,7 @@ class HookAnswers:
             return None
         before, after, since = rows
         if before.verdict in ("missing", "moved", "unknown"):
-            return None  # not of the older release
+            return None  # not for the older release
         old, new = sides.find(wanted.target.replace(":", "."))
         found = [side_of(sides.old, old), side_of(sides.new, new)]
         verdict: Verdict
@@ -61,7 +61,7 @@ class HookAnswers:
         return change_of(coupling, verdict, how, what, found[0], found[1], fix)
 
     def _all(self) -> dict[WantedHook, tuple[CheckedHook, CheckedHook, CheckedHook]]:
-        """Of each hook that is not in the newer release as it was: the older's row, the newer's, and both compared."""
+        """For each changed hook: the row on the older release, on the newer, and on the newer since the older."""
         if self._rows is None:
             self._rows = {}
             old, new = self._sides.old.tree, self._sides.new.tree
@@ -74,7 +74,7 @@ class HookAnswers:
 
 
 def _plight(row: CheckedHook) -> str:
-    """Why it does not fit, without the call that shows it: each release has that on another line."""
+    """The reason without the example call, whose line differs between releases."""
     return row.why.partition("; the host calls ")[0]
 
 

@@ -1,4 +1,4 @@
-"""Members and functions of the host: overridden, called, read, taken apart."""
+"""Compares host members and functions that a plugin overrides, calls, reads or unpacks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 
 
 def override_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
-    """A method of the plugin's that stands in for the host's."""
+    """The change for a plugin method that overrides a host method."""
     pair, name = coupling.pair, coupling.member
     if pair is None or pair.old is None or pair.new is None:
         return None
@@ -75,7 +75,7 @@ def override_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
 
 
 def _not_taken(theirs: inspect.Signature, mine: inspect.Signature) -> str | None:
-    """What a caller of the host's method may give and the plugin's does not take."""
+    """The arguments that the host's method accepts and the plugin's does not."""
     names, kinds = mine.parameters, inspect.Parameter
     open_names = any(one.kind is kinds.VAR_KEYWORD for one in names.values())
     open_places = any(one.kind is kinds.VAR_POSITIONAL for one in names.values())
@@ -103,7 +103,7 @@ def _not_taken(theirs: inspect.Signature, mine: inspect.Signature) -> str | None
 
 
 def call_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
-    """A call of a function or method of the host."""
+    """The change for a call of a host function or method."""
     if coupling.pair is None:
         return _function_call(coupling, sides)
     if coupling.pair.old is None or coupling.pair.new is None:
@@ -127,7 +127,7 @@ def _function_call(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     old, new = sides.definitions(coupling.target)
     was, now = old and old.node, new and new.node
     if not isinstance(was, Function) or not isinstance(now, Function):
-        return None  # told where it is imported
+        return None  # reported at its import
     was_side, now_side = side_of(sides.old, old), side_of(sides.new, new)
     before, after = kind_of_function(was), kind_of_function(now)
     if before != after:
@@ -146,7 +146,7 @@ def signature_change(
     was: Side | None,
     now: Side | None,
 ) -> CouplingChange | None:
-    """Does the newer signature take the call still, and do its arguments mean the same?"""
+    """The change for a call whose target's signature changed: whether it still fits and means the same."""
     call = coupling.call
     what = what_differs(old, new) if old is not None and new is not None else None
     if what is None or old is None or new is None or call is None:
@@ -165,7 +165,7 @@ def signature_change(
 
 
 def field_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
-    """An attribute that the plugin reads, writes or calls."""
+    """The change for an attribute that the plugin reads, writes or calls."""
     pair, name = coupling.pair, coupling.member
     if pair is None or pair.old is None or pair.new is None:
         return None
@@ -180,7 +180,7 @@ def field_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
         fix = _instead(pair.new, name)
         return change_of(coupling, if_guarded(coupling), "gone", what, was_side, None, fix)
     before, after = kind_of_member(old), kind_of_member(new)
-    read = {"a property", "an attribute"}  # alike
+    read = {"a property", "an attribute"}  # unchanged
     if coupling.kind != "field" or before == after or len({before, after} & read) != 1:
         return None
     fix = f"call {name}()" if "method" in after else f"read {name} without calling it"
@@ -189,7 +189,7 @@ def field_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
 
 
 def unpack_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
-    """A result that the plugin takes apart."""
+    """The change for a result that the plugin unpacks."""
     if coupling.pair is not None:
         old_member = coupling.pair.old.find(coupling.member) if coupling.pair.old is not None else None
         new_member = coupling.pair.new.find(coupling.member) if coupling.pair.new is not None else None
@@ -215,7 +215,7 @@ def unpack_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
 
 
 def _may_be_elsewhere(one: HostClass, name: str) -> bool:
-    """Can a base that was not read have it, or a name that is made as the class is?"""
+    """True if the name may come from dynamic code in the class or a base, or from a `__getattr__`."""
     if any(
         part.module.class_scope(part.node).is_open and "Struct" not in ast.unparse(part.node) and _makes(part)
         for part in one.line()
@@ -225,13 +225,13 @@ def _may_be_elsewhere(one: HostClass, name: str) -> bool:
 
 
 def _makes(one: HostClass) -> bool:
-    """Is it open for more than a decorator, as `dataclass` with keywords is?"""
+    """True if names may be added by more than a decorator such as `dataclass`."""
     scope = one.module.class_scope(one.node)
     return not scope.only_adds_dunders and not one.is_record
 
 
 def _set_from_outside(release: Release, one: HostClass, name: str) -> bool:
-    """Does some module assign the attribute on another object than `self`?"""
+    """True if some module assigns the attribute on an object other than `self`."""
     setting = re.compile(rb"\b(?!self\.)(\w+)\." + name.encode() + rb"[ \t]*(?::[^=\n]+)?=[^=]")
     word = one.name.lower()
     for module in release.tree.containing(f".{name}".encode()):
@@ -243,7 +243,7 @@ def _set_from_outside(release: Release, one: HostClass, name: str) -> bool:
 
 
 def _instead(new: HostClass, name: str) -> str:
-    """What to write for a member that is gone."""
+    """The fix for a removed member."""
     row = older_name(name)
     if row is not None and new.find(row.member) is not None:
         return f"write {row.new}"

@@ -1,4 +1,4 @@
-"""Names that a plugin imports, or writes out in full."""
+"""Compares names that a plugin imports, or spells as full dotted names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["goes_on", "if_guarded", "import_change", "side_of"]
 
 
 def import_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
-    """Gone, moved, of another kind, or a constant of another value. A name that the older release lacks too is none."""
+    """The change of a name: gone, moved, of another kind or value; None if the older release lacks it too."""
     old, new = sides.find(coupling.target)
     if not isinstance(old, Definition):
         return None
@@ -37,7 +37,7 @@ def import_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
 
 
 def if_guarded(coupling: Coupling) -> Verdict:
-    """The verdict on what is gone."""
+    """The verdict on a missing name: "look" if the use is guarded."""
     return "look" if coupling.guarded else "breaks"
 
 
@@ -46,7 +46,7 @@ def goes_on(coupling: Coupling) -> str:
 
 
 def _lost(coupling: Coupling, sides: Sides, old: Definition, new: Absent) -> CouplingChange:
-    """A name that the newer release lacks: where it is now, or what is like it."""
+    """The change for a name that the newer release lacks, with its new place or similar names."""
     verdict, was = if_guarded(coupling), side_of(sides.old, old)
     homes = sides.moved_to(old.address) if old.address.path else ()
     if homes:
@@ -71,7 +71,7 @@ def _lost(coupling: Coupling, sides: Sides, old: Definition, new: Absent) -> Cou
 
 
 def _moved_module(sides: Sides, dotted: str) -> str | None:
-    """The module that defines what the module defined, if there is one that surely does."""
+    """The module that newly defines more than half of the old module's names; None if there is none."""
     module = sides.old.module(dotted)
     if module is None:
         return None

@@ -1,4 +1,4 @@
-"""Texts: variables of the environment, entry-point groups, server arguments, names of parts."""
+"""Compares strings: environment variables, entry-point groups, server arguments, names of parts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _group(coupling: Coupling, sides: Sides) -> CouplingChange | None:
 
 
 def _argument(coupling: Coupling, sides: Sides) -> CouplingChange | None:
-    """A flag of the command line; `server_args.name` is a field of the record."""
+    """The change for a command-line flag. Uses of `server_args.name` are couplings to a field of the record."""
     field = coupling.target.lstrip("-").replace("-", "_")
     pair = sides.pair(ARGUMENTS)
     was = _argument_at(sides.old, pair and pair.old, field, coupling.target)
@@ -79,7 +79,7 @@ def _argument_at(release: Release, record: HostClass | None, field: str, flag: s
 
 
 def _name(coupling: Coupling, sides: Sides) -> CouplingChange | None:
-    """A name that a table of the older release has and the same table of the newer one lacks."""
+    """The change for a name that a table of the older release has and the same table of the newer one lacks."""
     tables = tables_with(sides.old, coupling.target, coupling.subject)
     if not tables or tables_with(sides.new, coupling.target, coupling.subject):
         return None

@@ -26,13 +26,13 @@ Kind = Literal[
     "argument",
     "name",
 ]
-"""What a plugin depends on the host by."""
+"""The kind of dependency."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class SourcePlace(NamedTuple):
-    """A line of the plugin; `file` is relative to where its sources are."""
+    """A line of the plugin; `file` is relative to the plugin's source folder."""
 
     file: str
     line: int
@@ -43,25 +43,25 @@ class SourcePlace(NamedTuple):
 
 
 class Coupling(NamedTuple):
-    """`target`: the host's full name, or the text of a variable, flag or name."""
+    """One dependency. `target`: a full name in the host, or the string of a variable, flag or name."""
 
     kind: Kind
     target: str
     place: SourcePlace
     pair: Pair | None = None
-    """For what belongs to a class: the class. `member` is its name there."""
+    """For a class member: the class. `member` is the member's name."""
     member: str = ""
     call: Call | None = None
     values: int = 0
-    """For `unpack`: into how many values."""
+    """For `unpack`: the number of values."""
     mine: inspect.Signature | None = None
-    """For `override`: what the plugin's method takes, without `self`."""
+    """For `override`: the signature of the plugin's method, without `self`."""
     own: frozenset[str] = frozenset()
-    """For `base`: what the plugin's class and its other bases define."""
+    """For `base`: the names that the plugin's class and its other bases define."""
     hook: WantedHook | None = None
     guarded: bool = False
-    """Where it is missing, the plugin goes on: `except ImportError`, a `getattr` with a default."""
+    """The plugin handles its absence: by `except ImportError`, or a `getattr` with a default."""
     guessed: bool = False
-    """The class is the usual one of a parameter of this name."""
+    """The class is guessed from the usual annotation of a parameter of this name."""
     subject: str = ""
-    """For texts: what a name is given to, as the argument `attention_backend`."""
+    """For strings: where a name is used, such as the argument `attention_backend`."""

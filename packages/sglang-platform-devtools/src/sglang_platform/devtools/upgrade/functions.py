@@ -1,4 +1,4 @@
-"""What the body of a function, or of a module, uses of the host: calls, fields, results that are taken apart."""
+"""The uses of the host in a function or module body: calls, fields, unpacked results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BLOCKS = ("body", "orelse", "finalbody")
 
 
 class Body:
-    """Walks one body in order. `names`: what the local names are, as far as that is known."""
+    """Walks one body in order. `names`: the known values of local names."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Body:
         self._given: set[str] = set()
 
     def run(self, body: Iterable[ast.stmt], names: dict[str, Value], given: Iterable[str] = ()) -> None:
-        """`given`: names whose values the host hands in; what is not known of those is told."""
+        """Read a body. `given`: parameters that the host passes; those of unknown class are listed in `unread`."""
         self._given = set(given)
         self._block(body, names)
 
@@ -64,7 +64,7 @@ class Body:
             case (
                 ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Import() | ast.ImportFrom()
             ):
-                return  # read on their own
+                return  # read separately
             case ast.Assign(targets=targets, value=value):
                 self._expression(value, names)
                 for target in targets:
@@ -200,7 +200,7 @@ class Body:
                 self._attribute(node.func, names, is_called=True)
 
     def _beneath(self, func: ast.expr, names: dict[str, Value]) -> None:
-        """What stands before the last dot of what is called."""
+        """Read the called expression without its last attribute."""
         if isinstance(func, ast.Attribute):
             self._expression(func.value, names)
         elif not isinstance(func, ast.Name):
@@ -250,7 +250,7 @@ class Body:
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name) if self._own is not None:
                 above = next(
                     (p for p in self._own.host_pairs() if p.has(name)), None
-                )  # the plugin's own bases stand before the host's
+                )  # plugin bases come before host bases
                 mine = any(name in one.members for one in list(self._own.line())[1:])
                 if above is not None and not mine:
                     return Method(above, name)
@@ -258,7 +258,7 @@ class Body:
         return self.value(node.func, names)
 
     def value(self, node: ast.expr, names: dict[str, Value]) -> Value:
-        """What an expression is."""
+        """The value of an expression."""
         match node:
             case ast.Name(id=name) if name in names:
                 return names[name]
@@ -310,7 +310,7 @@ class Body:
         return FOREIGN if self._naming.full_name(self._module, parts) is not None or known else None
 
     def _of_self(self, name: str) -> Value:
-        """``self.name`` in a class of the plugin: what its own methods assign it, else the host's member."""
+        """The value of ``self.name`` in a plugin class: as assigned by its own methods, else the host's member."""
         assert self._own is not None
         mine = self._own.find(name)
         if mine is None:

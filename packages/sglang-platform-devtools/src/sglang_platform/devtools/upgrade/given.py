@@ -1,4 +1,4 @@
-"""What the host hands to a function of the plugin: the parameters of overrides and of hooks."""
+"""The values that the host passes to plugin functions: the parameters of overrides and of hooks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["given_to_function", "given_to_hook", "given_to_method"]
 
 
 def given_to_method(own: OwnClass, function: Function, types: Types) -> dict[str, Value]:
-    """By name, the values of a method's parameters: by its annotations, else by the overridden method's."""
+    """Parameter name -> value, from the method's annotations, else from those of the overridden method."""
     mine = parameters(function)
     static = "staticmethod" in decorators(function)
     names = given_to_function(mine if static else mine[1:], own.module, types)
@@ -34,7 +34,7 @@ def given_to_method(own: OwnClass, function: Function, types: Types) -> dict[str
 
 
 def given_to_function(arguments: list, module: Module, types: Types) -> dict[str, Value]:  # type: ignore[type-arg]
-    """By the annotations alone; a parameter without one is what nearly all parameters of its name are in the host."""
+    """Parameter name -> value, from the annotation, else the usual class of this parameter name in the host."""
     return {
         one.arg: types.annotated(one.annotation, module, None)
         if one.annotation is not None
@@ -44,7 +44,7 @@ def given_to_function(arguments: list, module: Module, types: Types) -> dict[str
 
 
 def given_to_hook(hook: WantedHook, function: Function, module: Module, types: Types) -> dict[str, Value]:
-    """A hook's parameters are its target's, behind the result or the original."""
+    """Parameter name -> value for a hook: the target's parameters after the result or the original."""
     names = given_to_function(parameters(function), module, types)
     first = (hook.hook.type if hook.hook is not None else HookType.AFTER).record.first
     full = hook.target.replace(":", ".")

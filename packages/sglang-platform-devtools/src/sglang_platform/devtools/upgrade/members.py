@@ -1,4 +1,4 @@
-"""What a class of the host has: methods, fields, and what its methods set on instances."""
+"""The members of a host class: methods, fields, and attributes that its methods set on instances."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HostMember(NamedTuple):
     annotation: ast.expr | None = None
     value: ast.expr | None = None
     inside: Function | None = None
-    """For what is set on instances: the method that does it."""
+    """For an instance attribute: the method that sets it."""
 
     @property
     def function(self) -> Function | None:
@@ -40,7 +40,7 @@ class HostMember(NamedTuple):
 
 @dataclass(eq=False)
 class HostClass:
-    """A class of one release. `own`: by name, what its body and its methods give it."""
+    """A class of one release. `own`: the members that its body and its methods define, by name."""
 
     address: Address
     module: Module
@@ -48,7 +48,7 @@ class HostClass:
     own: dict[str, HostMember]
     bases: list[HostClass] = field(default_factory=list)
     parts: list[HostClass] = field(default_factory=list)
-    """Classes whose fields it is made of, without being their subclass."""
+    """Classes whose fields it includes without being a subclass."""
     has_unread_base: bool = False
     is_remade: bool = False
 
@@ -57,7 +57,7 @@ class HostClass:
         return self.address.path[-1]
 
     def line(self) -> Iterator[HostClass]:
-        """The class and all it stands on, as Python looks through them; nearly: the last mention of one counts."""
+        """The class and its bases in approximate method resolution order: the last mention of a base counts."""
         found = [self]
         for base in (*self.bases, *self.parts):
             for one in base.line():
@@ -67,7 +67,7 @@ class HostClass:
         return iter(found)
 
     def find(self, name: str) -> HostMember | None:
-        """The member of this name, inherited ones too; a `def` or a class-level value before what a method sets."""
+        """The member of this name, possibly inherited; class-level members come before instance attributes."""
         found = [one.own[name] for one in self.line() if name in one.own]
         return next((one for one in found if one.inside is None), found[0] if found else None)
 
@@ -76,13 +76,13 @@ class HostClass:
 
     @property
     def is_record(self) -> bool:
-        """Is its constructor made from its fields?"""
+        """True if its constructor is generated from its fields."""
         if self.is_remade or any(_RECORDS & set(decorators(one.node)) for one in self.line()):
             return True
         return any((_last(base) in _RECORDS) for one in self.line() for base in one.node.bases)
 
     def constructor(self) -> inspect.Signature | None:
-        """What a call of the class takes, without `self`; None where the source does not tell."""
+        """The signature of the constructor, without `self`; None if the source does not show it."""
         initial = next((one.own["__init__"] for one in self.line() if "__init__" in one.own), None)
         if self.is_record and (initial is None or initial.owner != self.address):
             return self._of_fields()
@@ -124,7 +124,7 @@ _LEFT_OUT = ast.Constant("not in __init__")
 
 
 def members_of(node: ast.ClassDef, address: Address, module: Module) -> dict[str, HostMember]:
-    """The names of one class, without its bases: of its body first, then what its methods set on `self`."""
+    """The members of one class without its bases: first from its body, then those that methods set on `self`."""
     found: dict[str, HostMember] = {}
     functions: list[Function] = []
     for one in _statements(node.body):
@@ -161,7 +161,7 @@ def members_of(node: ast.ClassDef, address: Address, module: Module) -> dict[str
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a class body, those under conditions too."""
+    """The statements of a class body, including nested `if`, `try` and `with` blocks."""
     for one in body:
         yield one
         for inner in ("body", "orelse", "finalbody"):

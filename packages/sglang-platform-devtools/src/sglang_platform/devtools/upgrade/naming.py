@@ -1,4 +1,4 @@
-"""What the names in a plugin stand for: full names of the host, followed through the plugin's own modules."""
+"""Resolves names in a plugin to full names of the host, through the plugin's own modules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Naming:
         self._plugin = plugin
 
     def host_name(self, module: Module, parts: tuple[str, ...] | None) -> str | None:
-        """The host's full name for ``first.rest`` in a module of the plugin; None where it is nothing of the host's."""
+        """The host's full name for ``first.rest`` in a module of the plugin; None if it is not part of the host."""
         full = self.full_name(module, parts)
         return full if full is not None and is_hosts(full) else None
 
@@ -64,7 +64,7 @@ class Naming:
 
     @functools.cache  # noqa: B019 - as long as the plugin is read
     def imported(self, name: str) -> tuple[dict[str, str], list[str]]:
-        """What the imports of a module bind, those inside functions and for type checkers too; the star imports."""
+        """The names that a module's imports bind, also in functions and under `TYPE_CHECKING`; and its star imports."""
         module = self._plugin.module(name)
         if module is None:
             return {}, []

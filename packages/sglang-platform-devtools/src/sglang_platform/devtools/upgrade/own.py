@@ -1,4 +1,4 @@
-"""The plugin's own classes, as far as they stand on classes of the host."""
+"""The plugin's classes that derive from classes of the host."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class OwnClass:
     bases: list[OwnClass] = field(default_factory=list)
     hosts: list[tuple[ast.expr, Pair]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    """Bases that are of the host and in neither release, or of a library that is not read here."""
+    """Bases that name the host but are in neither release, or are from a library that is not read here."""
 
     def line(self) -> Iterator[OwnClass]:
         yield self
@@ -39,11 +39,11 @@ class OwnClass:
         return [pair for one in self.line() for _, pair in one.hosts]
 
     def find(self, name: str) -> HostMember | None:
-        """What the plugin's own classes give it."""
+        """The member of this name in the class or its plugin bases; None if they lack it."""
         return next((one.members[name] for one in self.line() if name in one.members), None)
 
     def inherited(self, name: str) -> Pair | None:
-        """The class of the host that a name comes from, or would come from."""
+        """The host class that a name is, or would be, inherited from."""
         return next((pair for pair in self.host_pairs() if pair.has(name)), None)
 
 
@@ -63,7 +63,7 @@ class OwnClasses:
         return self._known[id(node)]
 
     def named(self, module: Module, parts: tuple[str, ...] | None) -> OwnClass | None:
-        """The plugin's class that a dotted name stands for."""
+        """The plugin class that a dotted name refers to."""
         if parts is None:
             return None
         if len(parts) == 1:
@@ -90,7 +90,7 @@ class OwnClasses:
             pair = self._sides.pair(full)
             if pair is not None:
                 own.hosts.append((base, pair))
-            return  # in neither release: told as an import
+            return  # in neither release: reported as an import
         mine = self.named(own.module, parts)
         if mine is not None and mine is not own:
             own.bases.append(mine)

@@ -1,4 +1,4 @@
-"""The report as one HTML page, without anything from elsewhere."""
+"""The report as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TITLES = {
 
 
 def page(upgrade: Upgrade) -> str:
-    """All rows, what was not looked at included."""
+    """The page of all rows, including the places that were not examined."""
     title = f"{upgrade.plugin}: {upgrade.old} to {upgrade.new}"
     kinds = ", ".join(f"{count} {kind}" for kind, count in upgrade.looked.items()) or "none"
     parts = [

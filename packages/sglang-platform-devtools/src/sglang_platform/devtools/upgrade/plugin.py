@@ -25,7 +25,7 @@ _METADATA = ("pyproject.toml",)
 
 
 class PluginSource:
-    """`metadata`: by file name, the texts that name entry points. `root`: what its files are shown relative to."""
+    """`metadata`: texts that name entry points, by file name. `root`: files are shown relative to it."""
 
     def __init__(self, label: str, tree: SourceTree, root: Path | None, metadata: dict[str, str]) -> None:
         self.label, self.tree, self.root, self.metadata = label, tree, root, metadata
@@ -96,7 +96,7 @@ def open_source(where: str) -> PluginSource:
 def _texts(root: Path) -> dict[str, str]:
     texts = {}
     for name in _METADATA:
-        with contextlib.suppress(Unread):  # `check` says what is wrong with it
+        with contextlib.suppress(Unread):  # `check` reports the error
             texts[name] = file_bytes(str(root / name)).decode(errors="replace")
     return texts
 
@@ -110,7 +110,7 @@ def _installed(name: str) -> PluginSource | None:
     try:
         headers = HeaderParser().parsestr(metadata_text(found, "METADATA"))
         entry_points = metadata_text(found, "entry_points.txt")
-        # Of an editable installation it lists what leads to the sources: a .pth file, or the module of a finder.
+        # For an editable installation RECORD lists only the link to the sources: a .pth file or a finder module.
         listed = [] if _is_editable(found) else _listed(metadata_text(found, "RECORD"))
     except Unread as error:
         raise ConfigurationError(
@@ -124,7 +124,7 @@ def _installed(name: str) -> PluginSource | None:
         return PluginSource(label, tree, root, {"entry_points.txt": entry_points})
     pairs = dict(
         pair for one in modules for pair in package_files(one)
-    )  # an editable install lists no sources
+    )  # an editable installation lists no sources
     if not pairs:
         raise ConfigurationError(
             f"{label} has no Python source that can be found",
@@ -137,7 +137,7 @@ def _installed(name: str) -> PluginSource | None:
 
 
 def _is_editable(found: Distribution) -> bool:
-    """By the `direct_url.json` that installers leave."""
+    """True for an editable installation, by its `direct_url.json`."""
     try:
         told = json.loads(metadata_text(found, "direct_url.json") or "{}")
         return bool(told["dir_info"]["editable"])
@@ -148,7 +148,7 @@ def _is_editable(found: Distribution) -> bool:
 
 
 def _listed(record: str) -> list[str]:
-    """The Python files that RECORD lists below the folder of the installation; a line that is none is left out."""
+    """The Python files that RECORD lists below the installation folder; malformed lines are skipped."""
     names = []
     for line in record.splitlines():
         with contextlib.suppress(csv.Error, IndexError, StopIteration):
@@ -168,5 +168,5 @@ def _tree_of(label: str, files: list[Path], root: Path) -> SourceTree:
 
 
 def _project_of(path: Path) -> Path:
-    """The folder of the project that a file is of; its own where there is none above."""
+    """The project folder that contains a file; the file's own folder if there is none."""
     return next((one for one in path.parents if (one / "pyproject.toml").is_file()), path.parent)

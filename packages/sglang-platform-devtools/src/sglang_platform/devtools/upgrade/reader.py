@@ -31,7 +31,7 @@ _HOSTS_WORD = re.compile(rb"\bsglang\b|\bSGL(?:ANG)?_")
 
 
 class Couplings(NamedTuple):
-    """`unread`: (place, why it was not looked at)."""
+    """`unread`: (place, why it was not examined)."""
 
     found: tuple[Coupling, ...]
     hooks: tuple[WantedHook, ...]
@@ -39,7 +39,7 @@ class Couplings(NamedTuple):
 
 
 def read_couplings(plugin: PluginSource, sides: Sides) -> Couplings:
-    """Nothing of the plugin is imported or run. A coupling to what neither release has is left out by `compare`."""
+    """All couplings of a plugin, without importing or running it. `compare` drops those that neither release has."""
     return _Reader(plugin, sides).read()
 
 
@@ -66,7 +66,7 @@ class _Reader:
         return Couplings(tuple(dict.fromkeys(self._found)), changes.hooks, tuple(dict.fromkeys(self._unread)))
 
     def _of_interest(self) -> list[str]:
-        """The modules that say the host's name, and those that import from one of these."""
+        """The modules that mention the host's name, and those that import from one of these."""
         tree = self._plugin.tree
         told = {name for name in tree.served() if _HOSTS_WORD.search(tree.text(name))}
         more = set(told)
@@ -163,7 +163,7 @@ class _Reader:
     def _parameters(
         self, module: Module, node: Function, own: OwnClass | None
     ) -> tuple[dict[str, Value], set[str]]:
-        """What the parameters are, and which of them the host hands in."""
+        """The values of the parameters, and the names of those that the host passes."""
         hook = self._hooked.get(id(node))
         if hook is not None:
             return given_to_hook(hook, node, module, self._types), {one.arg for one in parameters(node)}

@@ -21,14 +21,14 @@ HOST = "sglang"
 
 
 class _Others(Environment):
-    """This environment without the host: what is installed says nothing of another release."""
+    """This environment without the host, since the installed host is another release."""
 
     def has(self, module: str) -> bool:
         return module.partition(".")[0] != HOST and super().has(module)
 
 
 class Release:
-    """A release, read when it is asked and kept."""
+    """A release, read on demand and cached."""
 
     def __init__(self, tree: SourceTree) -> None:
         self.tree = tree
@@ -46,7 +46,7 @@ class Release:
         return Address(".".join(parts[:count]), tuple(parts[count:]))
 
     def find(self, full: str) -> Answer:
-        """What a full name is here: of a module, of something in one, of an attribute of a class."""
+        """The answer for a full name: of a module, of a member of one, or of a class attribute."""
         address = self.address(full)
         if address is None:
             return Definition(Address(full, ()))
@@ -65,7 +65,7 @@ class Release:
         return self.tree.module(name)
 
     def class_at(self, address: Address) -> HostClass | None:
-        """The class of this name, imported or inherited names followed; None for anything else."""
+        """The class of this name, following imports and inheritance; None for anything else."""
         if address not in self._classes:
             answer = self.lookup.find(address) if self.tree.has(address.module) else None
             self._classes[address] = None
@@ -93,7 +93,7 @@ class Release:
         return found
 
     def _listed_classes(self, module: Module) -> list[HostClass]:
-        """The classes that the module lists, from which it makes another one: ``[Device, Parallel, Memory]``."""
+        """The classes in a list from which the module builds another class: ``[Device, Parallel, Memory]``."""
         found = []
         for statement in module.tree.body:
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.List | ast.Tuple):

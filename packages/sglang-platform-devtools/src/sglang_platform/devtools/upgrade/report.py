@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def upgrade_of(plugin: PluginSource, old: Release, new: Release) -> Upgrade:
-    """Read the plugin and both releases, and say what changed between them for it."""
+    """The report on a plugin: reads it and both releases, and compares its couplings."""
     _log.info("comparing %s and %s for %s", old.label, new.label, plugin.label)
     with without_collecting():
         sides = Sides(old, new)
@@ -49,14 +49,14 @@ def upgrade_of(plugin: PluginSource, old: Release, new: Release) -> Upgrade:
 
 
 def _not_read(plugin: PluginSource, old: Release, new: Release) -> list[tuple[str, str]]:
-    """The files that were asked for and could not be read: what is in them may have changed."""
+    """The requested files that could not be read; their contents may have changed."""
     told = [(plugin.label, why) for why in plugin.tree.not_read(unparsed=False)]
     told += [(release.label, why) for release in (old, new) for why in release.tree.not_read()]
     return list(dict.fromkeys(told))
 
 
 def _told_as_patch(one: CouplingChange, found: list[tuple[Coupling, CouplingChange]]) -> bool:
-    """Is the name written at the same line, so that a row on the patch says all?"""
+    """True if the name is patched at the same line, so that the patch's row covers it."""
     name = one.target.rpartition(".")[2]
     return one.kind in ("import", "field") and any(
         other.kind == "patch" and other.places == one.places and other.target.rpartition(".")[2] == name
@@ -65,7 +65,7 @@ def _told_as_patch(one: CouplingChange, found: list[tuple[Coupling, CouplingChan
 
 
 def print_upgrade(out: Console, upgrade: Upgrade, *, everything: bool = False) -> None:
-    """Text that fits 80 columns; `everything`: what fits both releases too, and all that was not looked at."""
+    """Print the report in 80 columns; `everything`: with rows that fit both releases, and all unexamined places."""
     out.print(Text(f"{upgrade.plugin}: {upgrade.old} to {upgrade.new}", style="bold"))
     shown = [one for one in upgrade.changes if everything or one.verdict != "fits"]
     for one in shown:

@@ -9,14 +9,14 @@ from sglang_platform.devtools.upgrade.coupling import Coupling, Kind, SourcePlac
 __all__ = ["CouplingChange", "Side", "Upgrade", "Verdict", "change_of", "describe", "merged"]
 
 Verdict = Literal["breaks", "look", "fits"]
-"""``breaks``: fails, or has no effect any more. ``look``: what is written may mean another thing, or misses something.
-``fits``: it changed, and what the plugin writes goes with both."""
+"""``breaks``: fails, or no longer has an effect. ``look``: the plugin's code may mean something else, or lacks
+something. ``fits``: it changed, and the plugin's code works with both releases."""
 
 _ORDER = ("breaks", "look", "fits")
 
 
 class Side(NamedTuple):
-    """How one release has it. `place` is a file of the host with its line."""
+    """The code in one release. `place` is a file of the host with its line."""
 
     text: str
     place: str | None = None
@@ -54,7 +54,7 @@ def change_of(
 
 
 class Upgrade(NamedTuple):
-    """The whole report. `looked`: couplings by kind; `unread`: places that were not looked at, with the reason."""
+    """The whole report. `looked`: couplings by kind; `unread`: places that were not examined, with the reason."""
 
     plugin: str
     old: str
@@ -69,7 +69,7 @@ class Upgrade(NamedTuple):
 
 
 def merged(changes: list[tuple[Coupling, CouplingChange]]) -> tuple[CouplingChange, ...]:
-    """One row for what is said alike of several lines; the worst first, in the order of the lines."""
+    """Merge equal rows of several lines; the worst first, then in line order."""
     rows: dict[tuple[object, ...], CouplingChange] = {}
     for _, one in changes:
         key = (one.kind, one.target, one.verdict, one.how, one.what, one.fix)

@@ -1,4 +1,4 @@
-"""How what a plugin meets is written in two releases: parameters, kinds, numbers of values, constants."""
+"""Compares definitions of two releases: parameters, kinds, numbers of values, constants."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Kinds = inspect.Parameter
 
 
 def parameters_of(node: Function, *, is_method: bool) -> inspect.Signature:
-    """What a caller gives: without `self` for a method of an instance or a class."""
+    """The parameters that a caller passes: without `self` or `cls` for a method."""
     return signature_of(node.args, int(is_method and "staticmethod" not in decorators(node)))
 
 
@@ -36,7 +36,7 @@ def bound_parameters(member: HostMember) -> inspect.Signature | None:
 
 
 def shown(name: str, signature: inspect.Signature | None, node: ast.AST | None = None) -> str:
-    """``alloc(need_size, backup=...)``, as a message has it; `async` before it where it is."""
+    """A signature for messages: ``alloc(need_size, backup=...)``, with an `async` prefix if it is."""
     if signature is None:
         return name
     parts: list[str] = []
@@ -58,7 +58,7 @@ def shown(name: str, signature: inspect.Signature | None, node: ast.AST | None =
 
 
 def what_differs(old: inspect.Signature, new: inspect.Signature) -> str | None:
-    """What a caller or an override has to know, in words; None where both take the same."""
+    """The differences that affect a caller or an override, in words; None if both accept the same."""
     before, after = dict(old.parameters), dict(new.parameters)
     if [(one.name, one.kind, one.default is _Kinds.empty) for one in before.values()] == [
         (one.name, one.kind, one.default is _Kinds.empty) for one in after.values()
@@ -107,7 +107,7 @@ def _word(one: inspect.Parameter) -> str:
 
 
 def _renamed(old: inspect.Signature, new: inspect.Signature) -> dict[str, str]:
-    """Parameters that only changed their names: as many before as now, at the same places."""
+    """Parameters that were only renamed: same number, same positions."""
     before, after = list(old.parameters.values()), list(new.parameters.values())
     if len(before) != len(after):
         return {}
@@ -119,7 +119,7 @@ def _renamed(old: inspect.Signature, new: inspect.Signature) -> dict[str, str]:
 
 
 def where_arguments_go(call: Call, signature: inspect.Signature) -> list[str]:
-    """The names of the parameters that take the call's positional arguments, as far as there are such."""
+    """The names of the parameters that receive the call's positional arguments."""
     names = [
         one.name
         for one in signature.parameters.values()
@@ -129,7 +129,7 @@ def where_arguments_go(call: Call, signature: inspect.Signature) -> list[str]:
 
 
 def kind_of_function(node: ast.AST | None) -> str | None:
-    """In words; None for a value."""
+    """The kind of a function in words; None for a value."""
     match node:
         case ast.ClassDef():
             return "a class"
@@ -154,9 +154,9 @@ def kind_of_member(member: HostMember) -> str:
 
 
 def values_of(node: ast.AST | None) -> int | None:
-    """How many values a function gives, by its `return`s or its annotation; None where that is not told.
+    """The number of values a function returns, by its `return`s or its annotation; None if unknown.
 
-    A `return` of None or of nothing beside tuples is left out, as a caller that takes the result apart does.
+    An empty `return` or `return None` beside tuples is ignored, as callers that unpack the result do.
     """
     written = values_given(node)
     if written is not None or not isinstance(node, Function):

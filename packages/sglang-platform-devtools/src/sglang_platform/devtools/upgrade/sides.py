@@ -14,7 +14,7 @@ __all__ = ["Pair", "Sides"]
 
 
 class Pair(NamedTuple):
-    """One class in both releases; None where one of them lacks it."""
+    """One class in both releases; `old` or `new` is None if that release lacks it."""
 
     old: HostClass | None
     new: HostClass | None
@@ -30,7 +30,7 @@ class Pair(NamedTuple):
         return str(found.address) if found is not None else "?"
 
     def member(self, name: str) -> HostMember | None:
-        """The older release's member; the newer one's where the older has none."""
+        """The older release's member, else the newer one's."""
         found = self.old.find(name) if self.old is not None else None
         return found or (self.new.find(name) if self.new is not None else None)
 
@@ -47,7 +47,7 @@ class Sides:
         self._moved: dict[Address, tuple[Address, ...]] = {}
 
     def pair(self, dotted: str) -> Pair | None:
-        """The class that a plugin names; None where neither release has one of this name."""
+        """The class that a plugin names; None if neither release has it."""
         if dotted not in self._pairs:
             old, new = self._named(self.old, dotted), self._named(self.new, dotted)
             if old is not None and new is None:
@@ -71,7 +71,7 @@ class Sides:
         return self.new.class_at(homes[0]) if homes else None
 
     def moved_to(self, address: Address) -> tuple[Address, ...]:
-        """Where the newer release has what its module lacks, the likeliest first."""
+        """The new addresses of a definition that its module lacks in the newer release, the likeliest first."""
         if address not in self._moved:
             self._moved[address] = search(
                 self.new.tree, self.new.lookup, address, None, self.old.lookup
@@ -79,11 +79,11 @@ class Sides:
         return self._moved[address]
 
     def find(self, dotted: str) -> tuple[Answer, Answer]:
-        """What a full name is in each."""
+        """The answer for a full name in each release."""
         return self.old.find(dotted), self.new.find(dotted)
 
     def definitions(self, dotted: str) -> tuple[Definition | None, Definition | None]:
-        """What defines a full name in each; in the newer release where it moved to, if it did."""
+        """The definition of a full name in each release; in the newer one, at its new place if it moved."""
         old, new = self.find(dotted)
         if isinstance(old, Definition) and not isinstance(new, Definition):
             homes = self.moved_to(old.address)

@@ -1,4 +1,4 @@
-"""What a release reads and knows by text: variables of the environment, flags, entry-point groups, tables of names."""
+"""Strings that a release uses: environment variables, flags, entry-point groups, tables of names."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _REGISTERS = re.compile(r"^(register|add|_register)_\w+$")
 
 
 class Reading(NamedTuple):
-    """How a release reads a variable."""
+    """How a release reads an environment variable."""
 
     place: str
     default: str | None = None
-    """As written: ``EnvBool(False)``."""
+    """The source text: ``EnvBool(False)``."""
     deprecated_for: str | None = None
-    """The name that it says to use instead; empty where it only says that the variable is on its way out."""
+    """The replacement that the release names; empty for a deprecation without one."""
 
 
 class Table(NamedTuple):
-    """A list of names that the release knows: a constant, the choices of an argument, the uses of a register."""
+    """A list of names in the release: a constant, the choices of an argument, the calls of a register function."""
 
     name: str
     place: str
@@ -48,7 +48,7 @@ class Table(NamedTuple):
 
 
 def reading_of(release: Release, variable: str) -> Reading | None:
-    """Where and how the release reads a variable; None where no module of it does."""
+    """Where and how the release reads a variable; None if no module does."""
     word = variable.encode()
     declared = re.compile(rb"^[ \t]+" + word + rb"(?::[^=\n]+)?[ \t]*=[ \t]*(\w+\()", re.M)
     spelled = re.compile(rb"""["']""" + word + rb"""["']|\benvs\.""" + word + rb"\b")
@@ -69,7 +69,7 @@ def reading_of(release: Release, variable: str) -> Reading | None:
 
 
 def text_at(release: Release, text: str) -> str | None:
-    """Where the release spells a text as a string; None where it does not."""
+    """Where the release contains a string literal; None if nowhere."""
     for quote in ('"', "'"):
         word = f"{quote}{text}{quote}".encode()
         for module in release.tree.containing(word):
@@ -79,7 +79,7 @@ def text_at(release: Release, text: str) -> str | None:
 
 
 def tables_with(release: Release, name: str, subject: str) -> list[Table]:
-    """The tables that hold a name and are of its subject, as ``attention_backend``; those of equal name first."""
+    """The tables that hold a name and match its subject, such as ``attention_backend``; those of equal name first."""
     words = {word for word in subject.lower().split("_") if word not in _WORDS_OF_TABLES}
     found: list[Table] = []
     spelled = tuple(f"{quote}{name}{quote}".encode() for quote in "\"'")
@@ -112,14 +112,14 @@ _known: weakref.WeakKeyDictionary[Module, list[Table]] = weakref.WeakKeyDictiona
 
 
 def _read_tables(release: Release, module: Module) -> list[Table]:
-    """The tables of a module, read once."""
+    """The tables of a module, cached."""
     if module not in _known:
         _known[module] = list(_tables(release, module))
     return _known[module]
 
 
 def _tables(release: Release, module: Module) -> Iterator[Table]:
-    """The literal lists and dicts of a module, the choices of arguments, the names that registers are called with."""
+    """The literal lists and dicts of a module, choices of arguments, and names passed to register functions."""
     registered: dict[str, tuple[str, list[str]]] = {}
     for node in ast.walk(module.tree):
         match node:
@@ -204,7 +204,7 @@ def _declaration(release: Release, module: str, variable: str) -> Reading | None
 
 
 def _deprecation(release: Release, module: str, variable: str) -> str | None:
-    """The new name of a variable that the release names in a call or keyword about deprecation; None: it does not."""
+    """The replacement of a variable that the release deprecates, or ""; None if it is not deprecated."""
     parsed = release.module(module)
     for node in ast.walk(parsed.tree) if parsed is not None else ():
         match node:
@@ -223,7 +223,7 @@ def _deprecation(release: Release, module: str, variable: str) -> str | None:
                     for one in words
                 ):
                     return ""
-            case ast.Dict(keys=keys, values=values):  # a table of variables, each with what became of it
+            case ast.Dict(keys=keys, values=values):  # a table of variables with their deprecations
                 for key, value in zip(keys, values, strict=True):
                     if not isinstance(key, ast.Constant) or key.value != variable:
                         continue

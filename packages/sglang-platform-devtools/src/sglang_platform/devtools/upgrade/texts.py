@@ -1,4 +1,4 @@
-"""What a plugin depends on by a text: variables of the environment, flags, groups, full names, names of parts."""
+"""A plugin's dependencies by string: environment variables, flags, groups, full names, names of parts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def group_couplings(texts: dict[str, str]) -> Iterator[Coupling]:
 def text_couplings(
     module: Module, naming: Naming, place: Callable[[Module, ast.AST], SourcePlace], known_lines: set[int]
 ) -> Iterator[Coupling]:
-    """Those of one module. `known_lines`: where a hook or a patch is told already."""
+    """The string couplings of one module. `known_lines`: lines whose hook or patch is already reported."""
     documentation = {id(one) for one in _documentation(module.tree)}
     inside = {
         id(part) for one in ast.walk(module.tree) if isinstance(one, ast.JoinedStr) for part in one.values
@@ -58,7 +58,7 @@ def text_couplings(
 def _names(
     node: ast.AST, module: Module, naming: Naming, place: Callable[[Module, ast.AST], SourcePlace]
 ) -> Iterator[Coupling]:
-    """Names of parts, with what they are given to or compared with."""
+    """Names of parts, with the argument they are passed to or compared with."""
     match node:
         case ast.Compare(left=left, comparators=[right]):
             for one, other in ((left, right), (right, left)):
@@ -97,7 +97,7 @@ def _names(
 def _answered(
     node: ast.stmt, module: Module, place: Callable[[Module, ast.AST], SourcePlace]
 ) -> Iterator[Coupling]:
-    """Names that a class answers with: ``get_default_attention_backend``, ``supported_quantization = [...]``."""
+    """Names that a class returns: ``get_default_attention_backend``, ``supported_quantization = [...]``."""
     if isinstance(node, ast.FunctionDef) and node.name.startswith("get_"):
         subject = re.sub(r"^get_(default_)?", "", node.name)
         for inner in ast.walk(node):
@@ -148,7 +148,7 @@ def _text(node: ast.expr, module: Module) -> str | None:
 
 
 def _documentation(tree: ast.AST) -> Iterator[ast.Constant]:
-    """Texts that stand alone, which say nothing to a program."""
+    """Bare string statements, which have no effect."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.value

@@ -1,4 +1,4 @@
-"""Which class of the host an expression is of, from annotations, constructors and the host's own signatures."""
+"""Infers the host class of an expression from annotations, constructors and the host's signatures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SEEN = 4
 
 
 class Instance(NamedTuple):
-    """An object of a class of the host; `depth`: in how many containers."""
+    """An object of a host class; `depth`: the number of containers around it."""
 
     pair: Pair
     depth: int = 0
@@ -51,23 +51,23 @@ class Named(NamedTuple):
 
 
 class Foreign(NamedTuple):
-    """Known to be nothing of the host's."""
+    """A value that is known not to be part of the host."""
 
 
 FOREIGN = Foreign()
 Value = Instance | TheClass | Method | Named | Foreign | None
-"""None: the sources do not tell."""
+"""None: unknown from the sources."""
 
 
 class Types:
-    """Answers for one plugin between two releases."""
+    """Type inference for one plugin and two releases."""
 
     def __init__(self, sides: Sides, naming: Naming) -> None:
         self.sides, self.naming = sides, naming
         self._usual: dict[str, str] | None = None
 
     def named(self, full: str) -> Value:
-        """What a full name of the host is."""
+        """The value of a full name of the host."""
         pair = self.sides.pair(full)
         if pair is not None:
             return TheClass(pair)
@@ -78,7 +78,7 @@ class Types:
         return Named(full)
 
     def annotated(self, node: ast.expr | None, module: Module, release: Release | None) -> Value:
-        """What an annotation says; `release`: the one that `module` is of, None for the plugin's."""
+        """The value that an annotation describes; `release`: the release of `module`, None for a plugin module."""
         match node:
             case None:
                 return None
@@ -116,7 +116,7 @@ class Types:
         return next((one for one in found if isinstance(one, Instance)), None if None in found else FOREIGN)
 
     def of_member(self, pair: Pair, name: str) -> Value:
-        """What reading a member gives."""
+        """The value of a member access."""
         member = pair.member(name)
         if member is None:
             return None
@@ -143,7 +143,7 @@ class Types:
         return None
 
     def of_call(self, called: Value) -> Value:
-        """What a call gives."""
+        """The value that a call returns."""
         match called:
             case TheClass(pair):
                 return Instance(pair)
@@ -164,7 +164,7 @@ class Types:
         return None
 
     def usual(self, parameter: str) -> Value:
-        """The class that nearly every annotation in the host gives a parameter of this name."""
+        """The class in nearly all annotations of parameters of this name in the host."""
         if self._usual is None:
             self._usual = _usual_classes(self.sides.old)
         name = self._usual.get(parameter)
@@ -176,14 +176,14 @@ class Types:
 
 
 def function_of(answer: Answer, release: Release) -> tuple[Function | None, Module | None]:
-    """The `def` that an answer is, with its module."""
+    """The `def` in an answer, with its module."""
     if isinstance(answer, Definition) and isinstance(answer.node, Function):
         return answer.node, release.lookup.module_of(answer)
     return None, None
 
 
 def parameters(node: Function | ast.Lambda) -> list[ast.arg]:
-    """All but `*args` and `**kwargs`."""
+    """All parameters but `*args` and `**kwargs`."""
     return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
 
 

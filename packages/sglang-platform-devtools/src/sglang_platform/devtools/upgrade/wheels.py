@@ -20,11 +20,11 @@ _log = logging.getLogger(__name__)
 
 _VERSION = re.compile(r"\d+(\.\w+)+")
 _LONGEST = 600
-"""Seconds that a download may take."""
+"""Timeout of a download in seconds."""
 
 
 def open_release(where: str, wheels: Path | None = None, *, download: bool = True) -> Release:
-    """Raises ConfigurationError where there is no such release, naming the places that were looked at."""
+    """Open a release. Raises ConfigurationError if there is none, naming the places that were searched."""
     if kind_of(where) or where == "installed" or not _VERSION.fullmatch(where):
         return Release(open_host(where, {HOST}))
     folders = [*([wheels] if wheels is not None else []), cache_folder()]
@@ -58,7 +58,7 @@ def _in_folder(folder: Path, version: str) -> Path | None:
 
 
 def _download(version: str, folder: Path) -> Path:
-    """By pip, from the index that pip is set up for, without dependencies. The wheel appears whole or not at all."""
+    """Download by pip from its configured index, without dependencies. The wheel appears atomically."""
     _log.info("downloading %s %s", HOST, version)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as staging:

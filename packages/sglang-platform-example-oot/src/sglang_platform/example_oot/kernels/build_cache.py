@@ -1,4 +1,5 @@
-"""The directory that keeps what was built: whole or not there, ours or refused, and built by one process at a time.
+"""The cache directory of built libraries: complete or absent, refused if another user could write it, one build at a
+time.
 
 A vendor changes nothing here, or drops the file where the wheel ships the library built.
 
@@ -33,7 +34,7 @@ def make_directory(path: Path) -> None:
 
 
 def check_ours(path: Path) -> None:
-    """RuntimeError where another user than this one and root could have written `path`, whose code would run here."""
+    """Raise RuntimeError if a user other than this one or root could have written `path`, whose code would run here."""
     about = path.stat()
     if about.st_uid not in (os.geteuid(), 0):
         raise RuntimeError(
@@ -49,11 +50,11 @@ def check_ours(path: Path) -> None:
 
 
 def whole(library: Path) -> bool | None:
-    """Whether `library` is as it was built; None where it is not there. RuntimeError where it may be another's."""
+    """Whether `library` matches its digest; None if it is absent. RuntimeError if another user may have written it."""
     try:
         check_ours(library)
         for path in (library, _digest(library)):
-            if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
+            if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would block
                 raise RuntimeError(f"{path} is no plain file; remove it")
         content = library.read_bytes()
         return hashlib.sha256(content).hexdigest() == _digest(library).read_text(errors="replace")

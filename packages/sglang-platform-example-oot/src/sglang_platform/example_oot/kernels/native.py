@@ -133,7 +133,7 @@ def _build(library: Path, directory: Path) -> None:
 
 
 def _units(directory: Path) -> list[Path]:
-    """What the compiler is given: the two large kernels, and the rest in two, for torch's headers cost the most."""
+    """The translation units: the two large kernels, and the rest in two, since torch's headers cost the most."""
     alone = [SOURCES / "decode.cpp", SOURCES / "extend.cpp"]
     together = {"kernels": SOURCES.glob("*.cpp"), "device": (SOURCES / "device").glob("*.cpp")}
     units = []
@@ -169,7 +169,7 @@ def _fingerprint() -> str:
 
 
 def _compiler_version(compiler: str) -> str:
-    """What the compiler says of itself: an update keeps its path. Empty where there is none."""
+    """The compiler's version output, since an update keeps its path; empty without a compiler."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         return subprocess.run(
             [*shlex.split(compiler), "--version"], capture_output=True, text=True, timeout=60, check=False
@@ -178,7 +178,7 @@ def _compiler_version(compiler: str) -> str:
 
 
 def _cpu_features() -> Iterator[str]:
-    """What `-march=native` looks at."""
+    """The CPU features that `-march=native` depends on."""
     yield platform.machine()
     with contextlib.suppress(OSError):
         text = Path("/proc/cpuinfo").read_text()

@@ -26,7 +26,7 @@ def open_device() -> str:
 
     That is `"cpu"` where the C++ part cannot be built or is not wanted (SGLANG_EXAMPLE_OOT_DEVICE=cpu), said on stderr:
     everything is then served in host memory, with the CPU's streams and a recorded list of operators as the graph.
-    Raises ConfigurationError for settings that cannot be.
+    Raises ConfigurationError for invalid settings.
     """
     global _device_type
     with _lock:

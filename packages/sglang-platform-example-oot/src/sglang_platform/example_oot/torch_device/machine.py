@@ -1,4 +1,4 @@
-"""How much of the machine a device has, which is made of the machine's own cores and memory.
+"""The share of the machine's cores and memory that a device uses.
 
 A vendor deletes this file: the driver knows.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from sglang_platform.core.errors import ConfigurationError
 
 _RANKS = "_SGLANG_EXAMPLE_OOT_RANKS"
-"""How many processes share the machine, told by the one that starts them."""
+"""The number of processes that share the machine, set by their parent process."""
 
 
 def share_cores(ranks: int) -> None:
@@ -44,7 +44,7 @@ def available_memory() -> int:
 
 
 def positive(variable: str, default: int) -> int:
-    """The number in an environment variable; ConfigurationError where it is none or less than 1."""
+    """The number in an environment variable; ConfigurationError if it is not a number or less than 1."""
     text = os.environ.get(variable, "")
     if not text:
         return default

@@ -42,7 +42,7 @@ def is_initialized() -> bool:
 
 
 def init() -> None:
-    """Nothing is left to do: the device is open once the plugin is loaded."""
+    """Nothing to do: the device is opened when the plugin is loaded."""
 
 
 def _lazy_init() -> None:
@@ -158,7 +158,7 @@ def is_current_stream_capturing() -> bool:
 
 
 def graph_pool_handle() -> Any:
-    """Memory for graphs that never run at once: an empty graph, which owns it."""
+    """The owner of memory shared by graphs that never run concurrently: an empty graph."""
     pool = DeviceGraph()
     pool.capture(lambda: None)
     return pool
@@ -202,11 +202,11 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 
 
 def ipc_collect() -> None:
-    """There are no handles of other processes to collect."""
+    """Nothing to do: no handles of other processes exist."""
 
 
 class Properties(NamedTuple):
-    """What `get_device_properties` answers."""
+    """The result of `get_device_properties`."""
 
     name: str
     total_memory: int

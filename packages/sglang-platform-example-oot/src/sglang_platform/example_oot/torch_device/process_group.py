@@ -103,7 +103,7 @@ class DeviceProcessGroup(dist.ProcessGroup):
 
 
 class _Queued(dist.Work):
-    """What was queued on the stream is ordered by it: there is nothing left to wait for."""
+    """The handle of a queued collective: the stream orders it, so there is nothing to wait for."""
 
     def __init__(self, result: list[torch.Tensor]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Kernels for AMD GPUs: core's shared ones (`core.portable.triton.kernels`), and those that its hardware shapes.
+"""Kernels for AMD GPUs: core's portable ones (`core.portable.triton.kernels`), and hardware-specific ones.
 
-hardware.py       core's kernels with the facts that they need of these devices
-architecture.py   what is known of an architecture; tuning/ one file for each
+hardware.py       core's kernels with the facts about these devices that they need
+architecture.py   the record of an architecture; tuning/ has one file for each
 decode.py fp8_parts.py   attention of one new token per request
 declared.py       how each is checked without a device
 """

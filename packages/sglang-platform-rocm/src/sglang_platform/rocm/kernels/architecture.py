@@ -1,8 +1,8 @@
-"""The record of an AMD architecture: everything that the launch wrappers of this package decide by.
+"""The record of an AMD architecture: all launch parameters that the wrappers of this package choose by.
 
-CDNA has 512 registers per lane and little LDS, so what decode has in flight lives in registers: the stages of a loop
-are few, and the waves per SIMD decide how many registers a wave may use. A matrix instruction takes 16 rows, since the
-groups of heads in GQA are that small; with 32 half of each product would be padding.
+CDNA has 512 registers per lane and little LDS, so decode keeps its loads in flight in registers: the loop has few
+stages, and the waves per SIMD limit the registers per wave. Matrix instructions of 16 rows are used, since head groups
+in GQA are that small; with 32 rows half of each product would be padding.
 
 A wave has 64 lanes, so 4 waves load 4 KiB at once, and 4096 bf16 elements are two loads.
 
@@ -29,13 +29,13 @@ _ROWS_PER_MATRIX_INSTRUCTION = 16
 
 @dataclass(frozen=True, kw_only=True)
 class RocmDecodeShape(DecodeShape):
-    """waves_per_eu: how many waves a SIMD is to hold at once. dies: see core's `die_order`."""
+    """waves_per_eu: the target number of waves per SIMD. dies: see core's `die_order`."""
 
     waves_per_eu: int = 2
     dies: int = 1
 
     def options(self) -> dict[str, Any]:
-        """For the compiler, and what only this package's kernel knows."""
+        """Options for the compiler, and arguments that only this package's kernel takes."""
         return _options(super().options(), waves_per_eu=self.waves_per_eu, DIES=self.dies)
 
 
@@ -47,16 +47,16 @@ class RocmExtendShape(ExtendShape):
     dies: int = 1
 
     def options(self) -> dict[str, Any]:
-        """For the compiler, and how the kernel runs on these devices."""
+        """Options for the compiler, and arguments for the kernel on these devices."""
         return _options(super().options(), waves_per_eu=self.waves_per_eu, DIES=self.dies, AHEAD=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RocmIndexShape(IndexShape):
-    """How many waves a SIMD holds is left to the compiler."""
+    """The shape of the index kernel; the compiler chooses the waves per SIMD."""
 
     def options(self) -> dict[str, Any]:
-        """For the compiler."""
+        """Options for the compiler."""
         return _options(super().options())
 
 
@@ -77,18 +77,17 @@ class RocmArchitecture(KernelRecord):
 
     @property
     def dies(self) -> int:
-        """How many the device has, or the part of it that is given out as a device. 1 where its processors are no
-        multiple of a die's."""
+        """The number of dies of the device or partition; 1 if its processors are not a multiple of `on_a_die`."""
         return 1 if not self.on_a_die or self.processors % self.on_a_die else self.processors // self.on_a_die
 
     def decode_shape(
         self, dim: int, *, latent: bool, eight_bit: bool, float32: bool, packed: bool = False
     ) -> DecodeShape:
-        """As of every record, and the dies of this one."""
+        """As in `KernelRecord`, with the number of dies added."""
         shape = super().decode_shape(dim, latent=latent, eight_bit=eight_bit, float32=float32, packed=packed)
         return replace(cast(RocmDecodeShape, shape), dies=self.dies)
 
     def extend_shape(self, dim: int, *, latent: bool, widened: bool, float32: bool) -> ExtendShape:
-        """As of every record, and the dies of this one."""
+        """As in `KernelRecord`, with the number of dies added."""
         shape = super().extend_shape(dim, latent=latent, widened=widened, float32=float32)
         return replace(cast(RocmExtendShape, shape), dies=self.dies)

@@ -6,8 +6,8 @@ For query head h of request b, with n = seq_lens[b] cached tokens and slot t_j =
     out[b, h] = v_scale * sum_j softmax_j(s_j) v[t_j, h / G],   n - 1 - window <= j < n
 
 A program takes one request, up to BLOCK_H query heads that share a KV head (so that the products run on matrix cores
-and the cache is read once for all of them), and one part of its tokens. What the parts are is worked out on the device
-from the lengths of the whole batch (`split_work`): a captured graph replays with other lengths. Each leaves its
+and the cache is read once for all of them), and one part of its tokens. The parts are computed on the device from the
+lengths of the whole batch (`split_work`): a captured graph replays with other lengths. Each program writes its
 normalised output and log2 of its sum of exponentials; `merge.merge_kernel` joins them. Without SPLIT a program takes
 all tokens and writes the output. Where several programs share a KV head they are laid on one die (`die_order`).
 

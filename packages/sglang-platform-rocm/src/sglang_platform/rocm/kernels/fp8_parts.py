@@ -1,4 +1,4 @@
-"""8-bit floats as the matrix cores multiply them, inside kernels: codes as they are, and wider values in two parts."""
+"""8-bit operands of the matrix cores, inside kernels: unconverted codes, and wider values split into two parts."""
 
 from __future__ import annotations
 

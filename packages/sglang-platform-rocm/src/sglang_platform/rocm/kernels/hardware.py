@@ -1,4 +1,4 @@
-"""The kernels of core on AMD GPUs: each with the facts that it needs of them."""
+"""Core's kernels on AMD GPUs, each with the facts about the devices that it needs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HARDWARE = Hardware(
     },
     cache_modifier=".cg",
 )
-"""What is read once passes L1 by."""
+"""Data that is read once bypasses L1."""
 
 store_pair = partial(kv_store.store_pair, hardware=HARDWARE)
 store_packed = partial(dsa_store.store_packed, hardware=HARDWARE)

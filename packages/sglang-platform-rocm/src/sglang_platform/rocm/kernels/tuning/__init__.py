@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["ARCHITECTURES", "FALLBACK"]
 
 FALLBACK = "gfx90a"
-"""Serves an architecture that has no file and that no record stands in for: the least LDS, and no 8-bit conversion
-taken for granted."""
+"""The record for an architecture without a file or a compatible record: the least LDS, and no assumed 8-bit
+conversion."""
 
 
 def _measure(device: torch.device) -> Measured:
