@@ -17,8 +17,8 @@ from sglang_platform.core.host import DIFFUSION_RUNTIME, LLM_RUNTIME, HostRuntim
 
 __all__ = ["DIFFUSION", "KINDS", "PLUGIN_GROUPS", "SRT", "PlatformKind", "installed_plugins"]
 
-# The contract is imported inside functions: it takes longer to import than all of discovery, and a process that only
-# lists plugins does not need it.
+# Imports inside functions: the contract takes longer to import than all of discovery, and a process that only lists
+# plugins does not need it.
 
 
 @dataclass(frozen=True)
