@@ -126,8 +126,8 @@ class DeviceMixin:
         return self._is("SAIL")
 
     def is_out_of_tree(self) -> bool:
-        """A platform the host does not carry itself. The host asks most factories of `SRTPlatform` only
-        then."""
+        """True for a platform that is not part of the host. The host calls most factories of `SRTPlatform` only if it
+        is."""
         return self._is("OOT")
 
     def is_cuda_alike(self) -> bool:

@@ -1,12 +1,12 @@
-"""The table of changes in the host's interface: each older form, its replacement, and its releases.
+"""Changes of the host's interface: each older signature, its replacement, and the releases that use it.
 
-It covers the methods that a vendor may have written and a host calls. The host's own classes and functions are in
-`sglang/versions.py`, which depends on the contract; the contract imports no host. Read from the wheels of every release
-of SGLang from 0.5.11 to `NEWEST`.
+Covers the methods that a vendor implements and a host calls. The host's own classes and functions are in
+`sglang/versions.py`, because the contract imports no host. The entries come from the wheels of every release of SGLang
+from 0.5.11 to `NEWEST`.
 
-A row is all that a change needs. A vendor's class in the older form is served through today's name, with one warning
-per class and name (`contract.bridges`); a class in today's form serves the older hosts (`bridges.older_methods`). The
-kinds of row are in `contract.drift_rows`; one of another kind is refused when this module is imported.
+To support a new change, add a row. A vendor's class with the older signature still works under the current name, and
+warns once per class and name (`contract.bridges`); a class with the current signature also works on older hosts
+(`bridges.older_methods`). The row types are in `contract.drift_rows`; importing this module fails on any other type.
 """
 
 from __future__ import annotations

@@ -130,9 +130,9 @@ class ChangedSignature(DriftRow):
     """
 
     older_from_today: Callable[..., Any]
-    """`(older, *today's parameters)`: put today's call to the method in the older form."""
+    """`(older, *today's parameters)`: converts a call with the current signature and calls `older`."""
     today_from_older: Callable[..., Any]
-    """`(today, *older parameters)`: put the older call to today's method."""
+    """`(today, *older parameters)`: converts a call with the older signature and calls `today`."""
 
     @property
     def new(self) -> str:

@@ -80,7 +80,8 @@ def parse(spelling: str) -> Target:
 
 
 def resolve(target: Target) -> Address | MissingModule:
-    """Split a target into module and attribute path. The module is the longest prefix that is one, never all parts."""
+    """Split a target into module and attribute path. The module is the longest prefix that can be imported;
+    at least one part remains for the attribute."""
     parts = target.key.split(".")
     first = len(target.module.split(".")) if target.module else 1
     name, found = _longest_loaded(parts)

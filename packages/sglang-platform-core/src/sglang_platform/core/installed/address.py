@@ -20,6 +20,6 @@ class Address(NamedTuple):
 
 def nearest(name: str, names: Iterable[str]) -> tuple[str, ...]:
     """Up to three of `names` that are spelled like `name`, the likeliest first."""
-    import difflib  # only where something is wrong
+    import difflib  # needed only for error messages
 
     return tuple(difflib.get_close_matches(name, list(dict.fromkeys(names)), n=3, cutoff=0.6))

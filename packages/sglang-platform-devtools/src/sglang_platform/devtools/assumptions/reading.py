@@ -35,9 +35,9 @@ _asks_for_cuda = functools.cache(asks_for_cuda)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Under:
-    """The conditions around a place: the test that keeps another device away, and the settings that are tested.
+    """The conditions that enclose a statement: the guard that excludes other devices, and the settings it tests.
 
-    All statements of a block share one object. It compares by identity, since there are many.
+    All statements of a block share one object. Equality is by identity: comparing the fields of so many would be slow.
     """
 
     asked: str = ""

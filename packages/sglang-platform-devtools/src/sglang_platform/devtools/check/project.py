@@ -28,7 +28,10 @@ _WRITTEN: dict[type, str] = {str: "a text", list: "a list of texts", dict: "a ta
 
 @dataclass
 class Project:
-    """`file`: the metadata file, for remarks. `problems`: why it could not be read."""
+    """A project's packaging metadata.
+
+    `file`: the metadata file, as findings name it. `problems`: why it cannot be read.
+    """
 
     file: str
     name: str | None = None

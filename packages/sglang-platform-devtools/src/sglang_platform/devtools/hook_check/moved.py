@@ -47,7 +47,7 @@ def search(
         elif len(lost.path) > 1 and _defines(lookup, Address(module, (first,))):
             classes.append(Address(module, (first,)))
     homes.sort(key=lambda home: _distance(lost, home))
-    if len(homes) > _MANY:  # too many, unless a module has kept its last name
+    if len(homes) > _MANY:  # too many: keep modules whose last part is unchanged
         kept = [home for home in homes if _last(home) == _last(lost)]
         if not 0 < len(kept) <= _MANY:
             name = ".".join(lost.path)

@@ -127,7 +127,7 @@ def _function_call(coupling: Coupling, sides: Sides) -> CouplingChange | None:
     old, new = sides.definitions(coupling.target)
     was, now = old and old.node, new and new.node
     if not isinstance(was, Function) or not isinstance(now, Function):
-        return None  # reported at its import
+        return None  # the check of the import reports it
     was_side, now_side = side_of(sides.old, old), side_of(sides.new, new)
     before, after = kind_of_function(was), kind_of_function(now)
     if before != after:

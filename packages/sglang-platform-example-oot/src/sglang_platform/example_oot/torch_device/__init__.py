@@ -22,11 +22,11 @@ _device_type: str | None = None
 
 
 def open_device() -> str:
-    """Make the device known to torch in this process, once; returns the device type that the platform then has.
+    """Register the device with torch, once per process; returns the platform's device type.
 
-    That is `"cpu"` where the C++ part cannot be built or is not wanted (SGLANG_EXAMPLE_OOT_DEVICE=cpu), said on stderr:
-    everything is then served in host memory, with the CPU's streams and a recorded list of operators as the graph.
-    Raises ConfigurationError for invalid settings.
+    Falls back to `"cpu"`, with a message on stderr, where the C++ extension cannot be built or
+    SGLANG_EXAMPLE_OOT_DEVICE=cpu is set. The fallback uses host memory and CPU streams, and replays a recorded list of
+    operators as the graph. Raises ConfigurationError for invalid settings.
     """
     global _device_type
     with _lock:

@@ -61,8 +61,6 @@ class TritonAttentionBackend(AttentionBackend):
     def init_forward_metadata_out_graph(self, forward_batch: Any, in_capture: bool = False) -> None:
         self._step = TritonAttentionStep.of(forward_batch, in_capture, type(self).__name__)
 
-    # The two passes
-
     def forward_decode(
         self,
         q: torch.Tensor,

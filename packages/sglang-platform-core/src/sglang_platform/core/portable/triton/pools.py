@@ -264,8 +264,8 @@ class TritonDSAPool(_TritonLatentRows, DSATokenToKVPool):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # In SGLang the keys are of SGLang's own class, whose layout depends on the kernels it has chosen: leave them
-        # alone. `_create_index_key_cache` is not overridden, so that the adapter leaves it to SGLang.
+        # Under SGLang the index key cache is SGLang's class, whose layout depends on the kernels that it selects: do
+        # not wrap it. `_create_index_key_cache` is not overridden, so that the adapter keeps SGLang's implementation.
         if type(self.index_key_cache) is IndexKeyCache:
             self.index_key_cache = TritonIndexKeyCache(self.index_key_cache, self.kernels.shapes_of)
 

@@ -199,9 +199,10 @@ class HostDecodeBatches:
         return CaptureHiddenMode.NULL if asked is None else load(asked)()
 
     def can_run_graph(self, forward_batch: Any) -> bool:
-        """True for a batch of the captured mode that fits a bucket. It must ask for no other hidden states, bring no
-        input embeddings, and use adapters only if the graphs were captured with them. Under data-parallel attention all
-        ranks return the same."""
+        """True for a batch of the captured mode that fits a bucket.
+
+        It must request the hidden states that were captured, have no input embeddings, and use adapters only if the
+        graphs were captured with them. Under data-parallel attention all ranks return the same."""
         captured = self.apart.agreed if self.apart else lambda batch: self._captures(batch.forward_mode)
         return bool(
             captured(forward_batch)
