@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import importlib_metadata
 import pytest
+from installed_copy import install_copy
 
 from sglang_platform.core.discovery.damaged_install import missing_files, refusing_without_core
 from sglang_platform.core.discovery.refusals import plugin_failed
@@ -18,27 +17,14 @@ from sglang_platform.core.errors import LaunchRefused, PluginFailed, PluginOrigi
 
 CORE, EXAMPLE = "sglang-platform-core", "sglang-platform-example-oot"
 ORIGIN = PluginOrigin("example_oot", EXAMPLE, "0.1.0")
-PACKAGES = Path(__file__).parents[3]
 _PROGRAM = Path(__file__).parents[1] / "hosts" / "programs" / "serve_or_refuse.py"
 
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Core and the example, as wheels install them, before those of this environment on the path."""
-    for distribution, package in ((CORE, "core"), (EXAMPLE, "example_oot")):
-        module = Path("sglang_platform") / package
-        shutil.copytree(
-            PACKAGES / distribution / "src" / module,
-            tmp_path / module,
-            ignore=shutil.ignore_patterns("__pycache__", "around_the_package"),
-        )
-        found = importlib_metadata.distribution(distribution)
-        info = tmp_path / f"{distribution.replace('-', '_')}-{found.version}.dist-info"
-        info.mkdir()
-        for name in ("METADATA", "entry_points.txt"):
-            (info / name).write_text(found.read_text(name) or "")
-        files = (file for file in (tmp_path / module).rglob("*") if file.is_file())
-        (info / "RECORD").write_text("".join(f"{file.relative_to(tmp_path)},,\n" for file in files))
+    for distribution in (CORE, EXAMPLE):
+        install_copy(distribution, tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
 
