@@ -40,7 +40,8 @@ class TextSearch:
         return False
 
     def imports_name(self, home: str, name: str) -> bool:
-        """True if a module has an unindented, hence not `TYPE_CHECKING`, import of the name from its home."""
+        """True if a module has an unindented, hence not `TYPE_CHECKING`, import of the name from its home. Most names
+        have one."""
         start = rb"^from " + re.escape(home).encode() + rb" import "
         found = re.compile(start + rb"(?:\([^)]*?|[^\n(]*?)\b" + name.encode() + rb"\b", re.M)
         modules = self._host.containing(name.encode(), near=home)
