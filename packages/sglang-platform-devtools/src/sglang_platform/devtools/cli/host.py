@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ from sglang_platform.core.cli.output import (
     show_stages,
     write_text,
 )
-from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.errors import ConfigurationError, PlatformError
 from sglang_platform.devtools.cli.upgrade import DownloadOption, WheelsOption
 
 if TYPE_CHECKING:
@@ -131,6 +132,68 @@ def assumptions(
         raise typer.Exit(_NOT_UNDERSTOOD) from None
     if as_json:
         print_json({"hosts": [describe_survey(one, chosen(one.sites, feature, argument)) for one in surveys]})
+
+
+@host.command("requirements")
+def requirements(
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--host",
+            help="A version (0.5.22), a wheel, a checkout, or 'installed'; by default the newest one served.",
+        ),
+    ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            "--device", help="none, cuda, rocm, or the name of a device that has a torch of its own."
+        ),
+    ] = "none",
+    extras: Annotated[
+        list[str] | None,
+        typer.Option("--extra", help="An extra of SGLang, e.g. diffusion; may be given again."),
+    ] = None,
+    wheels: WheelsOption = None,
+    download: DownloadOption = True,
+    output: Annotated[Path | None, typer.Option("--output", help="Write the file there.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """A requirements file for SGLang without what the device cannot use, from the metadata of the release.
+
+    SGLang's own list asks for CUDA packages, several gigabytes, on every machine.
+
+    Exit status 2: something given cannot be read, or the release is not here and cannot be fetched.
+    """
+    from sglang_platform.core.contract.drift import NEWEST
+    from sglang_platform.core.spelling import nearest
+    from sglang_platform.devtools.requirements.page import describe_selection, requirements_file
+    from sglang_platform.devtools.requirements.release import metadata_of
+    from sglang_platform.devtools.requirements.selection import CUDA, NONE, ROCM, select
+    from sglang_platform.devtools.upgrade.wheels import locate
+
+    try:
+        if not re.fullmatch(r"\w[\w.-]*", device):
+            raise ConfigurationError(
+                f"{device!r} is no name of a device", fix="give none, cuda, rocm or a name"
+            )
+        with show_stages(as_json):
+            metadata = metadata_of(locate(where or NEWEST, wheels, download=download))
+        selection = select(metadata.requirements, device, extras or [])
+        text = requirements_file(selection, device, metadata.version)
+        if output is not None:
+            write_text(output, text)
+    except PlatformError as error:
+        print_refusal(error, as_json)
+        raise typer.Exit(_NOT_UNDERSTOOD) from None
+    likely = None if device in (NONE, CUDA, ROCM) else nearest(device, (CUDA, ROCM))
+    if likely:
+        typer.echo(
+            f"{device!r} is taken for a device with a torch of its own; did you mean {likely!r}?", err=True
+        )
+    if as_json:
+        print_json(describe_selection(selection, device, metadata.version))
+    elif output is None:
+        typer.echo(text, nl=False)
 
 
 def _survey(where: str, wheels: Path | None, *, download: bool) -> Survey:

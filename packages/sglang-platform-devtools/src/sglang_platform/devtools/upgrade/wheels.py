@@ -14,7 +14,7 @@ from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.devtools.source.opening import kind_of, open_host
 from sglang_platform.devtools.upgrade.release import HOST, Release
 
-__all__ = ["cache_folder", "open_release"]
+__all__ = ["cache_folder", "locate", "open_release"]
 
 _log = logging.getLogger(__name__)
 
@@ -25,15 +25,23 @@ _LONGEST = 600
 
 def open_release(where: str, wheels: Path | None = None, *, download: bool = True) -> Release:
     """Open a release. Raises ConfigurationError if there is none, naming the places that were searched."""
+    return Release(open_host(locate(where, wheels, download=download), {HOST}))
+
+
+def locate(where: str, wheels: Path | None = None, *, download: bool = True) -> str:
+    """Where a release is: for a version the wheel's file, or the version itself if that is installed.
+
+    Anything else is returned as given. Raises ConfigurationError as `open_release`.
+    """
     if kind_of(where) or where == "installed" or not _VERSION.fullmatch(where):
-        return Release(open_host(where, {HOST}))
+        return where
     folders = [*([wheels] if wheels is not None else []), cache_folder()]
     for folder in folders:
         found = _in_folder(folder, where)
         if found is not None:
-            return Release(open_host(str(found), {HOST}))
+            return str(found)
     try:
-        return Release(open_host(where, {HOST}))  # installed in this version
+        open_host(where, {HOST})
     except ConfigurationError as error:
         if not download:
             looked = ", ".join(map(str, folders))
@@ -42,7 +50,8 @@ def open_release(where: str, wheels: Path | None = None, *, download: bool = Tru
                 why=f"looked in {looked}; {error.why or 'none is installed'}",
                 fix="give --wheels with a folder of wheels, or leave out --no-download",
             ) from None
-    return Release(open_host(str(_download(where, cache_folder())), {HOST}))
+        return str(_download(where, cache_folder()))
+    return where
 
 
 def cache_folder() -> Path:
