@@ -1,13 +1,28 @@
 """What a vendor runs on this package: `nox -l` lists the sessions.
 
-A vendor changes: where torch comes from, and the sessions that need the device.
+A vendor changes: the SGLang that is served, where torch comes from, and the sessions that need the device.
 """
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import nox
 
 PLATFORM = "example_oot"
+SGLANG = os.environ.get("SGLANG", "0.5.23")
+
+
+def install_with_sglang(session: nox.Session) -> None:
+    """This package and SGLang, without the CUDA packages that SGLang's own list asks for."""
+    session.install("-e", ".[test]")
+    file = str(Path(session.create_tmp()).resolve() / "sglang.txt")
+    session.run(
+        "sglang-platform", "host", "requirements", "--host", SGLANG, "--device", PLATFORM, "--output", file
+    )
+    session.install("-r", file)
+    session.install("--no-deps", f"sglang=={SGLANG}")
 
 
 @nox.session
@@ -27,7 +42,7 @@ def conformance(session: nox.Session) -> None:
 @nox.session
 def device(session: nox.Session) -> None:
     """The suite in SGLang, on a machine that has the device, to the profile that the platform is to keep."""
-    session.install("-e", ".[sglang,test]")
+    install_with_sglang(session)
     arguments = ("--platform", PLATFORM, "--host", "sglang", "--profile", "core")
     session.run("sglang-platform", "conformance", *arguments, *session.posargs)
 
