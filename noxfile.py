@@ -25,19 +25,25 @@ SGLANG = "0.5.23"
 OLDER = ["0.5.11"]
 """Served in CI: the oldest. `nox -s host-matrix` takes all."""
 
-TORCHVISION = "0.28.0"
+RELEASES = [*OLDER, "0.5.13", "0.5.15", "0.5.18", "0.5.20", SGLANG]
+"""The matrix, oldest first."""
+
+KNOWN_WHEELS = ["--wheels", os.environ["SGLANG_WHEELS"]] if os.environ.get("SGLANG_WHEELS") else []
+"""A folder of SGLang's wheels, looked in before one is downloaded."""
+
 TRITON_VERSIONS = ["3.6.0", "3.7.1", "3.8.0"]
 """What torch 2.11, 2.13 and 2.14 bring; SGLang 0.5.23 pins the last."""
 
+CORE, DEVTOOLS = "packages/sglang-platform-core", "packages/sglang-platform-devtools"
 PACKAGES = [
-    "packages/sglang-platform-core",
-    "packages/sglang-platform-devtools",
+    CORE,
+    DEVTOOLS,
     "packages/sglang-platform-cuda",
     "packages/sglang-platform-rocm",
     "packages/sglang-platform-example-oot",
     "conformance",
 ]
-COUPLED = [one for one in PACKAGES if one not in ("packages/sglang-platform-devtools", "conformance")]
+COUPLED = [one for one in PACKAGES if one not in (DEVTOOLS, "conformance")]
 """What hooks or calls SGLang; the others only read it."""
 
 TESTS = ["tests", *(f"{package}/tests" for package in PACKAGES)]
@@ -50,6 +56,7 @@ def host(session: nox.Session) -> str:
     python = HOST / "bin" / "python"
     inputs = [ROOT / "constraints.txt", *sorted((ROOT / "environments").glob("*.*"))]
     inputs += [ROOT / package / "pyproject.toml" for package in PACKAGES]
+    inputs += sorted(ROOT.glob(f"{DEVTOOLS}/src/sglang_platform/devtools/requirements/*.py"))
     state = hashlib.sha256(b"".join(path.read_bytes() for path in inputs) + sys.version.encode()).hexdigest()
     stamp = HOST / "built-from"
     if python.exists() and stamp.exists() and stamp.read_text() == state:
@@ -60,16 +67,24 @@ def host(session: nox.Session) -> str:
     if not python.exists():
         session.run(sys.executable, "-m", "venv", str(HOST), external=True)
     pip = [str(python), "-m", "pip", "install", "--progress-bar", "off", "-q", "-c", "constraints.txt"]
-    session.run(*pip, "-r", "environments/host.txt", "-r", "environments/tools.txt", external=True)
-    # Without dependencies: SGLang's own list asks for CUDA packages that a machine without a GPU cannot use.
-    session.run(*pip, "--no-deps", f"sglang=={SGLANG}", f"torchvision=={TORCHVISION}", external=True)
-    editable = [argument for package in PACKAGES for argument in ("-e", package)]
-    session.run(*pip, "--no-deps", *editable, external=True)
+    session.run(*pip, "-e", CORE, "-e", DEVTOOLS, external=True)  # with them, the command that knows the rest
+    lists = [sglang_requirements(session, SGLANG), "environments/diffusion.txt", "environments/tools.txt"]
+    session.run(*pip, *(word for file in lists for word in ("-r", str(file))), external=True)
+    editable = [word for package in PACKAGES for word in ("-e", package)]
+    session.run(*pip, "--no-deps", f"sglang=={SGLANG}", *editable, external=True)
     site = next((HOST / "lib").glob("python*/site-packages"))
     shutil.copy(ROOT / "environments" / "torchvision_cpu_ops.py", site / "_torchvision_cpu_ops.py")
     (site / "_torchvision_cpu_ops.pth").write_text("import _torchvision_cpu_ops\n")
     stamp.write_text(state)
     return str(python)
+
+
+def sglang_requirements(session: nox.Session, version: str) -> Path:
+    """The requirements file of a release, or of a checkout, for the example's device, written by our command."""
+    file = ROOT / ".nox" / "requirements" / f"{Path(version).name}.txt"
+    command = (str(HOST / "bin" / "sglang-platform"), "host", "requirements", "--host", version)
+    session.run(*command, "--device", "example_oot", "--output", str(file), *KNOWN_WHEELS, external=True)
+    return file
 
 
 def run(session: nox.Session, *command: str, **environment: str) -> None:
@@ -166,24 +181,8 @@ MATRIX_WHEELS = [
     "docs/examples/registries-plugin",
     "docs/examples/older-plugin",
     "docs/examples/migrating/after",
-    "environments/hosts/probe",
+    "environments/probe",
 ]
-
-
-def matrix_releases() -> list[str]:
-    """The releases of the matrix, oldest first: those that have a file in `environments/hosts`."""
-    files = (ROOT / "environments" / "hosts").glob("sglang-*.txt")
-    versions = [path.stem.removeprefix("sglang-") for path in files]
-    return sorted(versions, key=lambda version: [int(part) for part in version.split(".")])
-
-
-def packages_of(version: str) -> str:
-    """What an environment of this SGLang installs of its own; a release without a file is taken as the newest is. A
-    checkout is not installed by pip: it takes what the newest release does beside SGLang itself."""
-    if Path(version).is_dir():
-        return packages_of(SGLANG).replace(f"sglang=={SGLANG}\n", "")
-    file = ROOT / "environments" / "hosts" / f"sglang-{version}.txt"
-    return file.read_text() if file.is_file() else f"sglang=={version}\n"
 
 
 CHECKOUT = "sglang_platform.conformance.versions.checkout"
@@ -221,18 +220,19 @@ def matrix_environment(session: nox.Session, version: str, wheels: Path) -> str:
     (site / "shared_with_host.pth").write_text(f"{shared}\n")
     shutil.copy(ROOT / "environments" / "torchvision_cpu_ops.py", site / "_torchvision_cpu_ops.py")
     (site / "_torchvision_cpu_ops.pth").write_text("import _torchvision_cpu_ops\n")
-    pip = [str(python), "-m", "pip", "install", "-q", "--progress-bar", "off", "--no-deps"]
-    wanted = packages_of(version)
-    stamp = folder / "built-from"
-    if not stamp.exists() or stamp.read_text() != wanted:
-        requirements = folder / "wanted.txt"
-        requirements.write_text(wanted)
-        if wanted:
-            session.run(*pip, "--ignore-installed", "-r", str(requirements), external=True)
-        stamp.write_text(wanted)
+    # Beside the shared SGLang, whose own list is not held, pip would warn of each package that this one pins otherwise.
+    pip = [str(python), "-m", "pip", "install", "-q", "--progress-bar", "off", "--no-warn-conflicts"]
+    wanted, stamp = sglang_requirements(session, version), folder / "built-from"
+    if not stamp.exists() or stamp.read_text() != wanted.read_text():
+        session.run(*pip, "-r", str(wanted), external=True)
+        if not Path(version).is_dir():
+            session.run(*pip, "--no-deps", f"sglang=={version}", external=True)
+        stamp.write_text(wanted.read_text())
     if Path(version).is_dir():
         session.run(str(HOST / "bin" / "python"), "-m", CHECKOUT, version, "--into", str(site), external=True)
-    session.run(*pip, "--force-reinstall", *map(str, sorted(wheels.glob("*.whl"))), external=True)
+    session.run(
+        *pip, "--no-deps", "--force-reinstall", *map(str, sorted(wheels.glob("*.whl"))), external=True
+    )
     return str(python)
 
 
@@ -245,7 +245,7 @@ def host_matrix(session: nox.Session) -> None:
     """
     python = host(session)
     reports, wheels = ROOT / "reports" / "host-matrix", matrix_wheels(session, python)
-    releases = session.posargs or matrix_releases()
+    releases = session.posargs or RELEASES
     for version in releases:
         matrix_row(session, version, wheels, reports)
     page = [] if session.posargs else ["--page", "docs/support_matrix.md"]
@@ -282,12 +282,10 @@ def newest(session: nox.Session) -> None:
     folder = ROOT / "reports" / "newest" / called(session, version)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    wheel_folder = os.environ.get("SGLANG_WHEELS")
-    known = ["--wheels", wheel_folder] if wheel_folder else []
     failed: list[str] = []
     if "report" in steps:
-        run(session, python, "-m", module, "report", version, "--known", *matrix_releases(), "--out", str(folder),
-            *known, "--packages", *COUPLED)  # fmt: skip
+        run(session, python, "-m", module, "report", version, "--known", *RELEASES, "--out", str(folder),
+            *KNOWN_WHEELS, "--packages", *COUPLED)  # fmt: skip
     wheels = matrix_wheels(session, python) if set(steps) - {"report"} else None
     for step in steps:
         if wheels is not None and step != "report":
@@ -347,10 +345,8 @@ def assumptions(session: nox.Session) -> None:
     """
     python = host(session)
     releases = [*(session.posargs or ASSUMPTIONS_OF), "installed"]
-    wheel_folder = os.environ.get("SGLANG_WHEELS")
-    known = ["--wheels", wheel_folder] if wheel_folder else []
     run(session, str(Path(python).parent / "sglang-platform"), "host", "assumptions", "--page", "docs/assumptions.md",
-        *known, *(word for one in releases for word in ("--host", one)))  # fmt: skip
+        *KNOWN_WHEELS, *(word for one in releases for word in ("--host", one)))  # fmt: skip
 
 
 @nox.session(venv_backend="none")

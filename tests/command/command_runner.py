@@ -16,8 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tomllib
 import typer
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    import tomli as tomllib
 
 __all__ = ["DEVTOOLS", "Command", "command_on", "libraries", "sources_of"]
 
