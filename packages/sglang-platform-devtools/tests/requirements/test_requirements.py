@@ -78,6 +78,13 @@ def test_an_extra_brings_those_that_it_names(command, wheel) -> None:
     assert "st-attn" not in everything
 
 
+def test_a_package_that_is_not_wanted_is_left_out(command, wheel) -> None:
+    arguments = ("--host", str(wheel("0.5.23")), "--without", "SMG_grpc.servicer")
+    found = command.json("host", "requirements", *arguments)
+    assert {"requirement": "smg-grpc-servicer>=0.9.0", "note": "not wanted (--without)"} in found["left_out"]
+    assert "smg-grpc-servicer>=0.9.0" not in [one["requirement"] for one in found["requirements"]]
+
+
 def test_a_version_is_taken_from_a_folder_of_wheels(command, wheel, tmp_path: Path) -> None:
     folder = wheel("0.5.11").parent
     output = tmp_path / "new" / "file.txt"

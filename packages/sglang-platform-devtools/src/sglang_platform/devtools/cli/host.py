@@ -153,6 +153,9 @@ def requirements(
         list[str] | None,
         typer.Option("--extra", help="An extra of SGLang, e.g. diffusion; may be given again."),
     ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option("--without", help="A package to leave out; may be given again.")
+    ] = None,
     wheels: WheelsOption = None,
     download: DownloadOption = True,
     output: Annotated[Path | None, typer.Option("--output", help="Write the file there.")] = None,
@@ -178,7 +181,7 @@ def requirements(
             )
         with show_stages(as_json):
             metadata = metadata_of(locate(where or NEWEST, wheels, download=download))
-        selection = select(metadata.requirements, device, extras or [])
+        selection = select(metadata.requirements, device, extras or [], without or [])
         text = requirements_file(selection, device, metadata.version)
         if output is not None:
             write_text(output, text)

@@ -44,15 +44,22 @@ class Selection:
     unknown: list[str] = field(default_factory=list)
 
 
-def select(lines: Iterable[str], device: str, extras: Collection[str] = ()) -> Selection:
+def select(
+    lines: Iterable[str], device: str, extras: Collection[str] = (), without: Collection[str] = ()
+) -> Selection:
     """The requirements for `device`: `none`, `cuda`, `rocm`, or any other name, whose torch is a plugin's own.
 
     Markers are evaluated for this Python on this machine. `extras`: of SGLang, with those that they name in turn.
+    `without`: packages that the caller does not want.
     Raises ConfigurationError for a line that is no requirement.
     """
     selection = Selection()
+    unwanted = set(map(canonicalize_name, without))
     for requirement in _wanted(list(map(_parsed, lines)), extras):
-        _place(selection, requirement, device)
+        if canonicalize_name(requirement.name) in unwanted:
+            selection.left_out.append(Line(str(requirement), "not wanted (--without)"))
+        else:
+            _place(selection, requirement, device)
     if device not in (CUDA, ROCM) and not any(
         canonicalize_name(_name(one)) == TRITON[0] for one in selection.kept
     ):
