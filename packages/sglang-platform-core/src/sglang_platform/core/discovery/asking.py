@@ -86,13 +86,13 @@ def load_entry_point(record: EntryPointRecord) -> Callable[[], Any]:
     """The function that an entry point names. Raises PluginFailed if it cannot be imported or is not callable."""
     from importlib_metadata import EntryPoint
 
-    entry_point = EntryPoint(name=record.name, value=record.value, group=record.group)
-    try:
+    try:  # releases of importlib_metadata differ in whether making or loading it refuses an invalid reference
+        entry_point = EntryPoint(name=record.name, value=record.value, group=record.group)
         loaded = entry_point.load()
     except (PlatformUnavailable, KeyboardInterrupt, HostWanted):
         raise
     except BaseException as error:
-        raise _load_failure(record, entry_point, error) from error
+        raise _load_failure(record, error) from error
     if not callable(loaded):
         what = "a module" if isinstance(loaded, ModuleType) else _short(loaded)
         raise PluginFailed(
@@ -104,7 +104,7 @@ def load_entry_point(record: EntryPointRecord) -> Callable[[], Any]:
     return loaded  # type: ignore[no-any-return]
 
 
-def _load_failure(record: EntryPointRecord, entry_point: Any, error: BaseException) -> PlatformError:
+def _load_failure(record: EntryPointRecord, error: BaseException) -> PlatformError:
     what = f"plugin {record.name!r} could not be imported"
     if missing_files_behind(error, record.origin.distribution):
         return plugin_failed(what, record.origin, error)
@@ -116,7 +116,8 @@ def _load_failure(record: EntryPointRecord, entry_point: Any, error: BaseExcepti
             why=f"{record.value!r} is no object reference (`pkg.mod:function`)",
             fix=correct,
         )
-    if isinstance(error, ModuleNotFoundError) and f"{entry_point.module}.".startswith(f"{error.name}."):
+    module_name, _, attribute = (one.strip() for one in record.value.partition("[")[0].partition(":"))
+    if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
         return PluginFailed(
             what,
             plugin=record.origin,
@@ -125,17 +126,17 @@ def _load_failure(record: EntryPointRecord, entry_point: Any, error: BaseExcepti
             fix=f"{correct}; an editable install needs its source folder to be where it was",
         )
     if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
-        module, name = error.obj, (entry_point.attr or "").partition(".")[0]
-        if module.__name__ == entry_point.module and error.name == name:
+        module, name = error.obj, attribute.partition(".")[0]
+        if module.__name__ == module_name and error.name == name:
             meant = nearest(name, vars(module))
             return PluginFailed(
                 what,
                 plugin=record.origin,
                 why=f"its entry point {record.name} = {record.value} names {name!r}, which the module "
-                f"{entry_point.module!r} does not have" + (f"; did you mean {meant!r}?" if meant else ""),
+                f"{module_name!r} does not have" + (f"; did you mean {meant!r}?" if meant else ""),
                 fix=correct,
             )
-    return plugin_failed(what, record.origin, error, fix=f"correct the import of {entry_point.module}")
+    return plugin_failed(what, record.origin, error, fix=f"correct the import of {module_name}")
 
 
 def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[type, ...]]) -> type:
