@@ -9,9 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import nox
 from nox.command import CommandFailed
@@ -43,6 +46,7 @@ PACKAGES = [
     "packages/sglang-platform-example-oot",
     "conformance",
 ]
+NAMES = ("core", "devtools", "cuda", "rocm", "example-oot", "conformance")
 COUPLED = [one for one in PACKAGES if one not in (DEVTOOLS, "conformance")]
 """What hooks or calls SGLang; the others only read it."""
 
@@ -72,11 +76,15 @@ def host(session: nox.Session) -> str:
     session.run(*pip, *(word for file in lists for word in ("-r", str(file))), external=True)
     editable = [word for package in PACKAGES for word in ("-e", package)]
     session.run(*pip, "--no-deps", f"sglang=={SGLANG}", *editable, external=True)
-    site = next((HOST / "lib").glob("python*/site-packages"))
-    shutil.copy(ROOT / "environments" / "torchvision_cpu_ops.py", site / "_torchvision_cpu_ops.py")
-    (site / "_torchvision_cpu_ops.pth").write_text("import _torchvision_cpu_ops\n")
+    make_torchvision_importable(next((HOST / "lib").glob("python*/site-packages")))
     stamp.write_text(state)
     return str(python)
+
+
+def make_torchvision_importable(site: Path) -> None:
+    """In an environment whose torch is for CPUs and whose torchvision is the package index's."""
+    shutil.copy(ROOT / "environments" / "torchvision_cpu_ops.py", site / "_torchvision_cpu_ops.py")
+    (site / "_torchvision_cpu_ops.pth").write_text("import _torchvision_cpu_ops\n")
 
 
 def sglang_requirements(session: nox.Session, version: str) -> Path:
@@ -118,13 +126,24 @@ def tests(session: nox.Session) -> None:
         session.notify(name)
 
 
+GITHUB_FILES = {
+    "workflows": [".github/workflows/*.yml", "packages/*/.github/workflows/*.yml"],
+    "issue-forms": [".github/ISSUE_TEMPLATE/[0-9]*.yml"],
+    "issue-config": [".github/ISSUE_TEMPLATE/config.yml"],
+}
+"""Files that GitHub reads, by the name of their schema."""
+
+
 @nox.session(venv_backend="none")
 def lint(session: nox.Session) -> None:
-    """ruff (lint and format) and mypy (strict, on core and on the tests of the house)."""
+    """ruff (lint and format), mypy (strict, on core and on the tests of the house), and the forms of `.github/`."""
     python = host(session)
     run(session, python, "-m", "ruff", "check", ".")
     run(session, python, "-m", "ruff", "format", "--check", ".")
     run(session, python, "-m", "mypy")
+    for schema, patterns in GITHUB_FILES.items():
+        files = [str(path) for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+        run(session, python, "-m", "check_jsonschema", "--builtin-schema", f"vendor.github-{schema}", *files)
 
 
 @nox.session(venv_backend="none")
@@ -133,6 +152,33 @@ def unit(session: nox.Session) -> None:
     python = host(session)
     which = "not engine and not long"
     run(session, python, "-m", "pytest", "-q", "-m", which, *TWO_FILES, *(session.posargs or TESTS))
+
+
+PYTHONS = ["3.10", "3.12", "3.13"]
+"""What the metadata promises beside the Python of all other sessions."""
+
+LIGHT_TESTS = [
+    *(f"{CORE}/tests/{folder}" for folder in ("counters", "discovery", "hooks", "ops")),
+    *(f"{DEVTOOLS}/tests/{folder}" for folder in ("requirements", "source")),
+]
+NEED_TORCH = (
+    "discovery/test_damaged_install.py",
+    "discovery/test_get_platform.py",
+    "hooks/test_hooks_compiled.py",
+)
+
+
+@nox.session(python=PYTHONS)
+def pythons(session: nox.Session) -> None:
+    """Core and devtools on the other Pythons, without torch and SGLang. Arguments go to pytest."""
+    session.install(
+        "-q", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "-e", CORE, "-e", DEVTOOLS
+    )
+    ignored = [word for file in NEED_TORCH for word in ("--ignore", f"{CORE}/tests/{file}")]
+    # It compares with the release of importlib_metadata that `constraints.txt` pins.
+    ignored += ["--deselect", f"{CORE}/tests/discovery/test_scan.py::test_equal_to_importlib_metadata"]
+    which = "not host and not engine and not long"
+    session.run("pytest", "-q", "-m", which, *TWO_FILES, *ignored, *(session.posargs or LIGHT_TESTS))
 
 
 @nox.session(name="end_to_end", venv_backend="none")
@@ -220,8 +266,7 @@ def matrix_environment(session: nox.Session, version: str, wheels: Path) -> str:
     for left_over in site.glob("dev_*.pth"):
         left_over.unlink()
     (site / "shared_with_host.pth").write_text(f"{shared}\n")
-    shutil.copy(ROOT / "environments" / "torchvision_cpu_ops.py", site / "_torchvision_cpu_ops.py")
-    (site / "_torchvision_cpu_ops.pth").write_text("import _torchvision_cpu_ops\n")
+    make_torchvision_importable(site)
     # Beside the shared SGLang, whose own list is not held, pip would warn of each package that this one pins otherwise.
     pip = [str(python), "-m", "pip", "install", "-q", "--progress-bar", "off", "--no-warn-conflicts"]
     wanted, stamp = sglang_requirements(session, version), folder / "built-from"
@@ -594,24 +639,79 @@ def docs(session: nox.Session) -> None:
     session.run("mkdocs", "build", "--strict", "--quiet")
 
 
-@nox.session
-def wheels(session: nox.Session) -> None:
-    """Build wheels and sdists with hatch, install them by name into this fresh environment, import them."""
+def built(session: nox.Session, *targets: str) -> Path:
+    """All distributions, built with hatch into `dist/`: wheels and sdists, or the targets given."""
     dist = ROOT / "dist"
     shutil.rmtree(dist, ignore_errors=True)
     session.install("-q", "-c", "constraints.txt", "hatch")
+    kinds = [word for target in targets for word in ("-t", target)]
     for package in PACKAGES:
         with session.chdir(package):
-            session.run("hatch", "-q", "build", str(dist))
-    names = [
-        f"sglang-platform-{name}"
-        for name in ("core", "devtools", "cuda", "rocm", "example-oot", "conformance")
-    ]
-    session.install("-q", "-c", "constraints.txt", "--find-links", str(dist), *names)
+            session.run("hatch", "-q", "build", *kinds, str(dist))
+    return dist
+
+
+def install_built(session: nox.Session) -> None:
+    """Build what is published, look at it, and install it by name in the session's environment."""
+    dist, again = built(session), Path(session.create_tmp()).resolve() / "again"
+    shutil.rmtree(again, ignore_errors=True)
+    session.install("-q", "twine")
+    files = sorted(map(str, dist.iterdir()))
+    session.run("twine", "check", "--strict", *files)
+    sdists = [one for one in files if one.endswith(".tar.gz")]
+    session.run("pip", "wheel", "-q", "--no-deps", "--wheel-dir", str(again), *sdists)
+    for wheel in dist.glob("*.whl"):
+        names = [set(ZipFile(folder / wheel.name).namelist()) for folder in (dist, again)]
+        if names[0] != names[1]:
+            session.error(
+                f"{wheel.name} differs where its sdist is built alone: {sorted(names[0] ^ names[1])}"
+            )
+    version = str(session.run("python", ".ci/version.py", silent=True)).strip()
+    ours = [f"sglang-platform-{name}=={version}" for name in NAMES]
+    session.install("-q", "-c", "constraints.txt", "--find-links", str(dist), *ours)
     with session.chdir(session.create_tmp()):  # away from the sources
         session.run("python", "-c", _IMPORT_ALL)
         session.run("sglang-platform", "list")
-    session.log(f"built: {json.dumps(sorted(path.name for path in dist.iterdir()))}")
+    session.log(f"built: {json.dumps([Path(one).name for one in files])}")
+
+
+@nox.session
+def wheels(session: nox.Session) -> None:
+    """Build wheels and sdists, each sdist a second time away from the repository; check them with twine; install them
+    by name into this fresh environment, import them."""
+    install_built(session)
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """The rehearsal of a release: `wheels`, then SGLang beside them by `host requirements`, a generation, and README's
+    commands, in an empty folder."""
+    install_built(session)
+    work = Path(session.create_tmp()).resolve() / "newcomer"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    file = str(work / "sglang.txt")
+    session.run("sglang-platform", "host", "requirements", "--host", SGLANG, "--device", "example_oot",
+                "--output", file, *KNOWN_WHEELS)  # fmt: skip
+    session.install("-q", "-c", "constraints.txt", "-r", file)
+    session.install("-q", "--no-deps", f"sglang=={SGLANG}")
+    site = Path(str(session.run("python", "-c", _PURELIB, silent=True)).strip())
+    make_torchvision_importable(site)
+    with session.chdir(work):
+        session.run("python", "-m", "sglang_platform.conformance.host.generate")
+        for command in readme_commands():
+            # 3: nothing wrong, and not everything could be looked at.
+            session.run(*command, success_codes=[0, 3])
+            if command[1] == "new":
+                os.chdir(command[2])
+
+
+def readme_commands() -> list[list[str]]:
+    """The commands of README that need no model and no server, in its order."""
+    text = (ROOT / "README.md").read_text()
+    written = re.findall(r"^(sglang-platform [^#\n]+)|`(sglang-platform [^`]+)`", text, re.M)
+    lines = [(line or span).replace("PLUGIN", "sglang-platform-example-oot") for line, span in written]
+    return [words for line in lines if len(words := shlex.split(line)) > 1 and "..." not in line]
 
 
 @nox.session(name="vendor_copy")
@@ -620,13 +720,7 @@ def vendor_copy(session: nox.Session) -> None:
 
     The environment sees SGLang and torch of the host environment, and of ours only what is installed here.
     """
-    python = host(session)
-    dist = ROOT / "dist"
-    shutil.rmtree(dist, ignore_errors=True)
-    session.install("-q", "-c", "constraints.txt", "hatch")
-    for package in PACKAGES:
-        with session.chdir(package):
-            session.run("hatch", "-q", "build", "-t", "wheel", str(dist))
+    python, dist = host(session), built(session, "wheel")
     work = Path(session.create_tmp()).resolve()
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -667,6 +761,8 @@ def _environment_beside_host(session: nox.Session, python: str, folder: Path) ->
             (site / entry.name).symlink_to(entry)
     return folder / "bin" / "python"
 
+
+_PURELIB = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
 
 _IMPORT_ALL = """
 import importlib, pathlib, sysconfig
