@@ -6,7 +6,7 @@ import platform
 from typing import Any
 
 from sglang_platform.devtools.requirements.packages import CPU_INDEX
-from sglang_platform.devtools.requirements.selection import CUDA, NONE, ROCM, Line, Selection
+from sglang_platform.devtools.requirements.selection import CUDA, NONE, ROCM, DevicePackages, Line
 from sglang_platform.devtools.upgrade.release import HOST
 
 __all__ = ["describe_selection", "requirements_file"]
@@ -18,7 +18,7 @@ _DEVICES = {
 }
 
 
-def requirements_file(selection: Selection, device: str, version: str | None) -> str:
+def requirements_file(selection: DevicePackages, device: str, version: str | None) -> str:
     """The text that `pip install -r` reads. `version`: None for a checkout."""
     own = f"{HOST}=={version}" if version else "CHECKOUT/python"
     machine = (
@@ -39,7 +39,7 @@ def requirements_file(selection: Selection, device: str, version: str | None) ->
     return "\n".join(lines) + "\n"
 
 
-def describe_selection(selection: Selection, device: str, version: str | None) -> dict[str, Any]:
+def describe_selection(selection: DevicePackages, device: str, version: str | None) -> dict[str, Any]:
     return {
         "host": version,
         "device": device,

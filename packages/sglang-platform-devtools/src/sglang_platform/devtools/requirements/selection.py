@@ -19,7 +19,7 @@ from sglang_platform.devtools.requirements.packages import (
 )
 from sglang_platform.devtools.upgrade.release import HOST
 
-__all__ = ["CUDA", "NONE", "ROCM", "Line", "Selection", "select"]
+__all__ = ["CUDA", "NONE", "ROCM", "DevicePackages", "Line", "select"]
 
 NONE, CUDA, ROCM = "none", "cuda", "rocm"
 
@@ -36,7 +36,7 @@ class Line:
 
 
 @dataclass
-class Selection:
+class DevicePackages:
     """The requirements that a device can use, those that it cannot, and the kept ones that are unknown here."""
 
     kept: list[Line] = field(default_factory=list)
@@ -46,14 +46,14 @@ class Selection:
 
 def select(
     lines: Iterable[str], device: str, extras: Collection[str] = (), without: Collection[str] = ()
-) -> Selection:
+) -> DevicePackages:
     """The requirements for `device`: `none`, `cuda`, `rocm`, or any other name, whose torch is a plugin's own.
 
     Markers are evaluated for this Python on this machine. `extras`: of SGLang, with those that they name in turn.
     `without`: packages that the caller does not want.
     Raises ConfigurationError for a line that is no requirement.
     """
-    selection = Selection()
+    selection = DevicePackages()
     unwanted = set(map(canonicalize_name, without))
     for requirement in _wanted(list(map(_parsed, lines)), extras):
         if canonicalize_name(requirement.name) in unwanted:
@@ -69,7 +69,7 @@ def select(
     return selection
 
 
-def _place(selection: Selection, requirement: Requirement, device: str) -> None:
+def _place(selection: DevicePackages, requirement: Requirement, device: str) -> None:
     name, text = canonicalize_name(requirement.name), str(requirement)
     why_not = _why_not(requirement, device)
     if why_not is not None:
