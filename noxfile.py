@@ -87,13 +87,13 @@ def make_torchvision_importable(site: Path) -> None:
     (site / "_torchvision_cpu_ops.pth").write_text("import _torchvision_cpu_ops\n")
 
 
-def sglang_requirements(session: nox.Session, version: str) -> Path:
+def sglang_requirements(session: nox.Session, version: str, command: str | None = None) -> Path:
     """The requirements file of a release, or of a checkout, for the example's device, written by our command."""
     file = ROOT / ".nox" / "requirements" / f"{Path(version).name}.txt"
-    command = (str(HOST / "bin" / "sglang-platform"), "host", "requirements", "--host", version)
+    words = (command or str(HOST / "bin" / "sglang-platform"), "host", "requirements", "--host", version)
     # SGLang would load the plugin of this package beside those under test.
-    command += ("--device", "example_oot", "--without", "smg-grpc-servicer")
-    session.run(*command, "--output", str(file), *KNOWN_WHEELS, external=True)
+    words += ("--device", "example_oot", "--without", "smg-grpc-servicer")
+    session.run(*words, "--output", str(file), *KNOWN_WHEELS, external=command is None)
     return file
 
 
@@ -690,10 +690,8 @@ def release(session: nox.Session) -> None:
     work = Path(session.create_tmp()).resolve() / "newcomer"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
-    file = str(work / "sglang.txt")
-    session.run("sglang-platform", "host", "requirements", "--host", SGLANG, "--device", "example_oot",
-                "--output", file, *KNOWN_WHEELS)  # fmt: skip
-    session.install("-q", "-c", "constraints.txt", "-r", file)
+    file = sglang_requirements(session, SGLANG, "sglang-platform")
+    session.install("-q", "-c", "constraints.txt", "-r", str(file))
     session.install("-q", "--no-deps", f"sglang=={SGLANG}")
     site = Path(str(session.run("python", "-c", _PURELIB, silent=True)).strip())
     make_torchvision_importable(site)
