@@ -5,7 +5,7 @@ A package is CUDA's where SGLang's own lists for CPU, NPU and ROCm leave it out 
 
 from __future__ import annotations
 
-__all__ = ["CPU_INDEX", "CUDA_ONLY", "PORTABLE", "TORCH_EXTENSIONS", "TORCH_FAMILY", "TRITON"]
+__all__ = ["CUDA_ONLY", "PORTABLE", "TORCH_EXTENSIONS", "TORCH_FAMILY", "TRITON"]
 
 CUDA_ONLY = {
     "cuda-python": "bindings of the CUDA driver",
@@ -41,8 +41,6 @@ TORCH_EXTENSIONS = {
 """Name: why a device with a torch of its own goes without it. SGLang imports each where a model needs it."""
 
 TRITON = ("triton", "SGLang imports it, and only torch's build for CUDA brings it")
-
-CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 PORTABLE = frozenset(
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from sglang_platform.devtools.requirements.packages import CPU_INDEX
 from sglang_platform.devtools.requirements.selection import CUDA, NONE, ROCM, DevicePackages, Line
 from sglang_platform.devtools.upgrade.release import HOST
 
@@ -31,7 +30,7 @@ def requirements_file(selection: DevicePackages, device: str, version: str | Non
     ]
     if device == NONE:
         lines.append(
-            f"--extra-index-url {CPU_INDEX}  # torch for CPUs: the package index has the build for CUDA"
+            "# Add --extra-index-url with PyTorch's index of CPU builds: the package index has torch's build for CUDA."
         )
     lines += [f"{one.requirement}  # {one.note}" if one.note else one.requirement for one in selection.kept]
     if selection.left_out:
