@@ -133,6 +133,12 @@ WRONG = [
     ({"capabilities": PlatformCapabilities}, "not a PlatformCapabilities instance (call it)"),
     ({"_enum": "OOT"}, "_enum is 'OOT', not a member of PlatformEnum"),
     ({"device_type": "cuda:0"}, "device_type is 'cuda:0': a device type carries no index"),
+    ({"device_type": "board2"}, "device_type is 'board2': torch reads lower-case letters and underscores"),
+    ({"device_type": "Board"}, "device_type is 'Board': torch reads lower-case letters and underscores"),
+    (
+        {"device_type": "my-board"},
+        "device_type is 'my-board': torch reads lower-case letters and underscores",
+    ),
     ({"device_type": ""}, "device_type is '', not a non-empty str"),
     ({"device_name": None}, "device_name is None, not a non-empty str"),
     (

@@ -211,6 +211,17 @@ def test_something_that_is_no_platform_class(site, name) -> None:
         ),
         ("def __init__(self, device): ...", ["could not be instantiated", "takes no arguments"]),
         ("__slots__ = ('_x',)", ["cannot be the platform's class", "no __slots__"]),
+        (
+            "def __init__(self): self.device_type = 'dev2'",
+            ["cannot be the platform's class", "device_type is 'dev2'", "torch reads lower-case"],
+        ),
+        ("device_type = property(lambda self: 'Dev')", ["device_type is 'Dev'", "torch reads lower-case"]),
+        ("device_type = property(lambda self: 'dev:1')", ["device_type is 'dev:1'", "carries no index"]),
+        ("device_type = property(lambda self: None)", ["device_type is None", "not a non-empty str"]),
+        (
+            "device_type = property(lambda self: open('/no/driver'))",
+            ["could not be instantiated", "/no/driver"],
+        ),
     ],
 )
 def test_a_class_that_cannot_become_the_platform(site, body, words) -> None:

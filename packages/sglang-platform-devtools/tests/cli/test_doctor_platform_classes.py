@@ -379,3 +379,22 @@ def test_the_names_that_the_adapter_carries_are_those_that_no_host_has() -> None
     } == CARRIED_BY_THE_ADAPTER
     assert installed.asks_for("init_backend")
     assert not installed.asks_for("support_cuda_graph")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class Ven(SRTPlatform):\n    device_type = 'ven2'",
+        "NAME = 'ven2'\nclass Ven(SRTPlatform):\n    device_type = NAME",
+        "from ven_name import NAME\nclass Ven(SRTPlatform):\n    device_type = NAME",
+        "from ven_name import NAME as OURS\nclass Mixin(DeviceMixin):\n    device_type = OURS\n"
+        "class Ven(SRTPlatform, Mixin): ...",
+    ],
+)
+def test_a_device_type_that_torch_cannot_parse_is_refused_without_torch(command, source) -> None:
+    contract = "from sglang_platform.core import DeviceMixin, SRTPlatform\n"
+    vendor(command, f"{contract}import torch_of_the_vendor\n{source}\n")
+    (command.folder / "ven_name.py").write_text("NAME = 'ven2'\n")
+    refused = [one for one in found(command, 1) if "ven2" in f"{one['why']}"]
+    assert refused, "doctor"
+    assert "torch reads lower-case letters and underscores" in refused[0]["why"]

@@ -160,6 +160,19 @@ def test_what_the_installed_plugin_answers_is_told(command, clean) -> None:
     assert any("driver gone" in f"{one['what']} {one['why']}" for one in told), document
 
 
+def test_a_device_type_that_torch_cannot_parse_is_told(command, clean) -> None:
+    (clean / "src" / "clean_plugin" / "__init__.py").write_text(
+        "from sglang_platform.core import SRTPlatform\nTYPE = 'clean2'\n"
+        "def register():\n    return 'clean_plugin:Clean'\n"
+        "class Clean(SRTPlatform):\n    device_type = TYPE\n"
+    )
+    (clean / "pyproject.toml").write_text(
+        (clean / "pyproject.toml").read_text().replace("sglang.srt.plugins", "sglang.srt.platforms")
+    )
+    document = command.json("check", str(clean), "--host", OLDER, status=1)
+    assert any("torch reads lower-case" in str(one["why"]) for one in document["remarks"]), document
+
+
 @pytest.mark.parametrize(
     ("old", "new", "id"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
@@ -12,6 +13,9 @@ from sglang_platform.core.contract.types import PlatformEnum
 from sglang_platform.core.spelling import nearest
 
 __all__ = ["value_problem"]
+
+# torch's parser. It reads capitals too, but gives every device a lower-case name.
+_DEVICE_TYPE = re.compile("[a-z_]+")
 
 
 def value_problem(name: str, value: Any) -> str | None:
@@ -46,6 +50,10 @@ def _text(value: Any) -> str | None:
 def _device_type(value: Any) -> str | None:
     if isinstance(value, str) and ":" in value:
         return f"is {value!r}: a device type carries no index"
+    if isinstance(value, str) and value and _DEVICE_TYPE.fullmatch(value) is None:
+        return (
+            f"is {value!r}: torch reads lower-case letters and underscores as a device type, and nothing else"
+        )
     return _text(value)
 
 

@@ -41,7 +41,8 @@ def instantiate(cls: type, origin: PluginOrigin | None) -> PlatformInstance:
     _check_layout(cls, origin)
     try:
         # `cls()` would call the metaclass of re-based classes, which returns the lazy object itself.
-        return PlatformInstance(cls, vars(type.__call__(cls)))
+        platform = type.__call__(cls)
+        device_type = platform.device_type
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -49,8 +50,10 @@ def instantiate(cls: type, origin: PluginOrigin | None) -> PlatformInstance:
             f"the platform {cls.__module__}.{cls.__qualname__} could not be instantiated",
             origin or PluginOrigin(cls.__qualname__),
             error,
-            fix="its __init__ takes no arguments and must not raise",
+            fix="its __init__ takes no arguments and must not raise, nor a property device_type",
         ) from error
+    _check_device_type(cls, device_type, origin)
+    return PlatformInstance(cls, vars(platform))
 
 
 def shared_with_host(host: HostAdapter) -> PlatformInstance:
@@ -91,7 +94,26 @@ def _own_platform(host: HostAdapter) -> Any:
 
 def _share(theirs: Any) -> PlatformInstance:
     _check_layout(type(theirs), None)
+    _check_device_type(type(theirs), theirs.device_type, None)
     return PlatformInstance(type(theirs), vars(theirs))
+
+
+def _check_device_type(cls: type, device_type: Any, origin: PluginOrigin | None) -> None:
+    """Raises PluginFailed for a device type that an instance computes, and that torch cannot parse.
+
+    A class attribute is checked when the class is created.
+    """
+    # Inside the function, as in `kind`: importing the contract takes longer than all of discovery.
+    from sglang_platform.core.contract.values import value_problem
+
+    problem = value_problem("device_type", device_type)
+    if problem is not None:
+        raise PluginFailed(
+            f"{cls.__module__}.{cls.__qualname__} cannot be the platform's class",
+            plugin=origin,
+            why=f"device_type {problem}",
+            fix="give the type that torch has for the device, which `torch.device` takes without an index",
+        )
 
 
 class _PlainObject:

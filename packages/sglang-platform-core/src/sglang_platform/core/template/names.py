@@ -7,18 +7,17 @@ import re
 from dataclasses import dataclass
 
 from sglang_platform.core.contract.types import PlatformEnum
+from sglang_platform.core.contract.values import value_problem
 from sglang_platform.core.errors import ConfigurationError
+from sglang_platform.core.template.torch_device import torchs_refusal
 
-__all__ = ["TORCH_DEVICE_TYPES", "VendorNames"]
-
-TORCH_DEVICE_TYPES = frozenset(
-    {"cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla"}
-    | {"lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone"}
-)
-"""Device types that torch has already; it refuses to give one of these names to a device of a plugin."""
+__all__ = ["VendorNames"]
 
 _TAKEN = frozenset({"core", "devtools", "conformance", "example", "example-oot", "sglang", "torch"})
+_EXAMPLE = "example-oot"
 _LONGEST = 40
+_PREFIXES_OF_HOST = ("cpu", "cuda", "npu", "xpu")
+"""SGLang 0.5.23 tests device strings with `startswith` for these, in `arg_groups/speculative_hook.py` and others."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +32,17 @@ class VendorNames:
 
     @classmethod
     def of(cls, name: str, device_type: str | None = None) -> VendorNames:
-        """The names for a vendor. Raises ConfigurationError with the reason for an unusable name or device type."""
+        """The names for a vendor, after torch was asked for the device type.
+
+        Raises ConfigurationError with the reason for an unusable name or device type, and a name that would do.
+        """
         normal = name.replace("_", "-")
         reason = _reason_against(name, normal)
         if reason:
             raise ConfigurationError(
                 f"{name!r} cannot be the name of a platform package",
                 why=reason,
-                fix="choose lower-case words with hyphens between them, as in my-device",
+                fix=f"nothing was written; sglang-platform new {_usable_name(name)} would do",
             )
         chosen = device_type if device_type is not None else normal.replace("-", "_")
         reason = _reason_against_device_type(chosen)
@@ -48,8 +50,9 @@ class VendorNames:
             raise ConfigurationError(
                 f"{chosen!r} cannot be the copy's torch device type",
                 why=reason,
-                fix="choose another with --device-type, as in my_device. A platform for a device that torch knows "
-                "already starts from a copy under any other type and drops its torch_device folder",
+                fix=f"nothing was written; sglang-platform new {name} --device-type {_usable_device_type(chosen)} "
+                "would do. A platform for a device that torch knows already starts from a copy under any other type "
+                "and drops its torch_device folder",
             )
         return cls(normal, chosen)
 
@@ -107,6 +110,8 @@ def _reason_against(name: str, normal: str) -> str | None:
         )
     if normal in _TAKEN:
         return "this project has a package of that name"
+    if _EXAMPLE in normal:
+        return f"it has the example's name {_EXAMPLE!r} in it, which the copy replaces"
     if normal.replace("-", "_") in {member.name.lower() for member in PlatformEnum}:
         return "SGLang has a platform of that name, and takes the name for its own"
     if keyword.iskeyword(normal):
@@ -115,10 +120,34 @@ def _reason_against(name: str, normal: str) -> str | None:
 
 
 def _reason_against_device_type(device_type: str) -> str | None:
-    if not re.fullmatch(r"[a-z][a-z_]*[a-z0-9_]*", device_type) or device_type.endswith("_"):
-        return "a torch device type is lower-case letters, digits and underscores, and begins with a letter"
-    if device_type in TORCH_DEVICE_TYPES:
-        return "torch has a device of that type"
+    problem = value_problem("device_type", device_type)
+    if problem is not None:
+        return f"it {problem}"
+    if len(device_type) > _LONGEST:
+        return f"it has {len(device_type)} characters: {_LONGEST} at most"
     if keyword.iskeyword(device_type):
         return "it is a word of Python, and torch makes attributes of it"
-    return None
+    if _EXAMPLE in device_type.replace("_", "-"):
+        return f"it has the example's name {_EXAMPLE!r} in it, which the copy replaces"
+    if device_type.startswith(_PREFIXES_OF_HOST):
+        return (
+            "SGLang takes every device type that begins so for a device of its own: "
+            f"{', '.join(_PREFIXES_OF_HOST)}"
+        )
+    return torchs_refusal(device_type)
+
+
+def _usable_name(name: str) -> str:
+    """A name close to a refused one that is not refused."""
+    words = (
+        re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-0123456789")[: _LONGEST - len("-device")].strip("-")
+    )
+    close = (words, f"{words}-device")
+    return next((one for one in close if _reason_against(one, one) is None), "my-device")
+
+
+def _usable_device_type(device_type: str) -> str:
+    """A device type close to a refused one, which torch takes."""
+    words = re.sub(r"[^a-z_]", "", device_type.lower().replace("-", "_"))[: _LONGEST - len("my_")].strip("_")
+    close = (words, f"my_{words}")
+    return next((one for one in close if words and _reason_against_device_type(one) is None), "my_device")

@@ -346,7 +346,7 @@ class _Reader:
             kind = type(node)
             if kind is ast.Constant:
                 value = node.value  # type: ignore[attr-defined]
-                if type(value) is str and value.startswith("cuda"):
+                if type(value) is str and value.partition(":")[0] == "cuda":
                     self._place(node, around, test)  # type: ignore[arg-type]
                 continue
             if kind is ast.Name:

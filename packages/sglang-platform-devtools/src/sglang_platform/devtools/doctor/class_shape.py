@@ -19,6 +19,7 @@ from sglang_platform.core.contract.members import kind_of
 from sglang_platform.core.contract.mm import MMPlatform
 from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.installed.address import Address
+from sglang_platform.devtools.plugin_names import PluginNames
 from sglang_platform.devtools.source.answers import Definition
 from sglang_platform.devtools.source.imports import ImportedNames
 from sglang_platform.devtools.source.lookup import Lookup
@@ -123,7 +124,7 @@ class ShapeBuilder:
         statement = copy.copy(node)
         statement.bases = [ast.Name(name, ast.Load()) for name in names]
         statement.keywords, statement.decorator_list = [], []
-        statement.body = [*_body(found, bases), ast.Pass()]
+        statement.body = [*_body(found, bases, PluginNames(module, self._lookup)), ast.Pass()]
         tree = ast.fix_missing_locations(ast.Module([statement], []))
         namespace: dict[str, Any] = {
             "__name__": module.name,
@@ -183,7 +184,7 @@ def _is_standard(module: str) -> bool:
     return module.partition(".")[0] in sys.stdlib_module_names
 
 
-def _body(found: ReadClass, bases: tuple[type, ...]) -> list[ast.stmt]:
+def _body(found: ReadClass, bases: tuple[type, ...], constants: PluginNames) -> list[ast.stmt]:
     """A statement for each public name of the class, names set from outside the class body included."""
     nodes = {name: bindings[-1].node for name, bindings in found.scope.names.items()}
     nodes.update(dict.fromkeys(found.module.scope.set_on.get(found.scope.node.name, ())))
@@ -200,7 +201,8 @@ def _body(found: ReadClass, bases: tuple[type, ...]) -> list[ast.stmt]:
                 empty.type_params = []
             body.append(ast.copy_location(empty, node))
         else:
-            value = _value(node, name, bases, known)
+            text = constants.text(node, {}) if isinstance(node, ast.Name | ast.Attribute) else None
+            value = _value(node, name, bases, known) if text is None else ast.Constant(text)
             assignment = ast.Assign([ast.Name(name, ast.Store())], value)
             body.append(ast.copy_location(assignment, node or found.scope.node))
         known.add(name)

@@ -90,7 +90,11 @@ class TorchDeviceMixin(DeviceMixin):
 
     def is_pin_memory_available(self, device: torch.device | str | None = None) -> bool:
         """True for every copy to the device; page-locked memory gains nothing for tensors that stay on the CPU."""
-        return str(device).partition(":")[0] != "cpu"
+        if device is None:
+            return True
+        import torch
+
+        return bool(torch.device(device).type != "cpu")
 
     @contextmanager
     def reindex_device_id(self, device_id: int) -> Iterator[int]:

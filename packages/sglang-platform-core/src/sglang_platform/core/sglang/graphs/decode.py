@@ -50,7 +50,9 @@ class HostDecodeBatches:
         manager = self.model_runner.lora_manager
         # On the CPU, `torch_native` reads its own offsets from host memory, and a capture cannot tell them from the
         # batch's.
-        if str(self.device).startswith("cpu"):
+        import torch  # as in `_stage_buffers`
+
+        if torch.device(self.device).type == "cpu":
             return False
         if any(getattr(manager.lora_backend, flag) for flag in facts().lora_skips_batches):
             return False

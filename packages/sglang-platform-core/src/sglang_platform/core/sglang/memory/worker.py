@@ -39,7 +39,9 @@ def runners() -> tuple[Any, ...]:
 
 
 def device_type(runner: Any) -> str:
-    return str(runner.device).partition(":")[0]
+    import torch  # every worker has it by now; the launcher does not
+
+    return str(torch.device(runner.device).type)
 
 
 def weights() -> list[Any]:
@@ -69,7 +71,7 @@ def cache() -> list[Any]:
 
 
 def _is_rows(value: Any, type_: str) -> bool:
-    import torch  # every worker has it by now; the launcher does not
+    import torch  # as above
 
     # Rows have two dimensions or more; tables of addresses and strides beside them have one.
     return isinstance(value, torch.Tensor) and value.device.type == type_ and value.dim() > 1
