@@ -12,6 +12,7 @@ from import_graph import Import
 __all__ = ["BESIDE_CORE", "CORE_ROOMS", "PUBLIC_NAMES", "room_of", "wrong_arrows"]
 
 CORE_ROOMS = {
+    "correction": "what of a plugin's code an error belongs to",
     "errors": "the errors, in one message format",
     "counters": "what a part counts, read while a process serves",
     "spelling": "the nearest existing name",

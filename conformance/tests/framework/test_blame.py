@@ -15,9 +15,12 @@ from sglang_platform.conformance.reference.platform import ReferencePlatform
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.conformance.verdict import EXIT_STATUS, judge
 from sglang_platform.conformance.worker import run_check
+from sglang_platform.core.contract.srt import SRTPlatform
+from sglang_platform.core.portable.torch.device import TorchDeviceMixin
 
 pytestmark = pytest.mark.usefixtures("chosen_here")
 
+HERE = __name__
 REFERENCE = "sglang_platform.conformance.reference.platform:ReferencePlatform"
 
 
@@ -43,7 +46,7 @@ def _outcome(function: Any, monkeypatch: pytest.MonkeyPatch, platform: type = _R
 
 def _in_suite(source: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A check whose code stands, as far as Python can tell, in a file of the suite."""
-    names: dict[str, Any] = {"expect": expect}
+    names: dict[str, Any] = {"expect": expect, "__name__": "sglang_platform.conformance.checks.tried"}
     exec(compile(source, f"{blame._OWN}/checks/tried.py", "exec"), names)
     return names["check"]
 
@@ -72,6 +75,42 @@ def test_whose_error_it_is(line: str, status: str, monkeypatch: pytest.MonkeyPat
         assert found["why"].startswith("the suite failed here, not the platform: ")
         assert "tried.py:3" in found["why"]
         assert found["trace"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("platform.get_device_uuid()", f"override get_device_uuid() in {HERE}:_OnTorch ("),
+        ("platform.get_device_capability(1)", f"override get_device_capability() in {HERE}:_OnTorch ("),
+        ("platform.set_device(None)", f"override set_device() in {HERE}:_OnTorch ("),
+        ("platform.get_compile_backend()", "correct what raises in get_compile_backend() at "),
+        ("platform.empty_cache()", "correct what empty_cache() at "),
+        (
+            "platform.get_default_attention_backend()",
+            f"override get_default_attention_backend() in {HERE}:_OnTorch",
+        ),
+        ("platform.get_mm_processor(1)", "mend it"),
+    ],
+)
+def test_the_fix_names_the_vendors_class(line: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = f"def check(subject):\n    platform = subject.platform\n    {line}\n"
+    found = _outcome(_in_suite(source, monkeypatch), monkeypatch, _OnTorch)
+    assert found["status"] == "failed", found
+    assert words in found["fix"]
+    assert "mend it" in found["fix"]
+    assert "sglang_platform/" not in found["fix"], "a file of ours"
+
+
+class _OnTorch(SRTPlatform, TorchDeviceMixin):
+    """On a device of which torch has no module."""
+
+    device_name = device_type = "nowhere"
+
+    def get_compile_backend(self, mode: str | None = None) -> str:
+        return {"default": "eager"}[str(mode)]
+
+    def empty_cache(self) -> None:
+        super().empty_cache()
 
 
 def rotary_embedding(op: Any, positions: Any) -> None:

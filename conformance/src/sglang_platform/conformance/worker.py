@@ -36,7 +36,6 @@ from sglang_platform.conformance.description import describe
 from sglang_platform.conformance.expectation import Tolerance
 from sglang_platform.conformance.expected import VendorFile
 from sglang_platform.conformance.fixtures.tensor_memory import give_back_freed_memory
-from sglang_platform.conformance.inherited import below_core, inherited_call
 from sglang_platform.conformance.outcome import case_fields, failed_with
 from sglang_platform.conformance.plugin import DeviceAbsent
 from sglang_platform.conformance.probes.fresh import as_it_is_now
@@ -44,6 +43,7 @@ from sglang_platform.conformance.start import foreign_failure, general_plugins, 
 from sglang_platform.conformance.subject import PlatformRefused, Subject
 from sglang_platform.conformance.tiers import named_cases
 from sglang_platform.conformance.tolerance import CURRENT
+from sglang_platform.core.correction import correction
 
 __all__ = ["run_check"]
 
@@ -139,9 +139,10 @@ class _Cases:
         self.add(self._failure(error, name, case))
 
     def _failure(self, error: BaseException, name: str, case: Any) -> dict[str, Any]:
-        ours = isinstance(error, CheckFailed)  # then nobody asks for the platform
-        late = not ours and may_come_late(error, _device_type(self._subject))
-        return _failure(error, self.check, name, case, late=late)
+        if isinstance(error, CheckFailed):  # then nobody asks for the platform
+            return _failure(error, self.check, name, case, late=False, platform=None)
+        late = may_come_late(error, _device_type(self._subject))
+        return _failure(error, self.check, name, case, late=late, platform=_platform_class(self._subject))
 
     def blames_the_suite(self, error: BaseException, case: Any) -> bool:
         """Whether the error is the suite's own; then the first is kept, to be told."""
@@ -173,6 +174,14 @@ def _device_type(subject: Subject) -> str | None:
         return None
 
 
+def _platform_class(subject: Subject) -> type | None:
+    """The class of the platform; None where there is none."""
+    try:
+        return type(subject.platform)
+    except Exception:  # noqa: BLE001 - another check tells
+        return None
+
+
 def _ended(error: BaseException) -> dict[str, Any] | None:
     """The outcome of a check that found that there is nothing for it to judge; None where it failed."""
     if isinstance(error, NotApplicable):
@@ -187,7 +196,9 @@ def _ended(error: BaseException) -> dict[str, Any] | None:
     return None
 
 
-def _failure(error: BaseException, check: Check, name: str, case: Any, *, late: bool) -> dict[str, Any]:
+def _failure(
+    error: BaseException, check: Check, name: str, case: Any, *, late: bool, platform: type | None
+) -> dict[str, Any]:
     """One failing case: the fields of `Outcome.failing`. `late`: see `blame.may_come_late`."""
     if isinstance(error, CheckFailed):
         own = case if error.case is None else error.case
@@ -197,7 +208,7 @@ def _failure(error: BaseException, check: Check, name: str, case: Any, *, late: 
         found = {
             "failure": "error",
             "what": _what(error),
-            "fix": _LATE + check.fix if late else _fix_of(error, check),
+            "fix": _fix_of(error, check, platform, late=late),
             "trace": trimmed(error),
         }
     return {"id": full_id(check.id, name or case_id(own)), "case": case_fields(own), **found}
@@ -239,20 +250,12 @@ def _what(error: BaseException) -> str:
     return f"{type(error).__name__}{raised_in}{missing}"
 
 
-def _fix_of(error: BaseException, check: Check) -> str:
-    """Where the plugin's own code raised, and what it must do."""
-    frames = traceback.extract_tb(error.__traceback__)
-    last = frames[-1] if frames else None
-    if last is None or last.filename.startswith(_OWN):
-        return check.fix
-    inherited = inherited_call(error) or below_core(error)
-    if inherited is not None:
-        return f"{inherited}; what it must do: {check.fix}"
-    if isinstance(error, NotImplementedError) and "/site-packages/sglang/" in last.filename:
-        return f"implement {last.name}() in the platform's device mixin: {check.fix}"
-    return (
-        f"correct what raises in {last.name}() at {last.filename}:{last.lineno}; what it must do: {check.fix}"
-    )
+def _fix_of(error: BaseException, check: Check, platform: type | None, *, late: bool) -> str:
+    """What of the plugin's to correct, and what it must do."""
+    own = correction(error, platform)
+    if late:
+        return _LATE + check.fix + (f"; where they are right, {own}" if own else "")
+    return f"{own}; what it must do: {check.fix}" if own else check.fix
 
 
 def trimmed(error: BaseException) -> str:

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from sglang_platform.core.correction import place_in_plugin
+
 __all__ = [
     "ConfigurationError",
     "ContractError",
@@ -201,8 +203,8 @@ def _words(error: BaseException) -> str:
 def _place(error: BaseException) -> str | None:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    place = None
-    traceback = error.__traceback__
+    place = place_in_plugin(error)
+    traceback = error.__traceback__ if place is None else None
     while traceback is not None:
         module = traceback.tb_frame.f_globals.get("__name__", "")
         own = module.startswith(("importlib", "_frozen_importlib", "sglang_platform.core.discovery"))

@@ -7,6 +7,7 @@ import functools
 import inspect
 from typing import Any
 
+from sglang_platform.core.correction import is_plugins
 from sglang_platform.core.installed.files import file_bytes
 from sglang_platform.core.installed.modules import find_module
 from sglang_platform.devtools.source.module import parse
@@ -24,10 +25,16 @@ def statement_of(value: Any) -> _Function | None:
 
 
 def place_of(klass: type, name: str = "") -> str | None:
-    """``file:line`` of an attribute that a class defines, or of the class itself; None if no source file has it."""
+    """``file:line`` of an attribute that a class defines, or of the class itself; None if no source file has it.
+
+    A function that a plugin's class takes from core, SGLang or torch is placed where it is assigned.
+    """
     value = vars(klass).get(name)
     code, node = _code(value), statement_of(value)
-    if code is not None and node is not None:
+    borrowed = is_plugins(klass.__module__) and not is_plugins(
+        str(getattr(_function(value), "__module__", ""))
+    )
+    if code is not None and node is not None and not borrowed:
         return f"{code.co_filename}:{node.lineno}"
     found = find_module(klass.__module__)
     path = found.origin if found is not None else None
@@ -70,12 +77,16 @@ def values_of(value: Any, count: Any) -> tuple[int | None, int | None]:
 
 
 def _code(value: Any) -> Any:
+    return getattr(_function(value), "__code__", None)
+
+
+def _function(value: Any) -> Any:
+    """The function under a descriptor and its wrappers; None if they wrap each other."""
     function = getattr(value, "__func__", getattr(value, "fget", None) or value)
     try:
-        function = inspect.unwrap(function)
+        return inspect.unwrap(function)
     except ValueError:
         return None
-    return getattr(function, "__code__", None)
 
 
 @functools.cache

@@ -33,6 +33,7 @@ from sglang_platform.core.contract.signatures import (
 )
 from sglang_platform.core.contract.source import place_of
 from sglang_platform.core.contract.values import value_problem
+from sglang_platform.core.correction import is_plugins
 from sglang_platform.core.errors import ContractError
 from sglang_platform.core.spelling import nearest
 
@@ -193,11 +194,11 @@ def _place(klass: type, name: str) -> str:
 
 
 def _class_statement() -> tuple[str, int] | None:
-    """File and line of the class statement being executed: the first frame outside class creation."""
+    """File and line of the class statement being executed: the innermost frame of a plugin's code."""
     frame = sys._getframe(1)
     while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if frame.f_code.co_name != "__init_subclass__" and module != __name__ and module != "types":
+        is_statement = frame.f_code.co_name != "__init_subclass__"
+        if is_statement and is_plugins(str(frame.f_globals.get("__name__", ""))):
             return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back  # type: ignore[assignment]
     return None

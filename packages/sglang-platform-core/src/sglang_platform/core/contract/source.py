@@ -7,6 +7,8 @@ import re
 import tokenize
 from typing import Any
 
+from sglang_platform.core.correction import is_plugins
+
 __all__ = ["place_of"]
 
 _INNER = ("__wrapped__", "__func__", "fget", "func")
@@ -15,16 +17,18 @@ _INNER = ("__wrapped__", "__func__", "fget", "func")
 
 def place_of(klass: type, name: str) -> tuple[str, int] | None:
     """File and line at which the body of `klass` defines `name`; None where there is no source to point
-    at."""
-    code = getattr(_innermost(vars(klass).get(name)), "__code__", None)
-    if code is not None:
+    at. A function that a plugin's class takes from core, SGLang or torch is placed where it is assigned."""
+    function = _innermost(vars(klass).get(name))
+    code = getattr(function, "__code__", None)
+    borrowed = is_plugins(klass.__module__) and not is_plugins(str(getattr(function, "__module__", "")))
+    if code is not None and not borrowed:
         return code.co_filename, code.co_firstlineno
     try:
         path = inspect.getsourcefile(klass)
         lines, first = inspect.getsourcelines(klass)
     except (OSError, TypeError, SyntaxError, tokenize.TokenError):
         return None
-    assigned = re.compile(rf"\s+(class\s+)?{re.escape(name)}\s*[:=(]")
+    assigned = re.compile(rf"\s+((async\s+)?def\s+|class\s+)?{re.escape(name)}\s*[:=(]")
     inside = next((number for number, line in enumerate(lines) if assigned.match(line)), 0)
     return None if path is None else (path, first + inside)
 

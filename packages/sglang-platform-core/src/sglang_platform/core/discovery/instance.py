@@ -42,7 +42,7 @@ def instantiate(cls: type, origin: PluginOrigin | None) -> PlatformInstance:
     try:
         # `cls()` would call the metaclass of re-based classes, which returns the lazy object itself.
         platform = type.__call__(cls)
-        device_type = platform.device_type
+        state, device_type = vars(platform), platform.device_type
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -53,7 +53,7 @@ def instantiate(cls: type, origin: PluginOrigin | None) -> PlatformInstance:
             fix="its __init__ takes no arguments and must not raise, nor a property device_type",
         ) from error
     _check_device_type(cls, device_type, origin)
-    return PlatformInstance(cls, vars(platform))
+    return PlatformInstance(cls, state)
 
 
 def shared_with_host(host: HostAdapter) -> PlatformInstance:

@@ -15,6 +15,7 @@ from sglang_platform.core.contract.device import DeviceMixin
 from sglang_platform.core.contract.drift import older_names
 from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.contract.signatures import bound_signature, without_annotations
+from sglang_platform.core.correction import correction, place_in_plugin
 from sglang_platform.core.doctor.finding import Finding
 from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.spelling import nearest
@@ -172,7 +173,10 @@ def _answers(platform: Any) -> Iterator[tuple[str, Any, type | None]]:
                 continue  # a refusal, which SGLang passes on to the user
             except Exception as error:  # noqa: BLE001 - whatever a vendor's factory raises is the finding
                 what = f"{type(platform).__qualname__}.{text} raises {type(error).__name__}"
-                why, fix = f"{error} (at {_place(error)})", "correct what raises"
+                cls = type(platform)
+                place = place_in_plugin(error, cls)
+                why = f"{error} (at {place})" if place else str(error)
+                fix = correction(error, cls) or f"correct what raises in {text}"
                 found = Finding(
                     "factory-answer", "problem", what, None, why, fix, _where(type(platform), text)
                 )
@@ -210,8 +214,3 @@ def _own_name(cls: type, name: str) -> str | None:
 def _where(cls: type, call: str) -> str | None:
     name = _own_name(cls, call.partition("(")[0]) or call
     return place_of(next(k for k in cls.__mro__ if name in vars(k)), name)
-
-
-def _place(error: BaseException) -> str:
-    trace = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
-    return f"{trace[-1].filename}:{trace[-1].lineno}" if trace else "?"
