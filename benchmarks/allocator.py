@@ -1,7 +1,8 @@
 """Slot allocators on the CPU: ours against SGLang's torch-native ones, in one run.
 
-    python benchmarks/allocator.py [--slots 1048576] [--json allocator.json]
+    python benchmarks/allocator.py [--slots 1048576] [--against sglang|unchecked] [--json allocator.json]
 
+`--against unchecked`: ours without the look-up that tells a page freed twice (`core.memory.page_marks`).
 Every case runs the same calls, with the same numbers, on both allocators, in turn, after a warm-up that
 leaves the free list in the disorder of a server that has run for a while. Reported are medians per call in
 microseconds and the ratio. One thread.
@@ -29,7 +30,7 @@ Step = tuple[str, Call]
 
 
 def build(owner: str, slots: int, page_size: int, need_sort: bool) -> Any:
-    if owner == "ours":
+    if owner != "sglang":
         token, paged = TokenToKVPoolAllocator, PagedTokenToKVPoolAllocator
     else:
         from sglang.srt.mem_cache.allocator import paged as host_paged
@@ -37,11 +38,15 @@ def build(owner: str, slots: int, page_size: int, need_sort: bool) -> Any:
 
         token, paged = host_token.TokenToKVPoolAllocator, host_paged.PagedTokenToKVPoolAllocator
     arguments = {"dtype": torch.bfloat16, "device": "cpu", "kvcache": None, "need_sort": need_sort}
+    allocator: Any
     if page_size == 1:
-        return token(slots, **arguments)
-    allocator = paged(slots, page_size=page_size, **arguments)
+        allocator = token(slots, **arguments)
+    else:
+        allocator = paged(slots, page_size=page_size, **arguments)
     if owner == "sglang":
         allocator.use_triton_kernels = False
+    if owner == "unchecked":
+        allocator._free_list._marks = None
     return allocator
 
 
@@ -128,13 +133,20 @@ def measure(
     }
 
 
-def cases() -> Iterator[tuple[str, int, bool, Callable[[Any], Iterator[Step]]]]:
+BATCHES = {
+    "sglang": ((1, 2048), (32, 512), (256, 512)),
+    "unchecked": ((1, 512), (8, 512), (64, 512), (512, 512)),
+}
+"""Requests and tokens of a prompt."""
+
+
+def cases(against: str) -> Iterator[tuple[str, int, bool, Callable[[Any], Iterator[Step]]]]:
     """(name, page size, need_sort, steps)"""
     for need_sort in (False, True):
         for count in (1, 64, 4096):
             yield f"{count} slots", 1, need_sort, lambda a, count=count: token_steps(a, count, rounds=50)
         for page_size in (16, 64):
-            for batch, prompt in ((1, 2048), (32, 512), (256, 512)):
+            for batch, prompt in BATCHES[against]:
                 yield (
                     f"batch {batch} x {prompt}",
                     page_size,
@@ -146,28 +158,29 @@ def cases() -> Iterator[tuple[str, int, bool, Callable[[Any], Iterator[Step]]]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--slots", type=int, default=1 << 20)
+    parser.add_argument("--against", choices=tuple(BATCHES), default="sglang")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
 
     rows: list[dict[str, Any]] = []
-    layout = "{:>4} {:>9}  {:<16} {:<13} {:>10} {:>10} {:>7}"
-    print(layout.format("page", "need_sort", "case", "call", "sglang us", "ours us", "ratio"))
-    for case, page_size, need_sort, make_steps in cases():
+    layout = "{:>4} {:>9}  {:<16} {:<13} {:>12} {:>10} {:>7}"
+    print(layout.format("page", "need_sort", "case", "call", f"{options.against} us", "ours us", "ratio"))
+    for case, page_size, need_sort, make_steps in cases(options.against):
         allocators = {
-            owner: build(owner, options.slots, page_size, need_sort) for owner in ("sglang", "ours")
+            owner: build(owner, options.slots, page_size, need_sort) for owner in (options.against, "ours")
         }
         for allocator in allocators.values():
             age(allocator, page_size)
         for name, result in measure(make_steps, allocators).items():
-            theirs, ours = result["sglang"], result["ours"]
+            theirs, ours = result[options.against], result["ours"]
             row = {"page_size": page_size, "need_sort": need_sort, "case": case, "call": name}
-            rows.append({**row, "sglang_us": theirs, "ours_us": ours, "ratio": theirs / ours})
-            figures = (f"{theirs:.1f}", f"{ours:.1f}", f"{theirs / ours:.1f}x")
+            rows.append({**row, f"{options.against}_us": theirs, "ours_us": ours, "ratio": theirs / ours})
+            figures = (f"{theirs:.1f}", f"{ours:.1f}", f"{theirs / ours:.2f}x")
             print(layout.format(page_size, str(need_sort), case, name, *figures))
     for call in dict.fromkeys(row["call"] for row in rows):
         ratios = sorted(row["ratio"] for row in rows if row["call"] == call)
-        print(f"{call:<13} median {statistics.median(ratios):.1f}x, lowest {ratios[0]:.1f}x")
+        print(f"{call:<13} median {statistics.median(ratios):.2f}x, lowest {ratios[0]:.2f}x")
     if options.json:
         import sglang
 

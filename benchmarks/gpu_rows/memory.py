@@ -53,6 +53,7 @@ def rows() -> Iterator[Row]:
         case = {"requests": batch, "slots": "1M"}
         checks = ("extend_slots", "decode_slots")
         yield Row("page allocation", case, "host", 1 << 24, partial(_allocate, batch), checks)
+        yield Row("page frees", case, "host", 1 << 24, partial(_free, batch))
     for n in (7, 1, 32):
         yield Row("graph step", {"batch": n, "layers": 32}, "host", 1 << 28, partial(_replay, n))
 
@@ -160,6 +161,27 @@ def _allocate(batch: int, device: torch.device) -> Built:
     built = Built({OURS: history(part("allocator"))}, batch * 1008 * 8)
     built.add("core's torch code", lambda: history(PagedTokenToKVPoolAllocator))
     built.add("sglang", lambda: history(_sglang_allocator()))
+    return built
+
+
+def _free(batch: int, device: torch.device) -> Built:
+    """Requests of 1008 tokens end one by one, and others take their pages; what it costs to tell a page freed twice."""
+
+    def round_of(cls: Any, *, looks: bool = True) -> Callable[[], None]:
+        allocator = cls(1 << 20, 16, _BF16, device, None, False)
+        if not looks:
+            allocator._free_list._marks = None
+
+        def run() -> None:
+            for slots in allocator.alloc(batch * 1008).split(1008):
+                allocator.free_segment(slots, start_pos=0)
+
+        return run
+
+    cls = part("allocator")
+    built = Built({OURS: round_of(cls)}, batch * 1008 * 8)
+    built.add("without a look", lambda: round_of(cls, looks=False))
+    built.add("in debug mode", lambda: round_of(type("Debugged", (cls,), {"debug_mode": True})))
     return built
 
 

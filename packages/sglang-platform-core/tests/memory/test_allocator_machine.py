@@ -19,6 +19,9 @@ from hypothesis.stateful import (
 )
 
 from sglang_platform.core import PagedTokenToKVPoolAllocator, TokenToKVPoolAllocator
+from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.memory import free_list
+from sglang_platform.core.memory.page_marks import LateMarks
 
 PAGES = 12
 
@@ -32,11 +35,12 @@ class AllocatorMachine(RuleBasedStateMachine):
 
     page_size: int
     paged: bool
+    late = False
 
     @initialize(need_sort=st.booleans(), numpy=st.booleans(), debug=st.booleans(), rest=st.integers(0, 63))
     def start(self, need_sort: bool, numpy: bool, debug: bool, rest: int) -> None:
         base = PagedTokenToKVPoolAllocator if self.paged else TokenToKVPoolAllocator
-        kind = type("Allocator", (base,), {"use_numpy_on_cpu": numpy, "debug_mode": debug})
+        kind = type("Allocator", (base,), {"use_numpy_on_cpu": numpy and not self.late, "debug_mode": debug})
         size = PAGES * self.page_size + rest % self.page_size
         arguments: dict[str, Any] = {"dtype": torch.float16, "device": "cpu", "kvcache": None}
         if self.paged:
@@ -181,6 +185,15 @@ class AllocatorMachine(RuleBasedStateMachine):
         pages.fill_(0)
         self.release(name)
 
+    @precondition(lambda self: self.pending is None and not self.late)
+    @rule(pages=st.lists(st.integers(-2, PAGES + 3), min_size=1, max_size=4))
+    def free_wrongly(self, pages: list[int]) -> None:
+        """Pages that are free, named twice, or of nobody: refused, and the invariants say that nothing changed."""
+        if len(set(pages)) == len(pages) and set(pages) <= self.used():
+            return
+        with pytest.raises(PlatformError, match="freed"):
+            self.allocator.free_page_ids(ints(pages))
+
     @precondition(lambda self: self.pending is None)
     @rule()
     def group_begin(self) -> None:
@@ -238,5 +251,25 @@ def test_allocator_agrees_with_the_model(page_size: int, paged: bool) -> None:
         machine,
         settings=settings(
             max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
+
+
+@pytest.mark.parametrize(("page_size", "paged"), [(1, False), (2, True), (16, True)])
+def test_late_marks_refuse_no_right_free(
+    page_size: int, paged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the history: marks that look later, as on a device, agree with the model."""
+
+    def marks(capacity: int, like: Any, *, debug: bool) -> LateMarks:
+        return LateMarks(capacity, like, torch.zeros(1, dtype=torch.int64))
+
+    monkeypatch.setattr(free_list, "page_marks", marks)
+
+    machine = type("Machine", (AllocatorMachine,), {"page_size": page_size, "paged": paged, "late": True})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

@@ -11,41 +11,6 @@ from sglang_platform.core.errors import PlatformError
 
 
 class TestDebugMode:
-    @both
-    @either_path
-    def test_a_page_freed_twice_is_named(self, make: Any, numpy: bool) -> None:
-        for need_sort in (False, True):
-            allocator = make(need_sort=need_sort, debug_mode=True, use_numpy_on_cpu=numpy)
-            held = allocator.alloc(8)
-            page = int(held[4]) // allocator.page_size
-            allocator.free(held[4:5])
-            with pytest.raises(PlatformError, match=rf"freed twice: {page}\n"):
-                allocator.free(held[4:5])
-
-    @both
-    def test_a_page_named_twice_in_one_call(self, make: Any) -> None:
-        allocator = make(debug_mode=True)
-        page = allocator.alloc(8)[:1] // allocator.page_size
-        with pytest.raises(PlatformError, match="freed twice"):
-            allocator.free_page_ids(page.repeat(2))
-        assert allocator.available_size() == allocator.size - 8
-
-    @both
-    def test_the_padding_and_slots_beyond_the_pool_are_refused(self, make: Any) -> None:
-        allocator = make(debug_mode=True)
-        allocator.alloc(8)
-        for wrong in (0, allocator.size + allocator.page_size):
-            with pytest.raises(PlatformError, match="never hands out"):
-                allocator.free(ints(wrong))
-
-    def test_a_backup_restores_what_counts_as_free(self) -> None:
-        allocator = paged(debug_mode=True)
-        state = allocator.backup_state()
-        held = allocator.alloc(8)
-        allocator.restore_state(state)
-        with pytest.raises(PlatformError, match="freed twice"):
-            allocator.free(held)
-
     @pytest.mark.parametrize("name", ["SGLANG_PLATFORM_DEBUG_MEMORY", "SGLANG_DEBUG_MEMORY_POOL"])
     def test_environment(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         assert not paged().debug_mode

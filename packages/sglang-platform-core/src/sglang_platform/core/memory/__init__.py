@@ -7,7 +7,8 @@
     rows.py           copying rows in and out of a buffer
     req_to_token.py   request -> slots
     allocator.py paged.py  the ownership of slots; base_allocator.py is their base class
-    free_list.py      the free ids themselves
+    free_list.py ids.py    the free ids themselves
+    page_marks.py     which pages are free: a page freed twice is refused
     page_arithmetic.py  slots of an extend and of a decode step
 
 All of it runs without SGLang, on any torch device. In the host each class is re-based on the host's of the

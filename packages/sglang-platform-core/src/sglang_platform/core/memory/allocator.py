@@ -8,7 +8,7 @@ import torch
 
 from sglang_platform.core.memory.arguments import require_at_least
 from sglang_platform.core.memory.base_allocator import BaseTokenToKVPoolAllocator
-from sglang_platform.core.memory.free_list import as_ids, as_tensor
+from sglang_platform.core.memory.ids import as_ids, as_tensor
 
 __all__ = ["TokenToKVPoolAllocator"]
 

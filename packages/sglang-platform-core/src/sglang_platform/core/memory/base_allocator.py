@@ -10,14 +10,8 @@ import torch
 
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.arguments import device_of, require_at_least
-from sglang_platform.core.memory.free_list import (
-    CheckedFreeList,
-    FreeList,
-    Ids,
-    SavedFreeList,
-    as_ids,
-    as_tensor,
-)
+from sglang_platform.core.memory.free_list import FreeList, SavedFreeList
+from sglang_platform.core.memory.ids import Ids, as_ids, as_tensor
 
 __all__ = ["DEBUG_VARIABLE", "BaseTokenToKVPoolAllocator"]
 
@@ -34,9 +28,11 @@ class BaseTokenToKVPoolAllocator:
     `device`. The scheduler calls an allocator from one thread. Source of the interface: SGLang 0.5.23,
     `mem_cache/allocator`.
 
-    `debug_mode` (set on the class, or by SGLANG_PLATFORM_DEBUG_MEMORY=1, or by SGLang's
-    SGLANG_DEBUG_MEMORY_POOL=1) checks each call and names the first page freed twice; it waits for the
-    device.
+    A page that is freed and is not in use (freed twice, in one call or in two; page 0; out of range) raises
+    PlatformError: on the CPU and in debug mode at once, with nothing changed; on other devices at a later
+    call, since a free never waits for the device (see `page_marks`). `debug_mode` (set on the class, or by
+    SGLANG_PLATFORM_DEBUG_MEMORY=1, or by SGLang's SGLANG_DEBUG_MEMORY_POOL=1) also checks the lengths of each
+    call.
     """
 
     debug_mode: bool = False
@@ -273,8 +269,9 @@ class BaseTokenToKVPoolAllocator:
     # For the subclasses
 
     def _build_free_list(self) -> FreeList:
-        kind = CheckedFreeList if self.debug_mode else FreeList
-        return kind(self.num_pages, self._torch_device, use_numpy=self.use_numpy_on_cpu)
+        return FreeList(
+            self.num_pages, self._torch_device, use_numpy=self.use_numpy_on_cpu, debug=self.debug_mode
+        )
 
     def _can_take(self, pages: int) -> bool:
         free = self._free_list

@@ -11,35 +11,21 @@ whatever the capacity. Staged ids are free too, but are handed out only after `m
 that wants ascending ids stages what is freed and sorts when it runs short.
 
 On the CPU the array is numpy's, because a slice there costs a tenth of a torch slice. On any other device it
-is a tensor, and nothing here waits for the device. `Ids` below stands for the one or the other.
+is a tensor, and nothing here waits for the device, unless in debug mode: `page_marks` says what is checked where.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections import Counter
-from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
 from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.memory.ids import Ids
+from sglang_platform.core.memory.page_marks import LateMarks, page_marks
 
-__all__ = ["CheckedFreeList", "FreeList", "Ids", "SavedFreeList", "as_ids", "as_tensor"]
-
-Ids: TypeAlias = Any  # numpy.ndarray[int64] on the CPU, torch.Tensor elsewhere
-
-
-def as_ids(tensor: torch.Tensor, like: Ids) -> Ids:
-    """`tensor` as ids of the type and on the device of the free list `like`."""
-    if isinstance(like, np.ndarray):
-        return tensor.numpy()
-    return tensor.to(like.device, non_blocking=True)
-
-
-def as_tensor(ids: Ids) -> torch.Tensor:
-    """A tensor over the same memory."""
-    return torch.from_numpy(ids) if isinstance(ids, np.ndarray) else ids
+__all__ = ["FreeList", "SavedFreeList"]
 
 
 class SavedFreeList:
@@ -59,8 +45,11 @@ class FreeList:
     """The two stacks in one array; see the module. `head` and `staged` are plain integers: reading them never waits for
     a device."""
 
-    def __init__(self, capacity: int, device: torch.device, *, use_numpy: bool = True) -> None:
-        """`use_numpy` matters on the CPU only: False keeps the ids in a tensor there too."""
+    def __init__(
+        self, capacity: int, device: torch.device, *, use_numpy: bool = True, debug: bool = False
+    ) -> None:
+        """`use_numpy` matters on the CPU only: False keeps the ids in a tensor there too. `debug`: a wrong free
+        raises at once on any device, not on the CPU alone."""
         self.capacity = capacity
         self.on_host = use_numpy and device.type == "cpu"
         ids = torch.empty(capacity, dtype=torch.int64, device=device)
@@ -68,6 +57,9 @@ class FreeList:
         self.head = 0
         self.staged = 0
         self._saved: list[weakref.ref[SavedFreeList]] = []
+        self._marks = page_marks(capacity, self.ids, debug=debug)
+        # The heights at which late marks have looked at what was given back.
+        self._seen_head = self._seen_staged = 0
         self.reset()
 
     @property
@@ -77,12 +69,14 @@ class FreeList:
 
     def reset(self) -> None:
         """Everything free, ascending."""
+        self._look()
         self._keep_saved()
         if self.on_host:
             self.ids[:] = np.arange(1, self.capacity + 1)
         else:
             torch.arange(1, self.capacity + 1, out=self.ids)
         self.head = self.staged = 0
+        self._mark_all()
 
     def peek(self, n: int) -> Ids:
         """The next `n` ids (n <= count), not yet taken; a view, valid until something is given back."""
@@ -90,23 +84,25 @@ class FreeList:
 
     def drop(self, n: int) -> None:
         """Take the `n` ids that `peek(n)` showed."""
+        self._look()
+        if self._marks is not None and n:
+            self._marks.lend(self.ids[self.head : self.head + n])
         self.head += n
+        self._seen_head = self.head
 
     def put(self, ids: Ids) -> None:
-        """Give ids back; they are the next to be taken."""
+        """Give ids back; they are the next to be taken. Raises PlatformError for ids that are not in use."""
         at = self.head - len(ids)
-        if at < self.staged:
-            raise self._overflow(len(ids))
+        self._check(ids)
         if self._saved:
             self._keep_saved()
         self.ids[at : self.head] = ids
         self.head = at
 
     def stage(self, ids: Ids) -> None:
-        """Give ids back, to be handed out only after `merge_sorted()`."""
+        """Give ids back, to be handed out only after `merge_sorted()`. Raises as `put`."""
         end = self.staged + len(ids)
-        if end > self.head:
-            raise self._overflow(len(ids))
+        self._check(ids)
         if self._saved:
             self._keep_saved()
         self.ids[self.staged : end] = ids
@@ -116,6 +112,7 @@ class FreeList:
         """Make the staged ids takeable and put all free ids in ascending order."""
         if not self.staged:
             return
+        self._look()
         self._keep_saved()
         at = self.head - self.staged
         # A copy: the two regions may overlap.
@@ -125,16 +122,18 @@ class FreeList:
             free.sort()
         else:
             free.copy_(torch.sort(free).values)
-        self.head, self.staged = at, 0
+        self.head, self.staged = self._seen_head, self._seen_staged = at, 0
 
     def replace(self, free_ids: Ids) -> None:
         """Replace all free, unstaged ids with `free_ids`; the first of them is taken next."""
         at = self.capacity - len(free_ids)
         if at < self.staged:
             raise self._overflow(len(free_ids) - self.count)
+        self._look()
         self._keep_saved()
         self.ids[at:] = _copy(free_ids)
         self.head = at
+        self._mark_all()
 
     def free_ids(self) -> Ids:
         """View of the ids that can be taken, next first."""
@@ -163,13 +162,45 @@ class FreeList:
                 why="it was taken from another allocator, or before this one was resized",
                 fix="restore a state that backup_state() of the same allocator returned",
             )
+        self._look()
         if saved._free_ids is not None:
             self._keep_saved()
             self.ids[saved._head :] = saved._free_ids
             self.ids[: saved._staged] = saved._staged_ids
             self._saved.append(weakref.ref(saved))
             saved._free_ids = saved._staged_ids = None
-        self.head, self.staged = saved._head, saved._staged
+            self.head, self.staged = saved._head, saved._staged
+            self._mark_all()
+        else:
+            self._move_head(saved._head)
+
+    def _move_head(self, head: int) -> None:
+        """Undo or repeat takes, while no id was overwritten."""
+        if self._marks is not None and head <= self.head:
+            self._marks.restore(self.ids[head : self.head])
+        elif self._marks is not None:
+            self._marks.lend(self.ids[self.head : head])
+        self.head = self._seen_head = head
+
+    def _mark_all(self) -> None:
+        if self._marks is not None:
+            self._marks.rebuild(self.free_ids(), self.staged_ids())
+        self._seen_head, self._seen_staged = self.head, self.staged
+
+    def _look(self) -> None:
+        """Before ids are taken or moved: look up what was given back since, where `_check` did not."""
+        if isinstance(self._marks, LateMarks):
+            if self.head < self._seen_head:
+                self._marks.give_back(self.ids[self.head : self._seen_head])
+            if self._seen_staged < self.staged:
+                self._marks.give_back(self.ids[self._seen_staged : self.staged])
+            self._seen_head, self._seen_staged = self.head, self.staged
+
+    def _check(self, ids: Ids) -> None:
+        if self._marks is not None and not isinstance(self._marks, LateMarks):
+            self._marks.give_back(ids)
+        if len(ids) > self.head - self.staged:
+            raise self._overflow(len(ids))
 
     def _keep_saved(self) -> None:
         # Called before ids are overwritten: saved states that are still alive get a copy of the ids.
@@ -188,73 +219,5 @@ class FreeList:
         )
 
 
-class CheckedFreeList(FreeList):
-    """A free list that checks that every freed id is in use. Waits for the device at each call."""
-
-    def __init__(self, capacity: int, device: torch.device, *, use_numpy: bool = True) -> None:
-        super().__init__(capacity, device, use_numpy=use_numpy)
-        self._mark_all()
-
-    def _mark_all(self) -> None:
-        shape = self.capacity + 1
-        self._is_free: Ids = (
-            np.zeros(shape, np.bool_)
-            if self.on_host
-            else torch.zeros(shape, dtype=torch.bool, device=self.ids.device)
-        )
-        self._is_free[self.free_ids()] = True
-        self._is_free[self.staged_ids()] = True
-
-    def reset(self) -> None:
-        super().reset()
-        self._mark_all()
-
-    def drop(self, n: int) -> None:
-        self._is_free[self.peek(n)] = False
-        super().drop(n)
-
-    def put(self, ids: Ids) -> None:
-        self._check(ids)
-        super().put(ids)
-        self._is_free[ids] = True
-
-    def stage(self, ids: Ids) -> None:
-        self._check(ids)
-        super().stage(ids)
-        self._is_free[ids] = True
-
-    def replace(self, free_ids: Ids) -> None:
-        super().replace(free_ids)
-        self._mark_all()
-
-    def restore(self, saved: SavedFreeList) -> None:
-        super().restore(saved)
-        self._mark_all()
-
-    def _check(self, ids: Ids) -> None:
-        listed = ids.tolist()
-        outside = sorted({i for i in listed if not 1 <= i <= self.capacity})
-        if outside:
-            raise PlatformError(
-                f"freed pages that this allocator never hands out: {_some(outside)}",
-                why=f"it owns pages 1 to {self.capacity}; page 0 is reserved for padding",
-                fix="free only what alloc, alloc_extend and alloc_decode returned",
-            )
-        free_already = self._is_free[ids].tolist()
-        twice = sorted({i for i, is_free in zip(listed, free_already, strict=True) if is_free})
-        twice += [i for i, times in Counter(listed).items() if times > 1 and i not in twice]
-        if twice:
-            raise PlatformError(
-                f"pages freed twice: {_some(twice)}",
-                why="they are free already, or stand more than once in this call",
-                fix="free every page once, when its last user is done",
-            )
-
-
 def _copy(ids: Ids) -> Ids:
     return ids.copy() if isinstance(ids, np.ndarray) else ids.clone()
-
-
-def _some(values: list[int]) -> str:
-    shown = ", ".join(str(v) for v in values[:8])
-    return shown if len(values) <= 8 else f"{shown} and {len(values) - 8} more"

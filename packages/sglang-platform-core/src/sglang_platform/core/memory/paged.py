@@ -9,7 +9,7 @@ import torch
 
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.base_allocator import BaseTokenToKVPoolAllocator
-from sglang_platform.core.memory.free_list import Ids, as_ids, as_tensor
+from sglang_platform.core.memory.ids import Ids, as_ids, as_tensor
 from sglang_platform.core.memory.page_arithmetic import (
     IntArray,
     count_decode_pages,
