@@ -10,8 +10,9 @@ device notes a wrong page in pinned memory, and a later call raises, without a w
 pinned memory, frees are counted only.
 
 Measured with `benchmarks/allocator.py --against unchecked` on a CPU, at 1M slots and 1 to 512 requests: 2 us of a
-request's free of 5 to 8 us, 0.5 us of a decode step's 10 us, under 2% of an extend. On a GPU it is a dozen small kernels
-for each step in which requests have ended, however many; `benchmarks/gpu_rows/memory.py` measures them (page frees).
+request's free of 5 to 8 us, 0.5 us of a decode step's 10 us, under 2% of an extend. On a GPU it is a dozen small
+kernels for each step in which requests have ended, however many; `benchmarks/gpu_rows/memory.py` measures them (page
+frees).
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ from typing import Any
 
 __all__ = ["torchs_refusal"]
 
+# Imports inside functions: the other interpreter may not have this project, and only it imports torch.
+
 _PATIENCE = 300
 
 
@@ -27,7 +29,7 @@ def torchs_refusal(device_type: str) -> str | None:
 
     Raises ConfigurationError if there is no torch to ask.
     """
-    from sglang_platform.core.errors import ConfigurationError  # unavailable in the other interpreter
+    from sglang_platform.core.errors import ConfigurationError
     from sglang_platform.core.installed.modules import interpreter_flags
 
     if find_spec("torch") is None:
