@@ -50,6 +50,9 @@ NAMES = ("core", "devtools", "cuda", "rocm", "example-oot", "conformance")
 COUPLED = [one for one in PACKAGES if one not in (DEVTOOLS, "conformance")]
 """What hooks or calls SGLang; the others only read it."""
 
+_MISSPELT = "docs/faults.md,docs/mutants*.md,docs/device_operators.md"
+"""Pages that quote misspelt names on purpose."""
+_READMES = [f"{package}/README.md" for package in PACKAGES]
 TESTS = ["tests", *(f"{package}/tests" for package in PACKAGES)]
 TWO_FILES = ["-n", "2", "--dist", "loadfile", "--durations", "60", "--durations-min", "5"]
 """Two test files at a time, since SGLang's start and most checks keep one core busy; the slowest tests are shown."""
@@ -632,11 +635,28 @@ def hardware(session: nox.Session) -> None:
     run(session, host(session), *table, *(session.posargs or ["reports"]))
 
 
-@nox.session(reuse_venv=True)
+@nox.session(venv_backend="none")
 def docs(session: nox.Session) -> None:
-    """Build the documentation into `site/`; a warning is an error."""
-    session.install("-q", "mkdocs-material")
-    session.run("mkdocs", "build", "--strict", "--quiet")
+    """Build the site into `site/`: pages, the reference, search. A warning is an error, as is a misspelt word.
+
+    `-- links` also opens every link to other sites.
+    """
+    python = host(session)
+    run(
+        session,
+        python,
+        "-m",
+        "codespell_lib",
+        "--skip",
+        _MISSPELT,
+        "docs",
+        "README.md",
+        "CONTRIBUTING.md",
+        *_READMES,
+    )
+    run(session, python, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "docs", "site")
+    if "links" in session.posargs:
+        run(session, python, "-m", "sphinx", "-q", "-b", "linkcheck", "docs", "site/links")
 
 
 def built(session: nox.Session, *targets: str) -> Path:

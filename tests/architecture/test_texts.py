@@ -56,6 +56,18 @@ def test_no_page_names_a_folder_of_the_machine_that_made_it() -> None:
     )
 
 
+def test_a_message_to_look_up_is_one_that_the_code_raises() -> None:
+    text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    messages = re.findall(r"^\| `([^`]+)`", text, re.MULTILINE)
+    assert len(messages) > 15
+    raised = "\n".join(
+        path.read_text(encoding="utf-8")
+        for folder in DISTRIBUTIONS.values()
+        for path in (ROOT / folder / "src").rglob("*.py")
+    )
+    refuse([one for one in messages if one not in raised], "the page quotes messages of the code")
+
+
 def _missing(text: str, root: Path, folder: Path) -> Iterator[str]:
     """What a text names and is not there. Of a file that a reader is to make, `NEW` in its name, the folder counts."""
     text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)

@@ -75,9 +75,3 @@ def test_the_mistakes_are_those_of_the_mutants(mistakes: dict[str, list[str]]) -
     assert "a page behind the last is lent" in mistakes["memory.allocator_lends_every_page_once"]
     assert set(mistakes) <= set(registered())
     assert mistakes_in("| a | b | c | **nothing** | it survives |") == {}
-
-
-def test_the_site_has_every_page() -> None:
-    listed = (DOCS.parent / "mkdocs.yml").read_text()
-    for path in (DOCS / "checks").iterdir():
-        assert f"checks/{path.name}" in listed, path.name

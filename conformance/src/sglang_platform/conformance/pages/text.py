@@ -44,4 +44,5 @@ def _index(by_level: Mapping[Level, Sequence[Check]]) -> str:
     lines += ["| level | checks | what passing it proves |", "| --- | --- | --- |"]
     for level, own in by_level.items():
         lines.append(f"| [{int(level)} {level.label}]({level.label}.md) | {len(own)} | {level.proves} |")
+    lines += ["", "```{toctree}", ":hidden:", "", *(level.label for level in by_level), "```"]
     return "\n".join(lines) + "\n"

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+__all__ = ["AttentionLayer", "ForwardBatch", "ForwardMode"]
+
 
 class ForwardMode(enum.Enum):
     """What the batch computes: new prompt tokens (EXTEND), one token per request (DECODE), both (MIXED), draft tokens

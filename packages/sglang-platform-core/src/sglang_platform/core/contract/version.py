@@ -10,3 +10,4 @@ from __future__ import annotations
 __all__ = ["CONTRACT_VERSION"]
 
 CONTRACT_VERSION = 1
+"""The contract version that this core speaks."""

@@ -1,4 +1,4 @@
-"""`HookRegistry`: SGLang's interface for hooks, with added keywords such as `source`, `required` and `order`.
+"""`HookRegistry`: SGLang's interface for hooks, with added keywords such as `source`, `required` and `order`::
 
     from sglang_platform.core import HookRegistry, HookType, plugin_hook
 

@@ -1,8 +1,10 @@
 """Rows of a paged cache as the attention kernels read them: floats as they are, 8-bit floats as codes.
 
-The packed rows of sparse MLA (`core.memory.packed_fp8`):
+The packed rows of sparse MLA (`core.memory.packed_fp8`)::
 
-| latent: MAIN 8-bit codes | MAIN / 128 float32 scales | rotated part: bfloat16 |,   value = code * scale of its tile
+    | latent: MAIN 8-bit codes | MAIN / 128 float32 scales | rotated part: bfloat16 |
+
+    value = code * scale of its tile
 """
 
 from __future__ import annotations
