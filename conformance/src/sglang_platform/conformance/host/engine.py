@@ -89,10 +89,16 @@ class EngineProcess:
         """The process whose children are the engine's."""
         return self._process.pid
 
-    def call(self, name: str, **arguments: Any) -> Any:
-        """Ask the engine; raises EngineFailed with its words when it cannot answer."""
+    def call(self, name: str, *, on_part: Callable[[Any], None] | None = None, **arguments: Any) -> Any:
+        """Ask the engine; raises EngineFailed with its words when it cannot answer.
+
+        `on_part` gets each part of a streamed answer as it comes.
+        """
         self._send({"call": name, "arguments": arguments})
-        return self._receive(name)
+        while "part" in (answer := self._receive_message(name)):
+            if on_part is not None:
+                on_part(answer["part"])
+        return answer["result"]
 
     def counters(self) -> dict[str, int]:
         """The counts of the scheduler processes, summed: the proof of which parts did the work."""
@@ -146,7 +152,10 @@ class EngineProcess:
             raise self._failed("is gone") from None
 
     def _receive(self, name: str, within: float | None = None) -> Any:
-        """The answer. One that is interrupted, as by a test's limit, shows the stacks of the engine's processes."""
+        return self._receive_message(name, within)["result"]
+
+    def _receive_message(self, name: str, within: float | None = None) -> dict[str, Any]:
+        """The next message. A wait that is interrupted, as by a test's limit, shows the engine's stacks."""
         assert self._process.stdout is not None
         try:
             answered = select.select([self._process.stdout], [], [], within)[0]
@@ -161,10 +170,10 @@ class EngineProcess:
         line = self._process.stdout.readline()
         if not line:
             raise self._failed(f"died during {name!r}")
-        answer = json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise RequestRefused(f"SGLang refused {name!r}: {answer['error']}")
-        return answer["result"]
+        return answer
 
     def _failed(self, what: str, more: str = "") -> EngineFailed:
         self._reader.join(2)

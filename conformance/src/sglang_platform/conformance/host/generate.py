@@ -27,7 +27,9 @@ from sglang_platform.conformance.host.before_start import (
     refuse_unreadable_metadata,
 )
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
+from sglang_platform.conformance.host.demo_model import FOLDER as DEMO
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
+from sglang_platform.conformance.host.word_wrap import WordWrap
 from sglang_platform.core.cli import ends_quietly
 from sglang_platform.core.discovery.resolve import resolve
 from sglang_platform.core.errors import ConfigurationError, PlatformError
@@ -40,9 +42,9 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _DTYPES = ("float32", "bfloat16", "float16", "auto")
 
 _PROMPTS = [
-    "The capital of France is",
-    "A paged KV cache is",
-    "def fibonacci(n):",
+    "What is a KV cache?",
+    "What does a paged allocator do?",
+    "Tell me a story about a fox.",
 ]
 _PROOF = {
     "KV pool: stores of a layer's K and V": "kv_pool.stores",
@@ -66,10 +68,13 @@ _HOST_PARTS = {
 def main(
     prompt: Annotated[list[str] | None, typer.Option(help="A prompt; may be given several times.")] = None,
     model_path: Annotated[
-        Path | None, typer.Option(help="A Hugging Face checkpoint folder; default: one made here.")
+        Path | None, typer.Option(help="A Hugging Face checkpoint folder; default: the demo model.")
     ] = None,
-    architecture: Annotated[str, typer.Option(help=f"What to make: {', '.join(ARCHITECTURES)}.")] = "llama",
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="Tokens per answer.")] = 32,
+    architecture: Annotated[
+        str | None,
+        typer.Option(help=f"Make a checkpoint with random weights instead: {', '.join(ARCHITECTURES)}."),
+    ] = None,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Tokens per answer, at most.")] = 128,
     page_size: Annotated[int, typer.Option(min=1, help="Token slots per page of the KV cache.")] = 16,
     dtype: Annotated[
         str, typer.Option(help="Weights and activations: float32, bfloat16, float16 or auto.")
@@ -133,7 +138,7 @@ def _signals_end() -> Iterator[None]:
 def _generate(
     prompts: list[str],
     model_path: Path | None,
-    architecture: str,
+    architecture: str | None,
     max_new_tokens: int,
     page_size: int,
     dtype: str,
@@ -168,10 +173,9 @@ def _generate(
     with engine:
         console.print(f"[2/4] SGLang is up after {time.perf_counter() - start:.0f} s")
         console.print("[3/4] answering")
-        replies = engine.call("generate_text", prompts=prompts, max_new_tokens=max_new_tokens)
+        _show_answers(engine, prompts, max_new_tokens)
         counts = engine.counters()
         reports = processes.read(engine.report_dir)
-    _show_answers(prompts, replies)
     console.print("[4/4] who did the work")
     _show_decision(reports)
     return _show_proof(platform, counts, page_size=page_size, graphs=graphs)
@@ -197,11 +201,16 @@ def _show_decision(reports: list[dict[str, Any]]) -> None:
     console.print(f"  {len(reports)} processes of SGLang, all on {', '.join(sorted(classes))}", markup=False)
 
 
-def _checkpoint(model_path: Path | None, architecture: str, models: Path) -> Path:
+def _checkpoint(model_path: Path | None, architecture: str | None, models: Path) -> Path:
     if model_path is not None:
         refuse_damaged_checkpoint(model_path, "give --model-path a folder with a whole checkpoint")
         console.print(f"[1/4] model: {model_path}")
         return model_path
+    if architecture is None:
+        console.print(
+            "[1/4] model: the demo model, about a million parameters, trained on the project's own text"
+        )
+        return DEMO
     if architecture not in ARCHITECTURES:
         raise typer.BadParameter(
             f"unknown architecture {architecture!r}; there are {', '.join(ARCHITECTURES)}"
@@ -223,17 +232,19 @@ def _checkpoint(model_path: Path | None, architecture: str, models: Path) -> Pat
     return checkpoint
 
 
-def _show_answers(prompts: list[str], replies: list[dict[str, Any]]) -> None:
-    for prompt, reply in zip(prompts, replies, strict=True):
-        tokens = len(reply["output_ids"])
-        console.print(f"  {prompt!r}", style="bold", markup=False)
-        console.print(f"    {reply['text']!r}", markup=False)
-        console.print(
-            f"    {tokens} tokens in {reply['seconds']:.2f} s, {tokens / reply['seconds']:.1f} tokens/s",
-            style="dim",
-        )
-    total, seconds = sum(len(r["output_ids"]) for r in replies), sum(r["seconds"] for r in replies)
-    console.print(f"  in all: {total} tokens in {seconds:.2f} s, {total / seconds:.1f} tokens/s")
+def _show_answers(engine: EngineProcess, prompts: list[str], max_new_tokens: int) -> None:
+    """Ask the prompts one after the other, and print each answer while it comes."""
+    total, seconds = 0, 0.0
+    for prompt in prompts:
+        console.print(f"  > {prompt}", style="bold", markup=False)
+        lines = WordWrap(console.file, width=min(console.width, 88), indent="    ")
+        reply = engine.call("stream_text", on_part=lines.write, prompt=prompt, max_new_tokens=max_new_tokens)
+        lines.end()
+        total, seconds = total + len(reply["output_ids"]), seconds + reply["seconds"]
+    console.print(
+        f"  {total} tokens in {seconds:.2f} s, {total / seconds:.1f} tokens/s, one request at a time",
+        style="dim",
+    )
 
 
 def _show_proof(platform: str, counts: dict[str, int], *, page_size: int, graphs: bool) -> bool:

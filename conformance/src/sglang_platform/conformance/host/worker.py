@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +32,26 @@ class _Worker:
         outputs = self.engine.generate(input_ids=input_ids, sampling_params=parameters)
         return [_reply(output) for output in outputs]
 
-    def generate_text(self, prompts: list[str], max_new_tokens: int) -> list[dict[str, Any]]:
-        """Prompts one after the other, timed, so that tokens per second mean something."""
-        replies = []
-        for prompt in prompts:
-            start = time.perf_counter()
-            output = self.engine.generate(
-                prompt=prompt, sampling_params={"temperature": 0.0, "max_new_tokens": max_new_tokens}
-            )
-            replies.append({**_reply(output), "text": output["text"], "seconds": time.perf_counter() - start})
-        return replies
+    def stream_text(self, prompt: str, max_new_tokens: int) -> Generator[str, None, dict[str, Any]]:
+        """Yield the greedy answer to `prompt` piece by piece, then return the reply with its seconds.
+
+        A tokenizer with a chat template gets the prompt as a user's message.
+        """
+        asked: dict[str, Any] = {"prompt": prompt}
+        tokenizer = self.engine.tokenizer_manager.tokenizer
+        if getattr(tokenizer, "chat_template", None):
+            message = [{"role": "user", "content": prompt}]
+            asked = {
+                "input_ids": tokenizer.apply_chat_template(
+                    message, add_generation_prompt=True, return_dict=False
+                )
+            }
+        start, text, output = time.perf_counter(), "", {}
+        sampling = {"temperature": 0.0, "max_new_tokens": max_new_tokens}
+        for output in self.engine.generate(**asked, sampling_params=sampling, stream=True):
+            yield output["text"].removeprefix(text)
+            text = output["text"]
+        return {**_reply(output), "seconds": time.perf_counter() - start}
 
     def generate_constrained(
         self, input_ids: list[list[int]], max_new_tokens: int, **constraint: Any
@@ -248,6 +259,17 @@ def _reply(output: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _result(answer: Any, reply: Callable[[dict[str, Any]], None]) -> Any:
+    """The answer of a call; what a generator yields is sent at once, and what it returns is the answer."""
+    if not isinstance(answer, Generator):
+        return answer
+    while True:
+        try:
+            reply({"part": next(answer)})
+        except StopIteration as end:
+            return end.value
+
+
 def _serve() -> None:
     # The engine's processes print to standard output; replies go to a private copy of it.
     replies = os.fdopen(os.dup(1), "w")
@@ -263,7 +285,7 @@ def _serve() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            reply({"result": getattr(worker, request["call"])(**request["arguments"])})
+            reply({"result": _result(getattr(worker, request["call"])(**request["arguments"]), reply)})
         except Exception as error:  # noqa: BLE001 - every failure is handed to the caller, who raises it
             reply({"error": f"{type(error).__name__}: {error}"})
         if request["call"] == "shutdown":
