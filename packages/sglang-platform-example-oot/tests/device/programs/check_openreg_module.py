@@ -95,25 +95,6 @@ def test_seed(device: ModuleType) -> None:
     assert len(seeds) == 2
 
 
-def test_offset_unsupported(device_type: str) -> None:
-    generator = torch.Generator(device=device_type)
-    with pytest.raises((RuntimeError, NotImplementedError)):
-        generator.set_offset(123)
-    with pytest.raises((RuntimeError, NotImplementedError)):
-        generator.get_offset()
-
-
-def test_autocast_is_not_implemented_and_said(device_type: str) -> None:
-    """OpenReg casts; this device says that it does not, instead of leaving it out silently."""
-    x = torch.randn(3, 3, device=device_type)
-    for dtype in (torch.float16, torch.bfloat16):
-        with (
-            pytest.warns(UserWarning, match="autocast.*not supported"),
-            torch.autocast(device_type=device_type, dtype=dtype),
-        ):
-            assert (x @ x).dtype == torch.float32
-
-
 def test_autograd_init(device_type: str) -> None:
     x = torch.ones(2, requires_grad=True, device=device_type)
     (3 * x).sum().backward()

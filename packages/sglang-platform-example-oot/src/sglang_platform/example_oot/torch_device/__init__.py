@@ -55,7 +55,7 @@ def _open() -> str:
         return "cpu"
     import torch
 
-    from sglang_platform.example_oot.torch_device import machine, module
+    from sglang_platform.example_oot.torch_device import machine, module, protocols
 
     # One device per rank of a tensor-parallel group; all share the machine, so the limit holds for each.
     devices = machine.positive("SGLANG_EXAMPLE_OOT_DEVICES", os.cpu_count() or 1)
@@ -63,6 +63,8 @@ def _open() -> str:
     torch._register_device_module(NAME, module)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     torch.ops.sglang_example_oot._open_device(devices, machine.memory_limit(), machine.cores())
+    module.default_generators = tuple(map(module._generator, range(devices)))
+    protocols.register()
     atexit.register(module.finish)
     if torch.distributed.is_available():
         from sglang_platform.example_oot.torch_device import process_group

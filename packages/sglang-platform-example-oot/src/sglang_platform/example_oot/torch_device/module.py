@@ -12,6 +12,12 @@ from typing import Any, NamedTuple
 
 import torch
 
+from sglang_platform.example_oot.torch_device.compilation import (  # noqa: F401  # for torch, which looks here
+    CppWrapperCodegen,
+    PythonWrapperCodegen,
+    Scheduling,
+    WrapperFxCodegen,
+)
 from sglang_platform.example_oot.torch_device.graph import DeviceGraph
 
 _PRIVATEUSE1 = 20  # the number of c10::DeviceType::PrivateUse1
@@ -114,6 +120,11 @@ class Event:
     def __new__(  # type: ignore[misc]
         cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
     ) -> torch.Event:
+        if interprocess:
+            raise NotImplementedError(
+                f"events of {_device(0).type} are not shared among processes: make the event without interprocess=True,"
+                " and synchronize() before the other process reads"
+            )
         return torch.Event(_device(current_device()), enable_timing=enable_timing, blocking=blocking)
 
 
@@ -229,6 +240,9 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
 
 # Random numbers
 
+default_generators: tuple[torch.Generator, ...] = ()
+"""One for each device; set when the device is opened."""
+
 
 def manual_seed(seed: int) -> None:
     _generator(current_device()).manual_seed(seed)
@@ -278,8 +292,8 @@ def _generator(index: int) -> torch.Generator:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """None: no operator of the device has a kernel that casts, and torch then says that autocast is off."""
-    return []
+    """The types that autocast computes in."""
+    return [torch.float16, torch.bfloat16]
 
 
 def is_bf16_supported() -> bool:

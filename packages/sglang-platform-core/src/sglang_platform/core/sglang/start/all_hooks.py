@@ -13,7 +13,13 @@ from sglang_platform.core.sglang import disaggregation, lora, registries, served
 from sglang_platform.core.sglang.arguments import only_on_cuda, server_args
 from sglang_platform.core.sglang.attention import data_parallel as dp_attention
 from sglang_platform.core.sglang.device import answers as device_answers
-from sglang_platform.core.sglang.device import first_device, media_processor, model_runner_calls, stream_order
+from sglang_platform.core.sglang.device import (
+    first_device,
+    media_processor,
+    model_runner_calls,
+    sent_tensors,
+    stream_order,
+)
 from sglang_platform.core.sglang.graphs import piecewise
 from sglang_platform.core.sglang.groups import communicator
 from sglang_platform.core.sglang.groups import device as group_device
@@ -81,6 +87,7 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     worker_memory.register_hooks(platform)
     memory_saver.register_hooks(platform, host)
     media_processor.register_hooks(platform, host)
+    sent_tensors.register_hooks(platform, host)
     disaggregation.register_hooks(platform, host)
     dp_attention.register_hooks(platform, host)
     only_on_cuda.register_hooks(platform, host)

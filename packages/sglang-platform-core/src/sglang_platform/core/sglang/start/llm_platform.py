@@ -15,7 +15,7 @@ from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.host import LLM_RUNTIME
 from sglang_platform.core.sglang import lora, parts
 from sglang_platform.core.sglang.arguments.server_args import choose_attention_backend
-from sglang_platform.core.sglang.device import stubs
+from sglang_platform.core.sglang.device import sent_tensors, stubs
 from sglang_platform.core.sglang.graphs import piecewise
 from sglang_platform.core.sglang.graphs.decode import NoDecodeGraphs
 from sglang_platform.core.sglang.graphs.ranks_apart import attend_apart, why_no_graphs
@@ -45,13 +45,14 @@ def rebase_platform(cls: type, origin: PluginOrigin) -> type:
 
 
 class _OneSRTPlatform(OneObject):
-    """Installs stubs on instantiation: SGLang instantiates its platform while it imports its first modules."""
+    """Installs what must come early on instantiation: SGLang instantiates its platform in its first imports."""
 
     kind = SRT
 
     def __call__(cls) -> Any:
         platform = super().__call__()
         stubs.install(platform)
+        sent_tensors.install(platform)
         load_plugins_soon()
         return platform
 

@@ -162,12 +162,17 @@ at::Tensor in_own_memory(const at::Tensor& t) {
   return all.clone().as_strided(t.sizes(), t.strides(), 0);
 }
 
-// The device of the call: that of its tensors and its generator, which must be one, else the one it names, else the
-// current one.
-c10::DeviceIndex device_of_call(const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments) {
+// The device of the call: that of its tensors, which must be one, else the one it names, else its generator's, else the
+// current one. Its generator must be of that device: torch calls the device for CPU tensors with the device's generator.
+c10::DeviceIndex device_of_call(
+    const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments, int generator_argument) {
   std::optional<c10::DeviceIndex> found;
+  std::optional<c10::DeviceType> elsewhere;
   const auto note = [&](c10::Device device) {
-    if (device.type() != c10::DeviceType::PrivateUse1) return;
+    if (device.type() != c10::DeviceType::PrivateUse1) {
+      elsewhere = device.type();
+      return;
+    }
     TORCH_CHECK(
         !found || *found == device.index(), "operator ", op.operator_name(),
         ": expected all tensors on one device, but found them on devices ", static_cast<int>(found.value_or(0)), " and ",
@@ -178,14 +183,20 @@ c10::DeviceIndex device_of_call(const c10::OperatorHandle& op, c10::ArrayRef<IVa
     note(t.device());
     return t;
   };
-  for (const IValue& value : arguments) {
-    if (value.isGenerator()) note(value.toGenerator().device());
-    else if (value.isTensor() || value.isTensorList() || value.isOptionalTensorList())
+  for (const IValue& value : arguments)
+    if (value.isTensor() || value.isTensorList() || value.isOptionalTensorList())
       converted(value, look, c10::DeviceType::PrivateUse1);
-  }
   for (const IValue& value : arguments)
     if (!found && value.isDevice() && value.toDevice().has_index()) note(value.toDevice());
-  return found.value_or(current_device());
+  if (generator_argument < 0 || !arguments[generator_argument].isGenerator()) return found.value_or(current_device());
+  const c10::Device given = arguments[generator_argument].toGenerator().device();
+  const auto expected = !found && elsewhere ? *elsewhere : c10::DeviceType::PrivateUse1;
+  TORCH_CHECK(
+      given.type() == expected, "Expected a '", expected, "' device type for generator but found '", given.type(), "'");
+  TORCH_CHECK(
+      !found || *found == given.index(), "operator ", op.operator_name(), ": expected a generator of device ",
+      static_cast<int>(found.value_or(0)), " but found one of device ", static_cast<int>(given.index()));
+  return given.index();
 }
 
 class Call {
@@ -196,7 +207,7 @@ class Call {
         stack_(*stack),
         count_(op.schema().arguments().size()),
         arguments_(stack->end() - static_cast<std::ptrdiff_t>(count_), stack->end()),
-        device_(device_of_call(op, arguments_)),
+        device_(device_of_call(op, arguments_, traits_.generator)),
         queue_(current_queue(device_)) {}
 
   void run() {

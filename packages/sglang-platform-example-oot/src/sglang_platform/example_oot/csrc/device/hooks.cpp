@@ -16,7 +16,8 @@
 namespace sglang_example_oot::device {
 namespace {
 
-// Seeds and state of a CPU generator, under the device's name.
+// Seeds and state of a CPU generator, under the device's name. Its state says where it is; an offset into the stream
+// from the seed, as counting generators have, is refused.
 class GeneratorImpl final : public c10::GeneratorImpl {
  public:
   GeneratorImpl(c10::DeviceIndex device, at::Generator inner)
@@ -28,11 +29,11 @@ class GeneratorImpl final : public c10::GeneratorImpl {
     wait();
     inner_.set_current_seed(seed);
   }
-  void set_offset(uint64_t offset) override {
-    inner_.set_offset(offset);
+  void set_offset(uint64_t) override {
+    refuse_offset();
   }
   uint64_t get_offset() const override {
-    return inner_.get_offset();
+    refuse_offset();
   }
   uint64_t current_seed() const override {
     return inner_.current_seed();
@@ -49,13 +50,29 @@ class GeneratorImpl final : public c10::GeneratorImpl {
     wait();
     return inner_.unsafeGetGeneratorImpl()->get_state();
   }
+  // Two generators with one state from now on; what is queued or captured keeps the state that it has.
+  void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& other) override {
+    const auto* own = dynamic_cast<const GeneratorImpl*>(other.get());
+    TORCH_CHECK(
+        own && own->device() == device(), "Expected a '", device(), "' generator to share the state of, but found '",
+        other->device(), "'");
+    inner_ = own->inner_;
+  }
+  c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override {
+    return c10::make_intrusive<GeneratorImpl>(device().index(), inner_);
+  }
   const at::Generator& inner() const {
     return inner_;
   }
 
  private:
   GeneratorImpl* clone_impl() const override {
+    wait();
     return new GeneratorImpl(device().index(), inner_.clone());
+  }
+  [[noreturn]] void refuse_offset() const {
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        false, "a generator of ", device(), " has no offset: get_state() and set_state() say where it is in its stream");
   }
   // Queued tasks draw from the state.
   void wait() const {
@@ -155,7 +172,10 @@ at::Generator new_generator(c10::DeviceIndex device) {
 
 at::Generator kernel_generator(const at::Generator& generator) {
   const auto* own = dynamic_cast<const GeneratorImpl*>(generator.unsafeGetGeneratorImpl());
-  return own ? own->inner() : generator;
+  TORCH_CHECK(
+      own, "Expected a '", c10::DeviceTypeName(c10::DeviceType::PrivateUse1, true),
+      "' device type for generator but found '", generator.device().type(), "'");
+  return own->inner();
 }
 
 }  // namespace sglang_example_oot::device

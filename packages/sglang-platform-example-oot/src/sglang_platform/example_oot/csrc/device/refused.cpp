@@ -1,4 +1,5 @@
-// A vendor keeps this file, less what the device learns: operators that would end the process or give a wrong result.
+// A vendor keeps this file, less what the device learns: operators that would end the process or give a wrong result,
+// and kinds of tensors that the device has not.
 #include <torch/library.h>
 
 namespace sglang_example_oot::device {
@@ -17,8 +18,38 @@ void quantized(const c10::OperatorHandle& op, torch::jit::Stack*) {
       false, "operator ", op.operator_name(), " makes a quantized tensor, and the device has none; do it on the CPU");
 }
 
+// Tensors of these kinds, which torch would refuse with a list of everybody's kernels.
+template <const char* kind>
+void has_no(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false, "operator ", op.operator_name(), " makes or takes a ", kind, " tensor, and the device has none; keep it on ",
+      "the CPU, or make it a dense one");
+}
+
+constexpr char kSparse[] = "sparse", kQuantized[] = "quantized", kNested[] = "nested (strided)";
+
 }  // namespace
 }  // namespace sglang_example_oot::device
+
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
+  using namespace sglang_example_oot::device;
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&has_no<kSparse>>());
+}
+
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
+  using namespace sglang_example_oot::device;
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&has_no<kSparse>>());
+}
+
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
+  using namespace sglang_example_oot::device;
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&has_no<kQuantized>>());
+}
+
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
+  using namespace sglang_example_oot::device;
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&has_no<kNested>>());
+}
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   using namespace sglang_example_oot::device;

@@ -1,0 +1,52 @@
+"""Protocols that torch serves only to the devices it was written for: pickled generators, DLPack, sent tensors.
+
+A vendor changes: a device whose generator has an offset drops the generator's part, one whose memory other processes
+can map replaces `send_by_value()` by a reduction of its own.
+"""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils.dlpack import DLDeviceType
+
+from sglang_platform.core.portable.torch.sent_storages import send_by_value
+from sglang_platform.example_oot import torch_device
+from sglang_platform.example_oot.torch_device.name import NAME
+
+__all__ = ["rebuild_generator", "register"]
+
+
+def register() -> None:
+    """Called once, after the device is open."""
+    copyreg.pickle(torch.Generator, _reduce_generator)
+    torch.serialization.add_safe_globals([rebuild_generator])
+    torch.Tensor.__dlpack_device__ = _dlpack_device(torch.Tensor.__dlpack_device__)  # type: ignore[method-assign]
+    send_by_value()
+
+
+def _reduce_generator(generator: torch.Generator) -> Any:
+    # Torch's own reduction asks every generator but the CPU's for an offset.
+    if generator.device.type != NAME:
+        return generator.__reduce__()
+    return rebuild_generator, (generator.device, generator.get_state())
+
+
+def rebuild_generator(device: torch.device, state: torch.Tensor) -> torch.Generator:
+    """A generator of `device` in that state; opens the device where this process has not."""
+    torch_device.open_device()
+    return torch.Generator(device=device).set_state(state)
+
+
+def _dlpack_device(torchs: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
+    """Torch looks for the device type's name before `rename_privateuse1_backend`, and so for none."""
+
+    def __dlpack_device__(self: torch.Tensor) -> Any:
+        if self.device.type == NAME:
+            return DLDeviceType.kDLExtDev, self.device.index
+        return torchs(self)
+
+    return __dlpack_device__
