@@ -15,7 +15,7 @@ import os
 import sys
 from typing import Any
 
-__all__: list[str] = []
+__all__ = ["come_to_the_platform"]
 
 _TO_TELL = 5
 """Seconds for a process to say that the one behind it gave no answer."""
@@ -24,22 +24,28 @@ _TO_TELL = 5
 # platform; and only a process of SGLang imports SGLang.
 
 
+def come_to_the_platform(host: str) -> Any:
+    """The platform of this process, as a process of that host comes to it."""
+    if host == "sglang":
+        from sglang_platform.conformance.host.current import current_platform as platform_of_host
+
+        return platform_of_host()
+    from sglang_platform.core import load_plugins as load_by_our_rules
+    from sglang_platform.core.discovery.current import current_platform
+
+    load_by_our_rules()
+    str(current_platform)  # touched, so that it is the platform and no longer a promise of one
+    return current_platform
+
+
 def look(given: dict[str, Any]) -> dict[str, Any]:
     """This process, after it came to its platform as a process of the host does."""
     told: dict[str, Any] = {"pid": os.getpid()}
+    platform = come_to_the_platform(given["host"])
     if given["host"] == "sglang":
-        from sglang_platform.conformance.host.current import current_platform as platform_of_host
         from sglang_platform.conformance.host.current import errors_of_plugins
 
-        platform = platform_of_host()
         told["plugin_errors"] = errors_of_plugins()
-    else:
-        from sglang_platform.core import load_plugins as load_by_our_rules
-        from sglang_platform.core.discovery.current import current_platform
-
-        load_by_our_rules()
-        platform = current_platform
-        str(platform)  # touched, so that it is the platform and no longer a promise of one
     told["class"] = f"{type(platform).__module__}.{type(platform).__qualname__}"
     told["answers"] = {text: _evaluate(text, platform) for text in given.get("expressions", [])}
     from sglang_platform.core.hooks.registry import HookRegistry
