@@ -63,11 +63,6 @@ def _open() -> str:
     torch._register_device_module(NAME, module)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     torch.ops.sglang_example_oot._open_device(devices, machine.memory_limit(), machine.cores())
-    module.default_generators = tuple(map(module._generator, range(devices)))
     protocols.register()
     atexit.register(module.finish)
-    if torch.distributed.is_available():
-        from sglang_platform.example_oot.torch_device import process_group
-
-        process_group.register()
     return NAME

@@ -1,4 +1,4 @@
-"""Protocols that torch serves only to the devices it was written for: pickled generators, DLPack, sent tensors.
+"""What torch serves only to devices it was written for: pickled generators, DLPack, sent tensors, process groups.
 
 A vendor changes: a device whose generator has an offset drops the generator's part, one whose memory other processes
 can map replaces `send_by_value()` by a reduction of its own.
@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch.utils.dlpack import DLDeviceType
 
-from sglang_platform.core.portable.torch.sent_storages import send_by_value
-from sglang_platform.example_oot import torch_device
+from sglang_platform.core.portable.torch.sent_storages import device_here, send_by_value
+from sglang_platform.example_oot.torch_device import module
 from sglang_platform.example_oot.torch_device.name import NAME
 
 __all__ = ["rebuild_generator", "register"]
@@ -22,23 +22,27 @@ __all__ = ["rebuild_generator", "register"]
 
 def register() -> None:
     """Called once, after the device is open."""
+    module.default_generators = tuple(map(module._generator, range(module.device_count())))
     copyreg.pickle(torch.Generator, _reduce_generator)
     torch.serialization.add_safe_globals([rebuild_generator])
     torch.Tensor.__dlpack_device__ = _dlpack_device(torch.Tensor.__dlpack_device__)  # type: ignore[method-assign]
     send_by_value()
+    if torch.distributed.is_available():
+        from sglang_platform.example_oot.torch_device import process_group  # needs torch.distributed
+
+        process_group.register()
 
 
 def _reduce_generator(generator: torch.Generator) -> Any:
     # Torch's own reduction asks every generator but the CPU's for an offset.
     if generator.device.type != NAME:
         return generator.__reduce__()
-    return rebuild_generator, (generator.device, generator.get_state())
+    return rebuild_generator, (str(generator.device), generator.get_state())
 
 
-def rebuild_generator(device: torch.device, state: torch.Tensor) -> torch.Generator:
-    """A generator of `device` in that state; opens the device where this process has not."""
-    torch_device.open_device()
-    return torch.Generator(device=device).set_state(state)
+def rebuild_generator(device: str, state: torch.Tensor) -> torch.Generator:
+    """A generator of `device` in that state. ConfigurationError where this process has not opened the device."""
+    return torch.Generator(device=device_here(device)).set_state(state)
 
 
 def _dlpack_device(torchs: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:

@@ -19,7 +19,7 @@ import torch.multiprocessing.reductions as reductions
 
 from sglang_platform.core.errors import ConfigurationError
 
-__all__ = ["rebuild_storage", "send_by_value"]
+__all__ = ["device_here", "rebuild_storage", "send_by_value"]
 
 _SHARED_BY_TORCH = ("cpu", "cuda", "meta")
 """The device types that torch serves, or refuses in words of its own."""
@@ -46,26 +46,29 @@ def send_by_value() -> None:
 
 
 def rebuild_storage(data: bytes, device: str) -> torch.UntypedStorage:
-    """The storage on `device`, in the receiver; on its current device where it has no device of that index.
-
-    ConfigurationError if the receiver has not registered the device type with torch.
-    """
-    try:
-        there = torch.device(device)
-        module = torch.get_device_module(there.type)
-    except RuntimeError as error:
-        raise ConfigurationError(
-            f"a tensor of {device} came from another process, and this process has no such device",
-            why=str(error).partition("\n")[0],
-            fix="load the platform's plugin before the first message is read (in a spawned process: at the top of its "
-            "main module), or send tensor.cpu()",
-        ) from error
-    if there.index is not None and there.index >= module.device_count():
-        there = torch.device(there.type)
-    made = torch.empty(len(data), dtype=torch.uint8, device=there)
+    """The storage on `device` in the receiver. Raises what `device_here` does."""
+    made = torch.empty(len(data), dtype=torch.uint8, device=device_here(device))
     if data:
         made.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
     return made.untyped_storage()
+
+
+def device_here(device: str) -> torch.device:
+    """The sender's `device` in this process, or the current one where this process has none of that index.
+
+    ConfigurationError if this process has not registered the device type with torch.
+    """
+    try:
+        there = torch.device(device)
+        count = torch.get_device_module(there.type).device_count()
+    except RuntimeError as error:
+        raise ConfigurationError(
+            f"something on {device} came from another process, and this process has no such device",
+            why=str(error).partition("\n")[0],
+            fix="load the platform's plugin before the message is read (in a spawned process: at the top of its main "
+            "module), or send tensor.cpu()",
+        ) from error
+    return there if there.index is None or there.index < count else torch.device(there.type)
 
 
 def _bytes(storage: torch.UntypedStorage) -> bytes:
