@@ -28,8 +28,10 @@ __all__ = ["DEVTOOLS", "Command", "command_on", "libraries", "sources_of"]
 DEVTOOLS = Path(__file__).parents[2] / "packages" / "sglang-platform-devtools"
 
 PLATFORM = """
-from sglang_platform.core.contract.srt import SRTPlatform
-class Platform(SRTPlatform):
+from sglang_platform.core.contract import PlatformEnum, SRTPlatform
+from sglang_platform.core.portable.torch.device import TorchDeviceMixin
+class Platform(SRTPlatform, TorchDeviceMixin):
+    _enum = PlatformEnum.OOT
     device_name = "made"
     device_type = "cpu"
 """

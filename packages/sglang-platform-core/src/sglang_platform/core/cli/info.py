@@ -17,6 +17,7 @@ from sglang_platform.core.cli.output import (
     quiet_plugins,
     show_stages,
 )
+from sglang_platform.core.contract.completeness import incomplete
 from sglang_platform.core.contract.version import CONTRACT_VERSION
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.kind import DIFFUSION, SRT, PlatformKind
@@ -78,6 +79,9 @@ def _platform(kind: PlatformKind) -> dict[str, Any]:
     decision = process.decide()
     origin = decision.origin
     cls = type(platform)
+    error = decision.platform_class and incomplete(decision.platform_class, platform, origin)
+    if error:
+        raise error
     return {
         "plugin": origin.name if origin else None,
         "distribution": origin.distribution if origin else None,

@@ -47,8 +47,9 @@ _PROFILER_ACTIVITIES = {
 class DeviceMixin:
     """What a device is and the operations every runtime needs from it.
 
-    A device must implement the eight methods that raise NotImplementedError here. Subclasses are checked when
-    they are created, see `contract.checks`.
+    A device must implement the eight methods that raise NotImplementedError here; `portable.torch.device` has them
+    for a device that torch reaches. Subclasses are checked when they are created, see `contract.checks`, and before
+    the host starts, see `contract.completeness`.
     """
 
     _defines_contract: ClassVar[bool] = True

@@ -105,7 +105,14 @@ class SRTPlatform(DeviceMixin):
 
     def get_default_attention_backend(self) -> str:
         """The attention backend to use when the operator names none: a key of `get_attention_backends()` or
-        one of the host's own names. The host asks out-of-tree platforms while it settles its arguments."""
+        one of the host's own names. The host asks out-of-tree platforms while it settles its arguments.
+
+        The default is the platform's backend where it brings one, and `"torch_native"` where it brings none: the host's
+        attention in plain torch, which runs on any torch device.
+        """
+        own = list(self.get_attention_backends())
+        if self.is_out_of_tree() and len(own) < 2:
+            return own[0] if own else "torch_native"
         raise NotImplementedError(
             f"{type(self).__name__} does not implement get_default_attention_backend(): it must return the "
             "name of an attention backend, one of its own get_attention_backends() or one of the host's."

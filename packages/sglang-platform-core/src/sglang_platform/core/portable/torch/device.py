@@ -20,8 +20,11 @@ __all__ = ["TorchDeviceMixin"]
 
 
 class TorchDeviceMixin(DeviceMixin):
-    """A device behind `torch.<device_type>`, whose module offers what `torch.accelerator` devices have: properties,
-    memory figures, synchronisation.
+    """A device behind `torch.<device_type>`, whose module offers what `torch.accelerator` devices have: memory figures,
+    synchronisation, and for more than serving a model properties with a `uuid`.
+
+    For a device that a torch plugin brings (`torch_npu`, `torch_mlu`, `torch_musa`): import that plugin at the top of
+    the module of the platform class, since SGLang uses the device before it calls `init_backend()`.
 
     Importing this module and making an instance touch no device; the first query of a device's properties initialises
     torch's state for it, as any use of that module does. The answers of the base class that are right here are not
@@ -52,29 +55,48 @@ class TorchDeviceMixin(DeviceMixin):
         self._module().set_device(device)
 
     def get_device_name(self, device_id: int = 0) -> str:
-        """The product name, as the driver gives it."""
-        return str(self._module().get_device_name(device_id))
+        """The product name, as the driver gives it; `device_name` where torch's module has none."""
+        ask = getattr(self._module(), "get_device_name", None)
+        return self.device_name if ask is None else str(ask(device_id))
 
     def get_device_uuid(self, device_id: int = 0) -> str:
-        """The UUID without a prefix; hosts write `GPU-` before it where a protocol wants that."""
-        return str(self._module().get_device_properties(device_id).uuid)
+        """The UUID without a prefix; hosts write `GPU-` before it where a protocol wants that.
+
+        NotImplementedError where torch's properties have none: define the method, from what the driver reports.
+        """
+        uuid = getattr(self._module().get_device_properties(device_id), "uuid", None)
+        return super().get_device_uuid(device_id) if uuid is None else str(uuid)
 
     def get_device_capability(self, device_id: int = 0) -> DeviceCapability | None:
-        """The two numbers by which the vendor tells generations of its devices apart."""
-        major, minor = self._module().get_device_capability(device_id)
-        return DeviceCapability(major, minor)
+        """The two numbers by which the vendor tells generations of its devices apart; None where it has none."""
+        ask = getattr(self._module(), "get_device_capability", None)
+        numbers = None if ask is None else ask(device_id)
+        return None if numbers is None else DeviceCapability(*numbers)
 
     def get_device_total_memory(self, device_id: int = 0) -> int:
         """The device's memory in bytes."""
-        return int(self._module().get_device_properties(device_id).total_memory)
+        properties = getattr(self._module(), "get_device_properties", None)
+        total = None if properties is None else getattr(properties(device_id), "total_memory", None)
+        return self.get_available_memory(device_id)[1] if total is None else int(total)
 
     def get_available_memory(self, device_id: int = 0) -> tuple[int, int]:
         """`(free, total)` in bytes as the driver counts: memory cached by torch is not free."""
-        free, total = self._module().mem_get_info(device_id)
+        free, total = self._memory(device_id)
         return int(free), int(total)
 
+    def _memory(self, device: torch.device | int | None) -> tuple[int, int]:
+        import torch
+
+        ask = getattr(self._module(), "mem_get_info", None) or torch.accelerator.get_memory_info
+        figures: tuple[int, int] = ask(device)
+        return figures
+
     def get_current_memory_usage(self, device: torch.device | None = None) -> float:
-        """The most bytes that tensors of this process held at once on `device` (None: the current one)."""
+        """The most bytes that tensors of this process held at once on `device` (None: the current one); out of tree all
+        bytes in use, since the host takes the rest for free."""
+        if self.is_out_of_tree():
+            free, total = self._memory(device)
+            return float(total - free)
         return float(self._module().max_memory_allocated(device))
 
     def empty_cache(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.hooks.registry import HookType
-from sglang_platform.core.sglang.arguments.check import check_arguments
+from sglang_platform.core.sglang.arguments.check import check_arguments, check_memory
 from sglang_platform.core.sglang.host_classes import load
 from sglang_platform.core.sglang.registration import LaunchSettings, check_launch, required, soft
 from sglang_platform.core.sglang.served_model import resolved
@@ -52,7 +52,13 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     target = host.finished_arguments
     if not host.keeps_raw_arguments:
         required(target, _keep_input, HookType.BEFORE, without="the operator's attention backend is not told")
-    required(target, _check_launch, HookType.BEFORE, without=_NO_LAST_WORD)
+
+    def check_first(server_args: Any, *args: Any, **kwargs: Any) -> None:
+        check_launch(LaunchSettings(server_args))
+        if platform.is_out_of_tree() and not _resolves_nothing(server_args):
+            check_memory(platform)
+
+    required(target, check_first, HookType.BEFORE, without=_NO_LAST_WORD)
 
     def finalize(server_args: Any) -> None:
         _check_device(server_args, platform)
@@ -93,10 +99,6 @@ def register_rule(platform: Any, host: HostFacts, rule: Callable[[Any], None]) -
             _assign(server_args, platform, rule)
 
     required(host.finished_arguments, apply, HookType.AFTER, without=_NO_LAST_WORD)
-
-
-def _check_launch(server_args: Any, *args: Any, **kwargs: Any) -> None:
-    check_launch(LaunchSettings(server_args))
 
 
 def _assign(server_args: Any, platform: Any, rule: Callable[[Any], None]) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from sglang_platform.core.contract.completeness import incomplete
 from sglang_platform.core.discovery import current
 from sglang_platform.core.discovery.kind import SRT, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.sglang.device import stubs
 
-__all__ = ["check_llm_platform", "check_platform"]
+__all__ = ["check_llm_platform", "check_platform", "refuse_incomplete"]
 
 
 def check_platform(kind: PlatformKind) -> None:
@@ -53,3 +54,13 @@ def check_llm_platform() -> None:
     except LaunchRefused:
         stubs.withdraw()
         raise
+
+
+def refuse_incomplete() -> None:
+    """Raise the ContractError that lists what the chosen platform lacks; SGLang would fail on one at a time."""
+    decision = current.decide()
+    if decision.platform_class is None:
+        return
+    error = incomplete(decision.platform_class, current.current_platform, decision.origin)
+    if error is not None:
+        raise error

@@ -14,7 +14,7 @@ from sglang_platform.core.sglang.rebase import is_rebased
 from sglang_platform.core.sglang.registration import LaunchSettings, check_launch
 from sglang_platform.core.sglang.repairs import build_locks
 from sglang_platform.core.sglang.start import all_hooks, llm_plugin_loop
-from sglang_platform.core.sglang.start.guard import check_llm_platform
+from sglang_platform.core.sglang.start.guard import check_llm_platform, refuse_incomplete
 from sglang_platform.core.sglang.start.plugin_loop import core_origin, refusal, refusing_the_launch
 from sglang_platform.core.sglang.versions import facts
 
@@ -31,6 +31,7 @@ def load() -> None:
         process_report.keep_warnings()
         HookRegistry.late_errors_as(refusal)  # SGLang skips model modules that fail to import
         check_llm_platform()
+        refuse_incomplete()
         attention_choices.offer(current_platform)
         if multiprocessing.parent_process() is None:
             build_locks.sweep()
