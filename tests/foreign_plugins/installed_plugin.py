@@ -30,10 +30,10 @@ class Edit(NamedTuple):
 class InstalledPlugin:
     """A copy of one plugin, and SGLang's environment as it is with that copy installed."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, plugins: Path = PLUGINS) -> None:
         self.name = name
         self.folder = folder / name
-        shutil.copytree(PLUGINS / name, self.folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(plugins / name, self.folder, ignore=shutil.ignore_patterns("__pycache__"))
         self._path = [str(self.sources)]
         self._write_metadata()
 

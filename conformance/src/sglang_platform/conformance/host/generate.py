@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from safetensors import SafetensorError
 
-from sglang_platform.conformance.host import processes
+from sglang_platform.conformance.host import processes, served_parts, witness
 from sglang_platform.conformance.host.architectures import ARCHITECTURES
 from sglang_platform.conformance.host.before_start import (
     refuse_damaged_checkpoint,
@@ -31,6 +32,7 @@ from sglang_platform.conformance.host.demo_model import FOLDER as DEMO
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
 from sglang_platform.conformance.host.word_wrap import WordWrap
 from sglang_platform.core.cli import ends_quietly
+from sglang_platform.core.contract.completeness import incomplete
 from sglang_platform.core.discovery.resolve import resolve
 from sglang_platform.core.errors import ConfigurationError, PlatformError
 
@@ -46,22 +48,6 @@ _PROMPTS = [
     "What does a paged allocator do?",
     "Tell me a story about a fox.",
 ]
-_PROOF = {
-    "KV pool: stores of a layer's K and V": "kv_pool.stores",
-    "paged allocator: prefill allocations": "paged_allocator.extends",
-    "paged allocator: decode allocations": "paged_allocator.decodes",
-    "attention: prefill calls": "attention.extends",
-    "attention: decode calls outside graphs": "attention.decodes",
-    "fused ops: calls outside graphs": "fused_ops.calls",
-    "graph runner: graphs captured": "graph.captures",
-    "graph runner: steps replayed": "graph.replays",
-}
-_HOST_PARTS = {
-    "SGLang's attention: calls": "host.attention.calls",
-    "SGLang's KV store: calls": "host.kv_pool.stores",
-    "SGLang's paged allocator kernels: calls": "host.paged_allocator.calls",
-    "SGLang's CPU graph runner: steps": "host.graph.replays",
-}
 
 
 @app.command()
@@ -85,7 +71,9 @@ def main(
 ) -> None:
     """Start SGLang on a platform plugin, answer prompts, and show which parts did the work.
 
-    Exit status 1: it cannot be done, or was not done by the platform's parts. 2: an option that cannot be. 128 and a
+    A part that the platform leaves to SGLang is right; one that it declares and that did not serve is WRONG.
+
+    Exit status 1: it cannot be done, or a declared part did not serve. 2: an option that cannot be. 128 and a
     signal's number: ended by it.
     """
     if dtype not in _DTYPES:
@@ -162,29 +150,35 @@ def _generate(
         "[2/4] starting SGLang: 15 to 60 s, nearly all of it imports; the first time also builds kernels"
     )
     start = time.perf_counter()
-    with console.status("[2/4] starting SGLang") as status:
+    with tempfile.TemporaryDirectory(prefix="sglang-platform-witness-") as site:
+        environment = witness.install(Path(site), "load_and_describe")
+        with console.status("[2/4] starting SGLang") as status:
 
-        def show(line: str) -> None:
-            if (message := line.split("] ", 1)[-1].strip()) and not console.is_terminal:
-                return
-            status.update(f"[2/4] starting SGLang ({time.perf_counter() - start:.0f} s): {message[:90]}")
+            def show(line: str) -> None:
+                if (message := line.split("] ", 1)[-1].strip()) and not console.is_terminal:
+                    return
+                status.update(f"[2/4] starting SGLang ({time.perf_counter() - start:.0f} s): {message[:90]}")
 
-        engine = EngineProcess(platform, arguments, on_line=show)
-    with engine:
-        console.print(f"[2/4] SGLang is up after {time.perf_counter() - start:.0f} s")
-        console.print("[3/4] answering")
-        _show_answers(engine, prompts, max_new_tokens)
-        counts = engine.counters()
-        reports = processes.read(engine.report_dir)
-    console.print("[4/4] who did the work")
+            engine = EngineProcess(platform, arguments, environment=environment, on_line=show)
+        with engine:
+            console.print(f"[2/4] SGLang is up after {time.perf_counter() - start:.0f} s")
+            console.print("[3/4] answering")
+            _show_answers(engine, prompts, max_new_tokens)
+            counts = engine.counters()
+            reports = processes.read(engine.report_dir)
+            (description, *_) = witness.served(engine.report_dir)
+    console.print("[4/4] who did the work, counted in the scheduler process")
     _show_decision(reports)
-    return _show_proof(platform, counts, page_size=page_size, graphs=graphs)
+    return _show_proof(platform, served_parts.judge(description, counts, platform, graphs=graphs))
 
 
 def _refuse_early(platform: str) -> None:
     """Ask the plugin here, before minutes are spent: the same rules hold in SGLang's processes."""
     os.environ["SGLANG_PLATFORM"] = platform
-    resolve()
+    origin, cls, _ = resolve()
+    error = None if cls is None else incomplete(cls, cls(), origin)
+    if error is not None:
+        raise error
 
 
 def _show_decision(reports: list[dict[str, Any]]) -> None:
@@ -247,26 +241,18 @@ def _show_answers(engine: EngineProcess, prompts: list[str], max_new_tokens: int
     )
 
 
-def _show_proof(platform: str, counts: dict[str, int], *, page_size: int, graphs: bool) -> bool:
-    idle = set()
-    if page_size == 1:
-        idle |= {"paged_allocator.extends", "paged_allocator.decodes"}
-    if not graphs:
-        idle |= {"graph.captures", "graph.replays"}
-    table = Table("part (counted in the scheduler process)", "count", "expected", "", box=None)
-    proved = True
-    rows = [(label, f"{platform}.{name}", name not in idle) for label, name in _PROOF.items()]
-    rows += [(label, name, False) for label, name in _HOST_PARTS.items()]
-    for label, name, wanted in rows:
-        count = counts.get(name, 0)
-        right = (count > 0) == wanted
-        proved &= right
-        table.add_row(
-            label, str(count), "above 0" if wanted else "0", "[green]ok[/]" if right else "[red]WRONG[/]"
-        )
+def _show_proof(platform: str, rows: list[served_parts.ServedPart]) -> bool:
+    table = Table("part", "served by", "", "calls", "", box=None)
+    for row in rows:
+        right = "[red]WRONG[/]" if row.wrong else "[green]ok[/]"
+        table.add_row(row.part, row.server, row.name, "-" if row.calls is None else str(row.calls), right)
     console.print(table)
-    verdict = "[green]proved[/]" if proved else "[red]not proved[/]"
-    console.print(f"{verdict}: the platform {platform!r} did the work and SGLang's own parts did none of it")
+    for row in rows:
+        if row.wrong:
+            console.print(f"  WRONG: {row.part}: {row.wrong}", style="red", markup=False)
+    text = served_parts.verdict(rows, platform)
+    proved = not any(row.wrong for row in rows)
+    console.print(text, style="green" if proved else "red", markup=False)
     return proved
 
 

@@ -16,12 +16,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from sglang_platform.conformance.host import served_parts
 from sglang_platform.conformance.host.distribution import path_with, write_distribution
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE, counter
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
 from sglang_platform.core.sglang.versions import facts
 
-__all__ = ["COUNTED", "HOSTS_OPS", "NAME", "install", "load", "parts_in_use"]
+__all__ = ["COUNTED", "HOSTS_OPS", "NAME", "install", "load", "parts_in_use", "served"]
 
 NAME = "sglang_platform_witness"
 _SCHEDULER = "sglang.srt.managers.scheduler:Scheduler.__init__"
@@ -38,9 +39,10 @@ HOSTS_OPS = "witness.hosts_ops."
 """Calls that SGLang's own forward of an op serves are counted as this and the op's class."""
 
 
-def install(folder: Path) -> dict[str, str]:
+def install(folder: Path, function: str = "load") -> dict[str, str]:
     """Write the distribution into `folder`; the variables with which a process finds it."""
-    write_distribution(folder, "sglang-platform-witness", {"sglang.srt.plugins": f"{NAME} = {__name__}:load"})
+    plugin = f"{NAME} = {__name__}:{function}"
+    write_distribution(folder, "sglang-platform-witness", {"sglang.srt.plugins": plugin})
     variables = {"PYTHONPATH": path_with(folder)}
     allowed = os.environ.get("SGLANG_PLUGINS")
     if allowed:
@@ -55,9 +57,25 @@ def load() -> None:
     HookRegistry.register(f"{host.op_class}.{host.op_choice}", _count_own, HookType.AROUND)
 
 
+def load_and_describe() -> None:
+    """What the entry point names where it is to be told who served each part (`served`)."""
+    HookRegistry.register(_SCHEDULER, _describe, HookType.AFTER)
+    load()
+
+
 def parts_in_use(report_dir: Path) -> list[dict[str, str | None]]:
     """What each scheduler wrote: part to `module.Class`; None where it has none."""
     return [json.loads(path.read_text()) for path in sorted(report_dir.glob("parts-*.json"))]
+
+
+def served(report_dir: Path) -> list[dict[str, Any]]:
+    """What each scheduler described for `served_parts.judge`."""
+    return [json.loads(path.read_text()) for path in sorted(report_dir.glob("served-*.json"))]
+
+
+def _write(what: str, document: dict[str, Any]) -> None:
+    folder = Path(os.environ[REPORT_DIR_VARIABLE])
+    (folder / f"{what}-{os.getpid()}.json").write_text(json.dumps(document))
 
 
 def _look(result: Any, scheduler: Any, *args: Any, **kwargs: Any) -> None:
@@ -72,8 +90,13 @@ def _look(result: Any, scheduler: Any, *args: Any, **kwargs: Any) -> None:
         for method in COUNTED[name] if part is not None else ():
             if callable(getattr(part, method, None)):
                 setattr(part, method, _counting(getattr(part, method), f"witness.{name}.{method}"))
-    report = Path(os.environ[REPORT_DIR_VARIABLE]) / f"parts-{os.getpid()}.json"
-    report.write_text(json.dumps({name: _name(part) for name, part in parts.items()}))
+    _write("parts", {name: _name(part) for name, part in parts.items()})
+
+
+def _describe(result: Any, scheduler: Any, *args: Any, **kwargs: Any) -> None:
+    from sglang.srt.platforms import current_platform
+
+    _write("served", served_parts.describe(current_platform, scheduler))
 
 
 def _count_own(original: Any, op: Any) -> Any:
