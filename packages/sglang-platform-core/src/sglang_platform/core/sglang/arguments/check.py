@@ -15,9 +15,10 @@ from typing import Any, NoReturn
 from sglang_platform.core.contract.completeness import class_to_complete
 from sglang_platform.core.contract.device import DeviceMixin
 from sglang_platform.core.errors import LaunchRefused, explain
+from sglang_platform.core.sglang.arguments.host_limits import overridden
 from sglang_platform.core.spelling import nearest
 
-__all__ = ["check_arguments", "check_memory", "refuse"]
+__all__ = ["check_arguments", "check_default_attention", "check_memory", "refuse"]
 
 # SGLang's names for a KV cache dtype and the torch types that store it. A device supports one of an 8-bit pair.
 _STORED_AS = {
@@ -68,6 +69,33 @@ def check_memory(platform: Any) -> None:
         )
 
 
+def check_default_attention(platform: Any) -> None:
+    """Raise LaunchRefused if the platform's default is no attention backend, which would end a worker.
+
+    A platform with an `init_backend()` of its own may register the name there, in the workers.
+    """
+    from sglang.srt.server_args import ATTENTION_BACKEND_CHOICES as known
+
+    name = platform.get_default_attention_backend()
+    registry = sys.modules.get("sglang.srt.layers.attention.attention_registry")
+    names = {*known, *platform.get_attention_backends(), *getattr(registry, "ATTENTION_BACKENDS", ())}
+    without_triton = name == "triton" and not platform.capabilities.supports_triton
+    if not without_triton and (name in names or overridden(type(platform), "init_backend")):
+        return
+    why = "neither get_attention_backends() nor SGLang has an attention backend of that name"
+    fix = f"return {nearest(str(name), names) or 'torch_native'!r}, or leave the method out: the default is the "
+    fix += "platform's own, or torch_native"
+    if without_triton:
+        why = "the platform does not declare supports_triton=True"
+        fix = "declare it in capabilities, or leave the method out: the default is torch_native"
+    raise LaunchRefused(
+        f"get_default_attention_backend() of the platform {platform.device_name!r} answers {name!r}",
+        plugin=getattr(platform, "_plugin_origin", None),
+        why=why,
+        fix=f"in {class_to_complete(type(platform))}: {fix}",
+    )
+
+
 def check_arguments(arguments: Any, platform: Any, asked_attention: Collection[tuple[str, str]] = ()) -> None:
     """Check the resolved `arguments` (SGLang's record, or its resolved view) against the platform's declarations.
 
@@ -78,8 +106,6 @@ def check_arguments(arguments: Any, platform: Any, asked_attention: Collection[t
         _check_kv_dtype(arguments, platform)
         _check_page_size(arguments, platform)
         _check_quantization(arguments, platform)
-        if not asked_attention:
-            _check_default_attention(str(arguments.attention_backend), platform)
     _check_attention(platform, asked_attention)
     _check_parallel_size(arguments, platform)
 
@@ -163,27 +189,6 @@ def _check_attention(platform: Any, asked: Collection[tuple[str, str]]) -> None:
                 f"brings {_listed(own)} (get_attention_backends), and of SGLang's own runs {_listed(others)}",
                 f"leave out --{field.replace('_', '-')}, or give one of {_listed(served)}",
             )
-
-
-def _check_default_attention(name: str, platform: Any) -> None:
-    """Refuse a default that is no attention backend, which would end a worker."""
-    from sglang.srt.server_args import ATTENTION_BACKEND_CHOICES as known
-
-    registry = sys.modules.get("sglang.srt.layers.attention.attention_registry")
-    names = {*known, *platform.get_attention_backends(), *getattr(registry, "ATTENTION_BACKENDS", ())}
-    if name in names and (name != "triton" or platform.capabilities.supports_triton):
-        return
-    meant = nearest(name, names) or "torch_native"
-    raise LaunchRefused(
-        f"get_default_attention_backend() of the platform {platform.device_name!r} answers {name!r}",
-        plugin=getattr(platform, "_plugin_origin", None),
-        why="the platform does not declare supports_triton=True"
-        if name in names
-        else "neither get_attention_backends() nor SGLang has an attention backend of that name",
-        fix=f"in {class_to_complete(type(platform))}, "
-        + ("declare it in capabilities, or leave the method out: the default is torch_native" if name in names
-           else f"return {meant!r}, or leave the method out: the default is the platform's own, or torch_native"),
-    )  # fmt: skip
 
 
 def _check_parallel_size(arguments: Any, platform: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.hooks.registry import HookType
-from sglang_platform.core.sglang.arguments.check import check_arguments, check_memory
+from sglang_platform.core.sglang.arguments.check import check_arguments, check_default_attention, check_memory
 from sglang_platform.core.sglang.host_classes import load
 from sglang_platform.core.sglang.registration import LaunchSettings, check_launch, required, soft
 from sglang_platform.core.sglang.served_model import resolved
@@ -80,6 +80,8 @@ def register_hooks(platform: Any, host: HostFacts) -> None:
     def check(result: Any, server_args: Any, *args: Any, **kwargs: Any) -> None:
         if not _resolves_nothing(server_args):
             asked = [(field, asked_for(server_args, field)) for field in _ATTENTION]
+            if platform.is_out_of_tree() and not any(name for _, name in asked):
+                check_default_attention(platform)
             settled = resolved(server_args)
             check_launch(LaunchSettings(settled))
             check_arguments(settled, platform, [(field, name) for field, name in asked if name])
