@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
+from pathlib import Path
 
 from sglang_platform.core.installed.address import Address
 from sglang_platform.devtools.source.answers import Absent, Answer, Definition
@@ -36,6 +38,19 @@ class Release:
         self._classes: dict[Address, HostClass | None] = {}
         found = re.search(r"\d+\.\d+[\w.]*", tree.label)
         self.label = f"{HOST} {found[0]}" if found and tree.label.startswith(HOST) else tree.label
+
+    @functools.cached_property
+    def version(self) -> str | None:
+        """The version, by the label of the sources, their `__version__`, or the metadata beside them."""
+        if self.tree.label.startswith(HOST) and (found := re.search(r"\d+\.\d+[\w.+]*", self.label)):
+            return found[0]
+        for name in ("_version", "version", None):
+            answer = self.find(".".join(filter(None, (HOST, name, "__version__"))))
+            if isinstance(answer, Definition) and isinstance(answer.node, ast.Constant):
+                return str(answer.node.value)
+        top = Path(self.tree.path(HOST) or "").parent.parent
+        beside = [one.name[len(HOST) + 1 : -len(".dist-info")] for one in top.glob(f"{HOST}-*.dist-info")]
+        return beside[0] if len(beside) == 1 else None
 
     def address(self, full: str) -> Address | None:
         """Module and path of a full name; None where it names a module. The longest prefix that is a module counts."""

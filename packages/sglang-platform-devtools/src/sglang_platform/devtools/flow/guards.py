@@ -1,0 +1,67 @@
+"""Handlers around a statement: whether the plugin goes on after an exception."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from sglang_platform.devtools.flow.values import External, OwnClass, Unknown
+from sglang_platform.devtools.source.values import dotted
+
+__all__ = ["Frame", "errors_of", "leaves", "survives"]
+
+Errors = tuple[type[BaseException], ...]
+
+
+class Frame(NamedTuple):
+    """The exceptions that one `try` or `with` handles; None: the source does not show which."""
+
+    errors: Errors | None
+    line: int
+    what: str = "try"
+
+    def handles(self, error: type[BaseException]) -> bool | None:
+        return None if self.errors is None else issubclass(error, self.errors)
+
+
+def survives(frames: Iterable[Frame], error: type[BaseException]) -> bool | None:
+    """Whether one of the frames handles an exception; None if the source does not show it."""
+    answers = {one.handles(error) for one in frames}
+    return True if True in answers else None if None in answers else False
+
+
+def errors_of(value: Any) -> Errors | None:
+    """The builtin exceptions that an `except` of this value handles; empty for a plugin's own exception."""
+    match value:
+        case External(full=full):
+            found = getattr(builtins, full.removeprefix("builtins."), None)
+            if full == "importlib.metadata.PackageNotFoundError":
+                return (_PackageNotFound,)
+            return (found,) if isinstance(found, type) and issubclass(found, BaseException) else ()
+        case type() if issubclass(value, BaseException):
+            return (value,)
+        case list() | tuple():
+            parts = [errors_of(one) for one in value]
+            return None if None in parts else tuple(one for part in parts for one in part or ())
+        case OwnClass():
+            return ()
+        case Unknown():
+            return None
+    return ()
+
+
+class _PackageNotFound(ModuleNotFoundError):
+    """`importlib.metadata.PackageNotFoundError`, which no missing module raises."""
+
+
+def leaves(body: Iterable[ast.stmt]) -> bool:
+    """True if a `finally` returns, which ends any exception."""
+    return any(isinstance(one, ast.Return | ast.Break | ast.Continue) for one in body)
+
+
+def ends_process(node: ast.expr) -> bool:
+    """``sys.exit()``, ``os._exit()``, ``exit()``."""
+    called = dotted(node.func) if isinstance(node, ast.Call) else None
+    return called in (("sys", "exit"), ("os", "_exit"), ("os", "abort"), ("exit",), ("quit",))

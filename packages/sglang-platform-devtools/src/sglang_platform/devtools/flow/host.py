@@ -1,0 +1,81 @@
+"""What a release of the host answers to a plugin: its version, its modules, and the names in them."""
+
+from __future__ import annotations
+
+import ast
+from typing import Protocol
+
+from sglang_platform.core.installed.address import nearest
+from sglang_platform.devtools.flow.values import HostPart, Unknown
+from sglang_platform.devtools.source.answers import Absent, Answer, Definition
+from sglang_platform.devtools.source.tree import SourceTree
+
+__all__ = ["Host", "HostAnswers"]
+
+_VERSIONS = {
+    "sglang.__version__",
+    "sglang.version.__version__",
+    "sglang._version.__version__",
+    "sglang._version.version",
+}
+
+
+class Host(Protocol):
+    """One release of the host."""
+
+    tree: SourceTree
+
+    @property
+    def version(self) -> str | None: ...
+
+    def find(self, full: str) -> Answer: ...
+
+
+class HostAnswers:
+    """The names of the host as values. `written`: attributes that the plugin sets somewhere."""
+
+    def __init__(self, host: Host, written: set[str]) -> None:
+        self._host, self._written = host, written
+        self.name = "sglang"
+
+    @property
+    def version(self) -> str | Unknown:
+        return self._host.version or Unknown("the version of the host")
+
+    def is_hosts(self, name: str) -> bool:
+        return name == self.name or name.startswith(f"{self.name}.")
+
+    def module(self, name: str) -> HostPart | Absent:
+        if name == self.name or self._host.tree.has(name):
+            return HostPart(name)
+        above = name.rpartition(".")[0]
+        return Absent(f"there is no module {name}", tuple(self._near(above, name)))
+
+    def is_package(self, name: str) -> bool:
+        return self._host.tree.is_package(name)
+
+    def attribute(self, owner: HostPart, name: str) -> HostPart | str | Unknown | Absent:
+        """The attribute of a module or class; Absent if the release has none of the name."""
+        full = f"{owner.full}.{name}"
+        if full in _VERSIONS and (
+            full != "sglang._version.version" or self._host.tree.has("sglang._version")
+        ):
+            return self.version
+        if name in self._written:
+            return Unknown(full)
+        if self._host.tree.has(full):
+            return HostPart(full)
+        if owner.is_module and name.startswith("__") and name.endswith("__"):
+            return Unknown(full)
+        if not owner.is_module and not isinstance(owner.node, ast.ClassDef):
+            return Unknown(full)
+        answer = self._host.find(full)
+        if isinstance(answer, Absent):
+            return answer
+        node = answer.node if isinstance(answer, Definition) else None
+        return HostPart(full, node, is_module=False) if isinstance(answer, Definition) else Unknown(full)
+
+    def _near(self, package: str, name: str) -> list[str]:
+        return [
+            f"{package}.{one}" for one in nearest(name.rpartition(".")[2], self._host.tree.children(package))
+        ]

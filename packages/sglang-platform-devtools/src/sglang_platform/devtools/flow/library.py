@@ -1,0 +1,270 @@
+"""Calls of builtins and of the standard library on known values, as Python answers them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import operator
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from packaging.requirements import Requirement
+from packaging.specifiers import Specifier, SpecifierSet
+from packaging.version import Version, parse
+
+from sglang_platform.devtools.flow.host import HostAnswers
+from sglang_platform.devtools.flow.values import External, HostPart, Unknown, is_neutral, unknown_of
+from sglang_platform.devtools.host_calls import signature_of
+from sglang_platform.devtools.source.answers import Absent
+from sglang_platform.devtools.source.signatures import decorators
+
+__all__ = ["COMPARISONS", "Missing", "NamesOf", "attribute_of", "call_library", "is_plain"]
+
+
+class Missing(Exception):
+    """The host lacks a name that is asked for without a guard."""
+
+    def __init__(self, target: str, error: type[BaseException], absent: Absent) -> None:
+        self.target, self.error, self.absent = target, error, absent
+
+
+class NamesOf(NamedTuple):
+    """``dir(module)``, ``vars(module)``."""
+
+    part: HostPart
+
+
+class Distribution(NamedTuple):
+    """``importlib.metadata.distribution("sglang")``."""
+
+    version: Any
+
+
+COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: lambda one, many: one in many,
+    ast.NotIn: lambda one, many: one not in many,
+}
+
+_PURE: dict[str, Callable[..., Any]] = {
+    "builtins.len": len, "builtins.int": int, "builtins.str": str, "builtins.bool": bool, "builtins.float": float,
+    "builtins.any": any, "builtins.all": all, "builtins.min": min, "builtins.max": max, "builtins.sorted": sorted,
+    "builtins.tuple": tuple, "builtins.list": list, "builtins.set": set, "builtins.frozenset": frozenset, "builtins.dict": dict,
+    "builtins.sum": sum, "builtins.callable": callable, "builtins.zip": lambda *args: list(zip(*args)), "builtins.reversed": lambda one: list(reversed(one)),
+    "builtins.enumerate": lambda one: list(enumerate(one)),
+    "packaging.version.Version": Version, "packaging.version.parse": parse, "pkg_resources.parse_version": parse,
+    "packaging.specifiers.SpecifierSet": SpecifierSet, "packaging.specifiers.Specifier": Specifier,
+    "packaging.requirements.Requirement": Requirement,
+    "operator.lt": operator.lt, "operator.le": operator.le, "operator.gt": operator.gt, "operator.ge": operator.ge,
+    "operator.eq": operator.eq, "operator.ne": operator.ne,
+}  # fmt: skip
+_REGULAR = {"match", "fullmatch", "search", "findall", "split", "sub"}
+_LONGEST_PATTERN = 80
+_PLAIN = (
+    str,
+    int,
+    float,
+    bool,
+    type(None),
+    tuple,
+    list,
+    set,
+    frozenset,
+    dict,
+    Version,
+    SpecifierSet,
+    Specifier,
+    Requirement,
+)
+_METHODS: dict[type, set[str]] = {
+    str: {"split", "rsplit", "partition", "rpartition", "strip", "lstrip", "rstrip", "removeprefix", "removesuffix", "replace", "lower", "upper", "startswith", "endswith", "join", "isdigit", "isnumeric", "isdecimal", "find", "count", "splitlines", "isidentifier"},
+    tuple: {"index", "count"},
+    list: {"index", "count"},
+    dict: {"get", "keys", "values", "items"},
+    MappingProxyType: {"get", "keys", "values", "items"},
+    SpecifierSet: {"contains", "filter"},
+    Specifier: {"contains", "filter"},
+    re.Match: {"group", "groups", "groupdict"},
+}  # fmt: skip
+_ATTRIBUTES: dict[type, set[str]] = {
+    Version: {"release", "major", "minor", "micro", "base_version", "public", "pre", "post", "dev", "local", "epoch", "is_prerelease", "is_postrelease", "is_devrelease"},
+    inspect.Signature: {"parameters"},
+    Requirement: {"name", "specifier"},
+    Distribution: {"version"},
+}  # fmt: skip
+_FINDERS = {"importlib.util.find_spec", "importlib.find_loader", "pkgutil.find_loader", "pkgutil.get_loader"}
+_METADATA = re.compile(
+    r"(importlib\.metadata|importlib_metadata|pkg_resources)\.(version|distribution|get_distribution)"
+)
+
+
+def is_plain(value: Any) -> bool:
+    """True for a known value that Python can be asked about."""
+    if isinstance(value, Unknown | HostPart | External):
+        return False
+    if isinstance(value, tuple | list | set | frozenset) and type(value) in (tuple, list, set, frozenset):
+        return all(map(is_plain, value))
+    if isinstance(value, dict):
+        return all(map(is_plain, value.values()))
+    return isinstance(value, _PLAIN) or type(value) in (
+        inspect.Signature,
+        MappingProxyType,
+        re.Match,
+        Distribution,
+    )
+
+
+def attribute_of(owner: Any, name: str) -> Any:
+    """An attribute or a bound method of a plain value; None if there is none to know."""
+    kind = type(owner)
+    if name in _ATTRIBUTES.get(kind, ()):
+        return getattr(owner, name)
+    if name in _METHODS.get(kind, ()):
+        return getattr(owner, name)
+    return None
+
+
+def call_library(host: HostAnswers, full: str, args: list[Any], words: dict[str, Any], package: str) -> Any:
+    """The result of a call. Raises Missing for a name that the host lacks, and what Python raises on known values."""
+    first = args[0] if args else words.get("name")
+    match full:
+        case "importlib.import_module" | "importlib.__import__" | "builtins.__import__" if isinstance(
+            first, str
+        ):
+            return _imported(host, full, first, args, words, package)
+        case "pkgutil.resolve_name" if isinstance(first, str):
+            return _resolved(host, first.replace(":", "."))
+        case "builtins.hasattr" if len(args) == 2:
+            return _has(host, args[0], args[1])
+        case "builtins.getattr" if len(args) in (2, 3):
+            return _get(host, *args)
+        case "builtins.dir" | "builtins.vars" if isinstance(first, HostPart):
+            return NamesOf(first)
+        case "builtins.callable" if isinstance(first, HostPart) and isinstance(
+            first.node, ast.FunctionDef | ast.ClassDef
+        ):
+            return True
+        case "inspect.signature" if isinstance(first, HostPart):
+            return _signature(first)
+        case "sys.modules.get" if isinstance(first, str) and host.is_hosts(first):
+            found = host.module(first)
+            default = args[1] if len(args) > 1 else None
+            return default if isinstance(found, Absent) else Unknown(f"sys.modules.get({first!r})", found)
+        case _ if full in _FINDERS and isinstance(first, str):
+            return _found(host, first, full)
+        case _ if _METADATA.fullmatch(full):
+            if first == host.name:
+                return host.version if full.endswith(".version") else Distribution(host.version)
+            return Unknown() if isinstance(first, str) else unknown_of(first, otherwise=full)
+        case _ if full.startswith("re.") and full[3:] in _REGULAR and len(args) in (2, 3):
+            return _regular(full[3:], args)
+    pure = _PURE.get(full)
+    if pure is not None and all(map(is_plain, (*args, *words.values()))):
+        return pure(*args, **words)
+    if is_neutral(full):
+        return unknown_of(*args, *words.values())
+    named = full.removeprefix("builtins.")
+    foreign = named == full or all(map(is_plain, (*args, *words.values())))
+    return unknown_of(*args, *words.values(), otherwise=f"{named}()" if foreign else "")
+
+
+def _imported(
+    host: HostAnswers, full: str, name: str, args: list[Any], words: dict[str, Any], package: str
+) -> Any:
+    if name.startswith("."):
+        above = (args[1] if len(args) > 1 else words.get("package")) or package
+        if not isinstance(above, str):
+            return unknown_of(above)
+        level = len(name) - len(name.lstrip("."))
+        parts = above.split(".")
+        name = ".".join([*parts[: len(parts) - level + 1], *filter(None, [name.lstrip(".")])])
+    if not host.is_hosts(name):
+        return External(name)
+    found = host.module(name)
+    if isinstance(found, Absent):
+        raise Missing(name, ModuleNotFoundError, found)
+    plain = full.endswith("__import__") and not (words.get("fromlist") or args[3:4])
+    return HostPart(host.name) if plain else found
+
+
+def _resolved(host: HostAnswers, name: str) -> Any:
+    if not host.is_hosts(name):
+        return External(name)
+    first, *rest = name.split(".")
+    found: Any = HostPart(first)
+    for part in rest:
+        if isinstance(found, HostPart):
+            answer = host.attribute(found, part)
+            if isinstance(answer, Absent):
+                raise Missing(name, AttributeError, answer)
+            found = answer
+    return found
+
+
+def _has(host: HostAnswers, owner: Any, name: Any) -> Any:
+    if isinstance(owner, HostPart) and isinstance(name, str):
+        answer = host.attribute(owner, name)
+        return False if isinstance(answer, Absent) else True if isinstance(answer, HostPart | str) else answer
+    if isinstance(owner, External) and is_neutral(owner.full):
+        return Unknown()
+    if is_plain(owner) and isinstance(name, str):
+        return hasattr(owner, name)
+    return unknown_of(owner, name, otherwise="hasattr()")
+
+
+def _get(host: HostAnswers, owner: Any, name: Any, *default: Any) -> Any:
+    if isinstance(owner, HostPart) and isinstance(name, str):
+        answer = host.attribute(owner, name)
+        if not isinstance(answer, Absent):
+            return answer
+        if default:
+            return default[0]
+        raise Missing(f"{owner.full}.{name}", AttributeError, answer)
+    if isinstance(owner, External) and isinstance(name, str):
+        return External(f"{owner.full}.{name}")
+    return unknown_of(owner, name, *default, otherwise="getattr()" if default else "")
+
+
+def _found(host: HostAnswers, name: str, full: str) -> Any:
+    """``find_spec``: None for a missing module; a missing parent raises."""
+    if not host.is_hosts(name):
+        return Unknown()
+    above = name.rpartition(".")[0]
+    parent = host.module(above) if above else None
+    if isinstance(parent, Absent) or (above and not host.is_package(above) and above != host.name):
+        absent = parent if isinstance(parent, Absent) else Absent(f"{above} is no package")
+        if full == "importlib.util.find_spec":
+            raise Missing(above, ModuleNotFoundError, absent)
+        return None
+    found = host.module(name)
+    return None if isinstance(found, Absent) else found
+
+
+def _signature(part: HostPart) -> Any:
+    node = part.node
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not set(decorators(node)) - {
+        "staticmethod"
+    }:
+        return signature_of(node.args)
+    return Unknown(f"inspect.signature({part.full})")
+
+
+def _regular(name: str, args: list[Any]) -> Any:
+    """A regular expression on a short text, unless the pattern nests repetitions."""
+    pattern, text = args[0], args[-1]
+    small = all(isinstance(one, str) and len(one) <= _LONGEST_PATTERN for one in args)
+    if not small or re.search(r"\)[*+{]", pattern):
+        return unknown_of(*args, otherwise=f"re.{name}()")
+    try:
+        return getattr(re, name)(*args[:-1], text)
+    except re.error:
+        return Unknown(f"re.{name}()")

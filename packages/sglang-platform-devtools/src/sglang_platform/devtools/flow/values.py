@@ -1,0 +1,207 @@
+"""The values of a plugin's names: plain Python values, parts of the host, the plugin's own functions, and unknowns."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sglang_platform.devtools.source.module import Module
+
+__all__ = [
+    "UNKNOWN",
+    "Bound",
+    "External",
+    "Fault",
+    "Function",
+    "HostPart",
+    "Instance",
+    "OwnClass",
+    "OwnModule",
+    "Path",
+    "Raises",
+    "Scope",
+    "Unknown",
+    "is_neutral",
+    "joined",
+    "merged",
+    "truth",
+    "unknown_of",
+]
+
+
+class Unknown(NamedTuple):
+    """A value that the source does not show."""
+
+    why: str = ""
+    """The expression, if the value may depend on the release of the host."""
+    part: HostPart | None = None
+    """The part of the host that it is, unless it is None or a stand-in."""
+
+
+class HostPart(NamedTuple):
+    """A module of the host, or a name of one, by its full name."""
+
+    full: str
+    node: ast.AST | None = None
+    is_module: bool = True
+
+
+UNKNOWN = Unknown()
+
+_LOOKS_AROUND = {"importlib", "pkgutil", "inspect"}
+"""Standard modules that may be asked about the host."""
+
+
+class External(NamedTuple):
+    """A name of Python, of the standard library, or of another distribution."""
+
+    full: str
+
+
+@dataclass(eq=False)
+class Scope:
+    """The names of a module, a class or a call. `parent`: the enclosing scope."""
+
+    module: Module
+    names: dict[str, Any] = field(default_factory=dict)
+    parent: Scope | None = None
+    own_globals: set[str] = field(default_factory=set)
+    """The names that a `global` statement of this function declares."""
+    set_elsewhere: frozenset[str] = frozenset()
+    """For a module: the names that its functions set by `global`."""
+
+
+@dataclass(eq=False)
+class Function:
+    """A function of the plugin, with the scope it was defined in."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    scope: Scope
+    label: str
+    unsure: str = ""
+    defaults: dict[str, Any] = field(default_factory=dict)
+    owner: OwnClass | None = None
+    kind: str = ""
+    """ "staticmethod", "classmethod", "property" or "contextmanager"."""
+
+
+@dataclass(eq=False)
+class OwnClass:
+    """A class of the plugin. `bases`: the values of its base classes."""
+
+    node: ast.ClassDef
+    scope: Scope
+    bases: list[Any]
+
+
+@dataclass(eq=False)
+class Instance:
+    """An object of a class of the plugin."""
+
+    cls: OwnClass
+    names: dict[str, Any] = field(default_factory=dict)
+
+
+class OwnModule(NamedTuple):
+    name: str
+
+
+class Bound(NamedTuple):
+    """A method that is not called yet; `owner` is a plain value, an External, an Instance or a class."""
+
+    owner: Any
+    name: Any
+
+
+class Fault(NamedTuple):
+    """A use of a name that the host lacks."""
+
+    module: Module
+    node: ast.AST
+    target: str
+    why: str
+    nearest: tuple[str, ...] = ()
+
+
+class Raises(Exception):
+    """Raised while an expression is evaluated, for an exception that the plugin handles."""
+
+    def __init__(self, error: type[BaseException], fault: Fault | None = None) -> None:
+        self.error, self.fault = error, fault
+
+
+class Path(NamedTuple):
+    """Where the evaluation is. `unsure`: why it is not known whether this runs."""
+
+    scope: Scope
+    unsure: str = ""
+    frames: tuple[Any, ...] = ()
+    """The enclosing handlers, those of the callers included; the innermost last."""
+    handled: Raises | None = None
+    """In a handler: the exception."""
+    root: str = ""
+    """The function or module from which this is reached."""
+
+
+def unknown_of(*values: Any, otherwise: str = "") -> Unknown:
+    """An unknown value that depends on the release if one of `values` does."""
+    return Unknown(next(filter(None, map(_reason, values)), otherwise))
+
+
+def _reason(value: Any) -> str:
+    match value:
+        case Unknown(why=why):
+            return why
+        case External(full=full) if not is_neutral(full):
+            return full
+        case list() | tuple():
+            return next(filter(None, map(_reason, value)), "")
+    return ""
+
+
+def is_neutral(full: str) -> bool:
+    """True for a name of Python or torch that does not depend on the release of the host."""
+    top = full.partition(".")[0]
+    return top == "torch" or (top in sys.stdlib_module_names and top not in _LOOKS_AROUND)
+
+
+def joined(one: Any, other: Any, why: str = "") -> Any:
+    """The value of a name after two branches. `why`: the condition, if it may depend on the release."""
+    if one is other or (type(one) is type(other) and same(one, other)):
+        return one
+    parts = [value if isinstance(value, HostPart) else getattr(value, "part", None) for value in (one, other)]
+    return unknown_of(one, other, otherwise=why)._replace(part=parts[0] or parts[1])
+
+
+def same(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def merged(one: dict[str, Any], other: dict[str, Any], why: str = "") -> dict[str, Any]:
+    """The names after two branches."""
+    missing = UNKNOWN
+    return {
+        name: joined(one.get(name, missing), other.get(name, missing), why)
+        for name in dict.fromkeys((*one, *other))
+    }
+
+
+def truth(value: Any) -> bool | None:
+    """The truth of a value; None if it is unknown."""
+    match value:
+        case Unknown():
+            return None
+        case HostPart(node=node, is_module=is_module):
+            return True if is_module or isinstance(node, ast.FunctionDef | ast.ClassDef) else None
+        case Instance() | Bound() | External() | Function() | OwnClass() | OwnModule():
+            return None if isinstance(value, Instance | External) else True
+    return bool(value)
+
+
+Call = Callable[..., Any]
