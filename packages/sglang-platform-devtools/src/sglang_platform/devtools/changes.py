@@ -11,6 +11,8 @@ from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.doctor.entry_points import reference
 from sglang_platform.core.errors import ConfigurationError, PluginOrigin
 from sglang_platform.devtools.change_reader import read_source
+from sglang_platform.devtools.flow.host import Host
+from sglang_platform.devtools.flow.program import follow
 from sglang_platform.devtools.registrations import StandIn, WantedHook
 from sglang_platform.devtools.source.opening import open_module, package_of
 from sglang_platform.devtools.source.tree import SourceTree
@@ -46,9 +48,19 @@ class PluginHooks(NamedTuple):
     unread: tuple[str, ...]
 
 
-def read_changes(source: SourceTree, plugin: str | None = None) -> Changes:
-    """All changes of one plugin, registered hooks first. Nothing of it is imported or run."""
+def read_changes(source: SourceTree, plugin: str | None = None, host: Host | None = None) -> Changes:
+    """All changes of one plugin, registered hooks first. Nothing of it is imported or run.
+
+    `host`: hooks that the plugin does not register beside this release are left out, and those of which the source
+    does not show it are not required.
+    """
     hooks, stand_ins, unread = read_source(source, plugin)
+    if host is not None and hooks:
+        flow = follow(source, host)
+        reached = [(one, flow.reach_of_place(one.where or "").kind) for one in hooks]
+        hooks = [
+            one._replace(required=one.required and kind == "runs") for one, kind in reached if kind != "never"
+        ]
     return Changes(
         tuple(dict.fromkeys(sorted(hooks, key=lambda one: one.written))),
         tuple(dict.fromkeys(stand_ins)),
@@ -70,11 +82,13 @@ def is_ours(origin: PluginOrigin) -> bool:
     return (origin.distribution or "").replace("_", "-") in OURS
 
 
-def changes_of_installed(*, with_ours: bool = True) -> Iterator[tuple[PluginOrigin, Changes]]:
+def changes_of_installed(
+    *, with_ours: bool = True, host: Host | None = None
+) -> Iterator[tuple[PluginOrigin, Changes]]:
     """The changes by package of each installed plugin, general plugins before platforms."""
     records = (record for record in installed_plugins() if with_ours or not is_ours(record.origin))
     for origin, source in packages_of(sorted(records, key=lambda one: one.group.endswith(".platforms"))):
-        yield origin, read_changes(source, str(origin))
+        yield origin, read_changes(source, str(origin), None if is_ours(origin) else host)
 
 
 def packages_of(records: Iterable[EntryPointRecord]) -> Iterator[tuple[PluginOrigin, SourceTree]]:

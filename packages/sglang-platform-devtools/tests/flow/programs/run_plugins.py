@@ -1,8 +1,9 @@
-"""Imports each plugin of a folder and calls its `register()`, each in a process forked for it; prints what it raised."""
+"""Calls `register()` of each plugin of a folder, each in a forked process, and prints what it raises."""
 
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 import sys
@@ -21,7 +22,7 @@ def in_a_fork(name: str) -> str:
     read, write = os.pipe()
     child = os.fork()
     if not child:
-        sys.stdout = open(os.devnull, "w")
+        sys.stdout = io.StringIO()
         os.write(write, outcome(name).encode())
         os._exit(0)
     os.close(write)

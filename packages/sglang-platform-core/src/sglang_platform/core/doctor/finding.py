@@ -67,6 +67,7 @@ FindingId = Literal[
     # what a plugin takes from SGLang
     "host-import-missing",
     "host-call-refused",
+    "host-use-unclear",
     "plugin-unparsed",
     # hooks
     "hook-target-missing",
@@ -93,6 +94,7 @@ NOT_LOOKED_AT = frozenset(
         "sources-unread",
         "platform-class-unread",
         "class-unread",
+        "host-use-unclear",
         "hook-targets-unread",
         "hook-unclear",
     }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 
 from sglang_platform.core.errors import HookTargetError
 from sglang_platform.core.hooks.targets import parse
 from sglang_platform.devtools.check.remark import Level, Remark
 from sglang_platform.devtools.hook_check.check import check as check_hooks
+from sglang_platform.devtools.hook_check.returns import values_given
+from sglang_platform.devtools.host_calls import Call
 from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.source.answers import Absent, Definition
 from sglang_platform.devtools.upgrade.coupling import Coupling
@@ -15,39 +18,78 @@ from sglang_platform.devtools.upgrade.members import Function
 from sglang_platform.devtools.upgrade.plugin import PluginSource
 from sglang_platform.devtools.upgrade.reader import Couplings
 from sglang_platform.devtools.upgrade.release import Release
-from sglang_platform.devtools.upgrade.shapes import bound_parameters, parameters_of, shown
+from sglang_platform.devtools.upgrade.shapes import bound_parameters, parameters_of
 
-__all__ = ["examine_couplings", "examine_hooks"]
+__all__ = ["examine_couplings", "examine_hooks", "unclear_couplings"]
 
 
 def examine_couplings(couplings: Couplings, host: Release) -> Iterator[Remark]:
-    """The remarks on uses of the host, except hooks."""
+    """The remarks on uses of the host, except hooks. Lines that do not run beside this release have none."""
     for one in couplings.found:
-        if one.kind == "import":
-            yield from _import(one, host)
-        elif one.kind in ("call", "construct"):
-            yield from _call(one, host)
+        if one.reach.kind == "never":
+            continue
+        remark = _remark(one, host)
+        if remark is not None and one.reach.kind != "unsure":
+            yield remark
 
 
-def _import(one: Coupling, host: Release) -> Iterator[Remark]:
+def unclear_couplings(couplings: Couplings, host: Release) -> Iterator[tuple[str, str]]:
+    """(place, why) of each use that fails if it runs, and of which the source does not show whether it does."""
+    for one in couplings.found:
+        if one.reach.kind == "unsure":
+            remark = _remark(one, host)
+            if remark is not None:
+                yield str(one.place), f"{remark.what}; not known: {one.reach.why}"
+
+
+def _remark(one: Coupling, host: Release) -> Remark | None:
+    match one.kind:
+        case "import":
+            return _import(one, host)
+        case "call" | "construct":
+            return _call(one, host)
+        case "unpack":
+            return _unpack(one, host)
+    return None
+
+
+def _import(one: Coupling, host: Release) -> Remark | None:
     answer = host.find(one.target)
     if not isinstance(answer, Absent):
-        return
-    goes_on = " (the plugin goes on without it)" if one.guarded else ""
-    near = (
-        f"did you mean {' or '.join(answer.nearest[:2])}?"
-        if answer.nearest
-        else "see `sglang-platform upgrade`"
+        return None
+    what, why = f"{host.label} has no {one.target}", answer.why
+    level: Level = "problem"
+    if one.subject:
+        level, what = "note", f"{what}, which {one.subject} names"
+    elif one.reach.kind == "survived" and one.reach.why:
+        level, why = "warning", f"{why}; the import fails in silence, and {one.reach.why}"
+    elif one.reach.kind == "survived":
+        level, what = "note", f"{what} (the plugin goes on without it)"
+    else:
+        why = f"{why}; the import fails" + (f" when {one.root} runs" if one.root else "")
+    return Remark(
+        "couplings", "name-missing", level, what, one.place.file, one.place.line, why, _fix(one, answer, host)
     )
-    level: Level = "note" if one.guarded else "problem"
-    what = f"{host.label} has no {one.target}{goes_on}"
-    yield Remark("couplings", "name-missing", level, what, one.place.file, one.place.line, answer.why, near)
 
 
-def _call(one: Coupling, host: Release) -> Iterator[Remark]:
-    call, name = one.call, one.target.rpartition(".")[2].rpartition(":")[2]
+def _fix(one: Coupling, answer: Absent, host: Release) -> str | None:
+    """Where the name is now, else similar names."""
+    name, part = one.target.rpartition(".")[2], ".".join(one.target.split(".")[:2])
+    homes = sorted(host.tree.defining(name), key=lambda home: (not home.startswith(part), home))
+    if homes:
+        return f"import it from {' or '.join(homes[:3])}"
+    near = [name.replace(":", ".") for name in answer.nearest[:2]]
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    if one.reach.kind == "survived" or one.subject:
+        return None
+    return "write it without, or guard it for the releases that have it"
+
+
+def _call(one: Coupling, host: Release) -> Remark | None:
+    call = one.call
     if call is None:
-        return
+        return None
     found = one.pair.new if one.pair is not None else None
     if one.kind == "construct":
         signature = found.constructor() if found is not None else None
@@ -55,27 +97,55 @@ def _call(one: Coupling, host: Release) -> Iterator[Remark]:
         member = found.find(one.member)
         signature = bound_parameters(member) if member is not None and member.kind == "method" else None
     else:
-        answer = host.find(one.target)
-        node = answer.node if isinstance(answer, Definition) else None
-        plain = isinstance(node, Function) and not node.decorator_list
-        signature = parameters_of(node, is_method=False) if plain else None  # type: ignore[arg-type]
+        node = _function(one, host)
+        plain = node is not None and not node.decorator_list
+        signature = parameters_of(node, is_method=False) if plain and node is not None else None
     why = call.refused_by(signature) if signature is not None else None
-    if why is not None:
-        yield Remark(
-            "couplings",
-            "call-not-taken",
-            "problem",
-            f"{host.label} does not take {call.text}",
-            one.place.file,
-            one.place.line,
-            why,
-            f"it takes {shown(name, signature)}",
-        )
+    if why is None or signature is None:
+        return None
+    what = f"{host.label} does not take the call {call.text}"
+    why = f"{why}; {one.target} takes {signature}"
+    fix = _without(call, signature)
+    return Remark("couplings", "call-not-taken", _level(one), what, one.place.file, one.place.line, why, fix)
 
 
-def examine_hooks(couplings: Couplings, plugin: PluginSource, host: Release) -> Iterator[Remark]:
-    """Every hook and patch by the rules of `hooks check`."""
-    wanted = [one.hook for one in couplings.found if one.hook is not None]
+def _level(one: Coupling) -> Level:
+    return "note" if one.reach.kind == "survived" else "problem"
+
+
+def _without(call: Call, signature: inspect.Signature) -> str:
+    """The keywords to leave out, else the signature to call with."""
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+    unknown = [one for one in call.keywords if one not in signature.parameters and not takes_all]
+    return f"leave out {', '.join(unknown)}" if unknown else f"call it with {signature}"
+
+
+def _unpack(one: Coupling, host: Release) -> Remark | None:
+    found = one.pair.new if one.pair is not None else None
+    member = found.find(one.member) if found is not None else None
+    given = values_given(member.function if member is not None else _function(one, host))
+    if given is None or given == one.values:
+        return None
+    what = f"{one.values} values are taken from {one.target}, and in {host.label} it gives {given}"
+    fix = f"take {given} values"
+    return Remark(
+        "couplings", "values-differ", _level(one), what, one.place.file, one.place.line, one.place.text, fix
+    )
+
+
+def _function(one: Coupling, host: Release) -> Function | None:
+    if one.pair is not None:
+        return None
+    answer = host.find(one.target)
+    node = answer.node if isinstance(answer, Definition) else None
+    return node if isinstance(node, Function) else None
+
+
+def examine_hooks(
+    couplings: Couplings, plugin: PluginSource, host: Release, kind: str = "runs"
+) -> Iterator[Remark]:
+    """Every hook and patch whose registration runs, by the rules of `hooks check`."""
+    wanted = [one.hook for one in couplings.found if one.hook is not None and one.reach.kind == kind]
     parsed = []
     for hook in wanted:
         try:

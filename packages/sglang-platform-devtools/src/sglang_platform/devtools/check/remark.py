@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["Checked", "Level", "Part", "Remark", "describe", "worst_first"]
+from sglang_platform.core.doctor.finding import FindingId
+
+__all__ = ["OF_LINES", "Checked", "Level", "Part", "Remark", "describe", "worst_first"]
 
 Level = Literal["problem", "warning", "note"]
 Part = Literal["packaging", "installation", "hooks", "couplings"]
+
+OF_LINES: dict[str, FindingId] = {
+    "name-missing": "host-import-missing",
+    "call-not-taken": "host-call-refused",
+    "values-differ": "override-values",
+}
+"""The remarks on lines that depend on SGLang, and `doctor`'s names of them."""
 
 _ORDER = ("problem", "warning", "note")
 

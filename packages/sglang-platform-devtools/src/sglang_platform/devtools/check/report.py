@@ -14,7 +14,7 @@ from rich.text import Text
 from sglang_platform.core.errors import visible
 from sglang_platform.core.installed.distributions import installed_version
 from sglang_platform.core.installed.files import metadata_text
-from sglang_platform.devtools.check.couplings import examine_couplings, examine_hooks
+from sglang_platform.devtools.check.couplings import examine_couplings, examine_hooks, unclear_couplings
 from sglang_platform.devtools.check.installation import examine_installation
 from sglang_platform.devtools.check.packaging import examine_packaging
 from sglang_platform.devtools.check.project import (
@@ -23,7 +23,7 @@ from sglang_platform.devtools.check.project import (
     project_of_metadata,
     project_of_wheel,
 )
-from sglang_platform.devtools.check.remark import Checked, Remark, worst_first
+from sglang_platform.devtools.check.remark import OF_LINES, Checked, Remark, worst_first
 from sglang_platform.devtools.upgrade.coupling import KINDS
 from sglang_platform.devtools.upgrade.plugin import PluginSource
 from sglang_platform.devtools.upgrade.reader import read_couplings
@@ -58,14 +58,21 @@ def checked(where: str, plugin: PluginSource, host: Release, *, ask: bool = True
     couplings = read_couplings(plugin, Sides(host, host))
     remarks += examine_couplings(couplings, host)
     remarks += examine_hooks(couplings, plugin, host)
-    unread = list(couplings.unread)
+    unread = [*couplings.unread, *unclear_couplings(couplings, host)]
+    unread += [(one.where, one.what) for one in examine_hooks(couplings, plugin, host, "unsure")]
     if ask and not project.problems:
         _log.info("asking the installed plugin")
         found = list(examine_installation(project, path if path.exists() else None))
         found += _asked_beside(version[0] if version else None, host)
         unread += [("the installed plugin", one.why or "") for one in found if one.id == "doctor-unasked"]
         unread += [(one.what, one.why or "") for one in found if one.id in _NOT_LOOKED_AT]
-        remarks += [one for one in found if one.id != "doctor-unasked"]
+        told = {(one.file, one.line) for one in remarks}
+        remarks += [
+            one
+            for one in found
+            if one.id not in ("doctor-unasked", "host-use-unclear")
+            and not (one.id in OF_LINES.values() and (one.file, one.line) in told)
+        ]
     elif not ask:
         unread.append(("activate()", "it was not to be run"))
     counts = Counter(one.kind for one in couplings.found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,7 +69,7 @@ def check(
 
     try:
         with show_stages(as_json):
-            wanted, unread, stand_ins = _wanted(targets or [], targets_file, plugins or [])
+            wanted, unread, stand_ins = _wanted(targets or [], targets_file, plugins or [], host)
             tops = {one.target.partition(":")[0].partition(".")[0] for one in wanted}
             packages = {_HOST} if _HOST in tops or not tops else tops
             source = open_host(host, packages)
@@ -94,24 +95,28 @@ def check(
 
 
 def _wanted(
-    targets: list[str], targets_file: Path | None, plugins: list[str]
+    targets: list[str], targets_file: Path | None, plugins: list[str], host: str
 ) -> tuple[list[WantedHook], tuple[str, ...], tuple[str, ...]]:
     """The hooks to check, the places that cannot be read, and the modules that stand in for others."""
     from sglang_platform.core.installed.files import file_bytes
     from sglang_platform.devtools.changes import changes_of_installed, is_ours, read_changes
     from sglang_platform.devtools.registrations import WantedHook
-    from sglang_platform.devtools.source.opening import open_plugin
+    from sglang_platform.devtools.source.opening import open_host, open_plugin
+    from sglang_platform.devtools.upgrade.release import HOST, Release
 
     names = list(targets)
+    release = None
+    with contextlib.suppress(ConfigurationError):  # a host that is not SGLang
+        release = Release(open_host(host, {HOST}))
     if targets_file is not None:
         try:
             lines = file_bytes(str(targets_file)).decode("utf-8").splitlines()
         except ValueError as error:
             raise ConfigurationError(f"{targets_file} cannot be read", why=str(error)) from None
         names += [text for line in lines if (text := line.partition("#")[0].strip())]
-    found = [read_changes(open_plugin(where), where) for where in plugins]
+    found = [read_changes(open_plugin(where), where, release) for where in plugins]
     if not names and targets_file is None and not plugins:
-        installed = list(changes_of_installed())
+        installed = list(changes_of_installed(host=release))
         # What the adapter computes its own tests run, on every release.
         found = [one._replace(unread=()) if is_ours(origin) else one for origin, one in installed]
     hooks = [WantedHook(name) for name in names] + [hook for one in found for hook in one.hooks]

@@ -15,6 +15,7 @@ from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.source.answers import Absent, Definition
 from sglang_platform.devtools.source.lookup import Lookup
 from sglang_platform.devtools.source.opening import open_host
+from sglang_platform.devtools.upgrade.release import HOST, Release
 from sglang_platform.devtools.written import does_nothing
 
 __all__ = ["examine_hook_targets", "missing_target"]
@@ -26,7 +27,8 @@ def examine_hook_targets(lookup: Lookup) -> Iterator[Finding]:
     This project's own hooks are left out: their tests run them on each release.
     """
     has_host = lookup.modules.has("sglang")
-    for origin, found in changes_of_installed(with_ours=False):
+    host = Release(open_host("installed", {HOST})) if has_host else None
+    for origin, found in changes_of_installed(with_ours=False, host=host):
         if found.unread:
             why = "what they change is computed, and the source does not tell it"
             yield _unread(origin, found.unread, why)

@@ -56,9 +56,9 @@ class HostSource:
     def calls(self, name: str, receiver: str = "", own: Collection[str] = ()) -> list[Call]:
         """The calls of a method of this name; `receiver`: a word that the object's name contains. Calls on `self` count
         only in the modules `own`; elsewhere `self` is of another class."""
-        files = {self._tree.path(module) for module in own}
+        files = {self.tree.path(module) for module in own}
         found = []
-        for call in calls_of(self._tree, name):
+        for call in calls_of(self.tree, name):
             is_own = call.receiver == ("self",) and not receiver
             if is_own and call.place.rpartition(":")[0] not in files:
                 continue
@@ -73,12 +73,12 @@ class HostSource:
 
         None if no call is unpacked, or the numbers differ.
         """
-        found = dict(one for one in taken_apart(self._tree, name) if not _is_elsewhere(one[1]))
+        found = dict(one for one in taken_apart(self.tree, name) if not _is_elsewhere(one[1]))
         return next(iter(found.items())) if len(found) == 1 else None
 
     def fields_of(self, module: str, name: str) -> frozenset[str] | None:
         """The fields of a struct or dataclass of SGLang's; None if there is none of the name."""
-        found = self._tree.module(module)
+        found = self.tree.module(module)
         nodes = found.scope.nodes(name) if found is not None else []
         if found is None or not nodes or not isinstance(nodes[-1], ast.ClassDef):
             return None
@@ -93,14 +93,14 @@ class HostSource:
     def says(self, name: str) -> bool:
         """Whether some line of SGLang reads an attribute of this name, or spells it in a string."""
         spelled = re.compile(rb"[.\"']%s\b" % name.encode())
-        return any(spelled.search(self._tree.text(one)) for one in self._tree.containing(name.encode()))
+        return any(spelled.search(self.tree.text(one)) for one in self.tree.containing(name.encode()))
 
     def homes_of(self, name: str) -> list[str]:
         """The modules with a top-level function or class of this name."""
-        return self._tree.defining(name)
+        return self.tree.defining(name)
 
     @functools.cached_property
-    def _tree(self) -> SourceTree:
+    def tree(self) -> SourceTree:
         return open_host("installed", {"sglang"})
 
     @functools.cached_property

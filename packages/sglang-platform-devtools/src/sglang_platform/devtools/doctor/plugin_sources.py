@@ -11,13 +11,18 @@ from sglang_platform.core.discovery.kind import installed_plugins
 from sglang_platform.core.doctor.finding import Finding
 from sglang_platform.core.errors import ContractError, PluginOrigin
 from sglang_platform.devtools.changes import is_ours, packages_of
+from sglang_platform.devtools.check.couplings import examine_couplings, unclear_couplings
+from sglang_platform.devtools.check.remark import OF_LINES
 from sglang_platform.devtools.doctor.class_shape import ShapeBuilder, UnreadableClass, enclosing
 from sglang_platform.devtools.doctor.host_source import HostSource, installed_host, is_hosts
-from sglang_platform.devtools.doctor.host_uses import examine_host_uses
 from sglang_platform.devtools.doctor.part_class import examine_part_class
 from sglang_platform.devtools.source.lookup import Lookup
 from sglang_platform.devtools.source.module import Module, parse
 from sglang_platform.devtools.source.tree import SourceTree
+from sglang_platform.devtools.upgrade.plugin import PluginSource
+from sglang_platform.devtools.upgrade.reader import read_couplings
+from sglang_platform.devtools.upgrade.release import Release
+from sglang_platform.devtools.upgrade.sides import Sides
 from sglang_platform.devtools.written import place_of
 
 __all__ = ["examine_plugin_sources"]
@@ -29,16 +34,30 @@ def examine_plugin_sources(lookup: Lookup, examined: Collection[str] = ()) -> It
     """The findings in every plugin's source; `examined`: names of the classes that were already examined live."""
     builder = ShapeBuilder(lookup)
     host = installed_host(builder)
-    records = (record for record in installed_plugins() if not is_ours(record.origin))
+    records = [record for record in installed_plugins() if not is_ours(record.origin)]
+    entries = "".join(f"entry = {one.value}\n" for one in records)
+    release = Release(host.tree) if host is not None else None
     for origin, tree in packages_of(records):
+        if release is not None:
+            yield from _lines(PluginSource(str(origin), tree, None, {"": entries}), origin, release)
         for name in tree.served():
             module = tree.module(name)
             if module is None:
                 yield _unparsed(name, tree, origin)
-            elif host is not None:
-                yield from examine_host_uses(module, lookup, origin, host)
             if module is not None and host is not None:
                 yield from _classes(module, builder, origin, host, examined)
+
+
+def _lines(plugin: PluginSource, origin: PluginOrigin, host: Release) -> Iterator[Finding]:
+    """What `check` says of the lines that depend on SGLang, its notes left out."""
+    couplings = read_couplings(plugin, Sides(host, host))
+    named = f"SGLang {host.version}"
+    for one in examine_couplings(couplings, host):
+        if one.level != "note":
+            what = one.what.replace(host.label, named)
+            yield Finding(OF_LINES[one.id], one.level, what, origin, one.why, one.fix, one.where)
+    for where, why in unclear_couplings(couplings, host):
+        yield Finding("host-use-unclear", "note", why.replace(host.label, named), origin, where=where)
 
 
 def _unparsed(name: str, tree: SourceTree, origin: PluginOrigin) -> Finding:

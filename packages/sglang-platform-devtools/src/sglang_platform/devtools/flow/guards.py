@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sglang_platform.devtools.flow.values import External, OwnClass, Unknown
 from sglang_platform.devtools.source.values import dotted
 
-__all__ = ["Frame", "errors_of", "leaves", "survives"]
+__all__ = ["Frame", "ends_process", "errors_of", "first_stand_in", "leaves", "survives"]
 
 Errors = tuple[type[BaseException], ...]
 
@@ -21,6 +21,8 @@ class Frame(NamedTuple):
     errors: Errors | None
     line: int
     what: str = "try"
+    stand_ins: int = 0
+    """The line of the first class or function that a handler defines in place of an import."""
 
     def handles(self, error: type[BaseException]) -> bool | None:
         return None if self.errors is None else issubclass(error, self.errors)
@@ -54,6 +56,14 @@ def errors_of(value: Any) -> Errors | None:
 
 class _PackageNotFound(ModuleNotFoundError):
     """`importlib.metadata.PackageNotFoundError`, which no missing module raises."""
+
+
+def first_stand_in(body: Iterable[ast.stmt]) -> int:
+    """The line of the first class or function in a handler that imports nothing."""
+    statements = list(body)
+    if any(isinstance(one, ast.Import | ast.ImportFrom) for one in statements):
+        return 0
+    return next((one.lineno for one in statements if isinstance(one, ast.ClassDef | ast.FunctionDef)), 0)
 
 
 def leaves(body: Iterable[ast.stmt]) -> bool:

@@ -58,8 +58,10 @@ COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 _PURE: dict[str, Callable[..., Any]] = {
     "builtins.len": len, "builtins.int": int, "builtins.str": str, "builtins.bool": bool, "builtins.float": float,
     "builtins.any": any, "builtins.all": all, "builtins.min": min, "builtins.max": max, "builtins.sorted": sorted,
-    "builtins.tuple": tuple, "builtins.list": list, "builtins.set": set, "builtins.frozenset": frozenset, "builtins.dict": dict,
-    "builtins.sum": sum, "builtins.callable": callable, "builtins.zip": lambda *args: list(zip(*args)), "builtins.reversed": lambda one: list(reversed(one)),
+    "builtins.tuple": tuple, "builtins.list": list, "builtins.set": set, "builtins.frozenset": frozenset,
+    "builtins.dict": dict, "builtins.reversed": lambda one: list(reversed(one)),
+    "builtins.sum": sum, "builtins.callable": callable,
+    "builtins.zip": lambda *args: list(zip(*args, strict=False)),
     "builtins.enumerate": lambda one: list(enumerate(one)),
     "packaging.version.Version": Version, "packaging.version.parse": parse, "pkg_resources.parse_version": parse,
     "packaging.specifiers.SpecifierSet": SpecifierSet, "packaging.specifiers.Specifier": Specifier,
@@ -85,22 +87,24 @@ _PLAIN = (
     Specifier,
     Requirement,
 )
-_METHODS: dict[type, set[str]] = {
-    str: {"split", "rsplit", "partition", "rpartition", "strip", "lstrip", "rstrip", "removeprefix", "removesuffix", "replace", "lower", "upper", "startswith", "endswith", "join", "isdigit", "isnumeric", "isdecimal", "find", "count", "splitlines", "isidentifier"},
-    tuple: {"index", "count"},
-    list: {"index", "count"},
-    dict: {"get", "keys", "values", "items"},
-    MappingProxyType: {"get", "keys", "values", "items"},
-    SpecifierSet: {"contains", "filter"},
-    Specifier: {"contains", "filter"},
-    re.Match: {"group", "groups", "groupdict"},
-}  # fmt: skip
-_ATTRIBUTES: dict[type, set[str]] = {
-    Version: {"release", "major", "minor", "micro", "base_version", "public", "pre", "post", "dev", "local", "epoch", "is_prerelease", "is_postrelease", "is_devrelease"},
-    inspect.Signature: {"parameters"},
-    Requirement: {"name", "specifier"},
-    Distribution: {"version"},
-}  # fmt: skip
+_METHODS: dict[type, str] = {
+    str: "split rsplit partition rpartition strip lstrip rstrip removeprefix removesuffix replace lower upper "
+    "startswith endswith join isdigit isnumeric isdecimal find count splitlines isidentifier",
+    tuple: "index count",
+    list: "index count",
+    dict: "get keys values items",
+    MappingProxyType: "get keys values items",
+    SpecifierSet: "contains filter",
+    Specifier: "contains filter",
+    re.Match: "group groups groupdict",
+}
+_ATTRIBUTES: dict[type, str] = {
+    Version: "release major minor micro base_version public pre post dev local epoch is_prerelease is_postrelease "
+    "is_devrelease",
+    inspect.Signature: "parameters",
+    Requirement: "name specifier",
+    Distribution: "version",
+}
 _FINDERS = {"importlib.util.find_spec", "importlib.find_loader", "pkgutil.find_loader", "pkgutil.get_loader"}
 _METADATA = re.compile(
     r"(importlib\.metadata|importlib_metadata|pkg_resources)\.(version|distribution|get_distribution)"
@@ -126,11 +130,8 @@ def is_plain(value: Any) -> bool:
 def attribute_of(owner: Any, name: str) -> Any:
     """An attribute or a bound method of a plain value; None if there is none to know."""
     kind = type(owner)
-    if name in _ATTRIBUTES.get(kind, ()):
-        return getattr(owner, name)
-    if name in _METHODS.get(kind, ()):
-        return getattr(owner, name)
-    return None
+    known = f"{_ATTRIBUTES.get(kind, '')} {_METHODS.get(kind, '')}".split()
+    return getattr(owner, name) if name in known else None
 
 
 def call_library(host: HostAnswers, full: str, args: list[Any], words: dict[str, Any], package: str) -> Any:

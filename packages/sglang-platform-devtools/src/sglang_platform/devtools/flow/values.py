@@ -6,7 +6,7 @@ import ast
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from sglang_platform.devtools.source.module import Module
 
@@ -22,6 +22,7 @@ __all__ = [
     "OwnModule",
     "Path",
     "Raises",
+    "Reach",
     "Scope",
     "Unknown",
     "is_neutral",
@@ -131,6 +132,13 @@ class Raises(Exception):
 
     def __init__(self, error: type[BaseException], fault: Fault | None = None) -> None:
         self.error, self.fault = error, fault
+
+
+class Reach(NamedTuple):
+    """Whether a line runs, and whether the plugin goes on if it fails. `why`: for `unsure`, the condition."""
+
+    kind: Literal["runs", "unsure", "survived", "never"] = "runs"
+    why: str = ""
 
 
 class Path(NamedTuple):

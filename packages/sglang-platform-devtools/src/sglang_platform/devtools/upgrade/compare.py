@@ -21,6 +21,8 @@ __all__ = ["changes_of"]
 
 def changes_of(coupling: Coupling, sides: Sides, hooks: HookAnswers) -> list[CouplingChange]:
     """The changes of one coupling; a base class may have several."""
+    if coupling.reach.kind == "never":
+        return []
     match coupling.kind:
         case "import":
             found = import_change(coupling, sides)

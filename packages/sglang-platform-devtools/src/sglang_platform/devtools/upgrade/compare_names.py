@@ -37,12 +37,17 @@ def import_change(coupling: Coupling, sides: Sides) -> CouplingChange | None:
 
 
 def if_guarded(coupling: Coupling) -> Verdict:
-    """The verdict on a missing name: "look" if the use is guarded."""
-    return "look" if coupling.guarded else "breaks"
+    """The verdict on a missing name: "look" if the plugin may go on without it."""
+    return "breaks" if coupling.reach.kind == "runs" else "look"
 
 
 def goes_on(coupling: Coupling) -> str:
-    return "; the plugin goes on without it" if coupling.guarded else ""
+    match coupling.reach.kind:
+        case "survived":
+            return "; the plugin goes on without it"
+        case "unsure":
+            return f"; not known: {coupling.reach.why}"
+    return "; a string names it" if coupling.subject else ""
 
 
 def _lost(coupling: Coupling, sides: Sides, old: Definition, new: Absent) -> CouplingChange:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Literal, NamedTuple, get_args
 
+from sglang_platform.devtools.flow.values import Reach
 from sglang_platform.devtools.host_calls import Call
 from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.upgrade.sides import Pair
@@ -59,8 +60,10 @@ class Coupling(NamedTuple):
     own: frozenset[str] = frozenset()
     """For `base`: the names that the plugin's class and its other bases define."""
     hook: WantedHook | None = None
-    guarded: bool = False
-    """The plugin handles its absence: by `except ImportError`, or a `getattr` with a default."""
+    reach: Reach = Reach()
+    """Whether the line runs beside the newer release, and whether the plugin handles its failure."""
+    root: str = ""
+    """For a name that the newer release lacks: the function or module from which the line is reached."""
     guessed: bool = False
     """The class is guessed from the usual annotation of a parameter of this name."""
     subject: str = ""

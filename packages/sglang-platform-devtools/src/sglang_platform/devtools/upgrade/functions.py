@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 
+from sglang_platform.devtools.flow.values import Reach
 from sglang_platform.devtools.host_calls import call_of
 from sglang_platform.devtools.source.conditions import decided
 from sglang_platform.devtools.source.module import Module
@@ -42,7 +43,9 @@ class Body:
         place: Callable[[Module, ast.AST], SourcePlace],
         own: OwnClass | None = None,
         self_name: str = "",
+        reach: Callable[[ast.AST, type[BaseException]], Reach] = lambda node, error: Reach(),
     ) -> None:
+        self._reach = reach
         self.found: list[Coupling] = []
         self.unread: dict[str, tuple[SourcePlace, int]] = {}
         self._module, self._types, self._place = module, types, place
@@ -139,9 +142,21 @@ class Body:
         called, place, count = self._called(inner, names), self._place(self._module, target), len(target.elts)
         match called:
             case Method(pair, name):
-                self.found.append(Coupling("unpack", f"{pair.full}.{name}", place, pair, name, values=count))
+                self.found.append(
+                    Coupling(
+                        "unpack",
+                        f"{pair.full}.{name}",
+                        place,
+                        pair,
+                        name,
+                        values=count,
+                        reach=self._reach(inner, ValueError),
+                    )
+                )
             case Named(full):
-                self.found.append(Coupling("unpack", full, place, values=count))
+                self.found.append(
+                    Coupling("unpack", full, place, values=count, reach=self._reach(inner, ValueError))
+                )
 
     # Expressions
 
@@ -188,14 +203,16 @@ class Body:
         called = self._called(node, names)
         self._beneath(node.func, names)
         place = self._place(self._module, node)
-        call = call_of(node, str(place))
+        call, reach = call_of(node, str(place)), self._reach(node, TypeError)
         match called:
             case TheClass(pair):
-                self.found.append(Coupling("construct", pair.full, place, pair, call=call))
+                self.found.append(Coupling("construct", pair.full, place, pair, call=call, reach=reach))
             case Method(pair, member):
-                self.found.append(Coupling("call", f"{pair.full}.{member}", place, pair, member, call=call))
+                self.found.append(
+                    Coupling("call", f"{pair.full}.{member}", place, pair, member, call=call, reach=reach)
+                )
             case Named(full):
-                self.found.append(Coupling("call", full, place, call=call))
+                self.found.append(Coupling("call", full, place, call=call, reach=reach))
             case None if isinstance(node.func, ast.Attribute):
                 self._attribute(node.func, names, is_called=True)
 
@@ -212,9 +229,11 @@ class Body:
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             pair = self._pair_with(owner, key.value)
             if pair is not None:
-                guarded = how == "hasattr" or (how == "getattr" and len(node.args) > 2)
+                reach = self._reach(node, AttributeError)
+                if reach.kind != "never" and (how == "hasattr" or (how == "getattr" and len(node.args) > 2)):
+                    reach = Reach("survived")
                 target, place = f"{pair.full}.{key.value}", self._place(self._module, node)
-                self.found.append(Coupling("field", target, place, pair, key.value, guarded=guarded))
+                self.found.append(Coupling("field", target, place, pair, key.value, reach=reach))
 
     @staticmethod
     def _pair_with(owner: Value, name: str) -> Pair | None:
@@ -228,7 +247,10 @@ class Body:
         owner, place = self.value(node.value, names), self._place(self._module, node)
         match owner:
             case Instance(pair, 0) | TheClass(pair) if pair.has(node.attr):
-                self.found.append(Coupling("field", f"{pair.full}.{node.attr}", place, pair, node.attr))
+                reach = self._reach(node, AttributeError)
+                self.found.append(
+                    Coupling("field", f"{pair.full}.{node.attr}", place, pair, node.attr, reach=reach)
+                )
                 return
             case Instance() | TheClass() | Foreign():
                 return
@@ -239,7 +261,10 @@ class Body:
             if self._own.find(node.attr) is None:
                 base = self._own.inherited(node.attr)
                 if base is not None:
-                    self.found.append(Coupling("field", f"{base.full}.{node.attr}", place, base, node.attr))
+                    reach = self._reach(node, AttributeError)
+                    self.found.append(
+                        Coupling("field", f"{base.full}.{node.attr}", place, base, node.attr, reach=reach)
+                    )
             return
         if parts is not None and parts[0] in self._given:
             first, many = self.unread.get(".".join(parts), (place, 0))

@@ -22,6 +22,7 @@ from sglang_platform.devtools.upgrade.coupling import SourcePlace
 __all__ = ["PluginSource", "open_source"]
 
 _METADATA = ("pyproject.toml",)
+_ENTRY = re.compile(r"""=\s*["']?([\w.]+)(?::([\w.]+))?""")
 
 
 class PluginSource:
@@ -29,6 +30,12 @@ class PluginSource:
 
     def __init__(self, label: str, tree: SourceTree, root: Path | None, metadata: dict[str, str]) -> None:
         self.label, self.tree, self.root, self.metadata = label, tree, root, metadata
+
+    @property
+    def entry_points(self) -> list[str]:
+        """``module:function`` of each entry point that the metadata names."""
+        texts = "\n".join(self.metadata.values())
+        return [f"{one[1]}:{one[2] or ''}" for one in _ENTRY.finditer(texts) if self.tree.has(one[1])]
 
     def file(self, module: str) -> str:
         return self._relative(self.tree.path(module) or module)

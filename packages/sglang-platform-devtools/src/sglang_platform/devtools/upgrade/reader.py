@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sglang_platform.devtools.changes import Changes, read_changes
+from sglang_platform.devtools.flow.program import follow
 from sglang_platform.devtools.registrations import WantedHook
-from sglang_platform.devtools.source.imports import imports_in
 from sglang_platform.devtools.source.module import Module
+from sglang_platform.devtools.source.scope import imported_module
 from sglang_platform.devtools.source.values import dotted
-from sglang_platform.devtools.upgrade.coupling import Coupling, SourcePlace
+from sglang_platform.devtools.upgrade.coupling import Coupling, Kind, SourcePlace
 from sglang_platform.devtools.upgrade.functions import Body
 from sglang_platform.devtools.upgrade.given import given_to_function, given_to_hook, given_to_method
 from sglang_platform.devtools.upgrade.members import Function
@@ -52,6 +53,7 @@ class _Reader:
         self._found: list[Coupling] = []
         self._unread: list[tuple[str, str]] = []
         self._hooked: dict[int, WantedHook] = {}
+        self._flow = follow(plugin.tree, sides.new, plugin.entry_points)
 
     def read(self) -> Couplings:
         changes = read_changes(self._plugin.tree, self._plugin.label)
@@ -62,6 +64,7 @@ class _Reader:
                 self._unread.append((self._plugin.file(name), "it cannot be parsed by this Python"))
                 continue
             self._module(module)
+        self._unread += [(str(self._plugin.place_of(f"{path}:1")), why) for path, why in self._flow.unread]
         self._found += group_couplings(self._plugin.metadata)
         return Couplings(tuple(dict.fromkeys(self._found)), changes.hooks, tuple(dict.fromkeys(self._unread)))
 
@@ -94,7 +97,9 @@ class _Reader:
             if hook.hook is not None and hook.hook.node is not None:
                 self._hooked[id(hook.hook.node)] = hook
             place = self._plugin.place_of(hook.where or "")
-            self._found.append(Coupling("patch" if hook.written else "hook", target, place, hook=hook))
+            kind: Kind = "patch" if hook.written else "hook"
+            reach = self._flow.reach_of_place(hook.where or "")
+            self._found.append(Coupling(kind, target, place, hook=hook, reach=reach))
         for where in changes.unread:
             self._unread.append(
                 (str(self._plugin.place_of(where)), "the target of a hook or patch is not in the source")
@@ -112,7 +117,13 @@ class _Reader:
             for one in self._found
             if one.kind in ("hook", "patch") and one.place.file == self._plugin.file(module.name)
         }
-        self._found += text_couplings(module, self._naming, self._place, lines)
+        told = {(one.place.line, one.target) for one in self._found if one.kind == "import"}
+        texts = text_couplings(module, self._naming, self._place, lines)
+        self._found += [
+            one._replace(reach=self._flow.reach_around(module, one.place.line))
+            for one in texts
+            if one.kind != "import" or (one.place.line, one.target) not in told
+        ]
         self._body(module, module.tree.body, None, {})
         for function, own, outer in _functions(module.tree.body, None, ()):
             owner = self._own.of(module, own) if own is not None else None
@@ -125,7 +136,9 @@ class _Reader:
         mine = frozenset(name for one in own.line() for name in one.members)
         for expression, base in own.hosts:
             place = self._place(own.module, expression)
-            self._found.append(Coupling("base", base.full, place, base, own=mine))
+            self._found.append(
+                Coupling("base", base.full, place, base, own=mine, reach=self._flow.reach(own.node))
+            )
         for why in own.unread:
             self._unread.append((str(self._place(own.module, own.node)), why))
         pairs = own.host_pairs()
@@ -138,8 +151,11 @@ class _Reader:
             if pair is None:
                 continue
             place = self._place(own.module, member.node)
+            reach = self._flow.reach(member.node)
             takes = bound_parameters(member) if member.kind == "method" else None
-            self._found.append(Coupling("override", f"{pair.full}.{name}", place, pair, name, mine=takes))
+            self._found.append(
+                Coupling("override", f"{pair.full}.{name}", place, pair, name, mine=takes, reach=reach)
+            )
         self._body(own.module, own.node.body, own, {})
 
     def _function(
@@ -182,7 +198,7 @@ class _Reader:
         given: set[str] | None = None,
         self_name: str = "",
     ) -> None:
-        reader = Body(module, self._types, self._place, own, self_name)
+        reader = Body(module, self._types, self._place, own, self_name, self._flow.reach)
         reader.run(body, names, given or ())
         self._found += reader.found
         for name, (place, many) in reader.unread.items():
@@ -190,19 +206,35 @@ class _Reader:
             self._unread.append((str(place), f"of which class {name} is the sources do not tell{more}"))
 
     def _imports(self, module: Module) -> None:
-        for one in imports_in(module.tree.body, module.package):
-            place = self._plugin.place_of(f"{module.path}:{one.line}")
-            name = one.module if one.name in (None, "*") else f"{one.module}.{one.name}"
-            if is_hosts(name):
-                guarded = one.guarded or bool(one.instead_of)
-                self._found.append(Coupling("import", name, place, guarded=guarded))
-            if one.name == "*" and is_hosts(name):
-                self._unread.append((str(place), f"which names are used from {name} by `import *`"))
-        for part in ast.walk(module.tree):  # sglang.srt.utils.is_cuda, through `import sglang.srt.utils`
-            if isinstance(part, ast.Attribute):
-                found = self._named_in_module(module, part)
-                if found is not None:
-                    self._found.append(Coupling("import", found, self._place(module, part)))
+        for node in module.nodes:
+            match node:
+                case ast.Import(names=aliases):
+                    for alias in aliases:
+                        self._named(module, node, alias.name)
+                case ast.ImportFrom(names=aliases):
+                    source = imported_module(node, module.package)
+                    for alias in aliases:
+                        self._named(module, node, source if alias.name == "*" else f"{source}.{alias.name}")
+                        if alias.name == "*" and is_hosts(source):
+                            where = str(self._place(module, node))
+                            self._unread.append((where, f"which names are used from {source} by `import *`"))
+                case ast.Attribute():  # sglang.srt.utils.is_cuda, through `import sglang.srt.utils`
+                    full = self._named_in_module(module, node)
+                    if full is not None:
+                        self._named(module, node, full)
+        told = {(one.place.line, one.target) for one in self._found if one.kind == "import"}
+        for failure in self._flow.failures:  # import_module("..."), getattr(module, "...")
+            fault = failure.fault
+            if fault.module is module and (getattr(fault.node, "lineno", 1), fault.target) not in told:
+                self._named(module, fault.node, fault.target)
+
+    def _named(self, module: Module, node: ast.AST, full: str) -> None:
+        if not is_hosts(full):
+            return
+        failure = self._flow.failure(node, full)
+        reach = failure.reach if failure is not None else self._flow.reach(node, ImportError)
+        root = failure.root if failure is not None else ""
+        self._found.append(Coupling("import", full, self._place(module, node), reach=reach, root=root))
 
     def _named_in_module(self, module: Module, node: ast.Attribute) -> str | None:
         """The full name where an attribute is taken of a module of the host."""

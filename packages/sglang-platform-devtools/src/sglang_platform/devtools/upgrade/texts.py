@@ -51,7 +51,12 @@ def text_couplings(
             elif match := _FLAG.fullmatch(text):
                 yield Coupling("argument", f"--{match[1]}", place(module, node))
             elif _FULL_NAME.fullmatch(text) and node.lineno not in known_lines:
-                yield Coupling("import", text.replace(":", "."), place(module, node), guarded=":" not in text)
+                yield Coupling(
+                    "import",
+                    text.replace(":", "."),
+                    place(module, node),
+                    subject="" if ":" in text else "a string",
+                )
         yield from _names(node, module, naming, place)
 
 

@@ -1,0 +1,171 @@
+"""Calls of values, and attributes of the plugin's own objects."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from sglang_platform.devtools.flow.evaluation import text_of
+from sglang_platform.devtools.flow.library import (
+    Missing,
+    NamesOf,
+    attribute_of,
+    call_library,
+    is_plain,
+)
+from sglang_platform.devtools.flow.operators import SIMPLE_FORMAT, Operators
+from sglang_platform.devtools.flow.values import (
+    UNKNOWN,
+    Bound,
+    External,
+    Function,
+    HostPart,
+    Instance,
+    OwnClass,
+    OwnModule,
+    Path,
+    Unknown,
+    unknown_of,
+)
+from sglang_platform.devtools.source.answers import Absent
+
+__all__ = ["Calls"]
+
+
+class Calls(Operators):
+    """Evaluates calls."""
+
+    def part_of(self, owner: Any, name: str, path: Path) -> Any:
+        match owner:
+            case External(full=full):
+                return False if name == "TYPE_CHECKING" else External(f"{full}.{name}")
+            case OwnModule(name=module):
+                return self.member(module, name, path) or UNKNOWN
+            case OwnClass() | Instance():
+                return self._of_class(owner, name, path)
+            case NamesOf() | Function():
+                return Bound(owner, name)
+            case Unknown(part=HostPart() as part):
+                answer = self.host.attribute(part, name)
+                return Unknown(owner.why, answer if isinstance(answer, HostPart) else None)
+            case Unknown():
+                return Unknown(owner.why)
+            case HostPart():
+                return UNKNOWN
+            case str() if name == "format" and SIMPLE_FORMAT.fullmatch(owner):
+                return owner.format
+        found = attribute_of(owner, name)
+        return UNKNOWN if found is None else found
+
+    def _of_class(self, owner: OwnClass | Instance, name: str, path: Path) -> Any:
+        if isinstance(owner, Instance) and name in owner.names:
+            return owner.names[name]
+        cls = owner.cls if isinstance(owner, Instance) else owner
+        self.escape(cls)
+        found = self._in_line(cls, name)
+        if not isinstance(found, Function):
+            return found
+        if found.kind == "property":
+            return self.call(found, [owner], {}, path) if isinstance(owner, Instance) else UNKNOWN
+        if found.kind == "staticmethod":
+            return found
+        if found.kind == "classmethod":
+            return Bound(cls, found)
+        return Bound(owner, found) if isinstance(owner, Instance) else found
+
+    def _in_line(self, cls: OwnClass, name: str) -> Any:
+        if name in cls.scope.names:
+            return cls.scope.names[name]
+        found = (self._in_line(one, name) for one in cls.bases if isinstance(one, OwnClass))
+        return next((one for one in found if one is not UNKNOWN), UNKNOWN)
+
+    def _call(self, node: ast.Call, path: Path) -> Any:
+        self.visit(node, path)
+        called = self.value(node.func, path)
+        args = [self.value(one, path) for one in node.args]
+        words = {one.arg: self.value(one.value, path) for one in node.keywords if one.arg is not None}
+        for one in node.keywords:
+            if one.arg is None:
+                self.value(one.value, path)
+        if any(isinstance(one, ast.Starred) for one in node.args):
+            args = self._spread(node.args, path)
+        return self.result(node, called, args, words, path)
+
+    def _spread(self, nodes: list[ast.expr], path: Path) -> list[Any]:
+        found: list[Any] = []
+        for one in nodes:
+            inner = self.value(one.value if isinstance(one, ast.Starred) else one, path)
+            found += inner if isinstance(one, ast.Starred) and isinstance(inner, list | tuple) else [inner]
+        return found
+
+    def result(self, node: ast.expr, called: Any, args: list[Any], words: dict[str, Any], path: Path) -> Any:
+        """The result of calling a value."""
+        if not isinstance(called, Function | OwnClass | Bound | Instance):
+            self.escape(*args, *words.values())
+        match called:
+            case Function():
+                return self.call(called, args, words, path)
+            case Bound(owner=owner, name=Function() as function):
+                return self.call(function, [owner, *args], words, path)
+            case Bound(owner=NamesOf(part=part), name="get") if args and isinstance(args[0], str):
+                answer = self.host.attribute(part, args[0])
+                return (args[1] if len(args) > 1 else None) if isinstance(answer, Absent) else answer
+            case OwnClass():
+                return self._instance(called, args, words, path)
+            case Instance():
+                return self.result(node, self._of_class(called, "__call__", path), args, words, path)
+            case External(full=full):
+                return self._library(node, full, args, words, path)
+            case HostPart():
+                self.host_uses += 1
+                return unknown_of(otherwise=text_of(node))
+            case Unknown(part=HostPart()):
+                return unknown_of(called, otherwise=text_of(node))
+            case Unknown():
+                return unknown_of(called, *args, *words.values())
+        if callable(called) and all(map(is_plain, (*args, *words.values()))):
+            return self._known(lambda: called(*args, **words), node, path)
+        return unknown_of(*args, *words.values())
+
+    def _library(self, node: ast.expr, full: str, args: list[Any], words: dict[str, Any], path: Path) -> Any:
+        if full == "builtins.map" and len(args) == 2 and isinstance(args[1], list | tuple):
+            return [self.result(node, args[0], [one], {}, path) for one in args[1]]
+        if full == "builtins.next" and args and isinstance(args[0], list | tuple) and args[0]:
+            return args[0][0]
+        if any(isinstance(one, HostPart) for one in args) or self._names_host(args):
+            self.host_uses += 1
+        if (
+            full == "builtins.hasattr"
+            and len(args) == 2
+            and isinstance(args[0], OwnModule | OwnClass | Instance)
+        ):
+            found = self.part_of(args[0], str(args[1]), path)
+            return Unknown(text_of(node)) if isinstance(found, Unknown) else True
+        if (
+            full == "builtins.getattr"
+            and len(args) > 1
+            and isinstance(args[1], str)
+            and isinstance(args[0], OwnModule | OwnClass | Instance)
+        ):
+            return self.part_of(args[0], args[1], path)
+        try:
+            return self._retold(call_library(self.host, full, args, words, path.scope.module.package), node)
+        except Missing as missing:
+            return self._missing(node, missing.target, missing.error, missing.absent, path)
+        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+            return self._raised(type(error), node, path)
+
+    def _names_host(self, args: list[Any]) -> bool:
+        return any(isinstance(one, str) and self.host.is_hosts(one) for one in args)
+
+    @staticmethod
+    def _retold(found: Any, node: ast.expr) -> Any:
+        """An unknown answer, named by its own expression."""
+        return found._replace(why=text_of(node)) if isinstance(found, Unknown) and found.why else found
+
+    def _instance(self, cls: OwnClass, args: list[Any], words: dict[str, Any], path: Path) -> Any:
+        made = Instance(cls)
+        initial = self._in_line(cls, "__init__")
+        if isinstance(initial, Function):
+            self.call(initial, [made, *args], words, path)
+        return made

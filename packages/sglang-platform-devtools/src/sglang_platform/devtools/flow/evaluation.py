@@ -1,0 +1,165 @@
+"""What every part of the evaluation shares: the host, the names, what escapes, what fails."""
+
+from __future__ import annotations
+
+import abc
+import ast
+import builtins
+from collections.abc import Iterable
+from typing import Any
+
+from sglang_platform.devtools.flow.host import HostAnswers
+from sglang_platform.devtools.flow.values import (
+    UNKNOWN,
+    Bound,
+    External,
+    Fault,
+    Function,
+    HostPart,
+    Instance,
+    OwnClass,
+    Path,
+    Raises,
+    Scope,
+    Unknown,
+    unknown_of,
+)
+from sglang_platform.devtools.source.answers import Absent
+from sglang_platform.devtools.source.values import shortened
+
+__all__ = ["Evaluation", "text_of"]
+
+_LONGEST = 60
+
+
+class Evaluation(abc.ABC):
+    """`unreached`: parts that are known not to run. `escaped`: functions and classes that others may call.
+    `contained`: functions in tables and lists. `host_uses`: how often the host was asked."""
+
+    def __init__(self, host: HostAnswers) -> None:
+        self.host = host
+        self.escaped: set[int] = set()
+        self.contained: set[int] = set()
+        self.unreached: list[ast.AST] = []
+        self.host_uses = 0
+
+    @abc.abstractmethod
+    def call(self, function: Function, args: list[Any], words: dict[str, Any], path: Path) -> Any:
+        """The result of a call of a plugin's function."""
+
+    @abc.abstractmethod
+    def member(self, module: str, name: str, path: Path) -> Any:
+        """A name of another module of the plugin; None if it has none."""
+
+    @abc.abstractmethod
+    def fail(self, fault: Fault, error: type[BaseException], path: Path) -> None:
+        """Record a failing use. Raises `Raises` if the plugin handles the exception."""
+
+    @abc.abstractmethod
+    def visit(self, node: ast.AST, path: Path) -> None:
+        """Record that a node runs."""
+
+    @abc.abstractmethod
+    def survives(self, error: type[BaseException], path: Path) -> bool | None:
+        """Whether the plugin handles an exception on this path."""
+
+    def values(self, nodes: Iterable[ast.expr], path: Path) -> list[Any]:
+        return [self.value(one, path) for one in nodes]
+
+    def escape(self, *values: Any) -> None:
+        """Record functions and classes that code outside the plugin may call."""
+        for one in values:
+            match one:
+                case Function() | OwnClass():
+                    self.escaped.add(id(one.node))
+                case Bound(name=Function() as function):
+                    self.escaped.add(id(function.node))
+                case list() | tuple():
+                    self.escape(*one)
+                case dict():
+                    self.escape(*one.values())
+
+    @abc.abstractmethod
+    def function(self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> Any:
+        """The function that a `def` or `lambda` makes."""
+
+    def named(self, name: str, scope: Scope | None, path: Path) -> Any:
+        while scope is not None:
+            if name in scope.names:
+                if scope.parent is None and scope is not path.scope and name in scope.set_elsewhere:
+                    return scope.names[name] if name in path.scope.own_globals else Unknown(name)
+                return scope.names[name]
+            scope = scope.parent
+        return (
+            External(f"builtins.{name}")
+            if (hasattr(builtins, name) and name[:2] != "__") or name == "__import__"
+            else UNKNOWN
+        )
+
+    def _contain(self, values: list[Any]) -> None:
+        self.contained.update(id(one.node) for one in values if isinstance(one, Function))
+
+    def bind(self, target: ast.expr, value: Any, path: Path) -> None:
+        """Assign a value to a target."""
+        match target:
+            case ast.Name(id=name):
+                scope = path.scope
+                while name in scope.own_globals and scope.parent is not None:
+                    scope = scope.parent
+                scope.names[name] = value
+            case ast.Starred(value=inner):
+                self.bind(inner, unknown_of(value), path)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                plain = not any(isinstance(one, ast.Starred) for one in parts)
+                same = plain and isinstance(value, list | tuple) and len(value) == len(parts)
+                for place, part in enumerate(parts):
+                    self.bind(part, value[place] if same else unknown_of(value), path)
+            case ast.Attribute(value=inner, attr=name):
+                owner = self.value(inner, path)
+                if not isinstance(owner, Instance | OwnClass):
+                    self.escape(value)
+                if isinstance(owner, Instance):
+                    owner.names[name] = value
+                elif isinstance(owner, OwnClass):
+                    owner.scope.names[name] = value
+                self.visit(target, path)
+            case ast.Subscript():
+                self.value(target.value, path)
+                self.escape(value)
+                if not isinstance(target.slice, ast.Slice):
+                    self.value(target.slice, path)
+
+    def _missing(
+        self, node: ast.expr, target: str, error: type[BaseException], absent: Absent, path: Path
+    ) -> Any:
+        self.fail(Fault(path.scope.module, node, target, absent.why, absent.nearest), error, path)
+        return UNKNOWN
+
+    def _known(self, ask: Any, node: ast.expr, path: Path) -> Any:
+        """The answer of Python to known values."""
+        try:
+            return ask()
+        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+            return self._raised(type(error), node, path)
+
+    def _raised(self, error: type[BaseException], node: ast.expr, path: Path) -> Any:
+        builtin = next(one for one in error.__mro__ if one.__module__ == "builtins")
+        if self.survives(builtin, path):
+            raise Raises(builtin)
+        return Unknown(text_of(node))
+
+    @abc.abstractmethod
+    def value(self, node: ast.expr, path: Path) -> Any:
+        """The value of an expression."""
+
+    @abc.abstractmethod
+    def result(self, node: ast.expr, called: Any, args: list[Any], words: dict[str, Any], path: Path) -> Any:
+        """The result of calling a value."""
+
+
+def part_in(values: list[Any]) -> HostPart | None:
+    return next((one.part for one in values if isinstance(one, Unknown) and one.part is not None), None)
+
+
+def text_of(node: ast.expr) -> str:
+    return shortened(" ".join(ast.unparse(node).split()), _LONGEST)
