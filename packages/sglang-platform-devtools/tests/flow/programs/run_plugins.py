@@ -37,4 +37,4 @@ sys.path[:0] = [plugins, host]
 for once in ("packaging.specifiers", "importlib.metadata", "inspect", "threading", "contextlib", "typing"):
     importlib.import_module(once)
 
-print(json.dumps({one.stem: in_a_fork(one.stem) for one in sorted(Path(plugins).glob("*.py"))}))
+print(json.dumps({one.stem: in_a_fork(one.stem) for one in sorted(Path(plugins).glob("plugin*.py"))}))

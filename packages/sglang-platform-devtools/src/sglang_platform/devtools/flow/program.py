@@ -106,11 +106,14 @@ class Program(Imports):
         for name in waiting:
             if name not in self._scopes and name not in dead and self.tree.module(name) is not None:
                 self.module(name, Path(Scope(self.tree.module(name)), root=name))  # type: ignore[arg-type]
-        done = 0
-        while done < len(self.made):
-            function = self.made[done]
-            done += 1
-            if id(function.node) not in self.called and not self._is_unreached(function):
+        skipped: set[int] = set()
+        while waits := [one for one in self.made if id(one.node) not in self.called | skipped]:
+            unreached = [one for one in waits if self._is_unreached(one)]
+            for function in unreached:  # first, since what only these call is not called either
+                skipped.add(id(function.node))
+                body = function.node.body
+                self.unreached += body if isinstance(body, list) else [body]
+            for function in () if unreached else waits:
                 self._later(function)
 
     def _later(self, function: Function, *, defaults: bool = False) -> None:

@@ -223,9 +223,11 @@ class _Reader:
                     if full is not None:
                         self._named(module, node, full)
         told = {(one.place.line, one.target) for one in self._found if one.kind == "import"}
+        patched = {one.target for one in self._found if one.kind in ("hook", "patch")}  # has its own row
         for failure in self._flow.failures:  # import_module("..."), getattr(module, "...")
             fault = failure.fault
-            if fault.module is module and (getattr(fault.node, "lineno", 1), fault.target) not in told:
+            line = getattr(fault.node, "lineno", 1)
+            if fault.module is module and (line, fault.target) not in told and fault.target not in patched:
                 self._named(module, fault.node, fault.target)
 
     def _named(self, module: Module, node: ast.AST, full: str) -> None:
