@@ -103,6 +103,8 @@ class Evaluation(abc.ABC):
         """Assign a value to a target."""
         match target:
             case ast.Name(id=name):
+                if isinstance(value, Function):
+                    value.names.add(name)
                 scope = path.scope
                 while name in scope.own_globals and scope.parent is not None:
                     scope = scope.parent

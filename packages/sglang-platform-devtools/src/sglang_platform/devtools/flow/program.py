@@ -165,7 +165,7 @@ class Program(Imports):
             private = name.startswith("_") and not name.endswith("__")
             unused = id(owner.node) not in self.escaped and owner.node.name in names
             return unused or (private and name in names)
-        return name in names
+        return bool(names & {name, *function.names})
 
     def _unreached_names(self) -> set[str]:
         dead = [one for one in self.unreached if id(one) not in self._visited]

@@ -55,7 +55,11 @@ class Statements(Definitions):
             case ast.Import() | ast.ImportFrom():
                 self.imports(node, path)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                path.scope.names[node.name] = self._decorated(node, self.function(node, path), path)
+                self.bind(
+                    ast.Name(node.name, ast.Store()),
+                    self._decorated(node, self.function(node, path), path),
+                    path,
+                )
             case ast.ClassDef():
                 self._class(node, path)
             case ast.Assign(targets=targets, value=value):

@@ -84,6 +84,8 @@ class Function:
     label: str
     unsure: str = ""
     defaults: dict[str, Any] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+    """The names that it is bound to."""
     owner: OwnClass | None = None
     kind: str = ""
     """ "staticmethod", "classmethod", "property" or "contextmanager"."""

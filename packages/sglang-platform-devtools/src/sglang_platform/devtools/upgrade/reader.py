@@ -218,7 +218,7 @@ class _Reader:
                         if alias.name == "*" and is_hosts(source):
                             where = str(self._place(module, node))
                             self._unread.append((where, f"which names are used from {source} by `import *`"))
-                case ast.Attribute():  # sglang.srt.utils.is_cuda, through `import sglang.srt.utils`
+                case ast.Attribute(ctx=ast.Load()):  # sglang.srt.utils.is_cuda, through `import sglang.srt.utils`
                     full = self._named_in_module(module, node)
                     if full is not None:
                         self._named(module, node, full)
