@@ -66,7 +66,7 @@ def _import(one: Coupling, host: Release) -> Remark | None:
     elif one.reach.kind == "survived":
         level, what = "note", f"{what} (the plugin goes on without it)"
     else:
-        why = f"{why}; the import fails" + (f" when {one.root} runs" if one.root else "")
+        why = f"{why}; {one.failure or 'the import fails'}"
     return Remark(
         "couplings", "name-missing", level, what, one.place.file, one.place.line, why, _fix(one, answer, host)
     )

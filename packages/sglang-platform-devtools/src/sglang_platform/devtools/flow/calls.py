@@ -40,7 +40,7 @@ class Calls(Operators):
             case External(full=full):
                 return False if name == "TYPE_CHECKING" else External(f"{full}.{name}")
             case OwnModule(name=module):
-                return self.member(module, name, path) or UNKNOWN
+                return self.member(module, name, path)
             case OwnClass() | Instance():
                 return self._of_class(owner, name, path)
             case NamesOf() | Function():

@@ -49,7 +49,7 @@ class Evaluation(abc.ABC):
 
     @abc.abstractmethod
     def member(self, module: str, name: str, path: Path) -> Any:
-        """A name of another module of the plugin; None if it has none."""
+        """A name of another module of the plugin; unknown if it has none."""
 
     @abc.abstractmethod
     def fail(self, fault: Fault, error: type[BaseException], path: Path) -> None:

@@ -101,4 +101,4 @@ class Imports(Functions):
         found = self.member(source, name, path)
         if isinstance(found, OwnModule):
             self.module(found.name, path)
-        return UNKNOWN if found is None else found
+        return found

@@ -33,12 +33,20 @@ _WORST = ("runs", "unsure", "survived", "never")
 
 
 class Failure(NamedTuple):
-    """A use of a name that the host lacks. `root`: the function or module from which it is reached."""
+    """A use of a name that the host lacks. `root`: when it is reached, such as ``register() runs``."""
 
     fault: Fault
     error: type[BaseException]
     reach: Reach
     root: str = ""
+
+    @property
+    def told(self) -> str:
+        """What it raises, and when."""
+        what = (
+            "the import fails" if issubclass(self.error, ImportError) else f"it raises {self.error.__name__}"
+        )
+        return f"{what} when {self.root}"
 
 
 class Program(Imports):
@@ -97,7 +105,7 @@ class Program(Imports):
             module, _, name = entry.partition(":")
             if self.tree.module(module) is None:
                 continue
-            scope = self.module(module, Path(Scope(self.tree.module(module)), root=module))  # type: ignore[arg-type]
+            scope = self.module(module, Path(Scope(self.tree.module(module)), root=f"{module} is imported"))  # type: ignore[arg-type]
             found: Any = scope.names.get(name.partition(".")[0]) if scope is not None and name else None
             if isinstance(found, Function):
                 self._later(found, defaults=True)
@@ -105,7 +113,7 @@ class Program(Imports):
         dead = self._unreached_modules()
         for name in waiting:
             if name not in self._scopes and name not in dead and self.tree.module(name) is not None:
-                self.module(name, Path(Scope(self.tree.module(name)), root=name))  # type: ignore[arg-type]
+                self.module(name, Path(Scope(self.tree.module(name)), root=f"{name} is imported"))  # type: ignore[arg-type]
         skipped: set[int] = set()
         while waits := [one for one in self.made if id(one.node) not in self.called | skipped]:
             unreached = [one for one in waits if self._is_unreached(one)]
@@ -119,7 +127,9 @@ class Program(Imports):
     def _later(self, function: Function, *, defaults: bool = False) -> None:
         """A call by the host, with arguments that the source does not show."""
         path = Path(
-            function.scope, self.unclear.get(id(function.node), function.unsure), root=f"{function.label}()"
+            function.scope,
+            self.unclear.get(id(function.node), function.unsure),
+            root=f"{function.label}() runs",
         )
         if id(function.node) in self.contained - self.escaped:
             path = path._replace(unsure=path.unsure or "something calls it")
@@ -141,7 +151,7 @@ class Program(Imports):
         known.add(frames)
         if scope is None:
             self._scopes[name] = scope = _scope_of(module)
-        inside = Path(scope, path.unsure, frames, root=path.root or name)
+        inside = Path(scope, path.unsure, frames, root=path.root or f"{name} is imported")
         try:
             found = self.block(module.tree.body, inside)
         except RecursionError:
@@ -226,7 +236,7 @@ class Program(Imports):
         scope = self.module(module, path)
         if scope is not None and name in scope.names:
             return scope.names[name]
-        return OwnModule(f"{module}.{name}") if self.tree.has(f"{module}.{name}") else None
+        return OwnModule(f"{module}.{name}") if self.tree.has(f"{module}.{name}") else UNKNOWN
 
     def define(self, cls: OwnClass, path: Path) -> None:
         self._classes.append(cls)

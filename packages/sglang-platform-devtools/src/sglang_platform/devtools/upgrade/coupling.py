@@ -62,8 +62,8 @@ class Coupling(NamedTuple):
     hook: WantedHook | None = None
     reach: Reach = Reach()
     """Whether the line runs beside the newer release, and whether the plugin handles its failure."""
-    root: str = ""
-    """For a name that the newer release lacks: the function or module from which the line is reached."""
+    failure: str = ""
+    """For a name that the newer release lacks: what it raises, and when."""
     guessed: bool = False
     """The class is guessed from the usual annotation of a parameter of this name."""
     subject: str = ""

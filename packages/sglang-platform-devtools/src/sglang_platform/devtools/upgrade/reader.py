@@ -218,7 +218,9 @@ class _Reader:
                         if alias.name == "*" and is_hosts(source):
                             where = str(self._place(module, node))
                             self._unread.append((where, f"which names are used from {source} by `import *`"))
-                case ast.Attribute(ctx=ast.Load()):  # sglang.srt.utils.is_cuda, through `import sglang.srt.utils`
+                case ast.Attribute(
+                    ctx=ast.Load()
+                ):  # sglang.srt.utils.is_cuda, through `import sglang.srt.utils`
                     full = self._named_in_module(module, node)
                     if full is not None:
                         self._named(module, node, full)
@@ -235,8 +237,8 @@ class _Reader:
             return
         failure = self._flow.failure(node, full)
         reach = failure.reach if failure is not None else self._flow.reach(node, ImportError)
-        root = failure.root if failure is not None else ""
-        self._found.append(Coupling("import", full, self._place(module, node), reach=reach, root=root))
+        told = failure.told if failure is not None else ""
+        self._found.append(Coupling("import", full, self._place(module, node), reach=reach, failure=told))
 
     def _named_in_module(self, module: Module, node: ast.Attribute) -> str | None:
         """The full name where an attribute is taken of a module of the host."""
