@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["GUARDS", "NEW_USES", "OLD_USES", "UNCLEAR", "UNGUARDED", "plugin_source"]
+__all__ = ["CALLED_BY_HOST", "GUARDS", "NEW_USES", "OLD_USES", "UNCLEAR", "UNGUARDED", "plugin_source"]
 
 _HEAD = """
 import contextlib, functools, importlib, importlib.metadata, importlib.util, inspect, operator, re, sys
@@ -148,6 +148,16 @@ _BEFORE = {
 GUARDS: dict[str, str] = {
     **{name: _test(condition) for name, condition in _CONDITIONS.items()},
     **{name: _test(condition, more) for name, (condition, more) in _BEFORE.items()},
+    "cached global": "_V = None\ndef current():\n    global _V\n    if _V is None:\n        _V = Version(sglang.__version__)\n    return _V\ndef register():\n    if current() >= Version('0.5.20'):\n        NEW",
+    "functools.partial": "def compare(v, w): return Version(v) >= Version(w)\nat_least = functools.partial(compare, sglang.__version__)\ndef register():\n    if at_least('0.5.20'):\n        NEW",
+    "dataclass": "import dataclasses\n@dataclasses.dataclass\nclass Compat:\n    ge: bool = False\ncompat = Compat(ge=hasattr(moved, 'name_new'))\ndef register():\n    if compat.ge:\n        NEW",
+    "NamedTuple": "class Compat(typing.NamedTuple):\n    ge: bool\ncompat = Compat(hasattr(moved, 'name_new'))\ndef register():\n    if compat.ge:\n        NEW",
+    "closure": "def register():\n    found = hasattr(moved, 'name_new')\n    def go():\n        if found:\n            NEW\n    go()",
+    "number": "V = int(sglang.__version__.split('.')[2])\ndef register():\n    if V >= 20:\n        NEW",
+    "list of texts": "def register():\n    if sglang.__version__.split('.') >= ['0', '5', '20']:\n        pass\n    if hasattr(moved, 'name_new'):\n        NEW",
+    "parts of a spec": "def register():\n    if (spec := find_spec('sglang.srt.new')) and spec.loader:\n        NEW",
+    "the error kept": "def register():\n    try:\n        import sglang.srt.new as found\n    except ImportError as error:\n        found, kept = None, error\n    if found is None:\n        return\n    NEW",
+    "class body": "class Parts:\n    if hasattr(moved, 'name_new'):\n        NEW\n    else:\n        found = None\ndef register(): ...",
     "if and elif": "def register():\n    if Version(sglang.__version__) >= Version('1'):\n        import nothing\n    elif hasattr(moved, 'name_new'):\n        NEW\n    else:\n        OLD",
     "early return": "def register():\n    if Version(sglang.__version__) < Version('0.5.20'):\n        OLD\n        return\n    NEW",
     "early return of a value": "def register():\n    if not hasattr(moved, 'name_new'):\n        return None\n    NEW",
@@ -190,6 +200,8 @@ GUARDS: dict[str, str] = {
 }  # fmt: skip
 
 UNGUARDED: dict[str, str] = {
+    "nullcontext": "def register():\n    with contextlib.nullcontext():\n        NEW",
+    "warnings": "import warnings\ndef register():\n    with warnings.catch_warnings():\n        NEW",
     "nothing": "def register():\n    NEW",
     "a wrong class": "def register():\n    try:\n        NEW\n    except ZeroDivisionError:\n        pass",
     "suppress of a wrong class": "def register():\n    with suppress(OSError):\n        NEW",
@@ -215,6 +227,13 @@ UNGUARDED: dict[str, str] = {
 }  # fmt: skip
 
 UNCLEAR: dict[str, str] = {
+    "LooseVersion": "from distutils.version import LooseVersion\ndef register():\n    if LooseVersion(sglang.__version__) >= LooseVersion('0.5.20'):\n        NEW",
+    "TorchVersion": "from torch.torch_version import TorchVersion\ndef register():\n    if TorchVersion(sglang.__version__) >= '0.5.20':\n        NEW",
+    "pkgutil": "import pkgutil\ndef register():\n    if any(one.name == 'new' for one in pkgutil.iter_modules(sglang.srt.__path__)):\n        NEW",
+    "ExitStack": "def register():\n    with contextlib.ExitStack() as stack:\n        stack.enter_context(suppress(ImportError))\n        NEW",
+    "getfullargspec": "def register():\n    if 'more' in inspect.getfullargspec(moved.same).args:\n        NEW",
+    "Enum": "import enum\nclass Compat(enum.Enum):\n    GE = hasattr(moved, 'name_new')\ndef register():\n    if Compat.GE.value:\n        NEW",
+    "an attribute that is set later": "class Compat:\n    ge = False\ndef look():\n    Compat.ge = hasattr(moved, 'name_new')\ndef register():\n    if Compat.ge:\n        NEW",
     "table": "def new():\n    NEW\ndef old():\n    OLD\nTABLE = {True: new, False: old}\ndef register():\n    TABLE[hasattr(moved, 'name_new')]()",
     "a variable that a function sets": "ON = False\ndef on():\n    global ON\n    ON = True\ndef register():\n    if ON:\n        NEW",
     "an answer of the host": "def register():\n    if moved.same():\n        NEW",
@@ -223,6 +242,17 @@ UNCLEAR: dict[str, str] = {
     "a context manager of another distribution": "import vendor_compat\ndef register():\n    with vendor_compat.guarded():\n        NEW",
     "a context manager that answers": "class Guarded:\n    def __enter__(self): ...\n    def __exit__(self, kind, *rest):\n        return kind is not None\ndef register():\n    with Guarded():\n        NEW",
     "hasattr of an object": "def register(server_args=None):\n    if hasattr(server_args, 'field_new'):\n        NEW\ndef more(server_args):\n    register(server_args)",
+}  # fmt: skip
+
+
+CALLED_BY_HOST: dict[str, str] = {
+    "attribute of self": "class Parts:\n    def __init__(self):\n        self._ge = Version(sglang.__version__) >= Version('0.5.20')\n    def init_backend(self):\n        if self._ge:\n            NEW",
+    "cached property": "class Parts:\n    @functools.cached_property\n    def ge(self):\n        return hasattr(moved, 'name_new')\n    def init_backend(self):\n        if self.ge:\n            NEW",
+    "attribute of the class": "class Parts:\n    GE = hasattr(moved, 'name_new')\n    def init_backend(self):\n        if self.GE:\n            NEW\n    @classmethod\n    def of_class(cls):\n        if cls.GE:\n            NEW",
+    "private method": "class Parts:\n    def init_backend(self):\n        if hasattr(moved, 'name_new'):\n            self._more()\n    def _more(self):\n        NEW",
+    "async function": "async def serve():\n    if hasattr(moved, 'name_new'):\n        NEW",
+    "assert": "def serve():\n    assert Version(sglang.__version__) >= Version('0.5.20')\n    NEW",
+    "raise": "def serve():\n    if Version(sglang.__version__) < Version('0.5.20'):\n        raise RuntimeError('older')\n    NEW",
 }  # fmt: skip
 
 

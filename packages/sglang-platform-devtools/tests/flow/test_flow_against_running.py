@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from guard_forms import GUARDS, NEW_USES, OLD_USES, UNCLEAR, UNGUARDED, plugin_source
+from guard_forms import CALLED_BY_HOST, GUARDS, NEW_USES, OLD_USES, UNCLEAR, UNGUARDED, plugin_source
 from running import differences, kinds, read
 
 
@@ -42,3 +42,12 @@ def test_what_cannot_be_known_is_neither(hosts: dict[str, Path], tmp_path: Path,
     path.write_text(plugin_source(UNCLEAR[name], NEW_USES["import of a name"], "pass"))
     assert kinds(read(path, hosts["0.5.11"])) == {"unsure"}
     assert kinds(read(path, hosts["0.5.23"])) == set()
+
+
+@pytest.mark.parametrize("name", CALLED_BY_HOST)
+def test_what_the_host_calls_is_followed(hosts: dict[str, Path], tmp_path: Path, name: str) -> None:
+    path = tmp_path / "plugin.py"
+    path.write_text(plugin_source(CALLED_BY_HOST[name], NEW_USES["import of a name"], "pass"))
+    assert kinds(read(path, hosts["0.5.11"])) == set()
+    path.write_text(plugin_source(CALLED_BY_HOST[name], "from sglang.srt import nothing", "pass"))
+    assert kinds(read(path, hosts["0.5.23"])) == {"runs"}

@@ -23,6 +23,7 @@ from sglang_platform.devtools.flow.values import (
     Instance,
     OwnClass,
     OwnModule,
+    Partial,
     Path,
     Unknown,
     unknown_of,
@@ -39,6 +40,8 @@ class Calls(Operators):
         match owner:
             case External(full=full):
                 return False if name == "TYPE_CHECKING" else External(f"{full}.{name}")
+            case OwnModule() if name in self.reset:
+                return Unknown(f".{name}")
             case OwnModule(name=module):
                 return self.member(module, name, path)
             case OwnClass() | Instance():
@@ -50,14 +53,16 @@ class Calls(Operators):
                 return Unknown(owner.why, answer if isinstance(answer, HostPart) else None)
             case Unknown():
                 return Unknown(owner.why)
-            case HostPart():
+            case HostPart() | Bound():
                 return UNKNOWN
             case str() if name == "format" and SIMPLE_FORMAT.fullmatch(owner):
                 return owner.format
         found = attribute_of(owner, name)
-        return UNKNOWN if found is None else found
+        return Unknown(f".{name}") if found is None else found
 
     def _of_class(self, owner: OwnClass | Instance, name: str, path: Path) -> Any:
+        if name in self.reset:
+            return Unknown(f".{name}")
         if isinstance(owner, Instance) and name in owner.names:
             return owner.names[name]
         cls = owner.cls if isinstance(owner, Instance) else owner
@@ -100,7 +105,7 @@ class Calls(Operators):
 
     def result(self, node: ast.expr, called: Any, args: list[Any], words: dict[str, Any], path: Path) -> Any:
         """The result of calling a value."""
-        if not isinstance(called, Function | OwnClass | Bound | Instance):
+        if not isinstance(called, Function | OwnClass | Bound | Instance | Partial):
             self.escape(*args, *words.values())
         match called:
             case Function():
@@ -111,9 +116,13 @@ class Calls(Operators):
                 answer = self.host.attribute(part, args[0])
                 return (args[1] if len(args) > 1 else None) if isinstance(answer, Absent) else answer
             case OwnClass():
-                return self._instance(called, args, words, path)
+                return self.instance(called, args, words, path)
             case Instance():
                 return self.result(node, self._of_class(called, "__call__", path), args, words, path)
+            case Partial(function=function, args=first, words=others):
+                return self.result(node, function, [*first, *args], {**others, **words}, path)
+            case External(full="functools.partial") if args:
+                return Partial(args[0], args[1:], words)
             case External(full=full):
                 return self._library(node, full, args, words, path)
             case HostPart():
@@ -163,9 +172,16 @@ class Calls(Operators):
         """An unknown answer, named by its own expression."""
         return found._replace(why=text_of(node)) if isinstance(found, Unknown) and found.why else found
 
-    def _instance(self, cls: OwnClass, args: list[Any], words: dict[str, Any], path: Path) -> Any:
+    def instance(self, cls: OwnClass, args: list[Any], words: dict[str, Any], path: Path) -> Any:
         made = Instance(cls)
         initial = self._in_line(cls, "__init__")
         if isinstance(initial, Function):
             self.call(initial, [made, *args], words, path)
+        else:
+            fields = [
+                one.target.id
+                for one in cls.node.body
+                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+            ]
+            made.names = {**dict(zip(fields, args, strict=False)), **words}
         return made

@@ -42,6 +42,8 @@ class Evaluation(abc.ABC):
         self.contained: set[int] = set()
         self.unreached: list[ast.AST] = []
         self.host_uses = 0
+        self.reset: set[str] = set()
+        """Attributes that the plugin sets outside of `__init__`: their values change."""
 
     @abc.abstractmethod
     def call(self, function: Function, args: list[Any], words: dict[str, Any], path: Path) -> Any:

@@ -118,7 +118,7 @@ class Functions(Statements):
             if one is not None:
                 names[one.arg] = UNKNOWN
         if args is None:
-            return names
+            return names | words
         names |= function.defaults
         names |= dict(zip(positional, args, strict=False))
         if arguments.vararg is not None and len(args) >= len(positional):

@@ -15,7 +15,15 @@ from packaging.specifiers import Specifier, SpecifierSet
 from packaging.version import Version, parse
 
 from sglang_platform.devtools.flow.host import HostAnswers
-from sglang_platform.devtools.flow.values import External, HostPart, Unknown, is_neutral, unknown_of
+from sglang_platform.devtools.flow.values import (
+    External,
+    HostPart,
+    Partial,
+    Spec,
+    Unknown,
+    is_neutral,
+    unknown_of,
+)
 from sglang_platform.devtools.host_calls import signature_of
 from sglang_platform.devtools.source.answers import Absent
 from sglang_platform.devtools.source.signatures import decorators
@@ -113,7 +121,7 @@ _METADATA = re.compile(
 
 def is_plain(value: Any) -> bool:
     """True for a known value that Python can be asked about."""
-    if isinstance(value, Unknown | HostPart | External):
+    if isinstance(value, Unknown | HostPart | External | Spec | Partial):
         return False
     if isinstance(value, tuple | list | set | frozenset) and type(value) in (tuple, list, set, frozenset):
         return all(map(is_plain, value))
@@ -171,11 +179,21 @@ def call_library(host: HostAnswers, full: str, args: list[Any], words: dict[str,
     pure = _PURE.get(full)
     if pure is not None and all(map(is_plain, (*args, *words.values()))):
         return pure(*args, **words)
+    derived = any(_is_derived(host, one) for one in (*args, *words.values()))
     if is_neutral(full):
-        return unknown_of(*args, *words.values())
+        return unknown_of(*args, *words.values(), otherwise=f"{full}()" if derived else "")
     named = full.removeprefix("builtins.")
     foreign = named == full or all(map(is_plain, (*args, *words.values())))
     return unknown_of(*args, *words.values(), otherwise=f"{named}()" if foreign else "")
+
+
+def _is_derived(host: HostAnswers, value: Any) -> bool:
+    """True for a value that the version of the host is part of."""
+    if isinstance(value, list | tuple):
+        return any(_is_derived(host, one) for one in value)
+    if isinstance(value, str) and isinstance(host.version, str):
+        return host.version in value
+    return isinstance(value, Version | SpecifierSet | HostPart | Distribution)
 
 
 def _imported(
@@ -247,7 +265,7 @@ def _found(host: HostAnswers, name: str, full: str) -> Any:
             raise Missing(above, ModuleNotFoundError, absent)
         return None
     found = host.module(name)
-    return None if isinstance(found, Absent) else found
+    return None if isinstance(found, Absent) else Spec(name)
 
 
 def _signature(part: HostPart) -> Any:

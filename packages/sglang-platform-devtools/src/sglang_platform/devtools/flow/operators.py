@@ -22,6 +22,7 @@ from sglang_platform.devtools.flow.values import (
     OwnModule,
     Path,
     Scope,
+    Spec,
     Unknown,
     joined,
     truth,
@@ -83,7 +84,7 @@ class Operators(Evaluation):
                 return unknown_of(found) if isinstance(found, Unknown) else found is not negated
         if isinstance(op, ast.Is | ast.IsNot) and (one is None or other is None):
             value = other if one is None else one
-            if isinstance(value, HostPart | Function | OwnClass | OwnModule | Bound):
+            if isinstance(value, HostPart | Function | OwnClass | OwnModule | Bound | Spec):
                 return negated if truth(value) else Unknown(text_of(node))
         if is_plain(one) and is_plain(other):
             found = self._known(lambda: COMPARISONS[type(op)](one, other), node, path)

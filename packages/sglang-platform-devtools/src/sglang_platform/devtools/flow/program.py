@@ -11,10 +11,12 @@ from sglang_platform.devtools.flow.functions import MOST_STATEMENTS
 from sglang_platform.devtools.flow.guards import survives
 from sglang_platform.devtools.flow.host import Host, HostAnswers
 from sglang_platform.devtools.flow.imports import Imports
+from sglang_platform.devtools.flow.mentions import mentioned, reset, written
 from sglang_platform.devtools.flow.values import (
     UNKNOWN,
     Fault,
     Function,
+    Instance,
     OwnClass,
     OwnModule,
     Path,
@@ -53,14 +55,18 @@ class Program(Imports):
     """One plugin beside one release."""
 
     def __init__(self, tree: SourceTree, host: Host, entries: Iterable[str] = ()) -> None:
-        super().__init__(HostAnswers(host, _written(tree)))
+        super().__init__(HostAnswers(host, written(tree)))
+        self.reset = reset(tree)
+        self._mentioned = mentioned(tree)
+        self._objects: dict[int, Instance] = {}
         self.tree, self._entries = tree, list(entries)
         self._visited: dict[int, set[tuple[str, tuple[Any, ...]]]] = {}
         self._failures: dict[tuple[int, str], Failure] = {}
         self._scopes: dict[str, Scope] = {}
         self._weakest: dict[str, set[tuple[Any, ...]]] = {}
         self._classes: list[OwnClass] = []
-        self._dead_count = 0
+        self._dead_at = (0, 0)
+        self._names: dict[int, set[str]] = {}
         self._dead_names: set[str] = set()
         self._follow()
 
@@ -114,15 +120,28 @@ class Program(Imports):
         for name in waiting:
             if name not in self._scopes and name not in dead and self.tree.module(name) is not None:
                 self.module(name, Path(Scope(self.tree.module(name)), root=f"{name} is imported"))  # type: ignore[arg-type]
+        self._follow_functions()
+
+    def _follow_functions(self) -> None:
+        """Call what nothing has called yet: first what nothing names, and never what only unreached code names."""
         skipped: set[int] = set()
-        while waits := [one for one in self.made if id(one.node) not in self.called | skipped]:
+        while waits := [
+            one for one in self.made if id(one.node) not in self.called and id(one.node) not in skipped
+        ]:
             unreached = [one for one in waits if self._is_unreached(one)]
             for function in unreached:  # first, since what only these call is not called either
                 skipped.add(id(function.node))
                 body = function.node.body
                 self.unreached += body if isinstance(body, list) else [body]
-            for function in () if unreached else waits:
-                self._later(function)
+            if unreached:
+                continue
+            roots = [one for one in waits if not self._mentioned & _names_of(one)]
+            known = len(self.unreached)
+            for function in roots or waits:
+                if id(function.node) not in self.called:
+                    self._later(function)
+                if not roots and len(self.unreached) > known:
+                    break  # some of the others may be unreached now
 
     def _later(self, function: Function, *, defaults: bool = False) -> None:
         """A call by the host, with arguments that the source does not show."""
@@ -135,7 +154,22 @@ class Program(Imports):
             path = path._replace(unsure=path.unsure or "something calls it")
         args: list[Any] | None = [] if defaults else None
         with contextlib.suppress(Raises):
-            self.escape(self.call(function, args, {}, path))
+            self.escape(self.call(function, args, self._owner_of(function, path), path))
+
+    def _owner_of(self, function: Function, path: Path) -> dict[str, Any]:
+        """`self` or `cls` of a method, by the name of the parameter."""
+        first = [*function.node.args.posonlyargs, *function.node.args.args][:1]
+        if function.owner is None or not first or function.kind == "staticmethod":
+            return {}
+        if function.kind == "classmethod":
+            return {first[0].arg: function.owner}
+        known = self._objects.get(id(function.owner.node))
+        if known is None:
+            self._objects[id(function.owner.node)] = known = Instance(function.owner)
+            initial = function.owner.scope.names.get("__init__")
+            if isinstance(initial, Function) and initial is not function:
+                self.call(initial, None, self._owner_of(initial, path), path)
+        return {first[0].arg: known}
 
     def module(self, name: str, path: Path) -> Scope | None:
         module = self.tree.module(name)
@@ -175,19 +209,24 @@ class Program(Imports):
             private = name.startswith("_") and not name.endswith("__")
             unused = id(owner.node) not in self.escaped and owner.node.name in names
             return unused or (private and name in names)
-        return bool(names & {name, *function.names})
+        return bool(names & _names_of(function))
 
     def _unreached_names(self) -> set[str]:
-        dead = [one for one in self.unreached if id(one) not in self._visited]
-        if len(dead) != self._dead_count:
-            self._dead_count = len(dead)
-            self._dead_names = {
-                str(getattr(part, "id", getattr(part, "attr", getattr(part, "name", ""))))
-                for one in dead
-                for part in ast.walk(one)
-                if isinstance(part, ast.Name | ast.Attribute | ast.alias)
-            }
+        state = (len(self.unreached), len(self._visited))
+        if state != self._dead_at:
+            self._dead_at = state
+            dead = [one for one in self.unreached if id(one) not in self._visited]
+            self._dead_names = set().union(*map(self._names_in, dead))
         return self._dead_names
+
+    def _names_in(self, node: ast.AST) -> set[str]:
+        if id(node) not in self._names:
+            self._names[id(node)] = {
+                str(getattr(one, "id", getattr(one, "attr", getattr(one, "name", ""))))
+                for one in ast.walk(node)
+                if isinstance(one, ast.Name | ast.Attribute | ast.alias)
+            }
+        return self._names[id(node)]
 
     def _unreached_modules(self) -> set[str]:
         """The modules of the plugin that only code that does not run imports."""
@@ -264,20 +303,5 @@ def _scope_of(module: Module) -> Scope:
     return Scope(module, {"__name__": UNKNOWN, "__package__": module.package}, set_elsewhere=elsewhere)
 
 
-def _written(tree: SourceTree) -> set[str]:
-    """The attributes that the plugin sets on anything, which the host may have only then."""
-    found: set[str] = set()
-    for name in tree.served():
-        module = tree.module(name)
-        for node in module.nodes if module is not None else ():
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                found.add(node.attr)
-            elif (
-                isinstance(node, ast.Call)
-                and getattr(node.func, "id", "") == "setattr"
-                and len(node.args) > 1
-            ):
-                key = node.args[1]
-                if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    found.add(key.value)
-    return found
+def _names_of(function: Function) -> set[str]:
+    return {getattr(function.node, "name", "lambda"), *function.names}

@@ -20,10 +20,12 @@ __all__ = [
     "Instance",
     "OwnClass",
     "OwnModule",
+    "Partial",
     "Path",
     "Raises",
     "Reach",
     "Scope",
+    "Spec",
     "Unknown",
     "is_neutral",
     "joined",
@@ -109,6 +111,20 @@ class Instance:
 
 
 class OwnModule(NamedTuple):
+    name: str
+
+
+class Partial(NamedTuple):
+    """``functools.partial(function, ...)``."""
+
+    function: Any
+    args: list[Any]
+    words: dict[str, Any]
+
+
+class Spec(NamedTuple):
+    """What `find_spec` gives for a module that exists."""
+
     name: str
 
 
@@ -209,7 +225,7 @@ def truth(value: Any) -> bool | None:
             return None
         case HostPart(node=node, is_module=is_module):
             return True if is_module or isinstance(node, ast.FunctionDef | ast.ClassDef) else None
-        case Instance() | Bound() | External() | Function() | OwnClass() | OwnModule():
+        case Instance() | Bound() | External() | Function() | OwnClass() | OwnModule() | Spec() | Partial():
             return None if isinstance(value, Instance | External) else True
     return bool(value)
 
