@@ -19,13 +19,13 @@ from sglang_platform.devtools.flow.values import (
     Bound,
     External,
     Function,
-    HostPart,
-    Instance,
-    OwnClass,
-    OwnModule,
+    HostObject,
     Partial,
     Path,
-    Unknown,
+    PluginClass,
+    PluginModule,
+    PluginObject,
+    UnknownValue,
     unknown_of,
 )
 from sglang_platform.devtools.source.answers import Absent
@@ -40,48 +40,48 @@ class Calls(Operators):
         match owner:
             case External(full=full):
                 return False if name == "TYPE_CHECKING" else External(f"{full}.{name}")
-            case OwnModule() if name in self.reset:
-                return Unknown(f".{name}")
-            case OwnModule(name=module):
+            case PluginModule() if name in self.reset:
+                return UnknownValue(f".{name}")
+            case PluginModule(name=module):
                 return self.member(module, name, path)
-            case OwnClass() | Instance():
+            case PluginClass() | PluginObject():
                 return self._of_class(owner, name, path)
             case NamesOf() | Function():
                 return Bound(owner, name)
-            case Unknown(part=HostPart() as part):
+            case UnknownValue(part=HostObject() as part):
                 answer = self.host.attribute(part, name)
-                return Unknown(owner.why, answer if isinstance(answer, HostPart) else None)
-            case Unknown():
-                return Unknown(owner.why)
-            case HostPart() | Bound():
+                return UnknownValue(owner.why, answer if isinstance(answer, HostObject) else None)
+            case UnknownValue():
+                return UnknownValue(owner.why)
+            case HostObject() | Bound():
                 return UNKNOWN
             case str() if name == "format" and SIMPLE_FORMAT.fullmatch(owner):
                 return owner.format
         found = attribute_of(owner, name)
-        return Unknown(f".{name}") if found is None else found
+        return UnknownValue(f".{name}") if found is None else found
 
-    def _of_class(self, owner: OwnClass | Instance, name: str, path: Path) -> Any:
+    def _of_class(self, owner: PluginClass | PluginObject, name: str, path: Path) -> Any:
         if name in self.reset:
-            return Unknown(f".{name}")
-        if isinstance(owner, Instance) and name in owner.names:
+            return UnknownValue(f".{name}")
+        if isinstance(owner, PluginObject) and name in owner.names:
             return owner.names[name]
-        cls = owner.cls if isinstance(owner, Instance) else owner
+        cls = owner.cls if isinstance(owner, PluginObject) else owner
         self.escape(cls)
         found = self._in_line(cls, name)
         if not isinstance(found, Function):
             return found
         if found.kind == "property":
-            return self.call(found, [owner], {}, path) if isinstance(owner, Instance) else UNKNOWN
+            return self.call(found, [owner], {}, path) if isinstance(owner, PluginObject) else UNKNOWN
         if found.kind == "staticmethod":
             return found
         if found.kind == "classmethod":
             return Bound(cls, found)
-        return Bound(owner, found) if isinstance(owner, Instance) else found
+        return Bound(owner, found) if isinstance(owner, PluginObject) else found
 
-    def _in_line(self, cls: OwnClass, name: str) -> Any:
+    def _in_line(self, cls: PluginClass, name: str) -> Any:
         if name in cls.scope.names:
             return cls.scope.names[name]
-        found = (self._in_line(one, name) for one in cls.bases if isinstance(one, OwnClass))
+        found = (self._in_line(one, name) for one in cls.bases if isinstance(one, PluginClass))
         return next((one for one in found if one is not UNKNOWN), UNKNOWN)
 
     def _call(self, node: ast.Call, path: Path) -> Any:
@@ -105,7 +105,7 @@ class Calls(Operators):
 
     def result(self, node: ast.expr, called: Any, args: list[Any], words: dict[str, Any], path: Path) -> Any:
         """The result of calling a value."""
-        if not isinstance(called, Function | OwnClass | Bound | Instance | Partial):
+        if not isinstance(called, Function | PluginClass | Bound | PluginObject | Partial):
             self.escape(*args, *words.values())
         match called:
             case Function():
@@ -115,9 +115,9 @@ class Calls(Operators):
             case Bound(owner=NamesOf(part=part), name="get") if args and isinstance(args[0], str):
                 answer = self.host.attribute(part, args[0])
                 return (args[1] if len(args) > 1 else None) if isinstance(answer, Absent) else answer
-            case OwnClass():
+            case PluginClass():
                 return self.instance(called, args, words, path)
-            case Instance():
+            case PluginObject():
                 return self.result(node, self._of_class(called, "__call__", path), args, words, path)
             case Partial(function=function, args=first, words=others):
                 return self.result(node, function, [*first, *args], {**others, **words}, path)
@@ -125,12 +125,12 @@ class Calls(Operators):
                 return Partial(args[0], args[1:], words)
             case External(full=full):
                 return self._library(node, full, args, words, path)
-            case HostPart():
+            case HostObject():
                 self.host_uses += 1
                 return unknown_of(otherwise=text_of(node))
-            case Unknown(part=HostPart()):
+            case UnknownValue(part=HostObject()):
                 return unknown_of(called, otherwise=text_of(node))
-            case Unknown():
+            case UnknownValue():
                 return unknown_of(called, *args, *words.values())
         if callable(called) and all(map(is_plain, (*args, *words.values()))):
             return self._known(lambda: called(*args, **words), node, path)
@@ -141,20 +141,20 @@ class Calls(Operators):
             return [self.result(node, args[0], [one], {}, path) for one in args[1]]
         if full == "builtins.next" and args and isinstance(args[0], list | tuple) and args[0]:
             return args[0][0]
-        if any(isinstance(one, HostPart) for one in args) or self._names_host(args):
+        if any(isinstance(one, HostObject) for one in args) or self._names_host(args):
             self.host_uses += 1
         if (
             full == "builtins.hasattr"
             and len(args) == 2
-            and isinstance(args[0], OwnModule | OwnClass | Instance)
+            and isinstance(args[0], PluginModule | PluginClass | PluginObject)
         ):
             found = self.part_of(args[0], str(args[1]), path)
-            return Unknown(text_of(node)) if isinstance(found, Unknown) else True
+            return UnknownValue(text_of(node)) if isinstance(found, UnknownValue) else True
         if (
             full == "builtins.getattr"
             and len(args) > 1
             and isinstance(args[1], str)
-            and isinstance(args[0], OwnModule | OwnClass | Instance)
+            and isinstance(args[0], PluginModule | PluginClass | PluginObject)
         ):
             return self.part_of(args[0], args[1], path)
         try:
@@ -170,10 +170,10 @@ class Calls(Operators):
     @staticmethod
     def _retold(found: Any, node: ast.expr) -> Any:
         """An unknown answer, named by its own expression."""
-        return found._replace(why=text_of(node)) if isinstance(found, Unknown) and found.why else found
+        return found._replace(why=text_of(node)) if isinstance(found, UnknownValue) and found.why else found
 
-    def instance(self, cls: OwnClass, args: list[Any], words: dict[str, Any], path: Path) -> Any:
-        made = Instance(cls)
+    def instance(self, cls: PluginClass, args: list[Any], words: dict[str, Any], path: Path) -> Any:
+        made = PluginObject(cls)
         initial = self._in_line(cls, "__init__")
         if isinstance(initial, Function):
             self.call(initial, [made, *args], words, path)

@@ -9,10 +9,10 @@ from sglang_platform.devtools.flow.handlers import Handlers
 from sglang_platform.devtools.flow.values import (
     External,
     Function,
-    OwnClass,
+    Namespace,
     Path,
-    Scope,
-    Unknown,
+    PluginClass,
+    UnknownValue,
     is_neutral,
     unknown_of,
 )
@@ -45,11 +45,11 @@ class Definitions(Handlers):
                     last = full.rpartition(".")[2]
                     if last in _TRANSPARENT and isinstance(found, Function):
                         found.kind = "property" if last == "cached_property" else last
-                case Function() if isinstance(found, Function | OwnClass):
+                case Function() if isinstance(found, Function | PluginClass):
                     self.wrapped.add(id(node))
                     made = self.call(by, [found], {}, path)
-                    found = made if not isinstance(made, Unknown) else unknown_of(made)
-                    if isinstance(made, Unknown):
+                    found = made if not isinstance(made, UnknownValue) else unknown_of(made)
+                    if isinstance(made, UnknownValue):
                         self.unclear[id(node)] = f"{ast.unparse(decorator)} calls it"
         return found
 
@@ -57,8 +57,8 @@ class Definitions(Handlers):
         bases = [self.value(one, path) for one in node.bases]
         for word in node.keywords:
             self.value(word.value, path)
-        scope = Scope(path.scope.module, {}, path.scope)
-        cls = OwnClass(node, scope, bases)
+        scope = Namespace(path.scope.module, {}, path.scope)
+        cls = PluginClass(node, scope, bases)
         self.define(cls, path)
         found = self.block(node.body, path._replace(scope=scope))
         for one in scope.names.values():
@@ -69,7 +69,7 @@ class Definitions(Handlers):
             raise found.ends[0].raised
         path.scope.names[node.name] = self._decorated(node, cls, path)
 
-    def define(self, cls: OwnClass, path: Path) -> None:
+    def define(self, cls: PluginClass, path: Path) -> None:
         """Record a class."""
 
 

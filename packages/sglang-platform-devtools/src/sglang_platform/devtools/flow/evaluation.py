@@ -15,13 +15,13 @@ from sglang_platform.devtools.flow.values import (
     External,
     Fault,
     Function,
-    HostPart,
-    Instance,
-    OwnClass,
+    HostObject,
+    Namespace,
     Path,
+    PluginClass,
+    PluginObject,
     Raises,
-    Scope,
-    Unknown,
+    UnknownValue,
     unknown_of,
 )
 from sglang_platform.devtools.source.answers import Absent
@@ -72,7 +72,7 @@ class Evaluation(abc.ABC):
         """Record functions and classes that code outside the plugin may call."""
         for one in values:
             match one:
-                case Function() | OwnClass():
+                case Function() | PluginClass():
                     self.escaped.add(id(one.node))
                 case Bound(name=Function() as function):
                     self.escaped.add(id(function.node))
@@ -85,11 +85,11 @@ class Evaluation(abc.ABC):
     def function(self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, path: Path) -> Any:
         """The function that a `def` or `lambda` makes."""
 
-    def named(self, name: str, scope: Scope | None, path: Path) -> Any:
+    def named(self, name: str, scope: Namespace | None, path: Path) -> Any:
         while scope is not None:
             if name in scope.names:
                 if scope.parent is None and scope is not path.scope and name in scope.set_elsewhere:
-                    return scope.names[name] if name in path.scope.own_globals else Unknown(name)
+                    return scope.names[name] if name in path.scope.own_globals else UnknownValue(name)
                 return scope.names[name]
             scope = scope.parent
         return (
@@ -120,11 +120,11 @@ class Evaluation(abc.ABC):
                     self.bind(part, value[place] if same else unknown_of(value), path)
             case ast.Attribute(value=inner, attr=name):
                 owner = self.value(inner, path)
-                if not isinstance(owner, Instance | OwnClass):
+                if not isinstance(owner, PluginObject | PluginClass):
                     self.escape(value)
-                if isinstance(owner, Instance):
+                if isinstance(owner, PluginObject):
                     owner.names[name] = value
-                elif isinstance(owner, OwnClass):
+                elif isinstance(owner, PluginClass):
                     owner.scope.names[name] = value
                 self.visit(target, path)
             case ast.Subscript():
@@ -150,7 +150,7 @@ class Evaluation(abc.ABC):
         builtin = next(one for one in error.__mro__ if one.__module__ == "builtins")
         if self.survives(builtin, path):
             raise Raises(builtin)
-        return Unknown(text_of(node))
+        return UnknownValue(text_of(node))
 
     @abc.abstractmethod
     def value(self, node: ast.expr, path: Path) -> Any:
@@ -161,8 +161,8 @@ class Evaluation(abc.ABC):
         """The result of calling a value."""
 
 
-def part_in(values: list[Any]) -> HostPart | None:
-    return next((one.part for one in values if isinstance(one, Unknown) and one.part is not None), None)
+def part_in(values: list[Any]) -> HostObject | None:
+    return next((one.part for one in values if isinstance(one, UnknownValue) and one.part is not None), None)
 
 
 def text_of(node: ast.expr) -> str:

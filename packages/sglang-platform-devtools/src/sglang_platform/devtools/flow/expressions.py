@@ -11,7 +11,7 @@ from sglang_platform.devtools.flow.library import (
 )
 from sglang_platform.devtools.flow.values import (
     UNKNOWN,
-    HostPart,
+    HostObject,
     Path,
     truth,
     unknown_of,
@@ -93,7 +93,7 @@ class Expressions(Calls):
     def _attribute(self, node: ast.Attribute, path: Path) -> Any:
         self.visit(node, path)
         owner, name = self.value(node.value, path), node.attr
-        if isinstance(owner, HostPart):
+        if isinstance(owner, HostObject):
             self.host_uses += 1
             if name == "__dict__":
                 return NamesOf(owner)

@@ -12,10 +12,10 @@ from sglang_platform.devtools.flow.statements import Statements
 from sglang_platform.devtools.flow.values import (
     UNKNOWN,
     Function,
-    HostPart,
+    HostObject,
+    Namespace,
     Path,
-    Scope,
-    Unknown,
+    UnknownValue,
     joined,
 )
 from sglang_platform.devtools.source.module import Module
@@ -71,7 +71,7 @@ class Functions(Statements):
         key = (id(node), id(function.scope), path.frames, path.unsure, _key(names))
         if key in self._results:
             return self._results[key]
-        scope = Scope(function.scope.module, names, function.scope)
+        scope = Namespace(function.scope.module, names, function.scope)
         unsure = path.unsure or self.unclear.get(id(node), "")
         inside = Path(scope, unsure, path.frames, root=path.root)
         self._active.append(id(node))
@@ -129,7 +129,12 @@ class Functions(Statements):
 
 def _key(names: dict[str, Any]) -> Any:
     return tuple(
-        (name, value if isinstance(value, str | int | bool | HostPart | Unknown | type(None)) else id(value))
+        (
+            name,
+            value
+            if isinstance(value, str | int | bool | HostObject | UnknownValue | type(None))
+            else id(value),
+        )
         for name, value in names.items()
     )
 

@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from sglang_platform.devtools.flow.values import External, OwnClass, Unknown
+from sglang_platform.devtools.flow.values import External, PluginClass, UnknownValue
 from sglang_platform.devtools.source.values import dotted
 
 __all__ = ["Frame", "ends_process", "errors_of", "first_stand_in", "leaves", "survives"]
@@ -47,9 +47,9 @@ def errors_of(value: Any) -> Errors | None:
         case list() | tuple():
             parts = [errors_of(one) for one in value]
             return None if None in parts else tuple(one for part in parts for one in part or ())
-        case OwnClass():
+        case PluginClass():
             return ()
-        case Unknown():
+        case UnknownValue():
             return None
     return ()
 

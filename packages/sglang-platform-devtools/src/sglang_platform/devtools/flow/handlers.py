@@ -14,11 +14,11 @@ from sglang_platform.devtools.flow.values import (
     UNKNOWN,
     External,
     Function,
-    HostPart,
-    OwnClass,
+    HostObject,
     Path,
+    PluginClass,
     Raises,
-    Unknown,
+    UnknownValue,
     is_neutral,
     merged,
     truth,
@@ -161,12 +161,12 @@ class Handlers(Expressions):
                 return [Frame(None, context.lineno, ast.unparse(context.func))]
             case Function(kind="contextmanager", node=node, scope=scope):
                 return self._of_generator(node, path._replace(scope=scope))
-            case OwnClass(scope=scope):
+            case PluginClass(scope=scope):
                 leaver = scope.names.get("__exit__")
                 if isinstance(leaver, Function) and not _returns(leaver.node):
                     return []
                 return [Frame(None, context.lineno, ast.unparse(context.func))]
-            case HostPart() | Unknown(why=""):
+            case HostObject() | UnknownValue(why=""):
                 return []
         return [Frame(None, context.lineno, ast.unparse(context.func))] if not truth(found) else []
 

@@ -6,7 +6,7 @@ import ast
 from typing import Protocol
 
 from sglang_platform.core.installed.address import nearest
-from sglang_platform.devtools.flow.values import HostPart, Unknown
+from sglang_platform.devtools.flow.values import HostObject, UnknownValue
 from sglang_platform.devtools.source.answers import Absent, Answer, Definition
 from sglang_platform.devtools.source.tree import SourceTree
 
@@ -39,22 +39,22 @@ class HostAnswers:
         self.name = "sglang"
 
     @property
-    def version(self) -> str | Unknown:
-        return self._host.version or Unknown("the version of the host")
+    def version(self) -> str | UnknownValue:
+        return self._host.version or UnknownValue("the version of the host")
 
     def is_hosts(self, name: str) -> bool:
         return name == self.name or name.startswith(f"{self.name}.")
 
-    def module(self, name: str) -> HostPart | Absent:
+    def module(self, name: str) -> HostObject | Absent:
         if name == self.name or self._host.tree.has(name):
-            return HostPart(name)
+            return HostObject(name)
         above = name.rpartition(".")[0]
         return Absent(f"there is no module {name}", tuple(self._near(above, name)))
 
     def is_package(self, name: str) -> bool:
         return self._host.tree.is_package(name)
 
-    def attribute(self, owner: HostPart, name: str) -> HostPart | str | Unknown | Absent:
+    def attribute(self, owner: HostObject, name: str) -> HostObject | str | UnknownValue | Absent:
         """The attribute of a module or class; Absent if the release has none of the name."""
         full = f"{owner.full}.{name}"
         if full in _VERSIONS and (
@@ -62,18 +62,20 @@ class HostAnswers:
         ):
             return self.version
         if name in self._written:
-            return Unknown(full)
+            return UnknownValue(full)
         if self._host.tree.has(full):
-            return HostPart(full)
+            return HostObject(full)
         if owner.is_module and name.startswith("__") and name.endswith("__"):
-            return Unknown(full)
+            return UnknownValue(full)
         if not owner.is_module and not isinstance(owner.node, ast.ClassDef):
-            return Unknown(full)
+            return UnknownValue(full)
         answer = self._host.find(full)
         if isinstance(answer, Absent):
             return answer
         node = answer.node if isinstance(answer, Definition) else None
-        return HostPart(full, node, is_module=False) if isinstance(answer, Definition) else Unknown(full)
+        return (
+            HostObject(full, node, is_module=False) if isinstance(answer, Definition) else UnknownValue(full)
+        )
 
     def _near(self, package: str, name: str) -> list[str]:
         return [

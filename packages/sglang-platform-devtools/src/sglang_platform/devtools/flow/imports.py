@@ -11,10 +11,10 @@ from sglang_platform.devtools.flow.values import (
     UNKNOWN,
     External,
     Fault,
-    HostPart,
-    OwnModule,
+    HostObject,
+    Namespace,
     Path,
-    Scope,
+    PluginModule,
 )
 from sglang_platform.devtools.source.answers import Absent
 from sglang_platform.devtools.source.scope import imported_module
@@ -29,7 +29,7 @@ class Imports(Functions):
     tree: SourceTree
 
     @abc.abstractmethod
-    def module(self, name: str, path: Path) -> Scope | None:
+    def module(self, name: str, path: Path) -> Namespace | None:
         """The names of a module of the plugin, once it has run."""
 
     def imports(self, node: ast.Import | ast.ImportFrom, path: Path) -> None:
@@ -48,9 +48,9 @@ class Imports(Functions):
         found: Any = self.import_module(node, name, path)
         if alias.asname is None:
             found = (
-                HostPart(first)
+                HostObject(first)
                 if self.host.is_hosts(name)
-                else OwnModule(first)
+                else PluginModule(first)
                 if self.tree.has(first)
                 else External(first)
             )
@@ -68,7 +68,7 @@ class Imports(Functions):
             return found
         if self.tree.has(name):
             self.module(name, path)
-            return OwnModule(name)
+            return PluginModule(name)
         return External(name)
 
     def _from(self, node: ast.ImportFrom, source: str, name: str, path: Path) -> Any:
@@ -99,6 +99,6 @@ class Imports(Functions):
                 path.scope.names |= {key: one for key, one in scope.names.items() if key[:2] != "__"}
             return UNKNOWN
         found = self.member(source, name, path)
-        if isinstance(found, OwnModule):
+        if isinstance(found, PluginModule):
             self.module(found.name, path)
         return found

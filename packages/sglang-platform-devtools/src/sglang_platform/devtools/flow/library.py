@@ -17,10 +17,10 @@ from packaging.version import Version, parse
 from sglang_platform.devtools.flow.host import HostAnswers
 from sglang_platform.devtools.flow.values import (
     External,
-    HostPart,
+    HostObject,
     Partial,
     Spec,
-    Unknown,
+    UnknownValue,
     is_neutral,
     unknown_of,
 )
@@ -41,7 +41,7 @@ class Missing(Exception):
 class NamesOf(NamedTuple):
     """``dir(module)``, ``vars(module)``."""
 
-    part: HostPart
+    part: HostObject
 
 
 class Distribution(NamedTuple):
@@ -121,7 +121,7 @@ _METADATA = re.compile(
 
 def is_plain(value: Any) -> bool:
     """True for a known value that Python can be asked about."""
-    if isinstance(value, Unknown | HostPart | External | Spec | Partial):
+    if isinstance(value, UnknownValue | HostObject | External | Spec | Partial):
         return False
     if isinstance(value, tuple | list | set | frozenset) and type(value) in (tuple, list, set, frozenset):
         return all(map(is_plain, value))
@@ -156,24 +156,26 @@ def call_library(host: HostAnswers, full: str, args: list[Any], words: dict[str,
             return _has(host, args[0], args[1])
         case "builtins.getattr" if len(args) in (2, 3):
             return _get(host, *args)
-        case "builtins.dir" | "builtins.vars" if isinstance(first, HostPart):
+        case "builtins.dir" | "builtins.vars" if isinstance(first, HostObject):
             return NamesOf(first)
-        case "builtins.callable" if isinstance(first, HostPart) and isinstance(
+        case "builtins.callable" if isinstance(first, HostObject) and isinstance(
             first.node, ast.FunctionDef | ast.ClassDef
         ):
             return True
-        case "inspect.signature" if isinstance(first, HostPart):
+        case "inspect.signature" if isinstance(first, HostObject):
             return _signature(first)
         case "sys.modules.get" if isinstance(first, str) and host.is_hosts(first):
             found = host.module(first)
             default = args[1] if len(args) > 1 else None
-            return default if isinstance(found, Absent) else Unknown(f"sys.modules.get({first!r})", found)
+            return (
+                default if isinstance(found, Absent) else UnknownValue(f"sys.modules.get({first!r})", found)
+            )
         case _ if full in _FINDERS and isinstance(first, str):
             return _found(host, first, full)
         case _ if _METADATA.fullmatch(full):
             if first == host.name:
                 return host.version if full.endswith(".version") else Distribution(host.version)
-            return Unknown() if isinstance(first, str) else unknown_of(first, otherwise=full)
+            return UnknownValue() if isinstance(first, str) else unknown_of(first, otherwise=full)
         case _ if full.startswith("re.") and full[3:] in _REGULAR and len(args) in (2, 3):
             return _regular(full[3:], args)
     pure = _PURE.get(full)
@@ -193,7 +195,7 @@ def _is_derived(host: HostAnswers, value: Any) -> bool:
         return any(_is_derived(host, one) for one in value)
     if isinstance(value, str) and isinstance(host.version, str):
         return host.version in value
-    return isinstance(value, Version | SpecifierSet | HostPart | Distribution)
+    return isinstance(value, Version | SpecifierSet | HostObject | Distribution)
 
 
 def _imported(
@@ -212,16 +214,16 @@ def _imported(
     if isinstance(found, Absent):
         raise Missing(name, ModuleNotFoundError, found)
     plain = full.endswith("__import__") and not (words.get("fromlist") or args[3:4])
-    return HostPart(host.name) if plain else found
+    return HostObject(host.name) if plain else found
 
 
 def _resolved(host: HostAnswers, name: str) -> Any:
     if not host.is_hosts(name):
         return External(name)
     first, *rest = name.split(".")
-    found: Any = HostPart(first)
+    found: Any = HostObject(first)
     for part in rest:
-        if isinstance(found, HostPart):
+        if isinstance(found, HostObject):
             answer = host.attribute(found, part)
             if isinstance(answer, Absent):
                 raise Missing(name, AttributeError, answer)
@@ -230,18 +232,20 @@ def _resolved(host: HostAnswers, name: str) -> Any:
 
 
 def _has(host: HostAnswers, owner: Any, name: Any) -> Any:
-    if isinstance(owner, HostPart) and isinstance(name, str):
+    if isinstance(owner, HostObject) and isinstance(name, str):
         answer = host.attribute(owner, name)
-        return False if isinstance(answer, Absent) else True if isinstance(answer, HostPart | str) else answer
+        return (
+            False if isinstance(answer, Absent) else True if isinstance(answer, HostObject | str) else answer
+        )
     if isinstance(owner, External) and is_neutral(owner.full):
-        return Unknown()
+        return UnknownValue()
     if is_plain(owner) and isinstance(name, str):
         return hasattr(owner, name)
     return unknown_of(owner, name, otherwise="hasattr()")
 
 
 def _get(host: HostAnswers, owner: Any, name: Any, *default: Any) -> Any:
-    if isinstance(owner, HostPart) and isinstance(name, str):
+    if isinstance(owner, HostObject) and isinstance(name, str):
         answer = host.attribute(owner, name)
         if not isinstance(answer, Absent):
             return answer
@@ -256,7 +260,7 @@ def _get(host: HostAnswers, owner: Any, name: Any, *default: Any) -> Any:
 def _found(host: HostAnswers, name: str, full: str) -> Any:
     """``find_spec``: None for a missing module; a missing parent raises."""
     if not host.is_hosts(name):
-        return Unknown()
+        return UnknownValue()
     above = name.rpartition(".")[0]
     parent = host.module(above) if above else None
     if isinstance(parent, Absent) or (above and not host.is_package(above) and above != host.name):
@@ -268,13 +272,13 @@ def _found(host: HostAnswers, name: str, full: str) -> Any:
     return None if isinstance(found, Absent) else Spec(name)
 
 
-def _signature(part: HostPart) -> Any:
+def _signature(part: HostObject) -> Any:
     node = part.node
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not set(decorators(node)) - {
         "staticmethod"
     }:
         return signature_of(node.args)
-    return Unknown(f"inspect.signature({part.full})")
+    return UnknownValue(f"inspect.signature({part.full})")
 
 
 def _regular(name: str, args: list[Any]) -> Any:
@@ -286,4 +290,4 @@ def _regular(name: str, args: list[Any]) -> Any:
     try:
         return getattr(re, name)(*args[:-1], text)
     except re.error:
-        return Unknown(f"re.{name}()")
+        return UnknownValue(f"re.{name}()")

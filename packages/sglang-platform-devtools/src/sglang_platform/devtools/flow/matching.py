@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from sglang_platform.devtools.flow.values import External, Unknown
+from sglang_platform.devtools.flow.values import External, UnknownValue
 
 __all__ = ["captured", "matches"]
 
@@ -22,14 +22,14 @@ def matches(pattern: ast.pattern, value: Any, of: Callable[[ast.expr], Any]) -> 
             return matches(inner, value, of)
         case ast.MatchOr(patterns=patterns):
             return _any([matches(one, value, of) for one in patterns])
-    if isinstance(value, Unknown) or not isinstance(value, str | int | float | tuple | list | None):
+    if isinstance(value, UnknownValue) or not isinstance(value, str | int | float | tuple | list | None):
         return None
     match pattern:
         case ast.MatchSingleton(value=wanted):
             return value is wanted
         case ast.MatchValue(value=node):
             wanted = of(node)
-            return None if isinstance(wanted, Unknown | External) else bool(value == wanted)
+            return None if isinstance(wanted, UnknownValue | External) else bool(value == wanted)
         case ast.MatchSequence(patterns=patterns):
             return _sequence(patterns, value, of)
         case ast.MatchClass(cls=ast.Name(id=name), patterns=patterns, kwd_patterns=[]) if name in _CLASSES:
@@ -50,7 +50,7 @@ def captured(pattern: ast.pattern) -> list[str]:
 
 def bindings(pattern: ast.pattern, value: Any) -> dict[str, Any]:
     """The captured names with their values, unknown where they are parts of something else."""
-    found: dict[str, Any] = dict.fromkeys(captured(pattern), Unknown())
+    found: dict[str, Any] = dict.fromkeys(captured(pattern), UnknownValue())
     match pattern:
         case ast.MatchAs(name=str(name)):
             found[name] = value

@@ -17,13 +17,13 @@ from sglang_platform.devtools.flow.values import (
     Bound,
     External,
     Function,
-    HostPart,
-    OwnClass,
-    OwnModule,
+    HostObject,
+    Namespace,
     Path,
-    Scope,
+    PluginClass,
+    PluginModule,
     Spec,
-    Unknown,
+    UnknownValue,
     joined,
     truth,
     unknown_of,
@@ -81,26 +81,28 @@ class Operators(Evaluation):
         if isinstance(op, ast.In | ast.NotIn):
             found = self._contained(one, other)
             if found is not None:
-                return unknown_of(found) if isinstance(found, Unknown) else found is not negated
+                return unknown_of(found) if isinstance(found, UnknownValue) else found is not negated
         if isinstance(op, ast.Is | ast.IsNot) and (one is None or other is None):
             value = other if one is None else one
-            if isinstance(value, HostPart | Function | OwnClass | OwnModule | Bound | Spec):
-                return negated if truth(value) else Unknown(text_of(node))
+            if isinstance(value, HostObject | Function | PluginClass | PluginModule | Bound | Spec):
+                return negated if truth(value) else UnknownValue(text_of(node))
         if is_plain(one) and is_plain(other):
             found = self._known(lambda: COMPARISONS[type(op)](one, other), node, path)
-            return bool(found) if not isinstance(found, Unknown) else found
-        neutral = [one, other] if not any(isinstance(v, HostPart) for v in (one, other)) else []
+            return bool(found) if not isinstance(found, UnknownValue) else found
+        neutral = [one, other] if not any(isinstance(v, HostObject) for v in (one, other)) else []
         return unknown_of(one, other, otherwise="" if neutral else text_of(node))
 
-    def _contained(self, one: Any, other: Any) -> bool | Unknown | None:
+    def _contained(self, one: Any, other: Any) -> bool | UnknownValue | None:
         if not isinstance(one, str):
             return None
         if isinstance(other, NamesOf):
             answer = self.host.attribute(other.part, one)
-            return False if isinstance(answer, Absent) else answer if isinstance(answer, Unknown) else True
+            return (
+                False if isinstance(answer, Absent) else answer if isinstance(answer, UnknownValue) else True
+            )
         if isinstance(other, External) and other.full == "sys.modules" and self.host.is_hosts(one):
             absent = isinstance(self.host.module(one), Absent)
-            return False if absent else Unknown(f"{one!r} in sys.modules")
+            return False if absent else UnknownValue(f"{one!r} in sys.modules")
         return None
 
     def _bool(self, node: ast.BoolOp, path: Path) -> Any:
@@ -146,7 +148,7 @@ class Operators(Evaluation):
     def _comprehension(self, node: Any, path: Path) -> Any:
         first, more = node.generators[0], node.generators[1:]
         over = self.value(first.iter, path)
-        scope = Scope(path.scope.module, {}, path.scope)
+        scope = Namespace(path.scope.module, {}, path.scope)
         inside = path._replace(scope=scope)
         known = (
             isinstance(over, list | tuple | str | dict | set | frozenset) and not more and len(over) <= 200

@@ -16,13 +16,13 @@ from sglang_platform.devtools.flow.values import (
     UNKNOWN,
     Fault,
     Function,
-    Instance,
-    OwnClass,
-    OwnModule,
+    LineReach,
+    Namespace,
     Path,
+    PluginClass,
+    PluginModule,
+    PluginObject,
     Raises,
-    Reach,
-    Scope,
 )
 from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.namespaces import globals_set_in
@@ -39,7 +39,7 @@ class Failure(NamedTuple):
 
     fault: Fault
     error: type[BaseException]
-    reach: Reach
+    reach: LineReach
     root: str = ""
 
     @property
@@ -58,13 +58,13 @@ class Program(Imports):
         super().__init__(HostAnswers(host, written(tree)))
         self.reset = reset(tree)
         self._mentioned = mentioned(tree)
-        self._objects: dict[int, Instance] = {}
+        self._objects: dict[int, PluginObject] = {}
         self.tree, self._entries = tree, list(entries)
         self._visited: dict[int, set[tuple[str, tuple[Any, ...]]]] = {}
         self._failures: dict[tuple[int, str], Failure] = {}
-        self._scopes: dict[str, Scope] = {}
+        self._scopes: dict[str, Namespace] = {}
         self._weakest: dict[str, set[tuple[Any, ...]]] = {}
-        self._classes: list[OwnClass] = []
+        self._classes: list[PluginClass] = []
         self._dead_at = (0, 0)
         self._names: dict[int, set[str]] = {}
         self._dead_names: set[str] = set()
@@ -74,32 +74,34 @@ class Program(Imports):
     def failures(self) -> list[Failure]:
         return list(self._failures.values())
 
-    def reach(self, node: ast.AST, error: type[BaseException] = ImportError) -> Reach:
+    def reach(self, node: ast.AST, error: type[BaseException] = ImportError) -> LineReach:
         """Whether a statement, a call or an attribute runs, and whether the plugin handles `error` there."""
         found = [_reach(unsure, frames, error) for unsure, frames in self._visited.get(id(node), ())]
         if not found and self.count > MOST_STATEMENTS:
-            return Reach("unsure", "the plugin is too large to be followed")
-        return min(found, key=lambda one: _WORST.index(one.kind), default=Reach("never"))
+            return LineReach("unsure", "the plugin is too large to be followed")
+        return min(found, key=lambda one: _WORST.index(one.kind), default=LineReach("never"))
 
-    def reach_of_place(self, place: str) -> Reach:
+    def reach_of_place(self, place: str) -> LineReach:
         """Whether what begins at ``file:line`` runs."""
         file, _, line = place.partition(" ")[0].rpartition(":")
         module = next(
             (self.tree.module(one) for one in self.tree.served() if self.tree.path(one) == file), None
         )
         if module is None or not line.isdigit():
-            return Reach()
+            return LineReach()
         found = [self.reach(one) for one in module.nodes if getattr(one, "lineno", 0) == int(line)]
-        return min(found, key=lambda one: _WORST.index(one.kind), default=Reach())
+        return min(found, key=lambda one: _WORST.index(one.kind), default=LineReach())
 
-    def reach_around(self, module: Module, line: int) -> Reach:
+    def reach_around(self, module: Module, line: int) -> LineReach:
         """Whether the innermost statement around a line runs."""
         around = [
             one
             for one in module.nodes
             if isinstance(one, ast.stmt) and one.lineno <= line <= (one.end_lineno or one.lineno)
         ]
-        return self.reach(max(around, key=lambda one: (one.lineno, one.col_offset))) if around else Reach()
+        return (
+            self.reach(max(around, key=lambda one: (one.lineno, one.col_offset))) if around else LineReach()
+        )
 
     def failure(self, node: ast.AST, target: str) -> Failure | None:
         return self._failures.get((id(node), target))
@@ -109,18 +111,21 @@ class Program(Imports):
     def _follow(self) -> None:
         for entry in self._entries:
             module, _, name = entry.partition(":")
-            if self.tree.module(module) is None:
-                continue
-            scope = self.module(module, Path(Scope(self.tree.module(module)), root=f"{module} is imported"))  # type: ignore[arg-type]
+            scope = self._imported(module)
             found: Any = scope.names.get(name.partition(".")[0]) if scope is not None and name else None
             if isinstance(found, Function):
                 self._later(found, defaults=True)
         waiting = [name for name in self.tree.served() if name not in self._scopes]
         dead = self._unreached_modules()
         for name in waiting:
-            if name not in self._scopes and name not in dead and self.tree.module(name) is not None:
-                self.module(name, Path(Scope(self.tree.module(name)), root=f"{name} is imported"))  # type: ignore[arg-type]
+            if name not in self._scopes and name not in dead:
+                self._imported(name)
         self._follow_functions()
+
+    def _imported(self, name: str) -> Namespace | None:
+        """A module as a process imports it that names nothing else of the plugin."""
+        module = self.tree.module(name)
+        return self.module(name, Path(Namespace(module), root=f"{name} is imported")) if module else None
 
     def _follow_functions(self) -> None:
         """Call what nothing has called yet: first what nothing names, and never what only unreached code names."""
@@ -165,13 +170,13 @@ class Program(Imports):
             return {first[0].arg: function.owner}
         known = self._objects.get(id(function.owner.node))
         if known is None:
-            self._objects[id(function.owner.node)] = known = Instance(function.owner)
+            self._objects[id(function.owner.node)] = known = PluginObject(function.owner)
             initial = function.owner.scope.names.get("__init__")
             if isinstance(initial, Function) and initial is not function:
                 self.call(initial, None, self._owner_of(initial, path), path)
         return {first[0].arg: known}
 
-    def module(self, name: str, path: Path) -> Scope | None:
+    def module(self, name: str, path: Path) -> Namespace | None:
         module = self.tree.module(name)
         if module is None:
             return None
@@ -275,9 +280,9 @@ class Program(Imports):
         scope = self.module(module, path)
         if scope is not None and name in scope.names:
             return scope.names[name]
-        return OwnModule(f"{module}.{name}") if self.tree.has(f"{module}.{name}") else UNKNOWN
+        return PluginModule(f"{module}.{name}") if self.tree.has(f"{module}.{name}") else UNKNOWN
 
-    def define(self, cls: OwnClass, path: Path) -> None:
+    def define(self, cls: PluginClass, path: Path) -> None:
         self._classes.append(cls)
 
 
@@ -286,21 +291,21 @@ def follow(tree: SourceTree, host: Host, entries: Iterable[str] = ()) -> Program
     return Program(tree, host, entries)
 
 
-def _reach(unsure: str, frames: tuple[Any, ...], error: type[BaseException]) -> Reach:
+def _reach(unsure: str, frames: tuple[Any, ...], error: type[BaseException]) -> LineReach:
     handled = survives(frames, error)
     if handled:
         line = next(one for one in reversed(frames) if one.handles(error)).stand_ins
-        return Reach("survived", f"the stand-ins from line {line} on are taken" if line else "")
+        return LineReach("survived", f"the stand-ins from line {line} on are taken" if line else "")
     if handled is None:
         frame = next(one for one in frames if one.handles(error) is None)
-        return Reach("unsure", f"whether {frame.what} in line {frame.line} handles the error")
-    return Reach("unsure", f"it runs if {unsure}") if unsure else Reach("runs")
+        return LineReach("unsure", f"whether {frame.what} in line {frame.line} handles the error")
+    return LineReach("unsure", f"it runs if {unsure}") if unsure else LineReach("runs")
 
 
-def _scope_of(module: Module) -> Scope:
+def _scope_of(module: Module) -> Namespace:
     functions = (one for one in module.nodes if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
     elsewhere = frozenset(name for one in functions for name in globals_set_in(one))
-    return Scope(module, {"__name__": UNKNOWN, "__package__": module.package}, set_elsewhere=elsewhere)
+    return Namespace(module, {"__name__": UNKNOWN, "__package__": module.package}, set_elsewhere=elsewhere)
 
 
 def _names_of(function: Function) -> set[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -16,17 +15,17 @@ __all__ = [
     "External",
     "Fault",
     "Function",
-    "HostPart",
-    "Instance",
-    "OwnClass",
-    "OwnModule",
+    "HostObject",
+    "LineReach",
+    "Namespace",
     "Partial",
     "Path",
+    "PluginClass",
+    "PluginModule",
+    "PluginObject",
     "Raises",
-    "Reach",
-    "Scope",
     "Spec",
-    "Unknown",
+    "UnknownValue",
     "is_neutral",
     "joined",
     "merged",
@@ -35,16 +34,16 @@ __all__ = [
 ]
 
 
-class Unknown(NamedTuple):
+class UnknownValue(NamedTuple):
     """A value that the source does not show."""
 
     why: str = ""
     """The expression, if the value may depend on the release of the host."""
-    part: HostPart | None = None
+    part: HostObject | None = None
     """The part of the host that it is, unless it is None or a stand-in."""
 
 
-class HostPart(NamedTuple):
+class HostObject(NamedTuple):
     """A module of the host, or a name of one, by its full name."""
 
     full: str
@@ -52,7 +51,7 @@ class HostPart(NamedTuple):
     is_module: bool = True
 
 
-UNKNOWN = Unknown()
+UNKNOWN = UnknownValue()
 
 _LOOKS_AROUND = {"importlib", "pkgutil", "inspect"}
 """Standard modules that may be asked about the host."""
@@ -65,12 +64,12 @@ class External(NamedTuple):
 
 
 @dataclass(eq=False)
-class Scope:
+class Namespace:
     """The names of a module, a class or a call. `parent`: the enclosing scope."""
 
     module: Module
     names: dict[str, Any] = field(default_factory=dict)
-    parent: Scope | None = None
+    parent: Namespace | None = None
     own_globals: set[str] = field(default_factory=set)
     """The names that a `global` statement of this function declares."""
     set_elsewhere: frozenset[str] = frozenset()
@@ -82,35 +81,35 @@ class Function:
     """A function of the plugin, with the scope it was defined in."""
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-    scope: Scope
+    scope: Namespace
     label: str
     unsure: str = ""
     defaults: dict[str, Any] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
     """The names that it is bound to."""
-    owner: OwnClass | None = None
+    owner: PluginClass | None = None
     kind: str = ""
     """ "staticmethod", "classmethod", "property" or "contextmanager"."""
 
 
 @dataclass(eq=False)
-class OwnClass:
+class PluginClass:
     """A class of the plugin. `bases`: the values of its base classes."""
 
     node: ast.ClassDef
-    scope: Scope
+    scope: Namespace
     bases: list[Any]
 
 
 @dataclass(eq=False)
-class Instance:
+class PluginObject:
     """An object of a class of the plugin."""
 
-    cls: OwnClass
+    cls: PluginClass
     names: dict[str, Any] = field(default_factory=dict)
 
 
-class OwnModule(NamedTuple):
+class PluginModule(NamedTuple):
     name: str
 
 
@@ -129,7 +128,7 @@ class Spec(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """A method that is not called yet; `owner` is a plain value, an External, an Instance or a class."""
+    """A method that is not called yet; `owner` is a plain value, an External, an PluginObject or a class."""
 
     owner: Any
     name: Any
@@ -152,7 +151,7 @@ class Raises(Exception):
         self.error, self.fault = error, fault
 
 
-class Reach(NamedTuple):
+class LineReach(NamedTuple):
     """Whether a line runs, and whether the plugin goes on if it fails. `why`: for `unsure`, the condition."""
 
     kind: Literal["runs", "unsure", "survived", "never"] = "runs"
@@ -162,7 +161,7 @@ class Reach(NamedTuple):
 class Path(NamedTuple):
     """Where the evaluation is. `unsure`: why it is not known whether this runs."""
 
-    scope: Scope
+    scope: Namespace
     unsure: str = ""
     frames: tuple[Any, ...] = ()
     """The enclosing handlers, those of the callers included; the innermost last."""
@@ -172,14 +171,14 @@ class Path(NamedTuple):
     """The function or module from which this is reached."""
 
 
-def unknown_of(*values: Any, otherwise: str = "") -> Unknown:
+def unknown_of(*values: Any, otherwise: str = "") -> UnknownValue:
     """An unknown value that depends on the release if one of `values` does."""
-    return Unknown(next(filter(None, map(_reason, values)), otherwise))
+    return UnknownValue(next(filter(None, map(_reason, values)), otherwise))
 
 
 def _reason(value: Any) -> str:
     match value:
-        case Unknown(why=why):
+        case UnknownValue(why=why):
             return why
         case External(full=full) if not is_neutral(full):
             return full
@@ -198,7 +197,9 @@ def joined(one: Any, other: Any, why: str = "") -> Any:
     """The value of a name after two branches. `why`: the condition, if it may depend on the release."""
     if one is other or (type(one) is type(other) and same(one, other)):
         return one
-    parts = [value if isinstance(value, HostPart) else getattr(value, "part", None) for value in (one, other)]
+    parts = [
+        value if isinstance(value, HostObject) else getattr(value, "part", None) for value in (one, other)
+    ]
     return unknown_of(one, other, otherwise=why)._replace(part=parts[0] or parts[1])
 
 
@@ -221,13 +222,19 @@ def merged(one: dict[str, Any], other: dict[str, Any], why: str = "") -> dict[st
 def truth(value: Any) -> bool | None:
     """The truth of a value; None if it is unknown."""
     match value:
-        case Unknown():
+        case UnknownValue():
             return None
-        case HostPart(node=node, is_module=is_module):
+        case HostObject(node=node, is_module=is_module):
             return True if is_module or isinstance(node, ast.FunctionDef | ast.ClassDef) else None
-        case Instance() | Bound() | External() | Function() | OwnClass() | OwnModule() | Spec() | Partial():
-            return None if isinstance(value, Instance | External) else True
+        case (
+            PluginObject()
+            | Bound()
+            | External()
+            | Function()
+            | PluginClass()
+            | PluginModule()
+            | Spec()
+            | Partial()
+        ):
+            return None if isinstance(value, PluginObject | External) else True
     return bool(value)
-
-
-Call = Callable[..., Any]

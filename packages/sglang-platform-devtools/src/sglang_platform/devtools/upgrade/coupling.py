@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Literal, NamedTuple, get_args
 
-from sglang_platform.devtools.flow.values import Reach
+from sglang_platform.devtools.flow.values import LineReach
 from sglang_platform.devtools.host_calls import Call
 from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.upgrade.sides import Pair
@@ -60,7 +60,7 @@ class Coupling(NamedTuple):
     own: frozenset[str] = frozenset()
     """For `base`: the names that the plugin's class and its other bases define."""
     hook: WantedHook | None = None
-    reach: Reach = Reach()
+    reach: LineReach = LineReach()
     """Whether the line runs beside the newer release, and whether the plugin handles its failure."""
     failure: str = ""
     """For a name that the newer release lacks: what it raises, and when."""

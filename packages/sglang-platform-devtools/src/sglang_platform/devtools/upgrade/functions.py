@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 
-from sglang_platform.devtools.flow.values import Reach
+from sglang_platform.devtools.flow.values import LineReach
 from sglang_platform.devtools.host_calls import call_of
 from sglang_platform.devtools.source.conditions import decided
 from sglang_platform.devtools.source.module import Module
@@ -43,7 +43,7 @@ class Body:
         place: Callable[[Module, ast.AST], SourcePlace],
         own: OwnClass | None = None,
         self_name: str = "",
-        reach: Callable[[ast.AST, type[BaseException]], Reach] = lambda node, error: Reach(),
+        reach: Callable[[ast.AST, type[BaseException]], LineReach] = lambda node, error: LineReach(),
     ) -> None:
         self._reach = reach
         self.found: list[Coupling] = []
@@ -231,7 +231,7 @@ class Body:
             if pair is not None:
                 reach = self._reach(node, AttributeError)
                 if reach.kind != "never" and (how == "hasattr" or (how == "getattr" and len(node.args) > 2)):
-                    reach = Reach("survived")
+                    reach = LineReach("survived")
                 target, place = f"{pair.full}.{key.value}", self._place(self._module, node)
                 self.found.append(Coupling("field", target, place, pair, key.value, reach=reach))
 
