@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -23,9 +24,12 @@ try:
 except ImportError:  # Python 3.10
     import tomli as tomllib
 
-__all__ = ["DEVTOOLS", "Command", "command_on", "libraries", "sources_of"]
+__all__ = ["DEVTOOLS", "WIDE", "Command", "command_on", "libraries", "sources_of", "too_wide"]
 
 DEVTOOLS = Path(__file__).parents[2] / "packages" / "sglang-platform-devtools"
+
+WIDE = "1000"
+"""Columns at which no line is broken."""
 
 PLATFORM = """
 from sglang_platform.core.contract import PlatformEnum, SRTPlatform
@@ -45,6 +49,15 @@ def sources_of(*names: str) -> list[str]:
             for name in names
         )
     )
+
+
+def too_wide(text: str, columns: int = 80) -> list[str]:
+    """The lines that are wider than the terminal; one word behind a label may be as long as it is."""
+    return [
+        line
+        for line in text.splitlines()
+        if len(line) > columns and not re.fullmatch(r"\s*([\w ]+(:\s+|  +))?\S+", line)
+    ]
 
 
 class Command:
@@ -83,7 +96,7 @@ class Command:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("SGLANG_")}
         return subprocess.run(
             [sys.executable, "-S", "-c", code, *arguments],
-            env={**clean, "PYTHONPATH": self._path, **environment},
+            env={**clean, "PYTHONPATH": self._path, "COLUMNS": WIDE, **environment},
             capture_output=True,
             text=True,
             check=False,

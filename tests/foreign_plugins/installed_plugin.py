@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import tomllib
+from command_runner import WIDE
 
 PLUGINS = Path(__file__).parent / "plugins"
 
@@ -78,7 +79,7 @@ class InstalledPlugin:
         path = [*self._path, *filter(None, [os.environ.get("PYTHONPATH")])]
         return subprocess.run(
             [sys.executable, *command],
-            env={**clean, "PYTHONPATH": os.pathsep.join(path), **environment},
+            env={**clean, "PYTHONPATH": os.pathsep.join(path), "COLUMNS": WIDE, **environment},
             capture_output=True,
             text=True,
             check=False,

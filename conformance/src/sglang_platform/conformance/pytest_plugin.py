@@ -28,9 +28,7 @@ __all__: list[str] = []
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("sglang-platform", "conformance of an SGLang hardware platform")
-    group.addoption(
-        "--platform", help="the plugin to check: an entry-point name, or name=pkg.mod:Class", default=None
-    )
+    group.addoption("--platform", help="the plugin to check, as of the command", default=None)
     group.addoption(
         "--platform-host", choices=("none", "sglang"), default=None, help="as --host of the command"
     )

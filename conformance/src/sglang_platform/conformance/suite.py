@@ -12,6 +12,7 @@ from sglang_platform.conformance.expected import read_vendor_file
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import Outcome, case_text
 from sglang_platform.conformance.runner import Runner, Selection
+from sglang_platform.core.discovery.named import platform_named
 from sglang_platform.core.errors import PlatformError
 
 __all__ = ["PlatformSuite", "selection_of"]
@@ -37,7 +38,7 @@ class PlatformSuite:
     """
 
     platform: ClassVar[str | None] = None
-    """The entry-point name, or `name=pkg.mod:Class`."""
+    """Its entry point, distribution, module or folder, or `name=pkg.mod:Class`."""
 
     host: ClassVar[str] = "none"
     """"none", or "sglang"."""
@@ -76,7 +77,7 @@ def selection_of(suite: type[PlatformSuite] | None, config: pytest.Config) -> Se
     file = option("--platform-config") or getattr(suite, "config", None)
     try:
         return Selection(
-            platform,
+            platform if "=" in platform else platform_named(platform),
             host=option("--platform-host") or getattr(suite, "host", "none"),
             levels=tuple(map(Level.parse, option("--platform-level") or getattr(suite, "levels", ()))),
             checks=tuple(getattr(suite, "checks", ())),

@@ -237,7 +237,7 @@ def test_list_and_info_tell_both_runtimes(command) -> None:
     ]
     assert document["diffusion_decision"]["outcome"].startswith("pictures (pictures-mm 1.0) is the platform")
     assert document["decision"]["outcome"].startswith("here (here-dist 1.0) is the platform")
-    assert "the diffusion runtime:" in command("list", "--explain").stdout
+    assert "diffusion runtime: pictures (pictures-mm 1.0) is the" in command("list", "--explain").stdout
 
 
 def test_info_tells_why_the_diffusion_platform_is_refused(command) -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_runner import WIDE
 from typer.testing import CliRunner
 
 from sglang_platform.core.cli.app import app
@@ -16,7 +17,7 @@ from sglang_platform.core.template.names import VendorNames
 
 
 def new(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["new", *arguments])
+    result = CliRunner().invoke(app, ["new", *arguments], env={"COLUMNS": WIDE})
     return result.exit_code, result.output
 
 

@@ -98,9 +98,8 @@ def _messages() -> dict[str, str]:
     kept = {"report": "", "trace": ""}
     if "sglang_platform.core.hooks.registry" in sys.modules:
         from sglang_platform.core.hooks.registry import HookRegistry
-        from sglang_platform.core.hooks.report import as_text
 
-        kept["report"] = as_text(HookRegistry.report())
+        kept["report"] = "\n".join(str(row) for row in HookRegistry.report())
     if "sglang_platform.core.discovery.lazy" in sys.modules:
         from sglang_platform.core.discovery import current
         from sglang_platform.core.plugins import loaded_plugins

@@ -42,7 +42,7 @@ CHOICE = [
         "two distributions have a platform of one name",
         "DuplicatePlugins",
         "2 plugins are named 'dev' in sglang.srt.platforms",
-        "uninstall all but one of: dev-dist, second-dist",
+        "pip uninstall dev-dist or second-dist",
         distributions=(
             platform("dev"),
             Distribution(

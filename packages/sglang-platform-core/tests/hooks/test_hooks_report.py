@@ -99,19 +99,6 @@ def test_report_rows(host):
     assert rows[0]["hook"].endswith("anything")
 
 
-def test_report_as_text(host):
-    from sglang_platform.core.hooks.report import as_text
-
-    host.bring("sig")
-    HookRegistry.register("sig:absent", anything, required=False, source=PluginOrigin("p"))
-    HookRegistry.apply_hooks()
-    text = as_text(HookRegistry.report())
-    assert "failed" in text
-    assert "sig:absent" in text
-    assert "[p]" in text
-    assert "has no 'absent'" in text
-
-
 def test_withdrawing_a_plugin_restores_what_it_changed_and_only_that(host):
     host.bring("sig")
     host.write(user="from sig import two")

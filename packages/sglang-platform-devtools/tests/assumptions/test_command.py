@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from command_runner import WIDE
 from typer.testing import CliRunner
 
 from sglang_platform.core.cli.app import app
@@ -22,14 +23,14 @@ from sglang_platform.devtools.source.opening import open_host
 HOST = Path(__file__).parent / "host"
 
 
-def run(*arguments: str, status: int = 0) -> str:
-    result = CliRunner().invoke(app, ["host", "assumptions", *arguments])
+def run(*arguments: str, status: int = 0, columns: str = WIDE) -> str:
+    result = CliRunner().invoke(app, ["host", "assumptions", *arguments], env={"COLUMNS": columns})
     assert result.exit_code == status, result.output
     return result.stdout
 
 
 def test_the_table_fits_eighty_columns_and_names_each_feature() -> None:
-    text = run("--host", str(HOST))
+    text = run("--host", str(HOST), columns="80")
     assert all(len(line) <= 80 for line in text.splitlines() if str(HOST)[:20] not in line)
     assert {"layers", "lora", "models", "scheduling"} <= set(re.findall(r"^\s?(\w+)", text, re.MULTILINE))
 
@@ -57,7 +58,7 @@ def test_a_page_of_two_releases(tmp_path: Path) -> None:
 
 
 def test_a_host_that_is_none(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["host", "assumptions", "--host", str(tmp_path)])
+    result = CliRunner().invoke(app, ["host", "assumptions", "--host", str(tmp_path)], env={"COLUMNS": WIDE})
     assert result.exit_code == 2
     assert "has none of the packages" in result.output
 

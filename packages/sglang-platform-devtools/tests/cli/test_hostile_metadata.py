@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from command_runner import WIDE
 
 from sglang_platform.core.errors import ConfigurationError
 
@@ -22,6 +23,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=60,
         check=False,
+        env={**os.environ, "COLUMNS": WIDE},
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 from click.testing import Result
-from command_runner import Command, sources_of
+from command_runner import WIDE, Command, sources_of
 from typer.testing import CliRunner
 
 from sglang_platform.core.cli.app import app
@@ -37,7 +37,7 @@ VERDICTS = ["exists", "changed", "bypassed", "moved", "missing", "unknown"]
 
 
 def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["hooks", "check", *map(str, arguments)])
+    return CliRunner().invoke(app, ["hooks", "check", *map(str, arguments)], env={"COLUMNS": WIDE})
 
 
 def document(*arguments: str | Path, status: int) -> dict:
@@ -61,7 +61,7 @@ def test_every_verdict_in_one_json_document(wheel) -> None:
 def test_every_verdict_in_the_table(wheel) -> None:
     result = run(*TARGETS, "--host", wheel(NOW), "--since", wheel(THEN, "1"))
     assert result.exit_code == 1
-    for word in (*VERDICTS, *TARGETS, "now host.new:gone", "it takes y, which it requires"):
+    for word in (*VERDICTS, *TARGETS, "host.new:gone", "it takes y, which it requires"):
         assert word in result.stdout
     assert "6 hook targets in host 2 (host-2-py3-none-any.whl): 1 exists, 1 changed" in result.stdout
 
@@ -120,7 +120,7 @@ REFUSED = {
     "a malformed target": (["not a target"], "is not a hook target"),
     "no such host": (["host.mod:f", "--host", "no/such.whl"], "is no host that can be read"),
     "no such file of targets": (["--targets", "no/such.txt"], "cannot be read"),
-    "no such plugin": (["--plugin", "no/such/plugin"], "is not found"),
+    "no such plugin": (["--plugin", "no/such/plugin"], "names no installed plugin"),
     "no such earlier release": (["host.mod:f", "--since", "9.9.9"], "is not installed"),
     "another version than the installed": (["sglang.x:f", "--host", "0.0.1"], "is not installed"),
 }

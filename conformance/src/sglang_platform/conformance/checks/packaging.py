@@ -112,6 +112,8 @@ def one_distribution(subject: Subject) -> None:
     expect(
         len({(record.origin, record.value) for record in subject.records}) == 1,
         f"{len(carriers)} entry points are named {subject.name!r}: {'; '.join(carriers)}",
+        fix="uninstall all but one: pip uninstall "
+        + " or ".join(sorted({one.origin.distribution or "?" for one in subject.records})),
     )
     alike = sorted(
         other.name

@@ -22,6 +22,7 @@ from sglang_platform.conformance.cli.pages import pages
 from sglang_platform.conformance.cli.run import run
 from sglang_platform.conformance.cli.table import features, kits, table
 from sglang_platform.conformance.cli.verifying import verify
+from sglang_platform.core.cli.extensions import HELP
 
 __all__ = ["app"]
 
@@ -29,6 +30,7 @@ app = typer.Typer(
     name="conformance",
     help="Check a platform plugin: packaging, contract, memory, kernels, graphs, processes, SGLang, ranks, features.",
     add_completion=False,
+    context_settings=HELP,
     pretty_exceptions_enable=False,
 )
 app.callback(invoke_without_command=True)(run)

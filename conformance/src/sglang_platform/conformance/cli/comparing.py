@@ -7,7 +7,14 @@ from typing import Annotated
 
 import typer
 
-from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, console, print_json
+from sglang_platform.core.cli.output import (
+    FOUND_A_PROBLEM,
+    NOT_UNDERSTOOD,
+    JsonOption,
+    console,
+    print_json,
+    print_refusal,
+)
 from sglang_platform.core.errors import PlatformError
 
 __all__ = ["compare"]
@@ -34,8 +41,8 @@ def compare(
     try:
         found = compare_reports(read_report(old), read_report(new))
     except PlatformError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+        print_refusal(error, as_json)
+        raise typer.Exit(NOT_UNDERSTOOD) from None
     if as_json:
         print_json(found.as_dict())
     else:

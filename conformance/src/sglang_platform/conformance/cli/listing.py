@@ -6,7 +6,13 @@ from typing import Annotated
 
 import typer
 
-from sglang_platform.core.cli.output import JsonOption, console, print_json
+from sglang_platform.core.cli.output import (
+    NOT_UNDERSTOOD,
+    JsonOption,
+    console,
+    print_json,
+    print_refusal,
+)
 
 __all__ = ["list_checks"]
 
@@ -20,17 +26,14 @@ def list_checks(
     as_json: JsonOption = False,
 ) -> None:
     """All checks, with what each proves and requires. Nothing of a platform is imported."""
-    from rich.table import Table
-    from rich.text import Text
-
     from sglang_platform.conformance.check import registered
     from sglang_platform.conformance.level import Level
 
     try:
         levels = [Level.parse(text) for text in level or ()]
     except ValueError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+        print_refusal(error, as_json)
+        raise typer.Exit(NOT_UNDERSTOOD) from None
     chosen = [one for one in registered().values() if not levels or one.level in levels]
     if as_json:
         print_json(
@@ -48,8 +51,6 @@ def list_checks(
             ]
         )
         return
-    table = Table("check", "proves", "requires")
-    for one in chosen:
-        table.add_row(Text(one.id), Text(one.proves), Text(", ".join(map(str, one.requires)) or "-"))
-    console().print(table)
+    rows = [(one.id, one.proves, ", ".join(map(str, one.requires)) or "-") for one in chosen]
+    console().table(("check", "proves", "requires"), rows)
     console().print(f"{len(chosen)} checks")

@@ -9,14 +9,18 @@ from typing import Annotated
 
 import typer
 
-from sglang_platform.core.cli.output import JsonOption, print_json, write_text
+from sglang_platform.core.cli.output import (
+    NOT_UNDERSTOOD,
+    JsonOption,
+    print_json,
+    print_refusal,
+    write_text,
+)
 from sglang_platform.core.errors import PlatformError
 
 __all__ = ["merge"]
 
 # Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
-
-_NOT_UNDERSTOOD = 2
 
 
 def merge(
@@ -50,8 +54,8 @@ def merge(
             write_text(junit, as_junit(document))
             written.append(junit)
     except PlatformError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(_NOT_UNDERSTOOD) from None
+        print_refusal(error, as_json)
+        raise typer.Exit(NOT_UNDERSTOOD) from None
     if as_json:
         print_json(document)
     else:

@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-from sglang_platform.core.cli.output import write_text
+from sglang_platform.core.cli.output import (
+    NOT_UNDERSTOOD,
+    print_refusal,
+    write_text,
+)
 from sglang_platform.core.errors import PlatformError
 
 __all__ = ["pages"]
 
 # Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
-
-_NOT_UNDERSTOOD = 2
 
 
 def pages(
@@ -40,13 +42,13 @@ def pages(
     from sglang_platform.conformance.pages.record import known_mistakes, mistakes_in, record_of
     from sglang_platform.conformance.pages.text import pages as as_pages
     from sglang_platform.conformance.pages.text import section
-    from sglang_platform.conformance.selection import unknown_check
+    from sglang_platform.conformance.selection import UnknownCheck, unknown_check
 
     known = registered()
     for name in checks or ():
         if not any(matches(name, one) for one in known):
-            typer.echo(unknown_check(name, known), err=True)
-            raise typer.Exit(_NOT_UNDERSTOOD)
+            print_refusal(UnknownCheck(unknown_check(name, known)), as_json=False)
+            raise typer.Exit(NOT_UNDERSTOOD)
     chosen = [one for one in known.values() if not checks or any(matches(name, one.id) for name in checks)]
     mistakes = mistakes_in(mutants.read_text(encoding="utf-8")) if mutants is not None else known_mistakes()
     if output is None:
@@ -56,5 +58,5 @@ def pages(
         for name, text in as_pages(chosen, mistakes).items():
             write_text(output / name, text)
     except PlatformError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(_NOT_UNDERSTOOD) from None
+        print_refusal(error, as_json=False)
+        raise typer.Exit(NOT_UNDERSTOOD) from None

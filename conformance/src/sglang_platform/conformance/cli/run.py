@@ -11,14 +11,22 @@ from typing import Annotated, Any
 
 import typer
 
-from sglang_platform.core.cli.output import JsonOption, ensure_writable, print_json, write_text
-from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.cli.output import (
+    NOT_UNDERSTOOD,
+    JsonOption,
+    ensure_writable,
+    print_json,
+    print_refusal,
+    write_text,
+)
+from sglang_platform.core.cli.plugin_argument import complete
+from sglang_platform.core.discovery.named import platform_named
+from sglang_platform.core.errors import PlatformError, PluginNotFound
 
 __all__ = ["run"]
 
 # Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
 
-_NOT_UNDERSTOOD = 2
 _HOSTS = ("none", "sglang")
 
 
@@ -30,9 +38,10 @@ def run(
     platform: Annotated[
         str | None,
         typer.Option(
-            help="The plugin to check: its entry-point name, or name=pkg.mod:Class for a class without a package. "
-            "Default: $SGLANG_PLATFORM, or the only one installed.",
+            help="The plugin to check: its entry point, distribution, module or folder, or name=pkg.mod:Class for a "
+            "class without a package. Default: $SGLANG_PLATFORM, or the only one installed.",
             show_default=False,
+            autocompletion=complete,
         ),
     ] = None,
     host: Annotated[
@@ -138,7 +147,7 @@ def run(
             raise ValueError("--resume goes on from the folder of --report: name it")
         _read_models(model or ())
         selection = Selection(
-            platform or _only_platform(),
+            _platform(platform or _only_platform()),
             host=host,
             levels=tuple(Level.parse(text) for text in level or ()),
             checks=(*(check or ()), *(_failed_in(last_failed) if last_failed else ())),
@@ -157,8 +166,8 @@ def run(
                 ensure_writable(file)
         sitting = Sitting(selection, report, resume=resume, command=_command(), quiet=as_json)
     except (ValueError, PlatformError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(_NOT_UNDERSTOOD) from None
+        print_refusal(error, as_json)
+        raise typer.Exit(NOT_UNDERSTOOD) from None
     document = sitting.run()
     written, unwritten = [], None
     try:
@@ -173,8 +182,8 @@ def run(
     else:
         print_summary(document, written)
     if unwritten is not None:
-        typer.echo(str(unwritten), err=True)
-        raise typer.Exit(_NOT_UNDERSTOOD)
+        print_refusal(unwritten, as_json=False)
+        raise typer.Exit(NOT_UNDERSTOOD)
     raise typer.Exit(EXIT_STATUS[document["verdict"]["word"]])
 
 
@@ -203,8 +212,13 @@ def _failed_in(place: Path) -> list[str]:
     return list(dict.fromkeys(failed))
 
 
+def _platform(word: str) -> str:
+    """Its entry-point name, or `name=pkg.mod:Class` as given. Raises PlatformError where it names none."""
+    return word if "=" in word else platform_named(word)
+
+
 def _only_platform() -> str:
-    """The platform to check where none is named. Raises ValueError that lists the choices."""
+    """The platform to check where none is named. Raises ValueError or PluginNotFound with the choices."""
     from sglang_platform.core.discovery import scan
     from sglang_platform.core.discovery.groups import PLATFORM_GROUP
 
@@ -215,10 +229,10 @@ def _only_platform() -> str:
     if len(names) == 1:
         return names[0]
     if not names:
-        raise ValueError(
-            "no platform plugin is installed in this environment\n"
-            "  why:    no distribution has an entry point in sglang.srt.platforms\n"
-            "  fix:    pip install the plugin (-e . in its folder), or name a class: --platform name=pkg.mod:Class"
+        raise PluginNotFound(
+            "no platform plugin is installed in this environment",
+            why="no distribution has an entry point in sglang.srt.platforms",
+            fix="pip install the plugin (-e . in its folder), or name a class: --platform name=pkg.mod:Class",
         )
     raise ValueError(
         f"several platform plugins are installed: name one of {', '.join(names)} with --platform"

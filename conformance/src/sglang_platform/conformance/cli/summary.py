@@ -10,6 +10,7 @@ from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import case_text
 from sglang_platform.conformance.report.document import STATUSES, by_cause, by_reason, other_fixes
 from sglang_platform.core.cli.output import console
+from sglang_platform.core.cli.page import Page
 
 __all__ = ["print_summary"]
 
@@ -45,7 +46,7 @@ def print_summary(document: dict[str, Any], written: list[Path]) -> None:
         out.print(Text("not run, or nothing to judge:", style="bold"))
         for reason, ids in reasons.items():
             out.print(Text(f"  {reason}"), Text(f"({', '.join(ids)})", style="dim"))
-    out.print(_table(document))
+    _print_levels(out, document)
     for one in document["run"]["left_out"]:
         out.print(Text(f"left out: {one['name']}, of {one['distribution']}: {one['why']}", style="yellow"))
     for one in document["run"]["models"]:
@@ -63,7 +64,7 @@ def print_summary(document: dict[str, Any], written: list[Path]) -> None:
     out.print(Text(verdict["headline"], style=_STYLES[verdict["word"]]))
 
 
-def _print_failure(out: Any, outcome: dict[str, Any], others: list[dict[str, Any]]) -> None:
+def _print_failure(out: Page, outcome: dict[str, Any], others: list[dict[str, Any]]) -> None:
     from rich.text import Text
 
     head = Text(f"{outcome['status'].replace('_', ' ')} ", style="bold red") + Text(
@@ -79,12 +80,11 @@ def _print_failure(out: Any, outcome: dict[str, Any], others: list[dict[str, Any
     ]
     lines += [("or fix", f"{fix} ({', '.join(ids)})") for fix, ids in other_fixes(outcome, others).items()]
     lines += [("again", outcome["rerun"]), ("page", outcome.get("page"))]
-    for label, text in lines:
-        if text:
-            body = text.replace("\n", "\n          ")
-            out.print(
-                Text(f"  {label + ': ':<8}{body}", style="green" if label.endswith("fix") else "default")
-            )
+    fields = [
+        (label, Text(text, style="green" if label.endswith("fix") else "default") if text else None)
+        for label, text in lines
+    ]
+    out.block(head, fields, least=len("or fix:"))
 
 
 def _cases(outcome: dict[str, Any]) -> str:
@@ -96,14 +96,18 @@ def _cases(outcome: dict[str, Any]) -> str:
     return "\n".join([f"{len(ids)} of {max(outcome['cases'], len(ids))} fail:", *ids[:_CASES_SHOWN], *rest])
 
 
-def _table(document: dict[str, Any]) -> Any:
-    from rich.table import Table
-
-    table = Table("level", *(status.replace("_", " ") for status in STATUSES), "seconds", box=None)
-    for level in Level:
-        counts = document["levels"].get(level.label)
-        if counts is None:
-            continue
-        cells = [str(counts[status]) if counts[status] else "-" for status in STATUSES]
-        table.add_row(f"{int(level)} {level.label}", *cells, f"{counts['seconds']:.1f}")
-    return table
+def _print_levels(out: Page, document: dict[str, Any]) -> None:
+    shown = [
+        (level, counts) for level in Level if (counts := document["levels"].get(level.label)) is not None
+    ]
+    statuses = [status for status in STATUSES if any(counts[status] for _, counts in shown)]
+    rows = [
+        [
+            f"{int(level)} {level.label}",
+            *(str(counts[one] or "-") for one in statuses),
+            f"{counts['seconds']:.1f}",
+        ]
+        for level, counts in shown
+    ]
+    columns = ["level", *(status.replace("_", " ") for status in statuses), "seconds"]
+    out.table(columns, rows, right=columns[1:])

@@ -8,7 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from sglang_platform.core.cli.output import write_text
+from sglang_platform.core.cli.output import (
+    NOT_UNDERSTOOD,
+    print_refusal,
+    write_text,
+)
 from sglang_platform.core.errors import PlatformError, visible
 
 __all__ = ["features", "kits", "table"]
@@ -61,7 +65,7 @@ def _write(page: Callable[[list[dict[str, Any]]], str], reports: list[Path], out
         if output is not None:
             write_text(output, text)
     except PlatformError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+        print_refusal(error, as_json=False)
+        raise typer.Exit(NOT_UNDERSTOOD) from None
     if output is None:
         typer.echo(text, nl=False)

@@ -7,14 +7,19 @@ from typing import Annotated
 
 import typer
 
-from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, console, print_json
+from sglang_platform.core.cli.output import (
+    FOUND_A_PROBLEM,
+    NOT_UNDERSTOOD,
+    JsonOption,
+    console,
+    print_json,
+    print_refusal,
+)
 from sglang_platform.core.errors import PlatformError
 
 __all__ = ["verify"]
 
 # Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
-
-_NOT_UNDERSTOOD = 2
 
 
 def verify(
@@ -50,8 +55,8 @@ def verify(
         if share is not None and not problems:
             problems = reruns(document, share, patience=patience)
     except (ValueError, PlatformError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(_NOT_UNDERSTOOD) from None
+        print_refusal(error, as_json)
+        raise typer.Exit(NOT_UNDERSTOOD) from None
     if as_json:
         print_json({"report": str(path), "headline": document["verdict"]["headline"], "problems": problems})
     else:

@@ -33,6 +33,7 @@ from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
 from sglang_platform.conformance.host.word_wrap import WordWrap
 from sglang_platform.core.cli import ends_quietly
 from sglang_platform.core.contract.completeness import incomplete
+from sglang_platform.core.discovery.named import platform_named
 from sglang_platform.core.discovery.resolve import resolve
 from sglang_platform.core.errors import ConfigurationError, PlatformError
 
@@ -134,6 +135,7 @@ def _generate(
     platform: str,
     models: Path,
 ) -> bool:
+    platform = platform_named(platform)
     refuse_odd_prompts(prompts)
     refuse_unreadable_metadata()
     refuse_damaged_packages()

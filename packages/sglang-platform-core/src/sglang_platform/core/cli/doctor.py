@@ -15,6 +15,7 @@ from sglang_platform.core.cli.output import (
     quiet_plugins,
     show_stages,
 )
+from sglang_platform.core.cli.plugin_argument import PluginArgument, named_or_exit
 
 if TYPE_CHECKING:
     from sglang_platform.core.doctor.finding import Finding
@@ -42,17 +43,24 @@ SourceOption = Annotated[
 ]
 
 
-def doctor(deep: DeepOption = False, source_only: SourceOption = False, as_json: JsonOption = False) -> None:
+def doctor(
+    plugin: PluginArgument = None,
+    deep: DeepOption = False,
+    source_only: SourceOption = False,
+    as_json: JsonOption = False,
+) -> None:
     """Examine metadata, variables, versions, platform classes and hook targets, and ask the platform plugins.
 
     Reads sources. A platform that stands on SGLang's own classes is looked at in a running SGLang, in a process of its
     own, which takes ten seconds or more.
 
-    Exit status 1: at least one problem was found; warnings and notes alone give 0.
+    Exit status 1: at least one problem was found; warnings and notes alone give 0. 2: the plugin named is not
+    installed.
     """
     from sglang_platform.core.doctor.examination import examine_everything
     from sglang_platform.core.doctor.finding import describe, worst_first
 
+    named = named_or_exit(plugin, as_json)
     gc.disable()  # syntax trees are many objects and no garbage
     answers = None
     with quiet_plugins(), show_stages(as_json):
@@ -63,6 +71,10 @@ def doctor(deep: DeepOption = False, source_only: SourceOption = False, as_json:
             typer.echo("importing SGLang in a process of its own, which takes ten seconds or more", err=True)
             answers = ask_host()
             findings = worst_first([*findings, *examine_answers(answers)])
+    if named is not None:
+        findings = [
+            one for one in findings if one.plugin is None or one.plugin.distribution == named.distribution
+        ]
     if as_json:
         document: dict[str, Any] = {"schema": SCHEMA, "findings": [describe(finding) for finding in findings]}
         if deep:
@@ -81,17 +93,10 @@ def _print(findings: list[Finding]) -> None:
 
     out = console()
     for finding in findings:
-        line = Text(f"{finding.severity}: ", style=_STYLES[finding.severity]) + Text(finding.what)
-        out.print(line + Text(f" [{finding.id}]", style="dim"))
-        for label, text in (
-            ("plugin", finding.plugin),
-            ("where", finding.where),
-            ("why", finding.why),
-            ("fix", finding.fix),
-        ):
-            if text:
-                body = str(text).replace("\n", "\n          ")
-                out.print(Text(f"  {label + ':':<7} {body}"))
+        head = Text(f"{finding.severity}: ", style=_STYLES[finding.severity]) + Text(finding.what)
+        plugin = str(finding.plugin) if finding.plugin is not None else None
+        fields = (("plugin", plugin), ("where", finding.where), ("why", finding.why), ("fix", finding.fix))
+        out.block(head + Text(f" [{finding.id}]", style="dim"), fields, least=len("plugin:"))
     problems = sum(finding.severity == "problem" for finding in findings)
     unseen = sum(finding.id in NOT_LOOKED_AT for finding in findings)
     count = f"{problems} problem{'s' * (problems > 1)}" if problems else "no problem"

@@ -21,7 +21,10 @@ from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.errors import explain
 from sglang_platform.core.installed.distributions import metadata_headers
 
-__all__ = ["Extensible", "ExtensibleHooks"]
+__all__ = ["HELP", "Extensible", "ExtensibleHooks"]
+
+HELP = {"help_option_names": ["-h", "--help"]}
+"""Settings of a command by itself; a subcommand has its group's."""
 
 DEVTOOLS = "sglang-platform-devtools"
 

@@ -15,6 +15,7 @@ from sglang_platform.core.cli.output import (
     print_refusal,
     quiet_plugins,
 )
+from sglang_platform.core.cli.plugin_argument import PluginArgument, named_or_exit
 from sglang_platform.core.errors import PlatformError
 
 __all__ = ["hooks"]
@@ -32,16 +33,18 @@ def _group() -> None:
 
 
 @hooks.command("report")
-def report(as_json: JsonOption = False) -> None:
+def report(plugin: PluginArgument = None, as_json: JsonOption = False) -> None:
     """Load the plugins in this process and show each hook, SGLang's registry's too, with its plugin, target and state.
 
-    No target is imported for it, so that most hooks are pending. Exit status 1: a plugin or a hook failed.
+    No target is imported for it, so that most hooks are pending.
+
+    Exit status 1: a plugin or a hook failed. 2: the plugin named is not installed.
     """
     from sglang_platform.core.hooks.registry import HookRegistry
-    from sglang_platform.core.hooks.report import as_text
     from sglang_platform.core.plugins import load_plugins
     from sglang_platform.core.sglang.evidence.host_registry import as_rows
 
+    named = named_or_exit(plugin, as_json)
     error = None
     try:
         with quiet_plugins():
@@ -49,11 +52,23 @@ def report(as_json: JsonOption = False) -> None:
     except PlatformError as refusal:
         error = refusal
     rows: list[Any] = [*HookRegistry.report(), *as_rows()]
+    if named is not None:
+        rows = [row for row in rows if row["distribution"] == named.distribution]
     if as_json and error is None:
         print_json({"hooks": rows})
     elif not as_json:
-        console().print(as_text(rows) or "no hook is registered", markup=False)
+        _print(rows)
     if error is not None:
         print_refusal(error, as_json)
     if error is not None or any(row["state"] == "failed" for row in rows):
         raise typer.Exit(FOUND_A_PROBLEM)
+
+
+def _print(rows: list[Any]) -> None:
+    out = console()
+    if not rows:
+        out.print("no hook is registered")
+    for row in rows:
+        fields = [("hook", row["hook"]), ("plugin", row["plugin"]), ("why", row["why"])]
+        fields += [("not reached", name) for name in row["unreached"]]
+        out.block(f"{row['state']} {row['type']} {row['target']}", fields)

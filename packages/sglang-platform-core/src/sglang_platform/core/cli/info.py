@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import platform as python_platform
+from collections.abc import Sequence
 from typing import Any
 
 import typer
 
 from sglang_platform.core.cli.output import (
     FOUND_A_PROBLEM,
+    NOT_UNDERSTOOD,
     JsonOption,
     console,
     print_json,
@@ -17,10 +19,10 @@ from sglang_platform.core.cli.output import (
     quiet_plugins,
     show_stages,
 )
+from sglang_platform.core.cli.plugin_argument import DiffusionOption, PluginArgument, named_or_exit, serve_on
 from sglang_platform.core.contract.completeness import incomplete
 from sglang_platform.core.contract.version import CONTRACT_VERSION
-from sglang_platform.core.discovery import scan
-from sglang_platform.core.discovery.kind import DIFFUSION, SRT, PlatformKind
+from sglang_platform.core.discovery.kind import DIFFUSION, KINDS, SRT, PlatformKind, is_used
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.installed.distributions import installed_version
@@ -28,36 +30,46 @@ from sglang_platform.core.installed.distributions import installed_version
 __all__ = ["info"]
 
 
-def info(as_json: JsonOption = False) -> None:
+def info(
+    plugin: PluginArgument = None, diffusion: DiffusionOption = False, as_json: JsonOption = False
+) -> None:
     """The platform this environment would serve on. Imports the platform's class, and what that imports.
 
-    Exit status 1: the platform is refused.
+    Exit status 1: the platform is refused. 2: the plugin named is not installed, or has no platform.
     """
+    named = named_or_exit(plugin, as_json)
+    kinds = [kind for kind in KINDS if is_used(kind) or (diffusion and kind is DIFFUSION)]
+    if named is not None:
+        own = [kind for kind in KINDS if any(record.group == kind.group for record in named.records)]
+        kinds = [kind for kind in kinds if kind in own] or own or [SRT]
+    try:
+        for kind in kinds if named is not None else ():
+            serve_on(named, kind)
+    except PlatformError as error:
+        print_refusal(error, as_json)
+        raise typer.Exit(NOT_UNDERSTOOD) from None
     try:
         with quiet_plugins(), show_stages(as_json):
-            document = _document()
+            document = _document(kinds)
     except PlatformError as error:
         print_refusal(error, as_json)
         raise typer.Exit(FOUND_A_PROBLEM) from None
     if as_json:
         print_json(document)
         return
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(show_header=False, box=None)
-    for part in ("platform", "diffusion_platform", "versions"):
-        for name, value in document.get(part, {}).items():
-            label = f"diffusion {name}" if part == "diffusion_platform" else name
-            table.add_row(
-                Text(label.replace("_", " "), style="bold"), Text("-" if value is None else str(value))
-            )
-    console().print(table)
+    rows = [
+        (f"diffusion {name}" if part == "diffusion_platform" else name, value)
+        for part in ("platform", "diffusion_platform", "versions")
+        for name, value in document.get(part, {}).items()
+    ]
+    console().pairs((label.replace("_", " "), "-" if value is None else str(value)) for label, value in rows)
 
 
-def _document() -> dict[str, Any]:
-    document: dict[str, Any] = {"platform": _platform(SRT)}
-    if scan.records(DIFFUSION.group):
+def _document(kinds: Sequence[PlatformKind]) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    if SRT in kinds:
+        document["platform"] = _platform(SRT)
+    if DIFFUSION in kinds:
         try:
             document["diffusion_platform"] = _platform(DIFFUSION)
         except PlatformError as error:  # it concerns one runtime; doctor counts it as a problem

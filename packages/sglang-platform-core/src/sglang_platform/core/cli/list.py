@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -15,30 +15,46 @@ from sglang_platform.core.cli.output import (
     print_refusal,
     quiet_plugins,
 )
+from sglang_platform.core.cli.plugin_argument import DiffusionOption, PluginArgument, named_or_exit
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.contract_version import stated_versions
-from sglang_platform.core.discovery.kind import KINDS, PLUGIN_GROUPS, SRT, PlatformKind, installed_plugins
+from sglang_platform.core.discovery.groups import OWN_PLUGIN
+from sglang_platform.core.discovery.kind import (
+    DIFFUSION,
+    KINDS,
+    PLUGIN_GROUPS,
+    SRT,
+    PlatformKind,
+    installed_plugins,
+    is_used,
+)
 from sglang_platform.core.discovery.lazy import lazy_platform
-from sglang_platform.core.discovery.trace import Trace
+from sglang_platform.core.discovery.trace import Candidate, Trace
 from sglang_platform.core.errors import PlatformError
 
 __all__ = ["list_plugins"]
 
+_STYLES = {"chosen": "green", "active": "yellow", "declined": "dim", "failed": "red", "not asked": "dim"}
+
 
 def list_plugins(
+    plugin: PluginArgument = None,
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Ask the platform plugins, and show how the platform is decided."),
     ] = False,
+    diffusion: DiffusionOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """The installed plugins, from metadata alone: nothing of them is imported, unless --explain asks them.
 
-    Exit status 1: --explain found that a platform is refused.
+    Exit status 1: --explain found that a platform is refused. 2: the plugin named is not installed.
     """
-    plugins = [_describe(record) for record in installed_plugins()]
-    # Where nothing is installed for the diffusion runtime, and none is named, there is nothing to explain.
-    asked = [kind for kind in KINDS if explain and (kind is SRT or _is_concerned(kind))]
+    named = named_or_exit(plugin, as_json)
+    plugins = [
+        _describe(record) for record in installed_plugins() if named is None or record in named.records
+    ]
+    asked = [kind for kind in KINDS if explain and (diffusion or is_used(kind))]
     errors = {kind.runtime: error for kind in asked if (error := _ask(kind)) is not None}
     traces: dict[str, Trace | None] = {kind.runtime: lazy_platform(kind)[1].trace for kind in asked}
     if as_json:
@@ -50,20 +66,15 @@ def list_plugins(
             document[name] = trace.as_dict() if trace else None
         print_json(document)
     else:
-        _print_table(plugins)
+        hidden = [] if diffusion or is_used(DIFFUSION) else [one for one in plugins if _is_of_diffusion(one)]
+        shown = [one for one in plugins if one not in hidden]
+        _print_plugins(shown, [trace for trace in traces.values() if trace is not None])
+        if count := sum(one["name"] != OWN_PLUGIN for one in hidden):
+            console().print(f"and {count} for the diffusion runtime: --diffusion")
         for kind in asked:
-            if kind is not SRT:
-                console().print(f"the {kind.runtime} runtime:", style="bold")
-            if (trace := traces[kind.runtime]) is not None:
-                console().print(trace)
-            if kind.runtime in errors:
-                print_refusal(errors[kind.runtime], as_json=False)
+            _print_decision(kind, traces[kind.runtime], errors.get(kind.runtime))
     if errors:
         raise typer.Exit(FOUND_A_PROBLEM)
-
-
-def _is_concerned(kind: PlatformKind) -> bool:
-    return bool(scan.records(kind.group)) or kind.variable in os.environ
 
 
 def _describe(record: scan.EntryPointRecord) -> dict[str, Any]:
@@ -77,6 +88,10 @@ def _describe(record: scan.EntryPointRecord) -> dict[str, Any]:
     }
 
 
+def _is_of_diffusion(plugin: dict[str, Any]) -> bool:
+    return plugin["kind"] in (PLUGIN_GROUPS[DIFFUSION.group], PLUGIN_GROUPS[DIFFUSION.general_group])
+
+
 def _ask(kind: PlatformKind) -> PlatformError | None:
     try:
         with quiet_plugins():
@@ -86,17 +101,59 @@ def _ask(kind: PlatformKind) -> PlatformError | None:
     return None
 
 
-def _print_table(plugins: list[dict[str, Any]]) -> None:
-    from rich.table import Table
+def _print_plugins(plugins: list[dict[str, Any]], traces: list[Trace]) -> None:
+    """One row per plugin, with its answer where it was asked."""
     from rich.text import Text
 
-    if not plugins:
-        console().print("no plugin is installed in this environment")
-        return
-    table = Table("kind", "name", "distribution", "version", "contract", "entry point")
+    out = console()
+    answers = {
+        (PLUGIN_GROUPS[trace.group], one.origin.name, one.origin.distribution): one
+        for trace in traces
+        for one in trace.candidates
+    }
+    rows = []
     for plugin in plugins:
-        columns = ("kind", "name", "distribution", "version", "contract", "entry_point")
-        table.add_row(*(Text(plugin[column] or "-") for column in columns))
-    console().print(table)
+        answer = answers.pop((plugin["kind"], plugin["name"], plugin["distribution"]), None)
+        distribution = " ".join(filter(None, (plugin["distribution"], plugin["version"])))
+        cells = (distribution, plugin["contract"], plugin["entry_point"])
+        head = f"{plugin['kind']} {plugin['name']}"
+        rows.append([head, *(cell or "-" for cell in cells), *_answer(answer, bool(traces))])
+    for answer in answers.values():  # a platform that a variable names has no entry point
+        rows.append([f"platform {answer.origin.name}", "-", "-", answer.value, *_answer(answer, asked=True)])
+    columns = ["plugin", "distribution", "contract", "entry point"]
+    columns += ["answer", "why"] if traces else []
+    if rows:
+        out.table(columns, rows)
+    else:
+        out.print("no plugin is installed in this environment")
     for path, reason in scan.scan().unreadable:
-        console().print(Text(f"cannot be read: {path}: {reason}", style="red"))
+        out.print(Text(f"cannot be read: {path}: {reason}", style="red"))
+
+
+def _answer(candidate: Candidate | None, asked: bool) -> Iterator[Any]:
+    from rich.text import Text
+
+    if not asked:
+        return
+    if candidate is None:
+        yield from ("-", "-")
+        return
+    took = "" if candidate.seconds is None else f" in {candidate.seconds * 1e3:.1f} ms"
+    yield Text(candidate.outcome, style=_STYLES[candidate.outcome]) + Text(took)
+    yield candidate.reason or candidate.answer or "-"
+
+
+def _print_decision(kind: PlatformKind, trace: Trace | None, error: PlatformError | None) -> None:
+    from rich.text import Text
+
+    out = console()
+    runtime = "" if kind is SRT else f"{kind.runtime} runtime: "
+    if trace is not None:
+        for variable, value in trace.settings.items():
+            out.print(f"{variable}={value}")
+        for note in trace.notes:
+            out.print(note)
+        if error is None:
+            out.print(Text(f"{runtime}{trace.outcome or 'not decided yet'}", style="bold"))
+    if error is not None:
+        print_refusal(error, as_json=False)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sglang_platform.core.cli.output import FOUND_A_PROBLEM, console, print_refusal
+from sglang_platform.core.cli.output import FOUND_A_PROBLEM, JsonOption, console, print_json, print_refusal
 from sglang_platform.core.errors import PlatformError
 
 __all__ = ["new"]
@@ -26,6 +26,7 @@ def new(
     directory: Annotated[
         Path | None, typer.Option("--dir", help="Where the copy goes; by default a folder of the name, here.")
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """A working copy of the example device under your names: package, tests, nox sessions, CI.
 
@@ -39,8 +40,14 @@ def new(
         target = directory if directory is not None else Path(names.name)
         files = copy_example(names, target)
     except PlatformError as error:
-        print_refusal(error, as_json=False)
+        print_refusal(error, as_json)
         raise typer.Exit(FOUND_A_PROBLEM) from None
+    if as_json:
+        told: dict[str, object] = {"folder": str(target), "files": sorted(map(str, files))}
+        told |= {"distribution": names.distribution, "package": names.package, "platform": names.snake}
+        told |= {"device_type": names.device_type}
+        print_json(told)
+        return
     out = console()
     out.print(
         f"{target}: {len(files)} files; distribution {names.distribution}, import package {names.package}, "
@@ -52,5 +59,5 @@ def new(
         f"SGLANG_PLATFORM={names.snake} sglang-platform info",
         f"sglang-platform conformance --platform {names.snake}",
     ):
-        out.print(f"  {command}", markup=False)
+        out.print(f"  {command}")
     out.print("\nThen replace part by part; the first lines of every file say what. README.md lists them.")

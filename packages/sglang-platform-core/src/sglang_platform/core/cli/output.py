@@ -1,4 +1,4 @@
-"""How every subcommand prints: JSON or rich text on standard output, refusals and progress on standard error."""
+"""How every subcommand prints: JSON or a `Page` on standard output, refusals and progress on standard error."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sglang_platform.core.discovery.trace import describe_error
-from sglang_platform.core.errors import ConfigurationError, PlatformError, visible
+from sglang_platform.core.errors import ConfigurationError, PlatformError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from sglang_platform.core.cli.page import Page
 
 __all__ = [
     "FOUND_A_PROBLEM",
     "INCOMPLETE",
+    "NOT_UNDERSTOOD",
     "JsonOption",
     "console",
     "ensure_writable",
-    "page_console",
     "print_json",
     "print_refusal",
     "quiet_plugins",
@@ -37,33 +37,24 @@ __all__ = [
 
 FOUND_A_PROBLEM = 1
 
+NOT_UNDERSTOOD = 2
+"""An argument cannot be used, or what it names cannot be read."""
+
 INCOMPLETE = 3
 """Nothing wrong was found, and not everything could be looked at."""
+
+_LABELS = len("plugin:")
+"""Columns of the labels in a refusal, as in the text of a PlatformError."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 
-def console() -> Console:
-    """Standard output. Where it is no terminal, lines are as long as they need to be."""
-    return _console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
+def console(*, stderr: bool = False) -> Page:
+    """Standard output, or standard error."""
+    # rich is needed only by commands that print text.
+    from sglang_platform.core.cli.page import Page
 
-
-def page_console() -> Console:
-    """Standard output for a report: lines are broken at the terminal's width, 80 columns where it is no terminal."""
-    return _console(highlight=False, width=None if sys.stdout.isatty() else 80)
-
-
-def _console(**options: Any) -> Console:
-    """One to which the names of files and plugins are text, whatever characters they have."""
-    from rich.console import Console
-    from rich.segment import Segment
-
-    class Visible(Console):
-        def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
-            for one in super().render(renderable, options):
-                yield one if one.control else one._replace(text=visible(one.text))
-
-    return Visible(**options)
+    return Page(stderr=stderr)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -110,12 +101,16 @@ def print_json(document: Any) -> None:
     sys.stdout.write("\n")
 
 
-def print_refusal(error: PlatformError, as_json: bool) -> None:
+def print_refusal(error: PlatformError | ValueError, as_json: bool) -> None:
     """Print why there is no answer: as `{"error": ...}` where the caller asked for JSON."""
+    refusal = error if isinstance(error, PlatformError) else ConfigurationError(str(error))
     if as_json:
-        print_json({"error": describe_error(error)})
-    else:
-        typer.echo(str(error), err=True)
+        print_json({"error": describe_error(refusal)})
+        return
+    plugin = str(refusal.plugin) if refusal.plugin is not None else None
+    fields = (("plugin", plugin), ("why", refusal.why), ("fix", refusal.fix))
+    with contextlib.suppress(OSError):  # nobody reads standard error any more
+        console(stderr=True).block(refusal.what, fields, least=_LABELS)
 
 
 _PATIENCE = 2.0

@@ -75,7 +75,8 @@ def _search(kind: str) -> SRTPlatform:
         raise SeveralPlatforms(
             f"{len(serving)} platforms serve the device {kind!r}: {names}",
             why="there is no priority between platforms",
-            fix="uninstall all but one",
+            fix="uninstall all but one: pip uninstall "
+            + " or ".join(sorted({record.origin.distribution or "?" for record, _ in serving})),
         )
     if serving:
         return serving[0][1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from sglang_platform.core.discovery.groups import (
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.host import DIFFUSION_RUNTIME, LLM_RUNTIME, HostRuntime
 
-__all__ = ["DIFFUSION", "KINDS", "PLUGIN_GROUPS", "SRT", "PlatformKind", "installed_plugins"]
+__all__ = ["DIFFUSION", "KINDS", "PLUGIN_GROUPS", "SRT", "PlatformKind", "installed_plugins", "is_used"]
 
 # Imports inside functions: the contract takes longer to import than all of discovery, and a process that only lists
 # plugins does not need it.
@@ -110,3 +111,12 @@ def installed_plugins() -> Iterator[EntryPointRecord]:
     """All plugins of both runtimes, platforms and general plugins."""
     for group in PLUGIN_GROUPS:
         yield from scan.records(group)
+
+
+def is_used(kind: PlatformKind) -> bool:
+    """True for the LLM runtime. The diffusion runtime counts if a variable names its platform, or a distribution has
+    a platform for it and none for LLMs."""
+    if kind is SRT or kind.variable in os.environ or kind.development_variable in os.environ:
+        return True
+    carriers = {record.origin.distribution for record in scan.records(SRT.group)}
+    return any(record.origin.distribution not in carriers for record in scan.records(kind.group))

@@ -140,7 +140,7 @@ def refuse_duplicates(found: Iterable[EntryPointRecord]) -> None:
             raise DuplicatePlugins(
                 f"{len(same)} plugins are named {name!r} in {same[0].group}",
                 why="; ".join(carriers),
-                fix=f"uninstall all but one of: {', '.join(distributions)}"
+                fix=f"uninstall all but one: pip uninstall {' or '.join(distributions)}"
                 if len(distributions) > 1
                 else f"correct the entry points of {distributions[0]}",
             )
@@ -167,7 +167,7 @@ def refuse_own_names(found: Iterable[EntryPointRecord], kind: PlatformKind) -> N
                 f"a plugin in {record.group} is named {record.name!r}, as a platform of the host's own",
                 plugin=record.origin,
                 why=f"the {kind.runtime} runtime keeps these names for itself: {', '.join(sorted(kind.own_names))}",
-                fix=f"give the entry point another name, or uninstall {record.origin.distribution}",
+                fix=f"give the entry point another name, or pip uninstall {record.origin.distribution}",
             )
 
 
@@ -211,7 +211,9 @@ def one_error(failures: list[PlatformError]) -> PlatformError:
     error = PluginFailed(
         f"{len(failures)} platform plugins failed",
         why="\n".join(str(failure) for failure in failures),
-        fix=f"correct or uninstall them, or {without}",
+        fix="correct or uninstall them (pip uninstall "
+        + " ".join(sorted({one.plugin.distribution or "" for one in failures if one.plugin} - {""}))
+        + f"), or {without}",
     )
     error.__cause__ = failures[0]
     return error

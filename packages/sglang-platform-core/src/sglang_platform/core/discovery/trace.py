@@ -5,18 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from sglang_platform.core.errors import PlatformError, PluginOrigin
-
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
 
 __all__ = ["Candidate", "Trace", "describe_error", "first_caller_outside"]
 
 Outcome = Literal["not asked", "chosen", "active", "declined", "failed"]
-
-_STYLES = {"chosen": "green", "active": "yellow", "declined": "dim", "failed": "red", "not asked": "dim"}
 
 
 @dataclass
@@ -41,7 +36,7 @@ class Candidate:
 
 @dataclass
 class Trace:
-    """How the platform of one group was decided: as text (`lines`), printed by rich, or as JSON (`as_dict`)."""
+    """How the platform of one group was decided: as text (`lines`), or as JSON (`as_dict`)."""
 
     group: str
     triggered_by: str | None = None
@@ -90,31 +85,6 @@ class Trace:
         yield from self.notes
         yield self.outcome or "not decided yet"
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.markup import escape
-        from rich.table import Table
-        from rich.text import Text
-
-        if self.triggered_by:
-            yield Text(f"asked for by {self.triggered_by}", style="dim")
-        for variable, value in self.settings.items():
-            yield Text(f"{variable}={value}")
-        table = Table("platform", "distribution", "outcome", "answer or reason", "time")
-        for candidate in self.candidates:
-            distribution = " ".join(filter(None, candidate.origin[1:]))
-            table.add_row(
-                escape(candidate.origin.name),
-                escape(distribution),
-                Text(candidate.outcome, style=_STYLES[candidate.outcome]),
-                escape(candidate.reason or candidate.answer or ""),
-                "" if candidate.seconds is None else f"{candidate.seconds * 1e3:.1f} ms",
-            )
-        if self.candidates:
-            yield table
-        for note in self.notes:
-            yield Text(note)
-        yield Text(self.outcome or "not decided yet", style="red" if self.error else "bold")
-
 
 def describe_error(error: PlatformError) -> dict[str, Any]:
     """A PlatformError in plain JSON types."""
@@ -127,21 +97,15 @@ def describe_error(error: PlatformError) -> dict[str, Any]:
     }
 
 
-_TRANSPARENT = (
-    "sglang_platform.core.discovery",
-    "sglang_platform.core.plugins",
-    "importlib",
-    "_frozen_importlib",
-    "contextlib",
-)
+_TRANSPARENT = ("sglang_platform.core", "importlib", "_frozen_importlib", "contextlib", "typer")
 
 
 def first_caller_outside() -> str | None:
-    """`file:line (function)` of the nearest caller outside discovery."""
+    """`file:line (function)` of the nearest caller outside this project's core and its command."""
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if not module.startswith(_TRANSPARENT) and module != "sglang_platform.core":
+        if not module.startswith(_TRANSPARENT):
             return f"{frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_name})"
         frame = frame.f_back  # type: ignore[assignment]
     return None

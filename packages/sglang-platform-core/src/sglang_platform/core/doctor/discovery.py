@@ -17,7 +17,14 @@ from sglang_platform.core.discovery.groups import (
     PLATFORM_GROUP,
     RETIRED_GROUPS,
 )
-from sglang_platform.core.discovery.kind import KINDS, PLUGIN_GROUPS, SRT, PlatformKind, installed_plugins
+from sglang_platform.core.discovery.kind import (
+    KINDS,
+    PLUGIN_GROUPS,
+    SRT,
+    PlatformKind,
+    installed_plugins,
+    is_used,
+)
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.refusals import refuse_duplicates
 from sglang_platform.core.discovery.settings import PLUGINS_VARIABLE, plugin_filter, stop_on_error
@@ -50,7 +57,7 @@ def _metadata() -> Iterator[Finding]:
             f"{path} cannot be read",
             None,
             reason,
-            "reinstall the distribution, or remove the folder",
+            f"pip install --force-reinstall {_distribution_of(path)}, or remove the folder",
         )
     for path, by in found.hidden:
         beside = PurePath(path).parent == PurePath(by).parent
@@ -64,8 +71,14 @@ def _metadata() -> Iterator[Finding]:
             else f"{by} has the same name and comes first on sys.path",
             "remove the folder whose version is not the installed code's"
             if beside
-            else "uninstall one of the two",
+            else f"uninstall one of the two: pip uninstall {_distribution_of(path)} removes {by}",
         )
+
+
+def _distribution_of(path: str) -> str:
+    """The name in the path of its metadata: `.../acme_npu-1.0.dist-info/entry_points.txt`."""
+    folder = next((part for part in PurePath(path).parts if part.endswith("-info")), PurePath(path).name)
+    return folder.partition("-")[0].replace("_", "-")
 
 
 def _damage() -> Iterator[Finding]:
@@ -153,7 +166,8 @@ def _decision() -> Iterator[Finding]:
     for kind in KINDS:
         # Skip the diffusion runtime on machines that have no plugin for it.
         if kind is SRT or scan.records(kind.group) or kind.variable in os.environ:
-            yield from _decision_of(kind)
+            found = _decision_of(kind)
+            yield from found if is_used(kind) else (one for one in found if one.severity != "note")
 
 
 def _decision_of(kind: PlatformKind) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from sglang_platform.core.hooks.registration import Registration, State
 if TYPE_CHECKING:
     import logging
 
-__all__ = ["HookRecord", "as_text", "error_of", "fail", "log", "record", "warn_of_two"]
+__all__ = ["HookRecord", "error_of", "fail", "log", "record", "warn_of_two"]
 
 
 class HookRecord(TypedDict):
@@ -53,18 +53,6 @@ def record(registration: Registration, target: str) -> HookRecord:
         unreached=list(registration.unreached),
         pid=os.getpid(),
     )
-
-
-def as_text(records: Iterable[HookRecord]) -> str:
-    """One line per hook, with the cause and the unreached holders below it."""
-    lines = []
-    for row in records:
-        plugin = f"  [{row['plugin']}]" if row["plugin"] else ""
-        lines.append(f"{row['state']:<8} {row['type']:<8} {row['target']}  <- {row['hook']}{plugin}")
-        if row["why"]:
-            lines.append(f"         {row['why']}")
-        lines.extend(f"         not reached: {name}" for name in row["unreached"])
-    return "\n".join(lines)
 
 
 def fail(registrations: Iterable[Registration], error: type[HookError], why: str, where: str) -> None:

@@ -530,7 +530,7 @@ def facts_for(version: str) -> HostFacts:
         raise HostError(
             f"SGLang {version} has no platform interface",
             why=f"the interface came with SGLang {OLDEST}",
-            fix=f"install SGLang {OLDEST} or later",
+            fix=f"pip install 'sglang>={OLDEST}'",
         )
     if untagged or Version(Version(version).public) > Version(NEWEST):
         _logger.warning(
@@ -566,6 +566,8 @@ def installed_version() -> str:
         why = "its METADATA has no Version"
     if version is None:
         raise HostError(
-            "the version of the installed SGLang cannot be told", why=why, fix="install sglang again"
+            "the version of the installed SGLang cannot be told",
+            why=why,
+            fix="pip install --force-reinstall sglang",
         )
     return version

@@ -1,4 +1,4 @@
-"""A survey as text that fits 80 columns, and as JSON."""
+"""A survey as text, and as JSON."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from sglang_platform.core.cli.page import Page
 from sglang_platform.devtools.assumptions.site import KINDS, STANDINGS, Assumption, describe
 from sglang_platform.devtools.assumptions.survey import Survey
 
@@ -45,21 +44,13 @@ def describe_survey(survey: Survey, sites: Sequence[Assumption]) -> dict[str, An
     }
 
 
-def print_survey(out: Console, survey: Survey, sites: Sequence[Assumption], *, every: bool) -> None:
+def print_survey(out: Page, survey: Survey, sites: Sequence[Assumption], *, every: bool) -> None:
     """Print the counts by feature and by argument; `every`: also list each place that is not gated."""
     out.print(Text(survey.label, style="bold"))
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("feature", overflow="fold")
-    for kind in KINDS:
-        table.add_column(_SHORT[kind], justify="right")
-    for standing in STANDINGS:
-        table.add_column(standing, justify="right")
-    for feature in survey.features:
-        own = [one for one in sites if one.feature == feature]
-        if own:
-            table.add_row(feature, *_counts(own))
-    table.add_row("all", *_counts(sites), style="bold")
-    out.print(table)
+    by_feature = {name: [one for one in sites if one.feature == name] for name in survey.features}
+    rows = [[feature, *_counts(own)] for feature, own in by_feature.items() if own]
+    columns = ["feature", *(_SHORT[kind] for kind in KINDS), *STANDINGS]
+    out.table(columns, [*rows, ["all", *_counts(sites)]], right=columns[1:])
     for kind, what in KINDS.items():
         out.print(Text(f"{_SHORT[kind]}: {what}".replace("`", "")))
     for standing, meaning in STANDINGS.items():
@@ -81,7 +72,7 @@ def _counts(sites: Sequence[Assumption]) -> list[str]:
     return [*(str(kinds[one]) for one in KINDS), *(str(standings[one]) for one in STANDINGS)]
 
 
-def _print_arguments(out: Console, sites: Sequence[Assumption]) -> None:
+def _print_arguments(out: Page, sites: Sequence[Assumption]) -> None:
     counts = Counter(
         argument
         for one in sites
@@ -92,7 +83,7 @@ def _print_arguments(out: Console, sites: Sequence[Assumption]) -> None:
     out.print(Text(f"open places by the server argument that they are reached from: {told}"))
 
 
-def _print_site(out: Console, site: Assumption) -> None:
+def _print_site(out: Page, site: Assumption) -> None:
     by = f" by {site.by}" if site.by else ""
     out.print(Text(f"{site.place} ", style="bold") + Text(f"{site.kind}, {site.form}: {site.standing}{by}"))
     out.print(Text(f"  {site.text}"))

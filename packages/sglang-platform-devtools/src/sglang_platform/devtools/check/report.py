@@ -8,9 +8,9 @@ from collections import Counter
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from rich.console import Console
 from rich.text import Text
 
+from sglang_platform.core.cli.page import Page
 from sglang_platform.core.errors import visible
 from sglang_platform.core.installed.distributions import installed_version
 from sglang_platform.core.installed.files import metadata_text
@@ -110,20 +110,17 @@ def _project(path: Path, plugin: PluginSource) -> Project:
     )
 
 
-def print_checked(out: Console, one: Checked) -> None:
-    """Print the result as text in 80 columns."""
+def print_checked(out: Page, one: Checked) -> None:
+    """Print the result as text."""
     out.print(Text(visible(f"{one.plugin} against {one.host}"), style="bold"))  # Text strips bells
     for part, title in _TITLES.items():
         found = [remark for remark in one.remarks if remark.part == part]
         out.print(Text(f"\n{title}: {_counted(found)}", style="bold"))
         for remark in found:
-            line = Text(f"{remark.level}: ", style=_STYLES[remark.level]) + Text(
+            head = Text(f"{remark.level}: ", style=_STYLES[remark.level]) + Text(
                 f"{remark.what} [{remark.id}]"
             )
-            out.print(line)
-            for label, text in (("line", remark.where), ("why", remark.why), ("fix", remark.fix)):
-                if text:
-                    out.print(Text(f"  {label + ':':<6}{text}"))
+            out.block(head, (("line", remark.where), ("why", remark.why), ("fix", remark.fix)), least=5)
     if one.unread:
         out.print(Text(f"\nNot looked at: {len(one.unread)}", style="bold"))
     for where, why in one.unread[:_MOST_UNREAD]:

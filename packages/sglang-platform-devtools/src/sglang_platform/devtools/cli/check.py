@@ -11,27 +11,24 @@ import typer
 from sglang_platform.core.cli.output import (
     FOUND_A_PROBLEM,
     INCOMPLETE,
+    NOT_UNDERSTOOD,
     JsonOption,
-    page_console,
+    console,
     print_json,
     print_refusal,
     show_stages,
     write_text,
 )
 from sglang_platform.core.errors import PlatformError
-from sglang_platform.devtools.cli.upgrade import DownloadOption, WheelsOption
+from sglang_platform.devtools.cli.upgrade import DownloadOption, PluginSourceArgument, WheelsOption
 
 __all__ = ["check"]
 
 # Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
 
-_NOT_UNDERSTOOD = 2
-
 
 def check(
-    plugin: Annotated[
-        str, typer.Argument(help="A folder, a wheel, or the name of an installed distribution.")
-    ],
+    plugin: PluginSourceArgument,
     host: Annotated[
         str, typer.Option("--host", help="A version (0.5.22), a wheel, a folder, or 'installed'.")
     ] = "installed",
@@ -78,11 +75,11 @@ def check(
             write_text(sarif, json.dumps(as_sarif(found), indent=2) + "\n")
     except PlatformError as error:
         print_refusal(error, as_json)
-        raise typer.Exit(_NOT_UNDERSTOOD) from None
+        raise typer.Exit(NOT_UNDERSTOOD) from None
     if as_json:
         print_json(describe(found))
     else:
-        print_checked(page_console(), found)
+        print_checked(console(), found)
     if found.count("problem"):
         raise typer.Exit(FOUND_A_PROBLEM)
     if found.unread and not allow_unread:

@@ -10,12 +10,14 @@ import typer
 
 from sglang_platform.core.cli.output import (
     FOUND_A_PROBLEM,
+    NOT_UNDERSTOOD,
     JsonOption,
     console,
     print_json,
     print_refusal,
     show_stages,
 )
+from sglang_platform.core.cli.plugin_argument import complete
 from sglang_platform.core.errors import ConfigurationError, PlatformError
 
 if TYPE_CHECKING:
@@ -25,7 +27,6 @@ __all__ = ["check"]
 
 # Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
 
-_NOT_UNDERSTOOD = 2
 _HOST = "sglang"
 
 
@@ -44,7 +45,9 @@ def check(
     plugins: Annotated[
         list[str] | None,
         typer.Option(
-            "--plugin", help="A plugin's folder, file or module, whose source is read for its hooks."
+            "--plugin",
+            help="A plugin whose source is read for its hooks: its entry point, distribution, module, folder or file.",
+            autocompletion=complete,
         ),
     ] = None,
     since: Annotated[
@@ -77,7 +80,7 @@ def check(
             rows = check_hooks(wanted, source, earlier)
     except PlatformError as error:
         print_refusal(error, as_json)
-        raise typer.Exit(_NOT_UNDERSTOOD) from None
+        raise typer.Exit(NOT_UNDERSTOOD) from None
     if as_json:
         print_json(
             {
@@ -101,7 +104,8 @@ def _wanted(
     from sglang_platform.core.installed.files import file_bytes
     from sglang_platform.devtools.changes import changes_of_installed, is_ours, read_changes
     from sglang_platform.devtools.registrations import WantedHook
-    from sglang_platform.devtools.source.opening import open_host, open_plugin
+    from sglang_platform.devtools.source.opening import open_host
+    from sglang_platform.devtools.upgrade.plugin import open_source
     from sglang_platform.devtools.upgrade.release import HOST, Release
 
     names = list(targets)
@@ -114,7 +118,7 @@ def _wanted(
         except ValueError as error:
             raise ConfigurationError(f"{targets_file} cannot be read", why=str(error)) from None
         names += [text for line in lines if (text := line.partition("#")[0].strip())]
-    found = [read_changes(open_plugin(where), where, release) for where in plugins]
+    found = [read_changes(open_source(where).tree, where, release) for where in plugins]
     if not names and targets_file is None and not plugins:
         installed = list(changes_of_installed(host=release))
         # What the adapter computes its own tests run, on every release.

@@ -10,8 +10,9 @@ import typer
 
 from sglang_platform.core.cli.output import (
     INCOMPLETE,
+    NOT_UNDERSTOOD,
     JsonOption,
-    page_console,
+    console,
     print_json,
     print_refusal,
     show_stages,
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["host"]
 
 # Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
-
-_NOT_UNDERSTOOD = 2
 
 host = typer.Typer(
     help="What a release of SGLang says of itself, told from its sources.",
@@ -66,7 +65,7 @@ def ops(
             found = op_classes(tree, facts_for(version_of(tree.label) or NEWEST).op_class)
     except PlatformError as error:
         print_refusal(error, as_json)
-        raise typer.Exit(_NOT_UNDERSTOOD) from None
+        raise typer.Exit(NOT_UNDERSTOOD) from None
     rows = [
         {**found[name]._asdict(), "contract": getattr(contract_ops().get(name), "op", None)}
         for name in sorted(found)
@@ -75,13 +74,14 @@ def ops(
     if as_json:
         print_json({"host": tree.label, "ops": rows, "not_looked_at": unread})
     else:
-        typer.echo(f"{tree.label}: {len(rows)} fused ops")
-        for row in rows:
-            own = "has a forward of its own: none is asked for"
-            note = own if row["own_forward"] else row["contract"] or ""
-            typer.echo(f"  {row['name']:<38}{row['module']:<58}{note}".rstrip())
+        out = console()
+        out.print(f"{tree.label}: {len(rows)} fused ops")
+        own = "has a forward of its own: none is asked for"
+        notes = (own if row["own_forward"] else row["contract"] or "-" for row in rows)
+        cells = [[row["name"], row["module"], note] for row, note in zip(rows, notes, strict=True)]
+        out.table(["op", "module", "contract"], cells)
         for why in unread:
-            typer.echo(f"not looked at: {why}")
+            out.print(f"not looked at: {why}")
     if unread:
         raise typer.Exit(INCOMPLETE)
 
@@ -124,12 +124,12 @@ def assumptions(
             surveys.append(survey)
             sites = chosen(survey.sites, feature, argument)
             if not as_json and page is None:
-                print_survey(page_console(), survey, sites, every=every)
+                print_survey(console(), survey, sites, every=every)
         if page is not None:
             write_text(page, assumptions_page(surveys))
     except PlatformError as error:
         print_refusal(error, as_json)
-        raise typer.Exit(_NOT_UNDERSTOOD) from None
+        raise typer.Exit(NOT_UNDERSTOOD) from None
     if as_json:
         print_json({"hosts": [describe_survey(one, chosen(one.sites, feature, argument)) for one in surveys]})
 

@@ -10,22 +10,30 @@ import typer
 from sglang_platform.core.cli.output import (
     FOUND_A_PROBLEM,
     INCOMPLETE,
+    NOT_UNDERSTOOD,
     JsonOption,
-    page_console,
+    console,
     print_json,
     print_refusal,
     show_stages,
     write_text,
 )
+from sglang_platform.core.cli.plugin_argument import complete
 from sglang_platform.core.errors import PlatformError
 
-__all__ = ["DownloadOption", "WheelsOption", "upgrade"]
+__all__ = ["DownloadOption", "PluginSourceArgument", "WheelsOption", "upgrade"]
 
 # Imports inside functions: every `sglang-platform` command imports this file, and only its own needs the rest.
 
-_NOT_UNDERSTOOD = 2
-
 _RELEASE = "a version (0.5.22), a wheel, a folder, or 'installed'"
+
+PluginSourceArgument = Annotated[
+    str,
+    typer.Argument(
+        help="A folder, a wheel, or an installed plugin: its entry point, distribution or module.",
+        autocompletion=complete,
+    ),
+]
 
 WheelsOption = Annotated[
     Path | None,
@@ -41,9 +49,7 @@ DownloadOption = Annotated[
 
 
 def upgrade(
-    plugin: Annotated[
-        str, typer.Argument(help="A folder, a wheel, or the name of an installed distribution.")
-    ],
+    plugin: PluginSourceArgument,
     old: Annotated[str, typer.Option("--from", help=f"The release the plugin works on: {_RELEASE}.")],
     new: Annotated[
         str, typer.Option("--to", help=f"The release it is to work on: {_RELEASE}.")
@@ -79,11 +85,11 @@ def upgrade(
             write_text(html, page(found))
     except PlatformError as error:
         print_refusal(error, as_json)
-        raise typer.Exit(_NOT_UNDERSTOOD) from None
+        raise typer.Exit(NOT_UNDERSTOOD) from None
     if as_json:
         print_json(describe(found))
     else:
-        print_upgrade(page_console(), found, everything=everything)
+        print_upgrade(console(), found, everything=everything)
     if found.count("breaks"):
         raise typer.Exit(FOUND_A_PROBLEM)
     if found.unread:

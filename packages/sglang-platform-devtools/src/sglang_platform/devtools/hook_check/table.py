@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rich.console import Console
-from rich.table import Column, Table
 from rich.text import Text
 
+from sglang_platform.core.cli.page import Page
 from sglang_platform.devtools.changes import OURS
 from sglang_platform.devtools.hook_check.check import CheckedHook
 
@@ -38,18 +37,16 @@ def describe(row: CheckedHook) -> dict[str, Any]:
 
 
 def print_rows(
-    out: Console, rows: list[CheckedHook], host: str, unread: tuple[str, ...], stand_ins: tuple[str, ...]
+    out: Page, rows: list[CheckedHook], host: str, unread: tuple[str, ...], stand_ins: tuple[str, ...]
 ) -> None:
-    """Print the table of `hooks check`, and the places that were not examined."""
+    """Print the rows of `hooks check`, and the places that were not examined."""
     shown = [row for row in rows if row.is_problem or not _is_ours(row)]
-    if shown:
-        table = Table(*(Column(name, overflow="fold") for name in ("verdict", "target", "what is known")))
-        for row in shown:
-            target = row.wanted.target + ("" if row.wanted.required else " (optional)")
-            place = Text(f"\n{row.wanted.where}", style="dim") if row.wanted.where else Text("")
-            style = _STYLES.get(row.verdict, "bold red" if row.is_problem else "yellow")
-            table.add_row(Text(row.verdict, style=style), Text(target) + place, Text(_known(row)))
-        out.print(table)
+    for row in shown:
+        target = row.wanted.target + ("" if row.wanted.required else " (optional)")
+        style = _STYLES.get(row.verdict, "bold red" if row.is_problem else "yellow")
+        fields = [("where", row.wanted.where), ("why", row.why), ("now", ", ".join(row.moved_to))]
+        fields += [("like it", ", ".join(row.nearest[:3])), ("notes", "\n".join(row.notes))]
+        out.block(Text(f"{row.verdict}: ", style=style) + Text(target), fields)
     counts = Counter(row.verdict for row in rows)
     parts = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
     out.print(Text(f"{len(rows)} hook targets in {host}{': ' + parts if parts else ''}"))
@@ -67,10 +64,3 @@ def print_rows(
 
 def _is_ours(row: CheckedHook) -> bool:
     return any(f"({name} " in (row.wanted.plugin or "") for name in OURS)
-
-
-def _known(row: CheckedHook) -> str:
-    lines = [row.why] if row.why else []
-    lines += [f"now {home}" for home in row.moved_to]
-    lines += [f"like it: {', '.join(row.nearest[:3])}"] if row.nearest else []
-    return "\n".join((*lines, *row.notes))

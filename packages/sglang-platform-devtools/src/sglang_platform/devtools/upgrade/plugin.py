@@ -12,8 +12,10 @@ from email.parser import HeaderParser
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-from sglang_platform.core.errors import ConfigurationError
+from sglang_platform.core.discovery.named import plugin_named, reads_folder
+from sglang_platform.core.errors import ConfigurationError, PluginNotFound
 from sglang_platform.core.installed.files import Unread, file_bytes, metadata_text
+from sglang_platform.core.installed.modules import find_module
 from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.opening import kind_of, open_plugin, open_wheel, package_files
 from sglang_platform.devtools.source.tree import SourceTree, module_name
@@ -70,7 +72,7 @@ class PluginSource:
 
 
 def open_source(where: str) -> PluginSource:
-    """A folder, a wheel, a Python file, the name of an installed distribution, or an importable module.
+    """A folder, a wheel, a Python file, or what is installed: a plugin by any of its names, a distribution, a module.
 
     Raises ConfigurationError where it is none of these, and for a folder or distribution without Python sources.
     """
@@ -83,21 +85,34 @@ def open_source(where: str) -> PluginSource:
             )
         tree = open_wheel(path)
         return PluginSource(tree.label, tree, None, {"entry_points.txt": tree.entry_points})
-    if kind == "folder":
-        tree = open_plugin(where)
-        root = path.resolve()
-        found = PluginSource(path.name or str(root), tree, root, _texts(root))
-        if not tree.top_packages:
-            raise ConfigurationError(
-                f"The folder {where} has no Python source", fix="give the folder of the plugin's project"
-            )
-        return found
-    if not is_file:
-        installed = _installed(where)
-        if installed is not None:
-            return installed
-    tree = open_plugin(where)
-    return PluginSource(where, tree, path.resolve().parent if is_file else None, {})
+    if is_file:
+        return PluginSource(where, open_plugin(where), path.resolve().parent, {})
+    if reads_folder(where):
+        return _folder(path)
+    try:
+        distribution = plugin_named(where).distribution
+    except PluginNotFound as unknown:
+        return _installed(where) or _module(where, unknown)
+    found = _installed(distribution)
+    assert found is not None
+    return found
+
+
+def _folder(path: Path) -> PluginSource:
+    tree = open_plugin(str(path))
+    root = path.resolve()
+    if not tree.top_packages:
+        raise ConfigurationError(
+            f"The folder {path} has no Python source", fix="give the folder of the plugin's project"
+        )
+    return PluginSource(path.name or str(root), tree, root, _texts(root))
+
+
+def _module(name: str, unknown: PluginNotFound) -> PluginSource:
+    """A module that is no plugin's. Raises `unknown` where there is none."""
+    if not all(map(str.isidentifier, name.split("."))) or find_module(name) is None:
+        raise unknown
+    return PluginSource(name, open_plugin(name), None, {})
 
 
 def _texts(root: Path) -> dict[str, str]:

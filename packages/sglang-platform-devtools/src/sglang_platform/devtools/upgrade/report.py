@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
-from rich.console import Console
 from rich.text import Text
 
+from sglang_platform.core.cli.page import Page
 from sglang_platform.devtools.source.module import without_collecting
 from sglang_platform.devtools.upgrade.compare import changes_of
 from sglang_platform.devtools.upgrade.compare_hooks import HookAnswers
@@ -22,6 +22,7 @@ __all__ = ["print_upgrade", "upgrade_of"]
 
 _STYLES = {"breaks": "bold red", "look": "yellow", "fits": "green"}
 _MOST_UNREAD = 12
+_MOST_PLACES = 4
 
 _log = logging.getLogger(__name__)
 
@@ -64,8 +65,8 @@ def _told_as_patch(one: CouplingChange, found: list[tuple[Coupling, CouplingChan
     )
 
 
-def print_upgrade(out: Console, upgrade: Upgrade, *, everything: bool = False) -> None:
-    """Print the report in 80 columns; `everything`: with rows that fit both releases, and all unexamined places."""
+def print_upgrade(out: Page, upgrade: Upgrade, *, everything: bool = False) -> None:
+    """Print the report; `everything`: with rows that fit both releases, and all unexamined places."""
     out.print(Text(f"{upgrade.plugin}: {upgrade.old} to {upgrade.new}", style="bold"))
     shown = [one for one in upgrade.changes if everything or one.verdict != "fits"]
     for one in shown:
@@ -94,16 +95,15 @@ def print_upgrade(out: Console, upgrade: Upgrade, *, everything: bool = False) -
     )
 
 
-def _print_change(out: Console, one: CouplingChange) -> None:
+def _print_change(out: Page, one: CouplingChange) -> None:
     guess = ", if it is of that class" if one.guessed else ""
-    out.print(Text(f"{one.verdict}: ", style=_STYLES[one.verdict]) + Text(f"{one.kind} {one.target}"))
-    out.print(Text(f"  what: {one.what}{guess}"))
-    for place in one.places[:4]:
-        out.print(Text(f"  line: {place}" + (f"  {place.text}" if place.text else ""), style="dim"))
-    if len(one.places) > 4:
-        out.print(Text(f"        and {len(one.places) - 4} more", style="dim"))
-    for label, side in (("old", one.old), ("new", one.new)):
-        if side is not None:
-            out.print(Text(f"  {label}:  {side.text}" + (f"  ({side.place})" if side.place else "")))
-    if one.fix:
-        out.print(Text(f"  fix:  {one.fix}"))
+    places = [f"{place}" + (f"  {place.text}" if place.text else "") for place in one.places[:_MOST_PLACES]]
+    if len(one.places) > _MOST_PLACES:
+        places.append(f"and {len(one.places) - _MOST_PLACES} more")
+    sides = (
+        f"{side.text}" + (f"  ({side.place})" if side.place else "") if side is not None else None
+        for side in (one.old, one.new)
+    )
+    texts = (one.what + guess, Text("\n".join(places), style="dim"), *sides, one.fix)
+    head = Text(f"{one.verdict}: ", style=_STYLES[one.verdict]) + Text(f"{one.kind} {one.target}")
+    out.block(head, zip(("what", "line", "old", "new", "fix"), texts, strict=True), least=len("what:"))

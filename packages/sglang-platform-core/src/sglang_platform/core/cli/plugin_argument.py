@@ -1,0 +1,50 @@
+"""The argument by which a command is told of one plugin: its entry point, distribution, module or folder."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Annotated
+
+import typer
+
+from sglang_platform.core.cli.output import NOT_UNDERSTOOD, print_refusal
+from sglang_platform.core.discovery.kind import SRT, PlatformKind
+from sglang_platform.core.discovery.named import NamedPlugin, known_names, plugin_named
+from sglang_platform.core.errors import PlatformError
+
+__all__ = ["DiffusionOption", "PluginArgument", "complete", "named_or_exit", "serve_on"]
+
+
+def complete(incomplete: str) -> list[str]:
+    """The names that a shell offers."""
+    return [name for name in itertools.chain(*known_names().values()) if name.startswith(incomplete)]
+
+
+PluginArgument = Annotated[
+    str | None,
+    typer.Argument(
+        help="Only this plugin: its entry point, distribution, module or folder.",
+        show_default=False,
+        autocompletion=complete,
+    ),
+]
+
+DiffusionOption = Annotated[
+    bool, typer.Option("--diffusion", help="Also the diffusion runtime, whatever it is used for.")
+]
+
+
+def named_or_exit(word: str | None, as_json: bool) -> NamedPlugin | None:
+    """The plugin; None where no word was given. Ends the command with status 2 where the word names none."""
+    try:
+        return None if word is None else plugin_named(word)
+    except PlatformError as error:
+        print_refusal(error, as_json)
+        raise typer.Exit(NOT_UNDERSTOOD) from None
+
+
+def serve_on(plugin: NamedPlugin | None, kind: PlatformKind = SRT) -> None:
+    """From here on the plugin's platform is the named one, as an operator would name it. Raises ConfigurationError."""
+    if plugin is not None:
+        os.environ[kind.variable] = plugin.platform(kind)
