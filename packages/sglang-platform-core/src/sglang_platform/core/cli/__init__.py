@@ -1,8 +1,8 @@
-"""The command `sglang-platform`.
+"""The command `sglang-platform`; `docs/command.md` is its page.
 
-Exit status: 0 all is well, 1 a problem was found or the platform is refused, 2 the command was not understood, 3 the
-command itself failed, with the error and its place on standard error; 130 after Ctrl-C, 141 where the reader of the
-output went away, as a shell counts both.
+Exit status: 0 all is well, 1 a problem was found or the platform is refused, 2 the command was not understood, 3 not
+all could be looked at, or the command itself failed, with the error and its place on standard error; 130 after Ctrl-C,
+141 where the reader of the output went away, as a shell counts both.
 With `--json` standard output holds one JSON document and nothing else.
 """
 

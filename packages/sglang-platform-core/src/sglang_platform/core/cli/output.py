@@ -170,7 +170,7 @@ class _Stages(logging.Handler):
 
     def _show(self) -> None:
         with contextlib.suppress(OSError, ValueError):  # nobody reads standard error any more
-            print(f"{self._latest} ...", file=sys.stderr, flush=True)
+            console(stderr=True).print(f"{self._latest} ...")
 
 
 @contextlib.contextmanager
