@@ -181,7 +181,7 @@ def test_a_terminal_without_colours(folder: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-c", code, sys.executable, "-c", program, "list", "--explain"],
             cwd=folder,
-            env={**os.environ, "TERM": "xterm-256color", **variables},
+            env={**os.environ, "TERM": "xterm-256color", "SGLANG_PLATFORM": "example_oot", **variables},
             capture_output=True,
             text=True,
             check=False,

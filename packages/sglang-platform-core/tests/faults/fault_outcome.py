@@ -99,7 +99,11 @@ def _messages() -> dict[str, str]:
     if "sglang_platform.core.hooks.registry" in sys.modules:
         from sglang_platform.core.hooks.registry import HookRegistry
 
-        kept["report"] = "\n".join(str(row) for row in HookRegistry.report())
+        lines = []
+        for row in HookRegistry.report():
+            lines += [f"{row['state']} {row['type']} {row['target']} {row['hook']}", row["why"] or ""]
+            lines += [f"not reached: {name}" for name in row["unreached"]]
+        kept["report"] = "\n".join(lines)
     if "sglang_platform.core.discovery.lazy" in sys.modules:
         from sglang_platform.core.discovery import current
         from sglang_platform.core.plugins import loaded_plugins

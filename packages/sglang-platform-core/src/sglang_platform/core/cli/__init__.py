@@ -31,7 +31,7 @@ def main() -> None:
         # Commands of other packages import `cli.output`, which brings no other command with it.
         from sglang_platform.core.cli.app import app
 
-        app()
+        app(prog_name="sglang-platform")
 
 
 @contextlib.contextmanager

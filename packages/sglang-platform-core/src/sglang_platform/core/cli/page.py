@@ -28,6 +28,8 @@ _NARROWEST = 20
 """Columns."""
 
 _GAP = "  "
+_BELOW = 4
+"""Columns before a text that stands below its label."""
 
 
 class Page(Console):
@@ -91,9 +93,10 @@ class Page(Console):
 
     def _hanging(self, first: Text, body: Text, indent: int) -> None:
         """`body` behind `first`, its further lines by so many columns to the right."""
-        room = max(self.width - indent, _NARROWEST)
-        if not first.plain:  # a heading begins at the margin
-            room = max(self.width, _NARROWEST)
+        if first.plain and indent > self.width // 2:  # too narrow for both beside each other
+            self._line(first)
+            first, indent = Text(" " * _BELOW), _BELOW
+        room = self.width - indent if first.plain else self.width  # a heading begins at the margin
         for index, line in enumerate(_wrapped(body, room, 0 if first.plain else indent)):
             self._line(Text.assemble(" " * indent if index else first, line))
 
