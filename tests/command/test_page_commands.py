@@ -38,6 +38,9 @@ RUN = {
     "host assumptions": (0,),
     "host assumptions --argument speculative_algorithm --all": (0,),
     "host ops": (0,),
+    "host requirements": (0,),
+    "host requirements --device none": (0,),
+    "host requirements --host 0.5.23 --device none --output sglang.txt": (0,),
     "hooks report": (0,),
     "upgrade example_oot --from 0.5.20 --to 0.5.23": (0, 1, 3),
     "upgrade . --from 0.5.20 --to 0.5.23 --html upgrade.html": (0, 1, 3),
@@ -56,8 +59,8 @@ RUN = {
 """Words after `sglang-platform` -> the exit statuses that the page promises."""
 
 QUICK = ("list", "info", "new", "conformance", "hooks report", "host ops")
-DOWNLOADS = ("0.5.20", "0.5.22")
-"""Releases that a command fetches where they are not in the user's cache."""
+DOWNLOADS = ("0.5.20", "0.5.22", "host requirements")
+"""What a command fetches where it is not in the user's cache: releases, and the newest one's metadata."""
 
 UNRUN = {
     "conformance": "conformance/tests/framework/test_documented_commands.py runs the examples of docs/conformance.md, "
@@ -228,6 +231,9 @@ def test_pip_is_told_what_exists(command: PageCommand) -> None:
             project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
             known = project.get("optional-dependencies", {})
             assert set(filter(None, extras.rstrip("]").split(","))) <= known.keys(), command
+        elif name.startswith("sglang=="):
+            release = name.partition("==")[2]
+            assert (REPOSITORY / "environments" / "hosts" / f"sglang-{release}.txt").is_file(), command
         else:
             assert place in ours | {"nox"}, command
 

@@ -187,7 +187,7 @@ def requirements(
             write_text(output, text)
     except PlatformError as error:
         print_refusal(error, as_json)
-        raise typer.Exit(_NOT_UNDERSTOOD) from None
+        raise typer.Exit(NOT_UNDERSTOOD) from None
     likely = None if device in (NONE, CUDA, ROCM) else nearest(device, (CUDA, ROCM))
     if likely:
         typer.echo(
