@@ -124,6 +124,7 @@ def test_a_place_that_takes_no_report_is_told_before_any_check(option: str, tmp_
     place = str(tmp_path / "file" / "below")
     done = subprocess.run(
         [sys.executable, "-m", "sglang_platform.conformance", "--platform", "example_oot", option, place],
+        env={**os.environ, "COLUMNS": "1000"},
         capture_output=True,
         text=True,
         timeout=120,
