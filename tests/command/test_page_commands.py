@@ -31,6 +31,7 @@ COMMANDS = [one for one in page_commands() if one.words]
 EXAMPLE = REPOSITORY / "packages" / "sglang-platform-example-oot"
 
 RUN = {
+    "list": (0,),
     "list --explain": (0,),
     "info": (0,),
     "info --diffusion": (0,),
