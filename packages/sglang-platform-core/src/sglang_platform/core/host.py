@@ -69,6 +69,14 @@ class HostRuntime(NamedTuple):  # a dataclass would import inspect, which regist
         """Whether this process runs the runtime. Nothing is imported to find out."""
         return self.platform_module in sys.modules
 
+    def forget_import(self) -> None:
+        """Drop the host's modules if it is still being imported: its import is about to fail, and Python could not
+        import it again beside the modules that are complete."""
+        package = self.platform_module.partition(".")[0]
+        if getattr(getattr(sys.modules.get(package), "__spec__", None), "_initializing", False):
+            for name in [name for name in sys.modules if f"{name}.".startswith(f"{package}.")]:
+                del sys.modules[name]
+
     def adapter(self) -> HostAdapter | None:
         """The adapter to the runtime, or None in a process that does not run it."""
         if not self.runs_here():

@@ -7,11 +7,11 @@ general plugin makes it.
 
 from __future__ import annotations
 
-import copy
 import functools
+import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,14 +33,32 @@ from sglang_platform.core.discovery.settings import (
     plugin_filter,
     stop_on_error,
 )
-from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginNotFound, PluginOrigin
+from sglang_platform.core.errors import (
+    LaunchRefused,
+    PlatformError,
+    PluginFailed,
+    PluginNotFound,
+    PluginOrigin,
+    explain,
+)
 from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
 from sglang_platform.core.registries.registry import withdraw
 from sglang_platform.core.spelling import nearest
 
-__all__ = ["LoadedPlugin", "has_begun", "load_plugins", "loaded_plugins", "reset"]
+__all__ = [
+    "LoadedPlugin",
+    "OneLoad",
+    "has_begun",
+    "load_plugins",
+    "loaded_plugins",
+    "refuse_after_failure",
+    "reset",
+]
 
 State = Literal["run", "left out", "failed"]
+
+_FAILED_VARIABLE = "SGLANG_PLATFORM_FAILED_PLUGINS"
+"""The plugins that a process went on without, as `pid:name,name`, so that the processes it starts do the same."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +72,57 @@ class LoadedPlugin:
     seconds: float | None = None
 
 
-class _Loaded:
-    """The state of `load_plugins()` in this process for one runtime."""
+class OneLoad:
+    """Something that a process loads once. After a failure each further call is refused.
+
+    A plugin that failed half way may have registered operators, patched functions and lost the hooks of its
+    decorators, so running it again could succeed and still lack a part that other processes have.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.begun = False
         self.error: PlatformError | LaunchRefused | None = None
+        _loads.append(self)
+
+    def run(self, load: Callable[[], None]) -> None:
+        """Call `load` unless an earlier call did; a call from inside `load` does nothing, other threads wait."""
+        with self.lock:
+            self.refuse_after_failure()
+            if self.begun:
+                return
+            self.begun = True
+            try:
+                load()
+            except (PlatformError, LaunchRefused) as error:
+                self.error = error
+                raise
+            except BaseException as error:
+                self.error = PluginFailed("the loading of the plugins was interrupted", why=explain(error))
+                self.error.__cause__ = error
+                raise
+
+    def refuse_after_failure(self) -> None:
+        """Raise the error of the first call again, if it failed."""
+        first = self.error
+        if first is not None:
+            why = "a process loads its plugins once, and this one failed before"
+            raise type(first)(
+                first.what,
+                plugin=first.plugin,
+                why=f"{first.why}\n{why}" if first.why else why,
+                fix=f"{first.fix}; then start a new process" if first.fix else "start a new process",
+            ) from first.__cause__
+
+
+_loads: list[OneLoad] = []
+
+
+class _Loaded(OneLoad):
+    """The state of `load_plugins()` in this process for one runtime."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.plugins: list[LoadedPlugin] = []
 
 
@@ -73,24 +135,13 @@ def load_plugins(*, kind: PlatformKind = SRT) -> None:
     A plugin may run unless SGLANG_PLUGINS is set and does not name it, or its distribution carries platforms of
     which none is the active one.
 
-    Further calls do nothing, also from inside a plugin; if the first call failed, they raise its error again. The
-    hooks and registered parts of a failed plugin are withdrawn. Raises PluginNotFound for an unknown name in
-    SGLANG_PLUGINS, DuplicatePlugins, PluginFailed and ContractVersionError (with SGLANG_PLATFORM_ON_ERROR=warn the last
+    Further calls do nothing, also from inside a plugin; if the first call failed, they raise its error again: see
+    `OneLoad`. The hooks and registered parts of a failed plugin are withdrawn. Raises PluginNotFound for an unknown name
+    in SGLANG_PLUGINS, DuplicatePlugins, PluginFailed and ContractVersionError (with SGLANG_PLATFORM_ON_ERROR=warn the last
     two are logged, and the plugin is left out), what `current.choice` raises where a plugin depends on the platform,
     and HookError where a required hook cannot be applied.
     """
-    loaded = _loaded[kind.general_group]
-    with loaded.lock:
-        if loaded.error is not None:
-            raise copy.copy(loaded.error) from loaded.error.__cause__
-        if loaded.begun:
-            return
-        loaded.begun = True
-        try:
-            _load(kind)
-        except (PlatformError, LaunchRefused) as error:
-            loaded.error = error
-            raise
+    _loaded[kind.general_group].run(functools.partial(_load, kind))
 
 
 def loaded_plugins(kind: PlatformKind | None = None) -> tuple[LoadedPlugin, ...]:
@@ -105,12 +156,20 @@ def has_begun(kind: PlatformKind) -> bool:
     return _loaded[kind.general_group].begun
 
 
+def refuse_after_failure() -> None:
+    """Raise the error again with which a load of this process failed."""
+    for load in _loads:
+        load.refuse_after_failure()
+
+
 def reset() -> None:
     """Forget that plugins were loaded. Their hooks stay: see `HookRegistry.reset`. For tests."""
+    for load in _loads:
+        with load.lock:
+            load.begun, load.error = False, None
     for loaded in _loaded.values():
-        with loaded.lock:
-            loaded.begun, loaded.error = False, None
-            loaded.plugins.clear()
+        loaded.plugins.clear()
+    os.environ.pop(_FAILED_VARIABLE, None)
 
 
 def _load(kind: PlatformKind) -> None:
@@ -118,7 +177,11 @@ def _load(kind: PlatformKind) -> None:
     found = [record for record in scan.records(kind.general_group) if record.name != OWN_PLUGIN]
     chosen = _without_inactive(_without_filtered(found), kind)
     refuse_duplicates(chosen)
+    failed = set() if stop else _failed_in_parent()
     for record in chosen:
+        if record.name in failed:
+            _report(record, "left out", "it failed in the process that started this one")
+            continue
         started = time.perf_counter()
         try:
             with_host_first(
@@ -129,9 +192,16 @@ def _load(kind: PlatformKind) -> None:
             if stop:
                 raise amended(error, f"go on without it: {ON_ERROR_VARIABLE}=warn") from error.__cause__
             log(__name__).warning("%s=warn, going on without it: %s", ON_ERROR_VARIABLE, error)
+            failed.add(record.name)
+            os.environ[_FAILED_VARIABLE] = f"{os.getpid()}:{','.join(sorted(failed))}"
         else:
             _report(record, "run", seconds=time.perf_counter() - started)
     HookRegistry.apply_hooks()
+
+
+def _failed_in_parent() -> set[str]:
+    pid, _, names = os.environ.get(_FAILED_VARIABLE, "").partition(":")
+    return set() if pid == str(os.getpid()) else set(filter(None, names.split(",")))
 
 
 def _run(record: EntryPointRecord) -> None:

@@ -13,6 +13,7 @@ from sglang_platform.core.discovery.kind import DIFFUSION, SRT, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.process import host_attribute
 from sglang_platform.core.discovery.scan import EntryPointRecord
+from sglang_platform.core.errors import LaunchRefused
 
 __all__ = ["mm_platform_plugin", "platform_plugin"]
 
@@ -55,8 +56,12 @@ def _for_kind(activate: _Activate, kind: PlatformKind) -> _Activate:
 
 def _answer_host(answer: _Activate, activate: _Activate, kind: PlatformKind) -> str | None:
     _, process = lazy_platform(kind)
-    with refusing_without_core():
-        origin = process.decide().origin
+    try:
+        with refusing_without_core():
+            origin = process.decide().origin
+    except LaunchRefused:
+        kind.host.forget_import()
+        raise
     if origin is None:
         return None
     if origin.distribution is None:  # named by a variable: the first plugin asked answers

@@ -13,6 +13,7 @@ from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.discovery.kind import SRT
 from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.host import LLM_RUNTIME
+from sglang_platform.core.plugins import refuse_after_failure
 from sglang_platform.core.sglang import lora, parts
 from sglang_platform.core.sglang.arguments.server_args import choose_attention_backend
 from sglang_platform.core.sglang.device import sent_tensors, stubs
@@ -141,6 +142,7 @@ class _HostFacing:
             )
 
     def apply_server_args_defaults(self, server_args: Any) -> None:
+        refuse_after_failure()
         if self.is_out_of_tree():  # type: ignore[attr-defined]
             piecewise.only_on_request(server_args)
             lora.choose_backend(server_args, self)
@@ -153,6 +155,7 @@ class _HostFacing:
             choose_attention_backend(server_args, default)
 
     def init_backend(self) -> None:
+        refuse_after_failure()
         super().init_backend()  # type: ignore[misc]
         self._register_attention_backends()
         register_fused_ops(self.get_dispatch_key_name(), self._plugin_origin)  # type: ignore[attr-defined]

@@ -25,8 +25,12 @@ class OneObject(type):
     kind: ClassVar[PlatformKind]
 
     def __call__(cls) -> Any:
-        _, process = lazy_platform(type(cls).kind)
-        return process.adopt(cls)
+        kind = type(cls).kind
+        try:
+            return lazy_platform(kind)[1].adopt(cls)
+        except PlatformError:
+            kind.host.forget_import()
+            raise
 
 
 def rebase_for(
