@@ -42,7 +42,7 @@ CHOICE = [
         "two distributions have a platform of one name",
         "DuplicatePlugins",
         "2 plugins are named 'dev' in sglang.srt.platforms",
-        "pip uninstall dev-dist or second-dist",
+        "keep one: pip uninstall dev-dist or pip uninstall second-dist",
         distributions=(
             platform("dev"),
             Distribution(

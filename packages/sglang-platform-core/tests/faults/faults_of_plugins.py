@@ -93,7 +93,7 @@ FAULTS = [
         "two distributions have a general plugin of one name",
         "DuplicatePlugins",
         "2 plugins are named 'log' in sglang.srt.plugins",
-        "pip uninstall log-dist or other-dist",
+        "keep one: pip uninstall log-dist or pip uninstall other-dist",
         distributions=(
             general("log", SHOUT),
             Distribution(

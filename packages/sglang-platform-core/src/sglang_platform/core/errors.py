@@ -30,6 +30,7 @@ __all__ = [
     "NotAPlatformClass",
     "PlatformError",
     "PlatformUnavailable",
+    "PluginConflict",
     "PluginFailed",
     "PluginNotFound",
     "PluginOrigin",
@@ -134,6 +135,10 @@ class DuplicatePlugins(PlatformError):
 
 class SeveralPlatforms(PlatformError):
     """More than one platform is active and none was named."""
+
+
+class PluginConflict(PlatformError):
+    """Two plugins cannot be loaded in one process, or set one part of it."""
 
 
 class ReentrantResolution(PlatformError):

@@ -26,6 +26,7 @@ from sglang_platform.core.discovery.kind import DIFFUSION, KINDS, SRT, PlatformK
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.installed.distributions import installed_version
+from sglang_platform.core.plugins.together import load_launch
 
 __all__ = ["info"]
 
@@ -35,7 +36,9 @@ def info(
 ) -> None:
     """The platform this environment would serve on. Imports the platform's class, and what that imports.
 
-    Exit status 1: the platform is refused. 2: the plugin named is not installed, or has no platform.
+    Where general plugins are installed, loads all of them in a process of their own, as a launch does.
+
+    Exit status 1: the platform or the launch is refused. 2: the plugin named is not installed, or has no platform.
     """
     named = named_or_exit(plugin, as_json)
     kinds = [kind for kind in KINDS if is_used(kind) or (diffusion and kind is DIFFUSION)]
@@ -51,6 +54,7 @@ def info(
     try:
         with quiet_plugins(), show_stages(as_json):
             document = _document(kinds)
+            document["conflicts"] = _conflicts()
     except PlatformError as error:
         print_refusal(error, as_json)
         raise typer.Exit(FOUND_A_PROBLEM) from None
@@ -62,6 +66,7 @@ def info(
         for part in ("platform", "diffusion_platform", "versions")
         for name, value in document.get(part, {}).items()
     ]
+    rows += [("conflict", conflict) for conflict in document["conflicts"]]
     console().pairs((label.replace("_", " "), "-" if value is None else str(value)) for label, value in rows)
 
 
@@ -82,6 +87,17 @@ def _document(kinds: Sequence[PlatformKind]) -> dict[str, Any]:
         "python": python_platform.python_version(),
     }
     return document
+
+
+def _conflicts() -> list[str]:
+    """What a launch warns of once all plugins are loaded. Raises what it is refused with."""
+    logging.getLogger(__name__).info("loading the general plugins, in a process of their own")
+    outcome = load_launch(SRT)
+    if outcome is None:
+        return []
+    if outcome.error is not None:
+        raise outcome.error
+    return [str(conflict) for conflict in outcome.conflicts]
 
 
 def _platform(kind: PlatformKind) -> dict[str, Any]:

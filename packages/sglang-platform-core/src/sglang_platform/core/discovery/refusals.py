@@ -140,7 +140,7 @@ def refuse_duplicates(found: Iterable[EntryPointRecord]) -> None:
             raise DuplicatePlugins(
                 f"{len(same)} plugins are named {name!r} in {same[0].group}",
                 why="; ".join(carriers),
-                fix=f"uninstall all but one: pip uninstall {' or '.join(distributions)}"
+                fix=f"keep one: {' or '.join(f'pip uninstall {distribution}' for distribution in distributions)}"
                 if len(distributions) > 1
                 else f"correct the entry points of {distributions[0]}",
             )

@@ -29,7 +29,11 @@ from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.refusals import refuse_duplicates
 from sglang_platform.core.discovery.settings import PLUGINS_VARIABLE, plugin_filter, stop_on_error
 from sglang_platform.core.doctor.damaged_files import damage_of
-from sglang_platform.core.doctor.entry_points import only_importable_from_here, target_problem
+from sglang_platform.core.doctor.entry_points import (
+    only_importable_from_here,
+    target_problem,
+    triton_backends,
+)
 from sglang_platform.core.doctor.finding import Finding, as_finding, worst_first
 from sglang_platform.core.errors import PlatformError, PluginOrigin
 from sglang_platform.core.installed.distributions import conflicts, installed_version
@@ -136,9 +140,9 @@ def _targets() -> Iterator[Finding]:
 
 
 def _duplicates() -> Iterator[Finding]:
-    for group in PLUGIN_GROUPS:
+    for found in (*map(scan.records, PLUGIN_GROUPS), triton_backends()):
         try:
-            refuse_duplicates(scan.records(group))
+            refuse_duplicates(found)
         except PlatformError as error:
             yield as_finding(error)
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from sglang_platform.core.discovery.scan import EntryPointRecord
+from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.hooks.existence import check, forget
 from sglang_platform.core.installed.address import Address
 from sglang_platform.core.installed.modules import find
 
-__all__ = ["only_importable_from_here", "reference", "target_problem"]
+__all__ = ["only_importable_from_here", "reference", "target_problem", "triton_backends"]
+
+_TRITON = "triton.backends"
 
 
 def reference(value: str) -> tuple[str, str]:
@@ -47,3 +51,14 @@ def only_importable_from_here(value: str) -> bool:
     if script_folder not in ("", ".", here):
         elsewhere.insert(0, script_folder)
     return find(module)[0] is not None and find(module, elsewhere)[0] is None
+
+
+def triton_backends() -> list[EntryPointRecord]:
+    """The installed backends of Triton, which takes either of two with one name, without a word."""
+    import importlib_metadata
+
+    return [
+        EntryPointRecord(_TRITON, point.name, point.value, PluginOrigin(point.name, dist.name, dist.version))
+        for point in importlib_metadata.entry_points(group=_TRITON)
+        if (dist := point.dist) is not None
+    ]

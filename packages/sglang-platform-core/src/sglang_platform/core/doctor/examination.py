@@ -15,6 +15,8 @@ from sglang_platform.core.discovery.groups import DOCTOR_GROUP
 from sglang_platform.core.doctor.discovery import examine
 from sglang_platform.core.doctor.finding import Finding, worst_first
 from sglang_platform.core.doctor.isolation import examine_isolation
+from sglang_platform.core.doctor.shared_files import examine_shared_files
+from sglang_platform.core.doctor.together import examine_together
 from sglang_platform.core.errors import explain
 
 __all__ = ["examine_everything"]
@@ -27,13 +29,20 @@ _log = logging.getLogger(__name__)
 def examine_everything(*, start_host: bool) -> list[Finding]:
     """All findings, problems first, without duplicates. Imports neither torch nor sglang, nor any platform class.
 
-    start_host: examine an active platform derived from SGLang's classes in a running SGLang, in a separate process.
+    start_host: load general plugins together, and examine an active platform derived from SGLang's classes in a running
+        SGLang, each in a separate process.
     """
     _log.info("asking the platform plugins")
     findings = examine()  # queries the plugins, so that their class locations are known afterwards
     told = {(finding.id, finding.plugin) for finding in findings}
     _log.info("starting an interpreter in another folder")
     findings += [finding for finding in examine_isolation() if (finding.id, finding.plugin) not in told]
+    findings += examine_shared_files()
+    if start_host:
+        _log.info("loading all plugins together, in a process of their own")
+    known = {(finding.what, finding.plugin) for finding in findings}
+    together = examine_together(start=start_host)
+    findings += [finding for finding in together if (finding.what, finding.plugin) not in known]
     findings += _of_extensions(start_host=start_host)
     return worst_first(dict.fromkeys(findings))
 

@@ -13,7 +13,7 @@ from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.discovery.kind import SRT
 from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.host import LLM_RUNTIME
-from sglang_platform.core.plugins import refuse_after_failure
+from sglang_platform.core.plugins import refuse_after_failure, running_platform
 from sglang_platform.core.sglang import lora, parts
 from sglang_platform.core.sglang.arguments.server_args import choose_attention_backend
 from sglang_platform.core.sglang.device import sent_tensors, stubs
@@ -156,8 +156,9 @@ class _HostFacing:
 
     def init_backend(self) -> None:
         refuse_after_failure()
-        super().init_backend()  # type: ignore[misc]
-        self._register_attention_backends()
+        with running_platform(SRT):
+            super().init_backend()  # type: ignore[misc]
+            self._register_attention_backends()
         register_fused_ops(self.get_dispatch_key_name(), self._plugin_origin)  # type: ignore[attr-defined]
 
     def _register_attention_backends(self) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,23 +36,25 @@ from sglang_platform.core.discovery.settings import (
 from sglang_platform.core.errors import (
     LaunchRefused,
     PlatformError,
+    PluginConflict,
     PluginFailed,
     PluginNotFound,
     PluginOrigin,
-    explain,
 )
 from sglang_platform.core.hooks.registry import HookRegistry, plugin_source
+from sglang_platform.core.plugins.one_load import OneLoad, forget_loads
+from sglang_platform.core.plugins.shared_parts import SharedParts
 from sglang_platform.core.registries.registry import withdraw
 from sglang_platform.core.spelling import nearest
 
 __all__ = [
     "LoadedPlugin",
-    "OneLoad",
     "has_begun",
     "load_plugins",
     "loaded_plugins",
-    "refuse_after_failure",
+    "plugin_conflicts",
     "reset",
+    "running_platform",
 ]
 
 State = Literal["run", "left out", "failed"]
@@ -72,58 +74,14 @@ class LoadedPlugin:
     seconds: float | None = None
 
 
-class OneLoad:
-    """Something that a process loads once. After a failure each further call is refused.
-
-    A plugin that failed half way may have registered operators, patched functions and lost the hooks of its
-    decorators, so running it again could succeed and still lack a part that other processes have.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.begun = False
-        self.error: PlatformError | LaunchRefused | None = None
-        _loads.append(self)
-
-    def run(self, load: Callable[[], None]) -> None:
-        """Call `load` unless an earlier call did; a call from inside `load` does nothing, other threads wait."""
-        with self.lock:
-            self.refuse_after_failure()
-            if self.begun:
-                return
-            self.begun = True
-            try:
-                load()
-            except (PlatformError, LaunchRefused) as error:
-                self.error = error
-                raise
-            except BaseException as error:
-                self.error = PluginFailed("the loading of the plugins was interrupted", why=explain(error))
-                self.error.__cause__ = error
-                raise
-
-    def refuse_after_failure(self) -> None:
-        """Raise the error of the first call again, if it failed."""
-        first = self.error
-        if first is not None:
-            why = "a process loads its plugins once, and this one failed before"
-            raise type(first)(
-                first.what,
-                plugin=first.plugin,
-                why=f"{first.why}\n{why}" if first.why else why,
-                fix=f"{first.fix}; then start a new process" if first.fix else "start a new process",
-            ) from first.__cause__
-
-
-_loads: list[OneLoad] = []
-
-
 class _Loaded(OneLoad):
     """The state of `load_plugins()` in this process for one runtime."""
 
     def __init__(self) -> None:
         super().__init__()
         self.plugins: list[LoadedPlugin] = []
+        self.parts: SharedParts | None = None
+        """None where one plugin runs alone."""
 
 
 _loaded = {kind.general_group: _Loaded() for kind in KINDS}
@@ -136,10 +94,12 @@ def load_plugins(*, kind: PlatformKind = SRT) -> None:
     which none is the active one.
 
     Further calls do nothing, also from inside a plugin; if the first call failed, they raise its error again: see
-    `OneLoad`. The hooks and registered parts of a failed plugin are withdrawn. Raises PluginNotFound for an unknown name
-    in SGLANG_PLUGINS, DuplicatePlugins, PluginFailed and ContractVersionError (with SGLANG_PLATFORM_ON_ERROR=warn the last
-    two are logged, and the plugin is left out), what `current.choice` raises where a plugin depends on the platform,
-    and HookError where a required hook cannot be applied.
+    `OneLoad`. The hooks and registered parts of a failed plugin are withdrawn. A part that two plugins set is logged.
+
+    Raises PluginNotFound for an unknown name in SGLANG_PLUGINS, DuplicatePlugins, PluginFailed, PluginConflict and
+    ContractVersionError (with SGLANG_PLATFORM_ON_ERROR=warn the last three are logged, and the plugin is left out),
+    what `current.choice` raises where a plugin depends on the platform, and HookError where a required hook cannot be
+    applied.
     """
     _loaded[kind.general_group].run(functools.partial(_load, kind))
 
@@ -156,19 +116,42 @@ def has_begun(kind: PlatformKind) -> bool:
     return _loaded[kind.general_group].begun
 
 
-def refuse_after_failure() -> None:
-    """Raise the error again with which a load of this process failed."""
-    for load in _loads:
-        load.refuse_after_failure()
+def plugin_conflicts(kind: PlatformKind) -> tuple[PluginConflict, ...]:
+    """The parts that two plugins have set in this process."""
+    parts = _loaded[kind.general_group].parts
+    return tuple(parts.conflicts) if parts else ()
+
+
+@contextmanager
+def running_platform(kind: PlatformKind) -> Iterator[None]:
+    """Around the platform's `init_backend()`, which runs after the general plugins: looks for conflicts with them.
+
+    Raises PluginConflict where it fails because of one of them.
+    """
+    decision, loaded = lazy_platform(kind)[1].decision, _loaded[kind.general_group]
+    if decision is None or decision.origin is None or loaded.parts is None:
+        yield
+        return
+    with loaded.parts.set_by(decision.origin):
+        try:
+            yield
+        except PlatformError:
+            raise
+        except Exception as error:
+            failed = plugin_failed("init_backend() failed", decision.origin, error)
+            conflict = _conflict_behind(failed, kind)
+            if conflict is None:
+                raise
+            raise conflict from error
+    loaded.parts.forget_state()
 
 
 def reset() -> None:
     """Forget that plugins were loaded. Their hooks stay: see `HookRegistry.reset`. For tests."""
-    for load in _loads:
-        with load.lock:
-            load.begun, load.error = False, None
+    forget_loads()
     for loaded in _loaded.values():
         loaded.plugins.clear()
+        loaded.parts = None
     os.environ.pop(_FAILED_VARIABLE, None)
 
 
@@ -178,25 +161,57 @@ def _load(kind: PlatformKind) -> None:
     chosen = _without_inactive(_without_filtered(found), kind)
     refuse_duplicates(chosen)
     failed = set() if stop else _failed_in_parent()
+    parts = _loaded[kind.general_group].parts = _shared_parts(kind, chosen)
     for record in chosen:
         if record.name in failed:
             _report(record, "left out", "it failed in the process that started this one")
             continue
         started = time.perf_counter()
         try:
-            with_host_first(
-                kind, functools.partial(_run, record), functools.partial(getattr, record, "origin")
-            )
+            with parts.set_by(record.origin) if parts else nullcontext():
+                with_host_first(
+                    kind, functools.partial(_run, record), functools.partial(getattr, record, "origin")
+                )
         except PlatformError as error:
-            _report(record, "failed", str(error), time.perf_counter() - started)
+            conflict = _conflict_behind(error, kind)
+            _report(record, "failed", str(conflict or error), time.perf_counter() - started)
             if stop:
-                raise amended(error, f"go on without it: {ON_ERROR_VARIABLE}=warn") from error.__cause__
-            log(__name__).warning("%s=warn, going on without it: %s", ON_ERROR_VARIABLE, error)
+                without = f"go on without it: {ON_ERROR_VARIABLE}=warn"
+                raise conflict or amended(error, without) from error.__cause__
+            log(__name__).warning("%s=warn, going on without it: %s", ON_ERROR_VARIABLE, conflict or error)
             failed.add(record.name)
             os.environ[_FAILED_VARIABLE] = f"{os.getpid()}:{','.join(sorted(failed))}"
         else:
             _report(record, "run", seconds=time.perf_counter() - started)
+    if parts:
+        parts.forget_state()
     HookRegistry.apply_hooks()
+
+
+def _shared_parts(kind: PlatformKind, chosen: Sequence[EntryPointRecord]) -> SharedParts | None:
+    decision = lazy_platform(kind)[1].decision
+    platform = decision.platform_class if decision else None
+    if len(chosen) + (platform is not None) < 2:
+        return None
+    parts = SharedParts(kind.host.platform_module.partition(".")[0])
+    if decision and decision.origin and platform is not None:
+        parts.belongs(platform.__module__, decision.origin)
+    for record in chosen:
+        parts.belongs(record.value.partition(":")[0], record.origin)
+    return parts
+
+
+def _conflict_behind(error: PlatformError, kind: PlatformKind) -> PluginConflict | None:
+    """The conflict with a plugin that ran before, found in other processes; None for a failure of any other kind."""
+    decision = lazy_platform(kind)[1].decision
+    platform = decision.origin if decision else None
+    earlier = [plugin.origin for plugin in loaded_plugins(kind) if plugin.state == "run"]
+    if type(error) is not PluginFailed or not (earlier or platform):
+        return None
+    # Most processes load no plugin that fails, and need no `subprocess`.
+    from sglang_platform.core.plugins.together import conflict_behind
+
+    return conflict_behind(error, kind, earlier, platform)
 
 
 def _failed_in_parent() -> set[str]:

@@ -1,0 +1,56 @@
+"""The program of a trial: loads plugins as a launch does, and writes what came of it. Started by `together`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from sglang_platform.core.discovery.kind import KINDS, PlatformKind
+from sglang_platform.core.discovery.lazy import lazy_platform
+from sglang_platform.core.errors import LaunchRefused, PlatformError, explain
+from sglang_platform.core.plugins.loading import load_plugins, plugin_conflicts, running_platform
+
+__all__ = ["main"]
+
+
+def main(asked: dict[str, Any]) -> None:
+    """Load, write the outcome, and end at once: threads and exit handlers of plugins have no say."""
+    (kind,) = [one for one in KINDS if one.general_group == asked["group"]]
+    outcome: dict[str, Any] = {"error": None, "untried": None}
+    try:
+        outcome["untried"] = _load(kind, with_platform=asked["platform"], with_backend=asked["backend"])
+    except (PlatformError, LaunchRefused) as error:
+        outcome["error"] = _row(error)
+    outcome["conflicts"] = [_row(conflict) for conflict in plugin_conflicts(kind)]
+    Path(asked["answer"]).write_text(json.dumps(outcome), encoding="utf-8")
+    os._exit(0)
+
+
+def _load(kind: PlatformKind, *, with_platform: bool, with_backend: bool) -> str | None:
+    """Load all; the reason if the platform's `init_backend()` failed, and not for a plugin that was loaded before."""
+    platform, process = lazy_platform(kind)
+    if with_platform:
+        process.turn()
+    load_plugins(kind=kind)
+    decision = process.decision
+    if with_platform and with_backend and decision is not None and decision.origin is not None:
+        try:
+            with running_platform(kind):
+                platform.init_backend()
+        except PlatformError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a device that is in use may be opened by one process only
+            return f"init_backend() of {decision.origin}: {explain(error)}"
+    return None
+
+
+def _row(error: PlatformError | LaunchRefused) -> dict[str, Any]:
+    return {
+        "class": "PlatformError" if isinstance(error, LaunchRefused) else type(error).__name__,
+        "what": error.what,
+        "plugin": error.plugin,
+        "why": error.why,
+        "fix": error.fix,
+    }

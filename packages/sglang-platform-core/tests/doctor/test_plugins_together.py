@@ -1,0 +1,179 @@
+"""`doctor` and `info` load all plugins together in a process of their own, and say what a launch says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_GENERAL, _PLATFORMS, _TRITON = "sglang.srt.plugins", "sglang.srt.platforms", "triton.backends"
+_MAIN = "from sglang_platform.core.cli import main; main()"
+_LOAD = "from sglang_platform.core import load_plugins; load_plugins()"
+_CLAIM = """
+import sys
+def register():
+    if hasattr(sys, "acme"):
+        raise RuntimeError("acme is registered already")
+    sys.acme = __name__
+"""
+_REPLACE = """
+from sglang_platform.core import HookRegistry, HookType
+def register():
+    HookRegistry.register("colorsys:rgb_to_hsv", lambda *a: a, HookType.REPLACE)
+"""
+_PLATFORM = """
+import sys
+from sglang_platform.core import SRTPlatform
+def register(): return __name__ + ":Chip"
+class Chip(SRTPlatform):
+    device_name = "chip"
+    device_type = "cpu"
+    def init_backend(self):
+        {init}
+"""
+
+
+class _Site:
+    """A folder with distributions, seen beside those of this environment."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def plugin(self, name: str, source: str, group: str = _GENERAL, entry: str = "") -> None:
+        (self.folder / f"{name}_mod.py").write_text(source)
+        info = self.folder / f"{name}_dist-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-dist\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[{group}]\n{entry or name} = {name}_mod:register\n")
+
+    def run(
+        self, *command: str, program: str = _MAIN, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        path = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
+        return subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program, *command],
+            env={**os.environ, "PYTHONPATH": path, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    def doctor(self, *arguments: str, **environment: str) -> list[dict[str, Any]]:
+        """The findings that concern the plugins of this site."""
+        done = self.run("doctor", "--json", *arguments, **environment)
+        findings: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
+        assert done.returncode == any(one["severity"] == "problem" for one in findings), done.stderr
+        return [one for one in findings if one["id"] in _IDS]
+
+
+_IDS = {"plugins-conflict", "plugins-untried", "plugin-failed", "files-shared", "duplicate-name"}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> _Site:
+    return _Site(tmp_path)
+
+
+def test_a_pair_that_fails_is_told_by_all_in_the_same_words(site: _Site) -> None:
+    site.plugin("aone", _CLAIM)
+    site.plugin("btwo", _CLAIM)
+    (finding,) = site.doctor()
+    assert (finding["id"], finding["severity"]) == ("plugins-conflict", "problem")
+    assert finding["what"] == "aone (aone-dist 1.0) and btwo (btwo-dist 1.0) cannot be loaded in one process"
+    assert "acme is registered already" in finding["why"]
+    assert "pip uninstall aone-dist or pip uninstall btwo-dist" in finding["fix"]
+    info, launch = site.run("info"), site.run(program=_LOAD)
+    assert info.returncode == 1
+    for text in (finding["what"], finding["fix"]):
+        assert text in launch.stderr
+        assert text in info.stdout + info.stderr
+    variable, _, value = finding["fix"].rpartition(": ")[2].partition("=")
+    assert site.doctor(**{variable: value}) == []
+
+
+def test_a_target_that_two_plugins_replace_is_a_warning_everywhere(site: _Site) -> None:
+    site.plugin("aone", _REPLACE)
+    site.plugin("btwo", _REPLACE)
+    (finding,) = site.doctor()
+    assert (finding["id"], finding["severity"]) == ("plugins-conflict", "warning")
+    what = "aone (aone-dist 1.0) and btwo (btwo-dist 1.0) both set the REPLACE hook of colorsys.rgb_to_hsv"
+    assert finding["what"] == what
+    info, launch = site.run("info", "--json"), site.run(program=_LOAD)
+    assert (info.returncode, launch.returncode) == (0, 0)
+    assert json.loads(info.stdout)["conflicts"][0].startswith(what)
+    assert what in launch.stderr
+
+
+def test_the_start_of_the_platform_is_tried_after_the_plugins(site: _Site) -> None:
+    site.plugin("aone", _CLAIM)
+    site.plugin("chip", _PLATFORM.format(init="if hasattr(sys, 'acme'): raise OSError('taken')"), _PLATFORMS)
+    (finding,) = site.doctor()
+    assert finding["what"] == "aone (aone-dist 1.0) and chip (chip-dist 1.0) cannot be loaded in one process"
+    assert finding["severity"] == "problem"
+    assert "OSError: taken" in finding["why"]
+
+
+def test_a_device_that_cannot_be_opened_is_no_conflict(site: _Site) -> None:
+    site.plugin("aone", "def register(): ...")
+    site.plugin("chip", _PLATFORM.format(init="raise OSError('in use')"), _PLATFORMS)
+    (finding,) = site.doctor()
+    assert (finding["id"], finding["severity"]) == ("plugins-untried", "note")
+    assert "OSError: in use" in finding["why"]
+
+
+def test_a_plugin_that_fails_alone_is_told_as_at_the_launch(site: _Site) -> None:
+    site.plugin("aone", "def register(): raise OSError('driver busy')")
+    site.plugin("btwo", "def register(): ...")
+    (finding,) = site.doctor()
+    assert (finding["id"], finding["severity"]) == ("plugin-failed", "problem")
+    assert finding["what"] == "general plugin 'aone' failed"
+    assert finding["why"] in site.run(program=_LOAD).stderr
+    assert site.run("info").returncode == 1
+
+
+def test_a_plugin_that_ends_the_process_is_named(site: _Site) -> None:
+    site.plugin("aone", "def register(): ...")
+    site.plugin("btwo", "import os\ndef register(): os._exit(7)")
+    (finding,) = site.doctor()
+    assert (finding["id"], finding["severity"]) == ("plugin-failed", "problem")
+    assert finding["plugin"]["distribution"] == "btwo-dist"
+    assert "status 7" in finding["why"]
+
+
+def test_plugins_that_go_together_are_not_told(site: _Site) -> None:
+    site.plugin("aone", _CLAIM)
+    site.plugin("btwo", _REPLACE)
+    assert site.doctor() == []
+
+
+def test_sources_alone_say_that_plugins_were_not_run(site: _Site) -> None:
+    site.plugin("aone", "import os\ndef register(): os._exit(7)")
+    (finding,) = site.doctor("--source-only")
+    assert (finding["id"], finding["severity"]) == ("plugins-untried", "note")
+
+
+@pytest.mark.parametrize("group", [_GENERAL, _TRITON])
+def test_two_distributions_of_one_entry_point_name(site: _Site, group: str) -> None:
+    site.plugin("aone", "def register(): ...", group, entry="same")
+    site.plugin("btwo", "def register(): ...", group, entry="same")
+    findings = [one for one in site.doctor() if one["id"] == "duplicate-name"]
+    assert len(findings) == 1
+    assert findings[0]["fix"] == "keep one: pip uninstall aone-dist or pip uninstall btwo-dist"
+
+
+@pytest.mark.parametrize(("digest", "severity"), [("sha256=other", "problem"), ("sha256=same", "warning")])
+def test_two_distributions_that_bring_one_file(site: _Site, digest: str, severity: str) -> None:
+    for name, recorded in (("aone", "sha256=same"), ("btwo", digest)):
+        site.plugin(name, "def register(): ...")
+        record = site.folder / f"{name}_dist-1.0.dist-info" / "RECORD"
+        record.write_text(f"{name}_mod.py,,\nacme/__init__.py,{recorded},\n")
+    (finding,) = [one for one in site.doctor() if one["id"] == "files-shared"]
+    assert finding["severity"] == severity
+    assert finding["what"].startswith("aone-dist and btwo-dist install the same files: ")
+    assert "pip uninstall aone-dist" in finding["fix"]
