@@ -13,7 +13,7 @@ def install(command, source: str) -> None:
 
 
 def found(command, status: int = 0) -> list[dict]:
-    findings = command.json("doctor", status=status)["findings"]
+    findings = command.json("doctor", "--source-only", status=status)["findings"]
     return [finding for finding in findings if finding["id"].startswith("hook-")]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.errors import PluginOrigin
 from sglang_platform.core.hooks.existence import check, forget
 from sglang_platform.core.installed.address import Address
+from sglang_platform.core.installed.files import metadata_text
 from sglang_platform.core.installed.modules import find
 
 __all__ = ["only_importable_from_here", "reference", "target_problem", "triton_backends"]
@@ -57,8 +59,13 @@ def triton_backends() -> list[EntryPointRecord]:
     """The installed backends of Triton, which takes either of two with one name, without a word."""
     import importlib_metadata
 
-    return [
-        EntryPointRecord(_TRITON, point.name, point.value, PluginOrigin(point.name, dist.name, dist.version))
-        for point in importlib_metadata.entry_points(group=_TRITON)
-        if (dist := point.dist) is not None
-    ]
+    found = {}
+    for distribution in importlib_metadata.distributions():
+        # Metadata that cannot be read is told by another check. A pipe would never end.
+        with contextlib.suppress(Exception):
+            if f"[{_TRITON}]" not in metadata_text(distribution, "entry_points.txt"):
+                continue
+            for point in distribution.entry_points.select(group=_TRITON):
+                origin = PluginOrigin(point.name, distribution.name, distribution.version)
+                found[origin] = EntryPointRecord(_TRITON, point.name, point.value, origin)
+    return list(found.values())

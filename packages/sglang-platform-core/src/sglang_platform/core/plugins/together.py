@@ -24,7 +24,7 @@ from sglang_platform.core.errors import PlatformError, PluginConflict, PluginFai
 from sglang_platform.core.installed.modules import interpreter_flags
 from sglang_platform.core.plugins.choices import choose_one
 
-__all__ = ["Outcome", "conflict_behind", "load_launch", "load_together"]
+__all__ = ["Trial", "conflict_behind", "load_launch", "load_together"]
 
 _SECONDS = 120
 _TRIAL_VARIABLE = "SGLANG_PLATFORM_TRIAL"
@@ -36,7 +36,7 @@ _PROGRAM = (
 )
 
 
-class Outcome(NamedTuple):
+class Trial(NamedTuple):
     """What came of a trial."""
 
     error: PlatformError | None = None
@@ -84,7 +84,7 @@ def _fails(
     return trial.error is not None and trial.error.plugin == failed
 
 
-def load_launch(kind: PlatformKind) -> Outcome | None:
+def load_launch(kind: PlatformKind) -> Trial | None:
     """Load all that a launch loads; None where no general plugin is installed beside core's.
 
     A process that ends or hangs is an error as well, which names the plugin that does so alone.
@@ -113,7 +113,7 @@ def load_together(
     *,
     platform: bool = True,
     backend: bool = True,
-) -> Outcome:
+) -> Trial:
     """Load in a fresh process what a launch loads: the platform, then the general plugins, then its `init_backend()`.
 
     names: load these general plugins only. platform, backend: False to leave out the platform, or `init_backend()`.
@@ -142,14 +142,14 @@ def load_together(
             )
             told = json.loads(answer.read_text(encoding="utf-8"))
         except subprocess.TimeoutExpired:
-            return Outcome(ended=f"the process did not come back within {_SECONDS} s")
+            return Trial(ended=f"the process did not come back within {_SECONDS} s")
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             if isinstance(error, FileNotFoundError):
                 last = "\n".join(run.stderr.strip().splitlines()[-5:])
-                return Outcome(ended=f"the process ended with status {run.returncode}\n{last}".strip())
-            return Outcome(ended=f"{type(error).__name__}: {error}")
+                return Trial(ended=f"the process ended with status {run.returncode}\n{last}".strip())
+            return Trial(ended=f"{type(error).__name__}: {error}")
     refusal = told["error"]
-    return Outcome(
+    return Trial(
         _error(refusal) if refusal else None,
         tuple(map(_error, told["conflicts"])),
         untried=told["untried"],
