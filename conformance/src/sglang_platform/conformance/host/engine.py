@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import select
+import queue
 import subprocess
 import sys
 import tempfile
@@ -75,8 +75,10 @@ class EngineProcess:
             text=True,
             env=variables,
         )
+        self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read_output, daemon=True)
         self._reader.start()
+        threading.Thread(target=self._read_answers, daemon=True).start()
         try:
             self._send({**_DEFAULTS, **arguments})
             self._receive("start", within=seconds)
@@ -156,19 +158,19 @@ class EngineProcess:
 
     def _receive_message(self, name: str, within: float | None = None) -> dict[str, Any]:
         """The next message. A wait that is interrupted, as by a test's limit, shows the engine's stacks."""
-        assert self._process.stdout is not None
         try:
-            answered = select.select([self._process.stdout], [], [], within)[0]
+            line = self._answers.get(timeout=within)
+        except queue.Empty:
+            where = stacks(self.pid)
+            text = f"did not answer {name!r} within {within:.0f} s"
+            raise self._failed(text, f"\nits stacks:\n{where}") from None
         except KeyboardInterrupt:
             raise
         except BaseException:
             print(stacks(self.pid), file=sys.stderr)
             raise
-        if not answered:
-            where = stacks(self.pid)
-            raise self._failed(f"did not answer {name!r} within {within:.0f} s", f"\nits stacks:\n{where}")
-        line = self._process.stdout.readline()
         if not line:
+            self._answers.put(line)  # the next call ends here too
             raise self._failed(f"died during {name!r}")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
@@ -185,6 +187,13 @@ class EngineProcess:
         kill_tree(self.pid)
         self._process.wait(10)
         self._folder.cleanup()
+
+    def _read_answers(self) -> None:
+        """Queue each line of the answers, then an empty one for their end."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._answers.put(line)
+        self._answers.put("")
 
     def _read_output(self) -> None:
         assert self._process.stderr is not None

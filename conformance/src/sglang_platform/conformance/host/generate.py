@@ -16,7 +16,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 from safetensors import SafetensorError
 
 from sglang_platform.conformance.host import processes, served_parts, witness
@@ -148,9 +150,7 @@ def _generate(
         "disable_cuda_graph": not graphs,
         "torch_compile_max_bs": 4,
     }
-    console.print(
-        "[2/4] starting SGLang: 15 to 60 s, nearly all of it imports; the first time also builds kernels"
-    )
+    console.print("[2/4] starting SGLang: 15 to 60 s of imports; the first time also builds kernels")
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="sglang-platform-witness-") as site:
         environment = witness.install(Path(site), "load_and_describe")
@@ -191,10 +191,10 @@ def _show_decision(reports: list[dict[str, Any]]) -> None:
             why="the hooks of sglang-platform-core were not in force: its entry points are not found",
             fix="install sglang-platform-core again; sglang-platform doctor says more",
         )
-    for line in reports[0]["platform"]["explained"]:
-        console.print(f"  {line}", markup=False)
-    classes = {report["platform"]["class"] for report in reports}
-    console.print(f"  {len(reports)} processes of SGLang, all on {', '.join(sorted(classes))}", markup=False)
+    _print_wrapped(reports[0]["platform"]["explained"][-1])
+    classes = sorted({report["platform"]["class"] for report in reports})
+    agree = "agree" if len(classes) == 1 else f"do not agree: {', '.join(classes)}"
+    _print_wrapped(f"{len(reports)} processes of SGLang {agree}")
 
 
 def _checkpoint(model_path: Path | None, architecture: str | None, models: Path) -> Path:
@@ -203,9 +203,7 @@ def _checkpoint(model_path: Path | None, architecture: str | None, models: Path)
         console.print(f"[1/4] model: {model_path}")
         return model_path
     if architecture is None:
-        console.print(
-            "[1/4] model: the demo model, about a million parameters, trained on the project's own text"
-        )
+        console.print("[1/4] model: the demo model, a million parameters, trained on text of our own")
         return DEMO
     if architecture not in ARCHITECTURES:
         raise typer.BadParameter(
@@ -254,8 +252,12 @@ def _show_proof(platform: str, rows: list[served_parts.ServedPart]) -> bool:
             console.print(f"  WRONG: {row.part}: {row.wrong}", style="red", markup=False)
     text = served_parts.verdict(rows, platform)
     proved = not any(row.wrong for row in rows)
-    console.print(text, style="green" if proved else "red", markup=False)
+    console.print(text, style="green" if proved else "red", markup=False, soft_wrap=False)
     return proved
+
+
+def _print_wrapped(text: str) -> None:
+    console.print(Padding(Text(text), (0, 0, 0, 2)), soft_wrap=False)
 
 
 def _run() -> None:
