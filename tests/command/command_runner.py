@@ -41,6 +41,14 @@ class Platform(SRTPlatform, TorchDeviceMixin):
 """
 
 
+_ACTIVATE = """
+from sglang_platform.core.discovery.entry import platform_plugin
+@platform_plugin
+def activate():
+    {body}
+"""
+
+
 def sources_of(*names: str) -> list[str]:
     """The source folders of our distributions, as this process imports them."""
     return list(
@@ -88,7 +96,7 @@ class Command:
                 "sglang.srt.platforms": {name: f"{name}_plugin:activate"},
                 "sglang_platform.contract": {name: "v1"},
             },
-            **{f"{name}_plugin": f"def activate():\n    {body}\n", f"{name}_cls": PLATFORM},
+            **{f"{name}_plugin": _ACTIVATE.format(body=body), f"{name}_cls": PLATFORM},
         )
 
     def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -216,9 +216,9 @@ def test_no_command_that_only_looks_imports_torch_or_sglang(run_program, argumen
 
 def _for_pictures(command, name: str, activate: str, identity: str = "OOT") -> None:
     (command.folder / f"{name}_mm.py").write_text(
-        "from sglang_platform.core import MMPlatform, PlatformEnum\n"
+        "from sglang_platform.core import MMPlatform, PlatformEnum, mm_platform_plugin\n"
         f"class Platform(MMPlatform):\n    _enum = PlatformEnum.{identity}\n    device_name = {name!r}\n"
-        f"def activate():\n    {activate}\n"
+        f"@mm_platform_plugin\ndef activate():\n    {activate}\n"
     )
     info = command.folder / f"{name}_mm-1.0.dist-info"
     info.mkdir()

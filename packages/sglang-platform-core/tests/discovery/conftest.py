@@ -77,7 +77,10 @@ class Site:
         module = f"{name}_plugin"
         body = textwrap.indent(textwrap.dedent(activate or f"return '{module}_cls:Platform'"), "    ")
         self.module(
-            module, f"from sglang_platform.core.errors import PlatformUnavailable\ndef activate():\n{body}\n"
+            module,
+            "from sglang_platform.core.discovery.entry import platform_plugin\n"
+            "from sglang_platform.core.errors import PlatformUnavailable\n"
+            f"@platform_plugin\ndef activate():\n{body}\n",
         )
         self.module(f"{module}_cls", PLATFORM_SOURCE.format(name=name))
         groups = {PLATFORMS: {name: f"{module}:activate"}}

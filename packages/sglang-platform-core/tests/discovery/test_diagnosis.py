@@ -53,8 +53,8 @@ def test_a_sound_installation(site) -> None:
     [
         ("sglang.platform_plugins", "problem", f"move it to '{PLATFORMS}'"),
         ("sglang.plugins", "problem", f"move it to '{GENERAL}'"),
-        ("sglang.srt.platform", "warning", f"move it to '{PLATFORMS}'"),
-        ("sglang_platform.contracts", "warning", "move it to 'sglang_platform.contract'"),
+        ("sglang.srt.platform", "problem", f"move it to '{PLATFORMS}'"),
+        ("sglang_platform.contracts", "problem", "move it to 'sglang_platform.contract'"),
     ],
 )
 def test_a_group_that_nobody_reads(site, group, level, fix) -> None:

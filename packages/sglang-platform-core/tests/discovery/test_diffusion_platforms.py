@@ -19,8 +19,9 @@ def _platform(site, name: str, activate: str = "", *, identity: str = "OOT", hoo
     module = f"{name}_mm"
     site.module(
         module,
-        "from sglang_platform.core import MMPlatform, PlatformEnum\n"
+        "from sglang_platform.core import MMPlatform, PlatformEnum, mm_platform_plugin\n"
         f"class Platform(MMPlatform):\n    _enum = PlatformEnum.{identity}\n    device_name = {name!r}\n"
+        "@mm_platform_plugin\n"
         f"def activate():\n    {activate or f'return {module!r} + chr(58) + {chr(34)}Platform{chr(34)}'}\n"
         f"def hooks():\n    {hooks or 'pass'}\n",
     )

@@ -235,7 +235,11 @@ def test_a_duplicate_of_another_name_does_not_concern_a_named_plugin(site, monke
 
 def test_one_distribution_may_carry_several_platforms(site, monkeypatch) -> None:
     site.platform("one", DECLINES)
-    site.module("pair", "def big(): return 'one_plugin_cls:Platform'\ndef small(): return None\n")
+    site.module(
+        "pair",
+        "from sglang_platform.core import platform_plugin\n"
+        "@platform_plugin\ndef big(): return 'one_plugin_cls:Platform'\ndef small(): return None\n",
+    )
     site.distribution("pair-dist", {"sglang.srt.platforms": {"big": "pair:big", "small": "pair:small"}})
     assert current.decide().origin == PluginOrigin("big", "pair-dist", "1.0")
 

@@ -118,6 +118,12 @@ def module_text(name: str) -> str:
     return (_MODULES / f"{name}.py").read_text()
 
 
+_DECORATED = """
+from framework import platform_plugin
+activate = platform_plugin(activate)
+"""
+
+
 def platform(
     name: str,
     activate: str | None = None,
@@ -144,7 +150,7 @@ def platform(
         distribution or f"{name}-dist",
         entry_points,
         {
-            module: f"{textwrap.dedent(head)}\ndef activate():\n{body}\n",
+            module: f"{textwrap.dedent(head)}\ndef activate():\n{body}\n{_DECORATED}",
             f"{name}_cls": textwrap.dedent(cls) if cls is not None else default_cls,
         },
         version,

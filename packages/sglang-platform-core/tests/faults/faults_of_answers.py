@@ -155,8 +155,8 @@ FAULTS = [
     act(
         "answers-str-subclass",
         "`activate()` returns a text whose class overrides its methods",
-        "PluginFailed",
-        "RuntimeError: odd",
+        "right",
+        "the platform 'dev'",
         "return Odd('dev_cls:Platform')",
         "class Odd(str):\n    def partition(self, sep): raise RuntimeError('odd')\n"
         "    def split(self, *a): raise RuntimeError('odd')\n",
@@ -210,7 +210,7 @@ FAULTS = [
         "activate-class",
         "the entry point names the platform's class",
         "PluginFailed",
-        "platform plugin 'dev' answered with the Platform Platform(device=dev)",
+        "the entry point 'dev' names the class Platform, not a function",
         distributions=(platform("dev", entry_point="dev_cls:Platform"),),
     ),
     chosen_fault(

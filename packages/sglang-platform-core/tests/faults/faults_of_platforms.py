@@ -29,7 +29,7 @@ FAULTS = [
         "the class's module does not exist",
         "the platform class dev_gone:Platform of plugin 'dev' could not be loaded",
         "No module named 'dev_gone'",
-        "the module 'dev_gone' is missing",
+        "correct dev_gone:Platform",
         activate="return 'dev_gone:Platform'",
     ),
     _class(

@@ -83,12 +83,16 @@ FAULTS = [
         "SyntaxError: source code string cannot contain null bytes",
         {"dev_plugin.py": b"def activate():\n    return None\n\0"},
     ),
-    mod(
+    dev_fault(
         "source-latin1",
         "the plugin's module holds a byte that is no UTF-8",
         "right",
         "the platform 'dev'",
-        {"dev_plugin.py": b"# f\xfcr\ndef activate():\n    return 'dev_cls:Platform'\n"},
+        modules={"dev_decorator": "from framework import platform_plugin"},
+        files={
+            "dev_plugin.py": b"# f\xfcr\nfrom dev_decorator import platform_plugin\n"
+            b"@platform_plugin\ndef activate():\n    return 'dev_cls:Platform'\n"
+        },
     ),
     mod(
         "source-utf16",

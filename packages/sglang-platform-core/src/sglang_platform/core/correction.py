@@ -7,11 +7,12 @@ the platform or part was made: it inherits the method that raised. Only used on 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
-__all__ = ["class_of_plugin", "correction", "is_plugins", "place_in_plugin"]
+__all__ = ["class_of_plugin", "correction", "is_plugins", "place_in_plugin", "place_of_function"]
 
 _OURS = ("sglang_platform.core", "sglang_platform.devtools", "sglang_platform.conformance")
 _REFERENCE = "sglang_platform.conformance.reference"
@@ -31,6 +32,14 @@ def is_plugins(module: str) -> bool:
 def class_of_plugin(cls: type) -> type | None:
     """The first class in the MRO that is a plugin's; None for a class of core's, SGLang's or torch's."""
     return next((klass for klass in cls.__mro__ if is_plugins(klass.__module__)), None)
+
+
+def place_of_function(function: Callable[..., Any]) -> str | None:
+    """`file:line` of the `def`, behind decorators that tell what they wrap; None for a callable without code."""
+    import inspect  # not at the top: registering a hook imports this module, and must stay cheap
+
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def place_in_plugin(error: BaseException, owner: type | None = None) -> str | None:

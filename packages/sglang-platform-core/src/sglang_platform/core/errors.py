@@ -31,6 +31,7 @@ __all__ = [
     "PlatformError",
     "PlatformUnavailable",
     "PluginConflict",
+    "PluginEnded",
     "PluginFailed",
     "PluginNotFound",
     "PluginOrigin",
@@ -123,6 +124,10 @@ class PluginNotFound(ConfigurationError):
 
 class PluginFailed(PlatformError):
     """A plugin could not be imported, raised, or answered with something unusable."""
+
+
+class PluginEnded(PluginFailed):
+    """A plugin ended the process that asked it, or did not come back. No setting lets a launch go on after that."""
 
 
 class NotAPlatformClass(PluginFailed, TypeError):

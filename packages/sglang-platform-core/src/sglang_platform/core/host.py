@@ -19,6 +19,7 @@ __all__ = [
     "HostRuntime",
     "PoolAsked",
     "active_host",
+    "meet_undecorated",
     "plugin_run_by_host",
 ]
 
@@ -102,6 +103,18 @@ DIFFUSION_RUNTIME = HostRuntime(
 
 # A context variable of the host that holds (name, distribution) while the host runs a general plugin.
 _RUNNING_PLUGIN = ("sglang.srt.plugins.hook_registry", "_current_plugin_source")
+
+
+_CLASS_CHECK = "sglang_platform.core.sglang.start.class_check"
+
+
+def meet_undecorated() -> None:
+    """In a process that runs a host: what the host says of a class on core's contract is said in core's words.
+
+    Called when such a class is created, which may be the first code of core in the process.
+    """
+    if LLM_RUNTIME.runs_here() or DIFFUSION_RUNTIME.runs_here():
+        importlib.import_module(_CLASS_CHECK).install()
 
 
 def active_host() -> HostAdapter | None:

@@ -8,12 +8,12 @@ from typing import Any
 __all__ = ["nearest", "shown"]
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The name in `known` that is most similar to `name`, or None if none is close."""
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The name in `known` that is most similar to `name`, or None if none is close: less than `cutoff` of 1."""
     import difflib
 
     by_folded = {_folded(candidate): candidate for candidate in known}
-    matches = difflib.get_close_matches(_folded(name), by_folded, n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(_folded(name), by_folded, n=1, cutoff=cutoff)
     return by_folded[matches[0]] if matches else None
 
 

@@ -6,3 +6,7 @@ def touched():
 
     _ = current_platform.device_name
     return current_platform
+
+
+def platform_plugin(activate):
+    return activate

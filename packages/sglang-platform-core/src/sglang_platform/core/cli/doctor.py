@@ -18,6 +18,7 @@ from sglang_platform.core.cli.output import (
 from sglang_platform.core.cli.plugin_argument import PluginArgument, named_or_exit
 
 if TYPE_CHECKING:
+    from sglang_platform.core.discovery.asked_process import Depth
     from sglang_platform.core.doctor.finding import Finding
 
 __all__ = ["SCHEMA", "doctor"]
@@ -28,6 +29,12 @@ SCHEMA = 1
 """The form of the `--json` document; raised where a program that reads it would have to change."""
 
 _STYLES = {"problem": "bold red", "warning": "yellow", "note": "dim"}
+
+_LEFT_OUT = {
+    "choice": "whether the platform's class can be imported and its object be made",
+    "class": "whether the platform's object can be made",
+    "object": None,
+}
 
 DeepOption = Annotated[
     bool,
@@ -43,16 +50,23 @@ SourceOption = Annotated[
 ]
 
 
+ImportOption = Annotated[
+    bool,
+    typer.Option("--import-class", help="With --source-only: import the platform's class all the same."),
+]
+
+
 def doctor(
     plugin: PluginArgument = None,
     deep: DeepOption = False,
     source_only: SourceOption = False,
+    import_class: ImportOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Examine metadata, variables, versions, platform classes and hook targets, and ask the platform plugins.
 
-    Reads sources. A platform that stands on SGLang's own classes is looked at in a running SGLang, in a process of its
-    own, which takes ten seconds or more.
+    Reads sources, and makes the platform's object in a process of its own, as a launch does. A platform that stands on
+    SGLang's own classes is looked at in a running SGLang, in a process of its own, which takes ten seconds or more.
 
     Exit status 1: at least one problem was found; warnings and notes alone give 0. 2: the plugin named is not
     installed.
@@ -64,7 +78,8 @@ def doctor(
     gc.disable()  # syntax trees are many objects and no garbage
     answers = None
     with quiet_plugins(), show_stages(as_json):
-        findings = examine_everything(start_host=not source_only)
+        depth: Depth = "object" if not source_only else "class" if import_class else "choice"
+        findings = examine_everything(start_host=not source_only, depth=depth)
         if deep:
             from sglang_platform.core.doctor.host_answers import ask_host, examine_answers
 
@@ -75,18 +90,21 @@ def doctor(
         findings = [
             one for one in findings if one.plugin is None or one.plugin.distribution == named.distribution
         ]
+    left_out = _LEFT_OUT[depth]
     if as_json:
         document: dict[str, Any] = {"schema": SCHEMA, "findings": [describe(finding) for finding in findings]}
+        if left_out is not None:
+            document["not_looked_at"] = left_out
         if deep:
             document["host"] = answers
         print_json(document)
     else:
-        _print(findings)
+        _print(findings, left_out)
     if any(finding.severity == "problem" for finding in findings):
         raise typer.Exit(FOUND_A_PROBLEM)
 
 
-def _print(findings: list[Finding]) -> None:
+def _print(findings: list[Finding], left_out: str | None) -> None:
     from rich.text import Text
 
     from sglang_platform.core.doctor.finding import NOT_LOOKED_AT
@@ -101,5 +119,7 @@ def _print(findings: list[Finding]) -> None:
     unseen = sum(finding.id in NOT_LOOKED_AT for finding in findings)
     count = f"{problems} problem{'s' * (problems > 1)}" if problems else "no problem"
     notes = "1 note says" if unseen == 1 else f"{unseen} notes say"
+    if left_out:
+        out.print(f"not looked at: {left_out} (`sglang-platform info` does)", highlight=False)
     out.print("What SGLang itself still assumes of CUDA: sglang-platform host assumptions")
     out.print(f"{count} found" + (f" in what was looked at; {notes} what was not" if unseen else ""))

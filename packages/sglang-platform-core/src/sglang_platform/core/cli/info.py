@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import platform as python_platform
-from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -16,14 +15,14 @@ from sglang_platform.core.cli.output import (
     console,
     print_json,
     print_refusal,
-    quiet_plugins,
+    show_slow,
     show_stages,
 )
 from sglang_platform.core.cli.plugin_argument import DiffusionOption, PluginArgument, named_or_exit, serve_on
-from sglang_platform.core.contract.completeness import incomplete
 from sglang_platform.core.contract.version import CONTRACT_VERSION
+from sglang_platform.core.discovery.apart import DecisionApart, ask_apart
 from sglang_platform.core.discovery.kind import DIFFUSION, KINDS, SRT, PlatformKind, is_used
-from sglang_platform.core.discovery.lazy import lazy_platform
+from sglang_platform.core.discovery.trace import describe_error
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.installed.distributions import installed_version
 from sglang_platform.core.plugins.together import load_launch
@@ -34,11 +33,12 @@ __all__ = ["info"]
 def info(
     plugin: PluginArgument = None, diffusion: DiffusionOption = False, as_json: JsonOption = False
 ) -> None:
-    """The platform this environment would serve on. Imports the platform's class, and what that imports.
+    """The platform this environment would serve on. Makes its object, in a process of its own.
 
-    Where general plugins are installed, loads all of them in a process of their own, as a launch does.
+    Where general plugins are installed, loads all of them together, as a launch does.
 
-    Exit status 1: the platform or the launch is refused. 2: the plugin named is not installed, or has no platform.
+    Exit status 1: the platform or the launch is refused, or the platform states no version of the contract. 2: the
+    plugin named is not installed, or has no platform.
     """
     named = named_or_exit(plugin, as_json)
     kinds = [kind for kind in KINDS if is_used(kind) or (diffusion and kind is DIFFUSION)]
@@ -51,34 +51,50 @@ def info(
     except PlatformError as error:
         print_refusal(error, as_json)
         raise typer.Exit(NOT_UNDERSTOOD) from None
+    logging.getLogger(__name__).info("asking the plugins, and importing the platform's class")
     try:
-        with quiet_plugins(), show_stages(as_json):
-            document = _document(kinds)
-            document["conflicts"] = _conflicts()
+        with show_stages(as_json):
+            asked = {kind: ask_apart(kind, "object") for kind in kinds}
+            if SRT in asked and (refusal := asked[SRT].error) is not None:
+                raise refusal
+            conflicts = _conflicts()
     except PlatformError as error:
         print_refusal(error, as_json)
         raise typer.Exit(FOUND_A_PROBLEM) from None
+    document = {**_document(asked), "conflicts": conflicts}
+    unstated = [decision.unstated for decision in asked.values() if decision.unstated is not None]
     if as_json:
         print_json(document)
-        return
+    else:
+        _print(document, asked)
+        for problem in unstated:
+            print_refusal(problem, as_json=False)
+    if unstated:
+        raise typer.Exit(FOUND_A_PROBLEM)
+
+
+def _print(document: dict[str, Any], asked: dict[PlatformKind, DecisionApart]) -> None:
     rows = [
         (f"diffusion {name}" if part == "diffusion_platform" else name, value)
         for part in ("platform", "diffusion_platform", "versions")
         for name, value in document.get(part, {}).items()
+        if name != "problem"  # below the table, with its fix
     ]
     rows += [("conflict", conflict) for conflict in document["conflicts"]]
     console().pairs((label.replace("_", " "), "-" if value is None else str(value)) for label, value in rows)
+    for decision in asked.values():
+        show_slow(decision)
+    console().print("not looked at: metadata, versions, hooks, sources (`sglang-platform doctor`)")
 
 
-def _document(kinds: Sequence[PlatformKind]) -> dict[str, Any]:
+def _document(asked: dict[PlatformKind, DecisionApart]) -> dict[str, Any]:
     document: dict[str, Any] = {}
-    if SRT in kinds:
-        document["platform"] = _platform(SRT)
-    if DIFFUSION in kinds:
-        try:
-            document["diffusion_platform"] = _platform(DIFFUSION)
-        except PlatformError as error:  # it concerns one runtime; doctor counts it as a problem
-            document["diffusion_platform"] = {"refused": str(error)}
+    if SRT in asked:
+        document["platform"] = _platform(asked[SRT])
+    if DIFFUSION in asked:
+        # A refusal concerns one runtime; doctor counts it as a problem.
+        error = asked[DIFFUSION].error
+        document["diffusion_platform"] = {"refused": str(error)} if error else _platform(asked[DIFFUSION])
     document["versions"] = {
         "core": installed_version("sglang-platform-core"),
         "contract": CONTRACT_VERSION,
@@ -100,22 +116,16 @@ def _conflicts() -> list[str]:
     return [str(conflict) for conflict in outcome.conflicts]
 
 
-def _platform(kind: PlatformKind) -> dict[str, Any]:
-    logging.getLogger(__name__).info("asking the plugins, and importing the platform's class")
-    platform, process = lazy_platform(kind)
-    device_name, device_type = platform.device_name, platform.device_type
-    decision = process.decide()
-    origin = decision.origin
-    cls = type(platform)
-    error = decision.platform_class and incomplete(decision.platform_class, platform, origin)
-    if error:
-        raise error
+def _platform(decision: DecisionApart) -> dict[str, Any]:
+    origin, platform = decision.origin, decision.platform
+    problem = {"problem": describe_error(decision.unstated)} if decision.unstated else {}
     return {
         "plugin": origin.name if origin else None,
         "distribution": origin.distribution if origin else None,
         "distribution_version": origin.version if origin else None,
-        "class": f"{cls.__module__}.{cls.__qualname__}",
-        "device_name": device_name,
-        "device_type": device_type,
+        "class": platform["class"],
+        "device_name": platform["device_name"],
+        "device_type": platform["device_type"],
         "why": decision.trace.outcome,
+        **problem,
     }

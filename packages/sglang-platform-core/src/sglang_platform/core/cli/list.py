@@ -13,10 +13,12 @@ from sglang_platform.core.cli.output import (
     console,
     print_json,
     print_refusal,
-    quiet_plugins,
+    show_slow,
+    show_stages,
 )
 from sglang_platform.core.cli.plugin_argument import DiffusionOption, PluginArgument, named_or_exit
 from sglang_platform.core.discovery import scan
+from sglang_platform.core.discovery.apart import DecisionApart, ask_apart
 from sglang_platform.core.discovery.contract_version import stated_versions
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.discovery.kind import (
@@ -28,9 +30,7 @@ from sglang_platform.core.discovery.kind import (
     installed_plugins,
     is_used,
 )
-from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.trace import Candidate, Trace
-from sglang_platform.core.errors import PlatformError
 
 __all__ = ["list_plugins"]
 
@@ -55,25 +55,26 @@ def list_plugins(
         _describe(record) for record in installed_plugins() if named is None or record in named.records
     ]
     asked = [kind for kind in KINDS if explain and (diffusion or is_used(kind))]
-    errors = {kind.runtime: error for kind in asked if (error := _ask(kind)) is not None}
-    traces: dict[str, Trace | None] = {kind.runtime: lazy_platform(kind)[1].trace for kind in asked}
+    with show_stages(as_json):
+        decisions = {kind: ask_apart(kind, "choice") for kind in asked}
     if as_json:
         document: dict[str, Any] = {"plugins": plugins}
         document["unreadable"] = [found._asdict() for found in scan.scan().unreadable]
         for kind in asked:
-            trace = traces[kind.runtime]
             name = "decision" if kind is SRT else f"{kind.runtime}_decision"
-            document[name] = trace.as_dict() if trace else None
+            document[name] = decisions[kind].trace.as_dict()
         print_json(document)
     else:
         hidden = [] if diffusion or is_used(DIFFUSION) else [one for one in plugins if _is_of_diffusion(one)]
         shown = [one for one in plugins if one not in hidden]
-        _print_plugins(shown, [trace for trace in traces.values() if trace is not None])
+        _print_plugins(shown, [decision.trace for decision in decisions.values()])
         if count := sum(one["name"] != OWN_PLUGIN for one in hidden):
             console().print(f"and {count} for the diffusion runtime: --diffusion")
         for kind in asked:
-            _print_decision(kind, traces[kind.runtime], errors.get(kind.runtime))
-    if errors:
+            _print_decision(kind, decisions[kind])
+        if asked:
+            console().print("not looked at: the class of the platform (`sglang-platform info` imports it)")
+    if any(decision.error is not None for decision in decisions.values()):
         raise typer.Exit(FOUND_A_PROBLEM)
 
 
@@ -90,15 +91,6 @@ def _describe(record: scan.EntryPointRecord) -> dict[str, Any]:
 
 def _is_of_diffusion(plugin: dict[str, Any]) -> bool:
     return plugin["kind"] in (PLUGIN_GROUPS[DIFFUSION.group], PLUGIN_GROUPS[DIFFUSION.general_group])
-
-
-def _ask(kind: PlatformKind) -> PlatformError | None:
-    try:
-        with quiet_plugins():
-            lazy_platform(kind)[1].choose()
-    except PlatformError as error:
-        return error
-    return None
 
 
 def _print_plugins(plugins: list[dict[str, Any]], traces: list[Trace]) -> None:
@@ -143,17 +135,17 @@ def _answer(candidate: Candidate | None, asked: bool) -> Iterator[Any]:
     yield candidate.reason or candidate.answer or "-"
 
 
-def _print_decision(kind: PlatformKind, trace: Trace | None, error: PlatformError | None) -> None:
+def _print_decision(kind: PlatformKind, decision: DecisionApart) -> None:
     from rich.text import Text
 
-    out = console()
+    out, trace = console(), decision.trace
     runtime = "" if kind is SRT else f"{kind.runtime} runtime: "
-    if trace is not None:
-        for variable, value in trace.settings.items():
-            out.print(f"{variable}={value}")
-        for note in trace.notes:
-            out.print(note)
-        if error is None:
-            out.print(Text(f"{runtime}{trace.outcome or 'not decided yet'}", style="bold"))
-    if error is not None:
-        print_refusal(error, as_json=False)
+    for variable, value in trace.settings.items():
+        out.print(f"{variable}={value}")
+    for note in trace.notes:
+        out.print(note)
+    show_slow(decision)
+    if decision.error is not None:
+        print_refusal(decision.error, as_json=False)
+    else:
+        out.print(Text(f"{runtime}{trace.outcome or 'not decided yet'}", style="bold"))

@@ -20,6 +20,7 @@ from sglang_platform.core.errors import ConfigurationError, PlatformError
 
 if TYPE_CHECKING:
     from sglang_platform.core.cli.page import Page
+    from sglang_platform.core.discovery.apart import DecisionApart
 
 __all__ = [
     "FOUND_A_PROBLEM",
@@ -31,6 +32,7 @@ __all__ = [
     "print_json",
     "print_refusal",
     "quiet_plugins",
+    "show_slow",
     "show_stages",
     "write_text",
 ]
@@ -113,10 +115,21 @@ def print_refusal(error: PlatformError | ValueError, as_json: bool) -> None:
         console(stderr=True).block(refusal.what, fields, least=_LABELS)
 
 
+def show_slow(asked: DecisionApart) -> None:
+    """A line on standard output for each step of a plugin that took over a second."""
+    for origin, step, seconds in asked.slow():
+        console().print(f"slow: {step} of {origin} took {seconds:.1f} s", markup=False)
+
+
 _PATIENCE = 2.0
 """Seconds without a word."""
 
-_TELL_STAGES = ("sglang_platform.core.cli", "sglang_platform.core.doctor", "sglang_platform.devtools")
+_TELL_STAGES = (
+    "sglang_platform.core.cli",
+    "sglang_platform.core.discovery.apart",
+    "sglang_platform.core.doctor",
+    "sglang_platform.devtools",
+)
 """Loggers: each INFO record below one of these is a stage of a command."""
 
 

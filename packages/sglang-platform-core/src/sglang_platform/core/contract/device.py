@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sglang_platform.core.contract import checks, members
 from sglang_platform.core.contract.types import CpuArchEnum, DeviceCapability, PlatformEnum
+from sglang_platform.core.host import meet_undecorated
 
 if TYPE_CHECKING:
     import torch
@@ -84,6 +85,7 @@ class DeviceMixin:
             members.register_contract(cls)
         else:
             checks.check_class(cls)
+            meet_undecorated()
 
     # Identity
 

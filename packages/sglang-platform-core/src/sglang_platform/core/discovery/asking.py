@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 from sglang_platform.core.discovery.contract_version import check_contract_version
 from sglang_platform.core.discovery.damaged_install import missing_files_behind
 from sglang_platform.core.discovery.host_first import HostWanted
+from sglang_platform.core.discovery.log import log
 from sglang_platform.core.discovery.refusals import plugin_failed
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import LOCATION
@@ -21,6 +23,7 @@ from sglang_platform.core.errors import (
     PlatformUnavailable,
     PluginFailed,
     PluginOrigin,
+    explain,
 )
 from sglang_platform.core.spelling import nearest, shown
 
@@ -42,29 +45,61 @@ def asked_plugin() -> PluginOrigin | None:
     return _asked.get()
 
 
-def ask(record: EntryPointRecord) -> Answer:
-    """Import the plugin and call its `activate()`.
+def ask(
+    record: EntryPointRecord, before: Callable[[Callable[[], Any]], None] = lambda function: None
+) -> Answer:
+    """Import the plugin and call its `activate()`; before that, call `before` with it.
 
     Raises ContractVersionError before anything is imported, PluginFailed for an exception or an invalid answer.
     """
     check_contract_version(record)
     token = _asked.set(record.origin)
     try:
-        answer = _call(load_entry_point(record), record)
+        function = load_entry_point(record)
+        if isinstance(function, type):
+            raise _names_a_class(record, function)
+        before(function)
+        log(__name__).debug("calling %s of %s", record.value, record.origin)  # its last line may be this one
+        answer = _call(function, record)
     except PlatformUnavailable as declined:
-        return Answer(None, declined.reason, declined.fix)
+        return Answer(None, str(declined.reason), declined.fix and str(declined.fix))
     finally:
         _asked.reset(token)
     if answer is None:
         return Answer(None, "activate() returned None: not on this machine")
+    if inspect.iscoroutine(answer):
+        answer.close()  # else Python warns that nobody awaited it
     if not isinstance(answer, str) or not LOCATION.fullmatch(answer) or not {".", ":"} & set(answer):
         raise PluginFailed(
             f"platform plugin {record.name!r} answered with {_short(answer)}",
             plugin=record.origin,
             why='activate() must return "pkg.mod:Class", "pkg.mod.Class" or None',
-            fix=f"correct {record.value}",
+            fix=f"correct {record.value}: {_way_to_answer(answer)}",
         )
-    return Answer(answer)
+    return Answer(str.__str__(answer))
+
+
+def _way_to_answer(answer: Any) -> str:
+    if isinstance(answer, type):
+        return f'return "{answer.__module__}:{answer.__qualname__}", the text'
+    if inspect.iscoroutine(answer) or inspect.isasyncgen(answer):
+        return "write `def`, not `async def`"
+    if inspect.isgenerator(answer):
+        return "write `return`, not `yield`"
+    if answer is True or answer is False:
+        return "return the text if the device is here, and None if not"
+    return 'return the text "pkg.mod:Class", or None'
+
+
+def _names_a_class(record: EntryPointRecord, cls: type) -> PluginFailed:
+    return PluginFailed(
+        f"the entry point {record.name!r} names the class {cls.__qualname__}, not a function",
+        plugin=record.origin,
+        why=f"{record.name} = {record.value} in {record.group}: SGLang calls it, and would take the object for the "
+        "location of a class",
+        fix=f'write a function that returns "{cls.__module__}:{cls.__qualname__}", and name that in '
+        f"{record.origin.distribution}'s entry point",
+    )
 
 
 def _call(function: Callable[[], Any], record: EntryPointRecord) -> Any:
@@ -150,9 +185,11 @@ def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[ty
     except (KeyboardInterrupt, HostWanted):
         raise
     except BaseException as error:
-        raise plugin_failed(
-            what, origin, error, fix=f"correct {location}{_meant(error, location)}"
-        ) from error
+        fix = f"correct {location}{_meant(error, location)}"
+        is_its_own = isinstance(error, ModuleNotFoundError) and _is_within(location, error.name)
+        if is_its_own and not missing_files_behind(error, origin.distribution):
+            raise PluginFailed(what, plugin=origin, why=explain(error), fix=fix) from error
+        raise plugin_failed(what, origin, error, fix=fix) from error
     allowed = bases()
     if not isinstance(found, type) or not issubclass(found, allowed):
         parents = ", ".join(
@@ -174,6 +211,10 @@ def load_class(location: str, origin: PluginOrigin, bases: Callable[[], tuple[ty
             fix=fix,
         )
     return found
+
+
+def _is_within(location: str, module: str | None) -> bool:
+    return f"{location.partition(':')[0]}.".startswith(f"{module}.")
 
 
 def _meant(error: BaseException, location: str) -> str:

@@ -6,10 +6,11 @@ import re
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.groups import CONTRACT_GROUP
+from sglang_platform.core.discovery.kind import PlatformKind
 from sglang_platform.core.discovery.scan import EntryPointRecord
-from sglang_platform.core.errors import ContractVersionError
+from sglang_platform.core.errors import ContractVersionError, PluginOrigin
 
-__all__ = ["check_contract_version", "stated_versions"]
+__all__ = ["check_contract_version", "stated_versions", "unstated_contract"]
 
 
 def stated_versions(record: EntryPointRecord) -> list[str]:
@@ -49,3 +50,23 @@ def check_contract_version(record: EntryPointRecord) -> None:
                 else f"install a matching version of {distribution}, or the sglang-platform-core it was built for"
             ),
         )
+
+
+def unstated_contract(
+    cls: type, origin: PluginOrigin | None, kind: PlatformKind
+) -> ContractVersionError | None:
+    """The problem of an installed platform class on core's contract whose distribution states no version of it."""
+    # As in check_contract_version.
+    from sglang_platform.core.contract.version import CONTRACT_VERSION
+
+    records = [record for record in scan.records(kind.group) if record.origin == origin]
+    if not records or any(map(stated_versions, records)) or not issubclass(cls, kind.core_base()):
+        return None
+    return ContractVersionError(
+        f"plugin {records[0].name!r} is built on core's contract and does not state its version",
+        plugin=origin,
+        why=f"{records[0].origin.distribution} has no {records[0].name} in {CONTRACT_GROUP}: after an upgrade of core "
+        "nothing would tell that the two do not fit",
+        fix=f'write [project.entry-points."{CONTRACT_GROUP}"] with {records[0].name} = "v{CONTRACT_VERSION}" into '
+        "pyproject.toml, and pip install the package",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from typing import Any, TypeVar, overload
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.asking import asked_plugin
@@ -13,17 +14,23 @@ from sglang_platform.core.discovery.kind import DIFFUSION, SRT, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.process import host_attribute
 from sglang_platform.core.discovery.scan import EntryPointRecord
-from sglang_platform.core.errors import LaunchRefused
+from sglang_platform.core.errors import ContractError, LaunchRefused
+from sglang_platform.core.spelling import shown
 
 __all__ = ["mm_platform_plugin", "platform_plugin"]
 
 _Activate = Callable[[], str | None]
+_A = TypeVar("_A", bound=Callable[[], Any])
 
 _answers_for_it: dict[PlatformKind, _Activate] = {}
 """The `activate()` that answers the host, per kind, for a class without a distribution."""
 
 
-def platform_plugin(activate: _Activate) -> _Activate:
+@overload
+def platform_plugin(activate: _A) -> _A: ...
+@overload
+def platform_plugin(activate: None = None) -> Callable[[_A], _A]: ...
+def platform_plugin(activate: Any = None) -> Any:
     """Decorate the `activate()` that a platform's entry point in `sglang.srt.platforms` names.
 
     Called by core, or outside a host, it is the plain function. Called by the host, it answers by core's rules for the
@@ -38,19 +45,36 @@ def platform_plugin(activate: _Activate) -> _Activate:
     return _for_kind(activate, SRT)
 
 
-def mm_platform_plugin(activate: _Activate) -> _Activate:
+@overload
+def mm_platform_plugin(activate: _A) -> _A: ...
+@overload
+def mm_platform_plugin(activate: None = None) -> Callable[[_A], _A]: ...
+def mm_platform_plugin(activate: Any = None) -> Any:
     """Decorate the `activate()` that an entry point in `sglang.multimodal_gen.platforms` names; otherwise as
     `platform_plugin`, for the diffusion runtime."""
     return _for_kind(activate, DIFFUSION)
 
 
-def _for_kind(activate: _Activate, kind: PlatformKind) -> _Activate:
-    @functools.wraps(activate)
+def _for_kind(activate: Any, kind: PlatformKind) -> Any:
+    if activate is None:  # written with parentheses
+        return functools.partial(_for_kind, kind=kind)
+    if isinstance(activate, type) or not callable(activate):
+        what = f"the class {activate.__qualname__}" if isinstance(activate, type) else shown(activate)
+        raise ContractError(
+            f"@{kind.decorator} decorates {what}, not a function",
+            why="it makes activate() answer SGLang with a class that is ready for it",
+            fix=f'write @{kind.decorator} above `def activate()`, which returns "pkg.mod:Class"',
+        )
+
+    plain: _Activate = activate
+
+    @functools.wraps(plain)
     def answer() -> str | None:
         if asked_plugin() is not None or not kind.host.runs_here():
-            return activate()
-        return _answer_host(answer, activate, kind)
+            return plain()
+        return _answer_host(answer, plain, kind)
 
+    answer._answers = kind.group  # type: ignore[attr-defined]
     return answer
 
 

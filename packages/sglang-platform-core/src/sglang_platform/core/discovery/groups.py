@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sglang_platform.core.spelling import nearest
+
 __all__ = [
     "COMMAND_GROUP",
     "CONTRACT_GROUP",
@@ -13,6 +15,7 @@ __all__ = [
     "OWN_PLUGIN",
     "PLATFORM_GROUP",
     "RETIRED_GROUPS",
+    "meant_group",
 ]
 
 PLATFORM_GROUP = "sglang.srt.platforms"
@@ -61,3 +64,9 @@ RETIRED_GROUPS = {
     "sglang.general_plugins": GENERAL_GROUP,
 }
 """Group names from drafts of SGLang's framework, which no release reads, and the group to use instead."""
+
+
+def meant_group(group: str) -> str | None:
+    """The group that an unread one was probably meant to be, or None."""
+    names = {**{known: known for known in KNOWN_GROUPS}, **RETIRED_GROUPS}
+    return names.get(nearest(group, names, cutoff=0.8) or "")

@@ -50,6 +50,9 @@ class PlatformKind:
     object_name: str
     """The name of core's lazy platform object."""
 
+    decorator: str
+    """The name of the decorator of its `activate()`, in `sglang_platform.core`."""
+
     own_names: frozenset[str] = frozenset()
     """Lower-case names of the host's own platforms: allowed in `variable`, forbidden for plugins."""
 
@@ -78,6 +81,7 @@ SRT = PlatformKind(
     core_base=_srt_base,
     host=LLM_RUNTIME,
     object_name="current_platform",
+    decorator="platform_plugin",
 )
 """The LLM runtime's platforms."""
 
@@ -90,6 +94,7 @@ DIFFUSION = PlatformKind(
     core_base=_diffusion_base,
     host=DIFFUSION_RUNTIME,
     object_name="current_mm_platform",
+    decorator="mm_platform_plugin",
     # From SGLang 0.5.23, `sglang.multimodal_gen.runtime.platforms.BUILTIN_PLATFORM_NAMES`.
     own_names=frozenset({"cpu", "cuda", "rocm", "xpu", "mps", "npu", "musa"}),
     out_of_tree_only=True,

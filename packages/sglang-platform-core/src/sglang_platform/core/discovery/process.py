@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sglang_platform.core.discovery import scan
-from sglang_platform.core.discovery.asking import asked_plugin
+from sglang_platform.core.discovery.asking import Answer, ask, asked_plugin
 from sglang_platform.core.discovery.host_first import with_host_first
 from sglang_platform.core.discovery.instance import (
     PlatformInstance,
@@ -20,6 +20,7 @@ from sglang_platform.core.discovery.instance import (
 )
 from sglang_platform.core.discovery.kind import SRT, PlatformKind
 from sglang_platform.core.discovery.resolve import Decision, PlatformChoice, choose, give_up, load_choice
+from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.trace import Trace, first_caller_outside
 from sglang_platform.core.errors import HostError, PlatformError, ReentrantResolution
 
@@ -47,6 +48,8 @@ class Process:
         self.kind = kind
         self.turned = False
         """Whether the lazy object has become the platform."""
+        self.ask: Callable[[EntryPointRecord], Answer] = ask
+        """How a plugin is asked."""
         self.trace: Trace | None = None
         self.decision: Decision | None = None
         self._unresolved = unresolved
@@ -94,6 +97,11 @@ class Process:
             self.trace = self.decision = self._choice = None
             self._instance = self._error = None
             scan.invalidate()
+
+    def learn(self, choice: PlatformChoice | None, trace: Trace, error: PlatformError | None) -> None:
+        """Take over what another process decided, so that no plugin is asked in this one."""
+        with self._lock:
+            self._choice, self.trace, self._error = choice, trace, error
 
     def adopt(self, cls: type) -> object:
         """Make the lazy object an instance of `cls`, the re-based class that the host instantiates; returns it.
@@ -167,7 +175,7 @@ class Process:
     def _choose(self) -> PlatformChoice:
         if self._choice is None:
             self.trace = Trace(self.kind.group, triggered_by=first_caller_outside())
-            self._choice = choose(self.kind, self.trace)
+            self._choice = choose(self.kind, self.trace, self.ask)
         return self._choice
 
     def _decide(self) -> Decision:

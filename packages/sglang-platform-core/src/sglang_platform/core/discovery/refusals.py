@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+from sglang_platform.core.correction import place_of_function
+from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.damaged_install import missing_files_behind
 from sglang_platform.core.discovery.distribution import UnreadableMetadata
+from sglang_platform.core.discovery.groups import KNOWN_GROUPS
 from sglang_platform.core.discovery.kind import PlatformKind
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import ON_ERROR_VARIABLE
@@ -17,6 +21,7 @@ from sglang_platform.core.errors import (
     DuplicatePlugins,
     LaunchRefused,
     PlatformError,
+    PluginEnded,
     PluginFailed,
     PluginNotFound,
     PluginOrigin,
@@ -37,6 +42,7 @@ __all__ = [
     "refuse_duplicates",
     "refuse_in_tree",
     "refuse_own_names",
+    "refuse_undecorated",
     "refuse_unreadable",
 ]
 
@@ -184,8 +190,42 @@ def refuse_in_tree(cls: type, origin: PluginOrigin, kind: PlatformKind) -> None:
         )
 
 
+def refuse_undecorated(
+    activate: Callable[[], Any], cls: type, location: str, origin: PluginOrigin, kind: PlatformKind
+) -> None:
+    """Raises PluginFailed if the host would get a class on core's contract instead of the re-based one."""
+    if getattr(activate, "_answers", None) == kind.group or not _is_on_core_alone(cls, kind):
+        return
+    name = getattr(activate, "__name__", "activate")
+    place = place_of_function(activate)
+    raise PluginFailed(
+        f"{name}() of plugin {origin.name!r} is not decorated with @{kind.decorator}",
+        plugin=origin,
+        why=f"SGLang would get {location!r} as it is, and refuse it: a class on core's {kind.core_base().__name__} is "
+        "none on SGLang's",
+        fix=f"write `from sglang_platform.core import {kind.decorator}`, and `@{kind.decorator}` above `def {name}()`"
+        + (f" at {place}" if place else ""),
+    )
+
+
+def _is_on_core_alone(cls: type, kind: PlatformKind) -> bool:
+    host = kind.host.adapter()
+    return issubclass(cls, kind.core_base()) and not (
+        host is not None and issubclass(cls, host.platform_base())
+    )
+
+
 def not_found(name: str, found: Sequence[EntryPointRecord], kind: PlatformKind) -> PluginNotFound:
     """The error for a named platform that is not installed; lists the installed ones."""
+    elsewhere = [one for one in scan.scan().records if one.name == name and one.group not in KNOWN_GROUPS]
+    if elsewhere and name not in [one.name for one in found]:
+        group = elsewhere[0].group
+        return PluginNotFound(
+            f"{kind.variable}={name!r} names no installed platform plugin",
+            plugin=elsewhere[0].origin,
+            why=f"{elsewhere[0].origin.distribution} has it in the group {group!r}, which nobody reads",
+            fix=f'move it to [project.entry-points."{kind.group}"], and pip install the package again',
+        )
     if not found:
         return PluginNotFound(
             f"{kind.variable}={name!r}, but no platform plugin is installed",
@@ -207,7 +247,7 @@ def one_error(failures: list[PlatformError]) -> PlatformError:
     """The error for the failed plugins; its fix includes how to continue without them."""
     without = f"go on without it: {ON_ERROR_VARIABLE}=warn"
     if len(failures) == 1:
-        return amended(failures[0], without)
+        return failures[0] if isinstance(failures[0], PluginEnded) else amended(failures[0], without)
     error = PluginFailed(
         f"{len(failures)} platform plugins failed",
         why="\n".join(str(failure) for failure in failures),

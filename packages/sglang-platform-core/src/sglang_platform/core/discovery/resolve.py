@@ -8,11 +8,11 @@ an error unless `SGLANG_PLATFORM_ON_ERROR=warn`. Platforms deliberately have no 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sglang_platform.core.discovery import scan
-from sglang_platform.core.discovery.asking import ask, load_class
+from sglang_platform.core.discovery.asking import Answer, ask, load_class, load_entry_point
 from sglang_platform.core.discovery.kind import SRT, PlatformKind
 from sglang_platform.core.discovery.log import log
 from sglang_platform.core.discovery.refusals import (
@@ -21,6 +21,7 @@ from sglang_platform.core.discovery.refusals import (
     refuse_duplicates,
     refuse_in_tree,
     refuse_own_names,
+    refuse_undecorated,
     refuse_unreadable,
 )
 from sglang_platform.core.discovery.scan import EntryPointRecord
@@ -28,12 +29,16 @@ from sglang_platform.core.discovery.settings import ON_ERROR_VARIABLE, Settings,
 from sglang_platform.core.discovery.trace import Candidate, Trace
 from sglang_platform.core.errors import (
     PlatformError,
+    PluginEnded,
     PluginFailed,
     PluginOrigin,
     SeveralPlatforms,
 )
 
 __all__ = ["Decision", "PlatformChoice", "choose", "load_choice", "resolve"]
+
+
+Asks = Callable[[EntryPointRecord], Answer]
 
 
 class PlatformChoice(NamedTuple):
@@ -68,8 +73,8 @@ def resolve(kind: PlatformKind = SRT, trace: Trace | None = None) -> Decision:
     return load_choice(choose(kind, trace), kind)
 
 
-def choose(kind: PlatformKind = SRT, trace: Trace | None = None) -> PlatformChoice:
-    """Ask the plugins of `kind` by the rules. Their platform classes are not imported.
+def choose(kind: PlatformKind = SRT, trace: Trace | None = None, asks: Asks = ask) -> PlatformChoice:
+    """Ask the plugins of `kind` by the rules, each with `asks`. Their platform classes are not imported.
 
     `trace` is filled in; pass one to read it if this raises. Raises ConfigurationError, PluginNotFound,
     PluginFailed, ContractVersionError, DuplicatePlugins or SeveralPlatforms.
@@ -95,9 +100,9 @@ def choose(kind: PlatformKind = SRT, trace: Trace | None = None) -> PlatformChoi
         elif settings.development is not None:
             choice = _take_development(settings, kind, trace)
         elif settings.platform is not None:
-            choice = _ask_named(settings.platform, found, kind, trace)
+            choice = _ask_named(settings.platform, found, kind, trace, asks)
         else:
-            choice = _ask_all(found, settings, kind, trace)
+            choice = _ask_all(found, settings, kind, trace, asks)
     except PlatformError as error:
         trace.refused(error)
         raise
@@ -115,6 +120,11 @@ def load_choice(choice: PlatformChoice, kind: PlatformKind = SRT) -> Decision:
     try:
         platform_class = load_class(choice.location, choice.origin, lambda: _bases(kind))
         refuse_in_tree(platform_class, choice.origin, kind)
+        for record in scan.records(kind.group):
+            if record.origin == choice.origin:
+                refuse_undecorated(
+                    load_entry_point(record), platform_class, choice.location, choice.origin, kind
+                )
     except PlatformError as error:
         return give_up(choice, error)
     finally:
@@ -163,7 +173,7 @@ def _take_development(settings: Settings, kind: PlatformKind, trace: Trace) -> P
 
 
 def _ask_named(
-    name: str, found: Sequence[EntryPointRecord], kind: PlatformKind, trace: Trace
+    name: str, found: Sequence[EntryPointRecord], kind: PlatformKind, trace: Trace, asks: Asks
 ) -> PlatformChoice:
     for candidate in trace.candidates:
         candidate.reason = f"{kind.variable}={name}"
@@ -173,7 +183,7 @@ def _ask_named(
     refuse_duplicates(named)
     record = named[0]
     candidate = trace.candidate(record.origin)
-    error = _ask_into(candidate, record)
+    error = _ask_into(candidate, record, asks)
     if error is not None:
         raise error
     if candidate.answer is None:
@@ -187,20 +197,20 @@ def _ask_named(
 
 
 def _ask_all(
-    found: Sequence[EntryPointRecord], settings: Settings, kind: PlatformKind, trace: Trace
+    found: Sequence[EntryPointRecord], settings: Settings, kind: PlatformKind, trace: Trace, asks: Asks
 ) -> PlatformChoice:
     refuse_duplicates(found)
     active: list[EntryPointRecord] = []
     failures: list[PlatformError] = []
     for record in {record.name: record for record in found}.values():
         candidate = trace.candidate(record.origin)
-        error = _ask_into(candidate, record)
+        error = _ask_into(candidate, record, asks)
         if error is not None:
             failures.append(error)
         elif candidate.answer is not None:
             candidate.outcome = "active"
             active.append(record)
-    if failures and settings.stop_on_error:
+    if failures and (settings.stop_on_error or any(isinstance(one, PluginEnded) for one in failures)):
         raise one_error(failures)
     for error in failures:
         _warn(error, trace)
@@ -221,11 +231,11 @@ def _ask_all(
     return PlatformChoice(None, None, True, trace)
 
 
-def _ask_into(candidate: Candidate, record: EntryPointRecord) -> PlatformError | None:
+def _ask_into(candidate: Candidate, record: EntryPointRecord, asks: Asks) -> PlatformError | None:
     """Ask one plugin and record its answer in the trace. Returns the error, so that the caller decides."""
     started = time.perf_counter()
     try:
-        candidate.answer, candidate.reason, candidate.fix = ask(record)
+        candidate.answer, candidate.reason, candidate.fix = asks(record)
         candidate.outcome = "declined" if candidate.answer is None else "active"
     except PlatformError as error:
         candidate.outcome, candidate.reason = "failed", str(error)

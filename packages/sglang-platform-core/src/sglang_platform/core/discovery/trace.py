@@ -70,6 +70,14 @@ class Trace:
             entry["origin"] = candidate.origin._asdict()
         return plain
 
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Trace:
+        """The trace that `as_dict` described."""
+        candidates = [
+            Candidate(**{**entry, "origin": PluginOrigin(**entry["origin"])}) for entry in plain["candidates"]
+        ]
+        return cls(**{**plain, "candidates": candidates})
+
     def lines(self) -> Iterator[str]:
         """The trace as text, one fact per line."""
         if self.triggered_by:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePath
 
 from sglang_platform.core.discovery import scan
+from sglang_platform.core.discovery.apart import DecisionApart, ask_apart
+from sglang_platform.core.discovery.asked_process import Depth
 from sglang_platform.core.discovery.contract_version import check_contract_version
 from sglang_platform.core.discovery.damaged_install import CORE
 from sglang_platform.core.discovery.groups import (
@@ -16,6 +18,7 @@ from sglang_platform.core.discovery.groups import (
     OWN_PLUGIN,
     PLATFORM_GROUP,
     RETIRED_GROUPS,
+    meant_group,
 )
 from sglang_platform.core.discovery.kind import (
     KINDS,
@@ -43,11 +46,24 @@ from sglang_platform.core.spelling import nearest
 __all__ = ["Finding", "examine"]
 
 
-def examine() -> list[Finding]:
-    """All findings of discovery, problems first. Asks the platform plugins by the rules; imports no more than that."""
+def examine(depth: Depth = "class") -> list[Finding]:
+    """All findings of discovery, problems first.
+
+    The platform plugins are asked in a process of their own, which imports the chosen class, and makes its object where
+    depth is "object".
+    """
+    # Skip the diffusion runtime on machines that have no plugin for it.
+    kinds = [kind for kind in KINDS if is_used(kind) or scan.records(kind.group)]
+    asked = {kind: ask_apart(kind, depth) for kind in kinds}
     findings: dict[tuple[str, PluginOrigin | None], Finding] = {}
-    for check in _CHECKS:
-        for finding in check():
+    decisions = (
+        finding
+        for kind, decision in asked.items()
+        for finding in _decision(kind, decision)
+        if is_used(kind) or finding.severity != "note"
+    )
+    for found in (*(check() for check in _CHECKS), decisions):
+        for finding in found:
             findings.setdefault((finding.what, finding.plugin), finding)
     return worst_first(findings.values())
 
@@ -102,12 +118,14 @@ def _damage() -> Iterator[Finding]:
 
 def _groups() -> Iterator[Finding]:
     for record in scan.scan().records:
-        if record.group in KNOWN_GROUPS or not record.group.startswith(("sglang.", "sglang_platform.")):
+        if record.group in KNOWN_GROUPS:
             continue
-        meant = RETIRED_GROUPS.get(record.group) or nearest(record.group, KNOWN_GROUPS)
+        meant = meant_group(record.group)
+        if meant is None and not record.group.startswith(("sglang.", "sglang_platform.")):
+            continue
         yield Finding(
             "group-unread",
-            "problem" if record.group in RETIRED_GROUPS else "warning",
+            "problem" if meant else "warning",
             f"the entry-point group {record.group!r} is read by nobody",
             record.origin,
             f"{record.name} = {record.value} is never found"
@@ -166,27 +184,27 @@ def _contracts() -> Iterator[Finding]:
             )
 
 
-def _decision() -> Iterator[Finding]:
-    for kind in KINDS:
-        # Skip the diffusion runtime on machines that have no plugin for it.
-        if kind is SRT or scan.records(kind.group) or kind.variable in os.environ:
-            found = _decision_of(kind)
-            yield from found if is_used(kind) else (one for one in found if one.severity != "note")
-
-
-def _decision_of(kind: PlatformKind) -> Iterator[Finding]:
-    process = lazy_platform(kind)[1]
+def _decision(kind: PlatformKind, asked: DecisionApart) -> Iterator[Finding]:
     where = "" if kind is SRT else f", for the {kind.runtime} runtime"
-    try:
-        stop_on_error()
-        choice = process.choose()
-    except PlatformError as error:
-        yield as_finding(error)
+    trace = asked.trace
+    if asked.error is not None:
+        finding = as_finding(asked.error)
+        yield finding._replace(id="platform-class-failed") if _is_of_the_class(asked) else finding
     else:
-        outcome = choice.trace.outcome or "no platform plugin is active"
-        yield Finding("platform-decided", "note", f"{outcome}{where}", choice.origin)
-    trace = process.trace
-    for candidate in trace.candidates if trace else ():
+        outcome = trace.outcome or "no platform plugin is active"
+        yield Finding("platform-decided", "note", f"{outcome}{where}", asked.origin)
+    if asked.unstated is not None:
+        yield as_finding(asked.unstated)._replace(id="contract-unstated")
+    for origin, step, seconds in asked.slow():
+        yield Finding(
+            "plugin-slow",
+            "warning" if step.startswith("activate()") else "note",
+            f"{step} of {origin.name} took {seconds:.1f} s",
+            origin,
+            "every process of a launch does it",
+            "look for the driver's files there, and leave what takes time to init_backend()",
+        )
+    for candidate in trace.candidates:
         if candidate.outcome == "declined":
             what = f"{candidate.origin.name} declined{where}"
             if candidate.fix is not None:
@@ -198,9 +216,21 @@ def _decision_of(kind: PlatformKind) -> Iterator[Finding]:
             yield Finding("platform-declined", "note", what, candidate.origin, candidate.reason)
         elif candidate.outcome == "failed":
             fix = "see the reason; to go on without it: SGLANG_PLATFORM_ON_ERROR=warn"
-            if trace is None or trace.error is None:
+            if trace.error is None:
                 what = f"{candidate.origin.name} failed{where}"
                 yield Finding("plugin-failed", "problem", what, candidate.origin, candidate.reason, fix)
+
+
+def _is_of_the_class(asked: DecisionApart) -> bool:
+    """Whether the plugin was chosen, and its class or object failed."""
+    return any(one.answer and one.outcome == "failed" for one in asked.trace.candidates)
+
+
+def _policy() -> Iterator[Finding]:
+    try:
+        stop_on_error()
+    except PlatformError as error:
+        yield as_finding(error)
 
 
 def _filters() -> Iterator[Finding]:
@@ -307,7 +337,7 @@ _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _targets,
     _duplicates,
     _contracts,
-    _decision,
+    _policy,
     _filters,
     _versions,
 )

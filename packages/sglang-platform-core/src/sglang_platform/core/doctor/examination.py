@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator
 
 from sglang_platform.core.discovery import scan
+from sglang_platform.core.discovery.asked_process import Depth
 from sglang_platform.core.discovery.asking import resolve_obj
 from sglang_platform.core.discovery.groups import DOCTOR_GROUP
 from sglang_platform.core.doctor.discovery import examine
@@ -26,14 +27,16 @@ _EXTENSION = "sources"
 _log = logging.getLogger(__name__)
 
 
-def examine_everything(*, start_host: bool) -> list[Finding]:
-    """All findings, problems first, without duplicates. Imports neither torch nor sglang, nor any platform class.
+def examine_everything(*, start_host: bool, depth: Depth = "object") -> list[Finding]:
+    """All findings, problems first, without duplicates. Imports neither torch nor sglang, nor any platform class: a
+    process of its own does.
 
     start_host: load general plugins together, and examine an active platform derived from SGLang's classes in a running
         SGLang, each in a separate process.
+    depth: how far the other process goes: to the choice of a plugin, the import of its class, or the platform object.
     """
     _log.info("asking the platform plugins")
-    findings = examine()  # queries the plugins, so that their class locations are known afterwards
+    findings = examine(depth)  # which tells the locations of their classes
     told = {(finding.id, finding.plugin) for finding in findings}
     _log.info("starting an interpreter in another folder")
     findings += [finding for finding in examine_isolation() if (finding.id, finding.plugin) not in told]
@@ -43,7 +46,12 @@ def examine_everything(*, start_host: bool) -> list[Finding]:
     known = {(finding.what, finding.plugin) for finding in findings}
     together = examine_together(start=start_host)
     findings += [finding for finding in together if (finding.what, finding.plugin) not in known]
-    findings += _of_extensions(start_host=start_host)
+    read = list(_of_extensions(start_host=start_host))
+    explained = {
+        finding.plugin for finding in read if finding.id in ("platform-class-nowhere", "contract-broken")
+    }
+    findings = [one for one in findings if one.id != "platform-class-failed" or one.plugin not in explained]
+    findings += read
     return worst_first(dict.fromkeys(findings))
 
 

@@ -125,7 +125,7 @@ def _doctor(project: Project, paths: list[Path]) -> list[dict[str, Any]] | str:
     if len(names) == 1:
         environment["SGLANG_PLATFORM"] = names[0]
     code = "import sys; from sglang_platform.core.cli import main; sys.argv[0] = 'sglang-platform'; main()"
-    command = [sys.executable, "-c", code, "doctor", "--source-only", "--json"]
+    command = [sys.executable, "-c", code, "doctor", "--source-only", "--import-class", "--json"]
     with tempfile.TemporaryDirectory() as elsewhere:
         try:
             done = subprocess.run(

@@ -9,11 +9,11 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
-from sglang_platform.core.discovery.groups import KNOWN_GROUPS, RETIRED_GROUPS
-from sglang_platform.core.discovery.kind import PLUGIN_GROUPS
+from sglang_platform.core.contract.version import CONTRACT_VERSION
+from sglang_platform.core.discovery.groups import CONTRACT_GROUP, KNOWN_GROUPS, meant_group
+from sglang_platform.core.discovery.kind import KINDS, PLUGIN_GROUPS
 from sglang_platform.core.doctor.entry_points import reference
 from sglang_platform.core.installed.address import Address
-from sglang_platform.core.spelling import nearest
 from sglang_platform.devtools.check.project import Project
 from sglang_platform.devtools.check.remark import Level, Remark
 from sglang_platform.devtools.source.answers import Absent
@@ -23,6 +23,7 @@ from sglang_platform.devtools.source.tree import SourceTree
 
 __all__ = ["examine_packaging"]
 
+_CORE = b"sglang_platform.core"
 _MOST_NOWHERE = 50
 """The most broken entry points that are reported one by one."""
 
@@ -35,6 +36,7 @@ def examine_packaging(
     if project.problems:
         return
     yield from _entry_points(project, tree)
+    yield from _contract(project, tree)
     yield from _requirements(project, host_version)
     yield from _python(project)
     for name in project.files:
@@ -48,13 +50,13 @@ def _entry_points(project: Project, tree: SourceTree) -> Iterator[Remark]:
     lookup = Lookup(tree, Lookup(Environment()))
     found, nowhere = False, 0
     for group, entries in project.entry_points.items():
-        if group not in KNOWN_GROUPS and group.startswith(("sglang.", "sglang_platform.")):
-            meant = RETIRED_GROUPS.get(group) or nearest(group, KNOWN_GROUPS)
+        meant = meant_group(group)
+        if group not in KNOWN_GROUPS and (meant or group.startswith(("sglang.", "sglang_platform."))):
             fix = f"move it to {meant}" if meant else "remove it"
             yield _remark(
                 project,
                 "group-unread",
-                "problem",
+                "problem" if meant else "warning",
                 f"nobody reads the entry-point group {group}",
                 group,
                 fix=fix,
@@ -88,6 +90,25 @@ def _entry_points(project: Project, tree: SourceTree) -> Iterator[Remark]:
             "entry-points",
             "it has no entry point in a group that SGLang reads",
             f"write one in {groups}",
+        )
+
+
+def _contract(project: Project, tree: SourceTree) -> Iterator[Remark]:
+    """A problem for each platform of a plugin that uses core's contract and does not state its version."""
+    stated = project.entry_points.get(CONTRACT_GROUP, {})
+    names = dict.fromkeys(name for kind in KINDS for name in project.entry_points.get(kind.group, {}))
+    unstated = [name for name in names if name not in stated]
+    if not unstated or not any(_CORE in tree.text(name) for name in tree.served()):
+        return
+    for name in unstated:
+        yield _remark(
+            project,
+            "contract-unstated",
+            "problem",
+            f"{name} is built on core's contract and does not state its version",
+            name,
+            "after an upgrade of core nothing would tell that the two do not fit",
+            f'write [project.entry-points."{CONTRACT_GROUP}"] with {name} = "v{CONTRACT_VERSION}"',
         )
 
 

@@ -40,13 +40,14 @@ class Remark(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The result of `check`. `unread`: (place, why it was not examined)."""
+    """The result of `check`. `unread`: (place, why it was not examined). `asked`: whether the plugin was run."""
 
     plugin: str
     host: str
     remarks: tuple[Remark, ...]
     unread: tuple[tuple[str, str], ...]
     looked: dict[str, int]
+    asked: bool = False
 
     def count(self, level: Level) -> int:
         return sum(one.level == level for one in self.remarks)

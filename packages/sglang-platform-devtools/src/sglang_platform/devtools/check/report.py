@@ -77,7 +77,7 @@ def checked(where: str, plugin: PluginSource, host: Release, *, ask: bool = True
         unread.append(("activate()", "it was not to be run"))
     counts = Counter(one.kind for one in couplings.found)
     looked: dict[str, int] = {kind: counts[kind] for kind in KINDS if counts[kind]}
-    return Checked(plugin.label, host.label, worst_first(remarks), tuple(dict.fromkeys(unread)), looked)
+    return Checked(plugin.label, host.label, worst_first(remarks), tuple(dict.fromkeys(unread)), looked, ask)
 
 
 def _asked_beside(release: str | None, host: Release) -> list[Remark]:
@@ -127,6 +127,8 @@ def print_checked(out: Page, one: Checked) -> None:
         out.print(Text(f"  {where}: {why}", style="yellow"))
     if len(one.unread) > _MOST_UNREAD:
         out.print(Text(f"  and {len(one.unread) - _MOST_UNREAD} more; --json has them all", style="yellow"))
+    if one.asked:
+        out.print(Text("\nNot made here: the platform's object (`sglang-platform info` makes it)"))
     kinds = ", ".join(f"{count} {kind}" for kind, count in one.looked.items()) or "none"
     out.print(Text(f"\n{sum(one.looked.values())} lines that depend on SGLang: {kinds}"))
     out.print(Text(one.verdict, style="bold red" if one.count("problem") else "bold"))

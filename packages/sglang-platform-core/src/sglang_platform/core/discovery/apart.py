@@ -1,0 +1,168 @@
+"""Asks the plugins in a process of its own, for commands that must survive what they examine.
+
+`ask_apart` does what a launch does, up to the choice, the class or the object, and this process learns the result: no
+code of a plugin runs here. A plugin that ends the other process, or does not come back, is named, and the remaining
+plugins are asked in another one. Each plugin is asked once.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sysconfig
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sglang_platform.core.discovery.asked_process import Depth, decide, restored
+from sglang_platform.core.discovery.kind import PlatformKind
+from sglang_platform.core.discovery.lazy import lazy_platform
+from sglang_platform.core.discovery.resolve import PlatformChoice
+from sglang_platform.core.discovery.trace import Trace, describe_error
+from sglang_platform.core.discovery.watched_process import StackFrame, watch
+from sglang_platform.core.errors import HostError, PlatformError, PluginEnded, PluginOrigin
+from sglang_platform.core.installed.modules import find
+
+__all__ = ["SLOW", "DecisionApart", "ask_apart"]
+
+SLOW = 1.0
+"""Seconds after which a plugin that is asked is called slow: every process of a launch asks it."""
+
+_log = logging.getLogger(__name__)
+_STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
+_CORE = Path(__file__).parents[1]
+
+
+class DecisionApart(NamedTuple):
+    """What a launch would decide."""
+
+    trace: Trace
+    error: PlatformError | None
+    """Why the launch would be refused."""
+    platform: dict[str, Any]
+    """`plugin`, `class`, and with depth "object" `device_name` and `device_type`; empty if refused, or with depth
+    "choice"."""
+    origin: PluginOrigin | None
+    """The plugin that was chosen."""
+    unstated: PlatformError | None
+    """The problem of a platform on core's contract that states no version of it."""
+
+    def slow(self) -> list[tuple[PluginOrigin, str, float]]:
+        """(plugin, step, seconds) of each step over `SLOW`."""
+        steps = [
+            (one.origin, "activate(), with its module,", one.seconds or 0.0) for one in self.trace.candidates
+        ]
+        origin = self.platform.get("plugin")
+        if origin is not None:
+            steps += [(origin, f"the {step}", seconds) for step, seconds in self.platform["seconds"].items()]
+        return [step for step in steps if step[2] > SLOW]
+
+
+def ask_apart(kind: PlatformKind, depth: Depth) -> DecisionApart:
+    """The decision of a launch. `lazy_platform(kind)` has its choice and trace afterwards.
+
+    depth: how far to go: choose a plugin, import its class, or make the platform object.
+    """
+    known: dict[int, dict[str, Any]] = {}
+    while True:
+        process = _Process(known)
+        stopped = process.run(kind, depth)
+        if stopped is None or process.stage["key"] is None:
+            break
+        known[process.stage["key"]] = {"error": describe_error(stopped), "seconds": process.seconds}
+    result = process.result
+    trace = Trace.from_dict(result["trace"]) if result["trace"] else Trace(kind.group)
+    for key, told in known.items():
+        if key < len(trace.candidates) and trace.candidates[key].seconds is not None:
+            trace.candidates[key].seconds = told["seconds"]
+    error = restored(result["error"])
+    if stopped is not None:
+        error = stopped
+        candidate = trace.candidate(stopped.plugin) if stopped.plugin else trace.candidates[0]
+        candidate.outcome, candidate.reason = "failed", str(stopped)
+        trace.refused(stopped)
+    origin = PluginOrigin(*result["origin"]) if result["origin"] else None
+    choice = PlatformChoice(origin, result["location"], bool(result.get("may_fall_back")), trace)
+    lazy_platform(kind)[1].learn(choice if result["chosen"] else None, trace, error)
+    platform = result["platform"] or {}
+    if platform.get("plugin"):
+        platform["plugin"] = PluginOrigin(*platform["plugin"])
+    return DecisionApart(
+        trace, error, platform, platform.get("plugin", origin), restored(platform.get("unstated"))
+    )
+
+
+class _Process:
+    """One process that decides, as far as it comes."""
+
+    def __init__(self, known: dict[int, dict[str, Any]]) -> None:
+        self.known = known
+        self.stage: dict[str, Any] = {}
+        self.result: dict[str, Any] = {}
+        self.seconds = 0.0
+        self._stopped: str | None = None
+
+    def run(self, kind: PlatformKind, depth: Depth) -> PlatformError | None:
+        """None if it gave a result; else the error that names the plugin that kept it from that."""
+        ending = watch(functools.partial(decide, kind, self.known, depth), self._heard, waiting=self._waiting)
+        if ending is None and self._stopped is None:
+            return None
+        if ending is not None and ending.is_interrupt:
+            raise KeyboardInterrupt
+        how, stack = (ending.how, ending.stack) if ending is not None else (self._stopped or "", ())
+        if not self.stage:
+            raise HostError("the process that asks the plugins ended before it asked one", why=how)
+        self.seconds = ending.seconds if ending is not None else 0.0
+        origin = PluginOrigin(*self.stage["plugin"]) if self.stage["plugin"] else None
+        place = _place(stack, self.stage["module"])
+        return PluginEnded(
+            f"platform plugin {origin.name!r} {how}" if origin else f"the base platform {how}",
+            plugin=origin,
+            why=f"{self.stage['doing']} was running, for {self.seconds:.1f} s"
+            + (f", at {place}" if place else ""),
+            fix="correct it there: a launch ends, or waits, there too; to launch without it, uninstall "
+            f"{origin.distribution or 'it'}, or name another platform ({kind.variable}=NAME)"
+            if origin
+            else None,
+        )
+
+    def _heard(self, message: dict[str, Any]) -> float:
+        if "stage" in message:
+            self.stage = message["stage"]
+        elif "asked" in message:
+            self.known[message["asked"]] = message
+        elif "stopped" in message:
+            self._stopped = message["stopped"]
+        else:
+            self.result = {"chosen": "chosen" in message or bool(self.result), **next(iter(message.values()))}
+        return float(self.stage.get("limit", 60.0))
+
+    def _waiting(self, seconds: float, stack: tuple[StackFrame, ...]) -> None:
+        place = _place(stack, self.stage.get("module", ""))
+        if self.stage.get("plugin"):
+            origin = PluginOrigin(*self.stage["plugin"])
+            _log.info(
+                "%s: %s runs for %.0f s%s",
+                origin,
+                self.stage["doing"],
+                seconds,
+                f", at {place}" if place else "",
+            )
+
+
+def _place(stack: tuple[StackFrame, ...], module: str) -> str | None:
+    """`file:line in function` of the innermost call in the plugin's package; else in no library of Python's."""
+    spec = find(module.partition(".")[0])[0] if module else None
+    folders = [Path(one) for one in (spec.submodule_search_locations or ())] if spec else []
+    foreign = [one for one in stack if not one.file.startswith("<") and not _is_under(one.file, [_CORE])]
+    own = [one for one in foreign if (spec and one.file == spec.origin) or _is_under(one.file, folders)]
+    other = [one for one in foreign if not _is_of_python(one.file)]
+    frame = next(iter(own or other or foreign), None)
+    return None if frame is None else f"{frame.file}:{frame.line} in {frame.function}"
+
+
+def _is_of_python(file: str) -> bool:
+    return _is_under(file, [_STANDARD_LIBRARY]) and "site-packages" not in file
+
+
+def _is_under(file: str, folders: list[Path]) -> bool:
+    return any(Path(file).is_relative_to(one) for one in folders)
