@@ -24,9 +24,10 @@ def attempt() -> None:
 
         load_plugins()
     except BaseException as error:  # noqa: BLE001
-        print("refused", type(error).__name__, error)
+        outcome = f"refused {type(error).__name__} {error}"
     else:
-        print("loaded")
+        outcome = "loaded"
+    sys.stdout.write(f"{outcome}\n")  # one write: threads do not mix their lines
 
 
 def state() -> None:
