@@ -63,7 +63,9 @@ def test_a_defect_is_told_with_its_place_and_its_fix(
 def test_nothing_else_is_told_of_a_broken_plugin(examined: Callable[..., Examined], name: str) -> None:
     plugin, findings = examined(name, "broken")
     rows = [one for one in DEFECTS if one.plugin == name]
-    assert [one for one in wrong(findings) if not any(row.is_told_by(one, plugin) for row in rows)] == []
+    # "plugin-failed" is the first defect once more, as it ends the load of the plugin.
+    others = [one for one in wrong(findings) if one["id"] != "plugin-failed"]
+    assert [one for one in others if not any(row.is_told_by(one, plugin) for row in rows)] == []
 
 
 @pytest.mark.parametrize("name", PLUGINS)

@@ -57,7 +57,7 @@ class _Site:
         path = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
         return subprocess.run(
             [sys.executable, "-W", "ignore", "-c", program, *command],
-            env={**os.environ, "PYTHONPATH": path, **environment},
+            env={**os.environ, "PYTHONPATH": path, "COLUMNS": "1000", **environment},
             capture_output=True,
             text=True,
             check=False,

@@ -57,7 +57,7 @@ def info(
             asked = {kind: ask_apart(kind, "object") for kind in kinds}
             if SRT in asked and (refusal := asked[SRT].error) is not None:
                 raise refusal
-            conflicts = _conflicts()
+            conflicts = _conflicts(kinds)
     except PlatformError as error:
         print_refusal(error, as_json)
         raise typer.Exit(FOUND_A_PROBLEM) from None
@@ -105,15 +105,14 @@ def _document(asked: dict[PlatformKind, DecisionApart]) -> dict[str, Any]:
     return document
 
 
-def _conflicts() -> list[str]:
+def _conflicts(kinds: Sequence[PlatformKind]) -> list[str]:
     """What a launch warns of once all plugins are loaded. Raises what it is refused with."""
     logging.getLogger(__name__).info("loading the general plugins, in a process of their own")
-    outcome = load_launch(SRT)
-    if outcome is None:
-        return []
-    if outcome.error is not None:
-        raise outcome.error
-    return [str(conflict) for conflict in outcome.conflicts]
+    outcomes = [outcome for outcome in map(load_launch, kinds) if outcome is not None]
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise outcome.error
+    return [str(conflict) for outcome in outcomes for conflict in outcome.conflicts]
 
 
 def _platform(decision: DecisionApart) -> dict[str, Any]:
