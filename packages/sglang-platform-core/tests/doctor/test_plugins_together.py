@@ -28,7 +28,8 @@ def register():
 """
 _PLATFORM = """
 import sys
-from sglang_platform.core import SRTPlatform
+from sglang_platform.core import SRTPlatform, platform_plugin
+@platform_plugin
 def register(): return __name__ + ":Chip"
 class Chip(SRTPlatform):
     device_name = "chip"

@@ -24,11 +24,15 @@ class Ven(SRTPlatform, Device):
     pass
 """,
     "src/ven/device.py": """
-from sglang_platform.core import DeviceMixin
+from sglang_platform.core import DeviceMixin, PlatformEnum
 from ven.driver import NAME
 class Device(DeviceMixin):
+    _enum = PlatformEnum.OOT
     device_name = NAME
     device_type = "cpu"
+    def get_device(self, device_id=0): ...
+    def get_device_total_memory(self, device_id=0): ...
+    def get_current_memory_usage(self, device=None): ...
 """,
     "src/ven/driver.py": 'NAME = "ven"\n',
     "pyproject.toml": """

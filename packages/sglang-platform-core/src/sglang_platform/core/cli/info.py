@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import platform as python_platform
+from collections.abc import Sequence
 from typing import Any
 
 import typer
