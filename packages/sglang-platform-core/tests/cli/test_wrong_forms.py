@@ -7,7 +7,16 @@ import textwrap
 import pytest
 
 TOP = "from sglang_platform.core import *\nfrom sglang_platform.core import SRTPlatform, platform_plugin\n"
-CLASS = f"{TOP}class Platform(SRTPlatform):\n    device_name = 'dev'\n    device_type = 'cpu'\n"
+CLASS = f"""{TOP}from sglang_platform.core import PlatformEnum
+class Platform(SRTPlatform):
+    _enum = PlatformEnum.OOT
+    device_name = "dev"
+    device_type = "cpu"
+    def initialize_device(self, rank, local_rank): ...
+    def get_device(self, device_id=0): ...
+    def get_device_total_memory(self, device_id=0): ...
+    def get_current_memory_usage(self, device=None): ...
+"""
 PLUGIN = f"{TOP}@platform_plugin\ndef activate():\n    return 'dev_cls:Platform'\n"
 
 ENTRY_POINTS = {

@@ -21,7 +21,7 @@ def activate():
 from sglang_platform.core import SRTPlatform
 from ven.device import Device
 class Ven(SRTPlatform, Device):
-    pass
+    def initialize_device(self, rank, local_rank): ...
 """,
     "src/ven/device.py": """
 from sglang_platform.core import DeviceMixin, PlatformEnum
@@ -73,7 +73,10 @@ FAULTS = {
     "a misspelt class": Fault("src/ven/__init__.py", "platform:Ven", "platform:Vem", _RUN),
     "no decorator": Fault("src/ven/__init__.py", "@platform_plugin", "", _RUN),
     "a constructor that raises": Fault(
-        "src/ven/platform.py", "    pass", "    def __init__(self): raise OSError('busy')", ("info", "doctor")
+        "src/ven/platform.py",
+        "    def init",
+        "    def __init__(self): raise OSError(1)\n    def init",
+        ("info", "doctor"),
     ),
     "activate() that raises": Fault("src/ven/__init__.py", "    return", "    1 / 0\n    return", _ASKED),
     "activate() that ends the process": Fault(

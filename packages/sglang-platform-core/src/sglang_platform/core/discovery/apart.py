@@ -17,15 +17,12 @@ from sglang_platform.core.discovery.asked_process import Depth, decide, restored
 from sglang_platform.core.discovery.kind import PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.resolve import PlatformChoice
-from sglang_platform.core.discovery.trace import Trace, describe_error
+from sglang_platform.core.discovery.trace import SLOW, Trace, describe_error
 from sglang_platform.core.discovery.watched_process import StackFrame, watch
 from sglang_platform.core.errors import HostError, PlatformError, PluginEnded, PluginOrigin
 from sglang_platform.core.installed.modules import find
 
-__all__ = ["SLOW", "DecisionApart", "ask_apart"]
-
-SLOW = 1.0
-"""Seconds after which a plugin that is asked is called slow: every process of a launch asks it."""
+__all__ = ["DecisionApart", "ask_apart"]
 
 _log = logging.getLogger(__name__)
 _STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
@@ -48,9 +45,7 @@ class DecisionApart(NamedTuple):
 
     def slow(self) -> list[tuple[PluginOrigin, str, float]]:
         """(plugin, step, seconds) of each step over `SLOW`."""
-        steps = [
-            (one.origin, "activate(), with its module,", one.seconds or 0.0) for one in self.trace.candidates
-        ]
+        steps = [(one.origin, "activate()", one.seconds or 0.0) for one in self.trace.candidates]
         origin = self.platform.get("plugin")
         if origin is not None:
             steps += [(origin, f"the {step}", seconds) for step, seconds in self.platform["seconds"].items()]

@@ -9,9 +9,13 @@ from typing import Any, Literal
 
 from sglang_platform.core.errors import PlatformError, PluginOrigin
 
-__all__ = ["Candidate", "Trace", "describe_error", "first_caller_outside"]
+__all__ = ["SLOW", "Candidate", "Trace", "describe_error", "first_caller_outside"]
 
 Outcome = Literal["not asked", "chosen", "active", "declined", "failed"]
+
+
+SLOW = 1.0
+"""Seconds."""
 
 
 @dataclass
@@ -32,6 +36,11 @@ class Candidate:
 
     seconds: float | None = None
     """Duration of importing its module and calling `activate()`."""
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether every process of a launch waits for it noticeably."""
+        return self.seconds is not None and self.seconds > SLOW
 
 
 @dataclass

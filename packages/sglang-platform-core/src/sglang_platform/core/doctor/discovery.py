@@ -195,16 +195,16 @@ def _decision(kind: PlatformKind, asked: DecisionApart) -> Iterator[Finding]:
         yield Finding("platform-decided", "note", f"{outcome}{where}", asked.origin)
     if asked.unstated is not None:
         yield as_finding(asked.unstated)._replace(id="contract-unstated")
-    for origin, step, seconds in asked.slow():
-        yield Finding(
-            "plugin-slow",
-            "warning" if step.startswith("activate()") else "note",
-            f"{step} of {origin.name} took {seconds:.1f} s",
-            origin,
-            "every process of a launch does it",
-            "look for the driver's files there, and leave what takes time to init_backend()",
-        )
     for candidate in trace.candidates:
+        if candidate.is_slow:
+            yield Finding(
+                "plugin-slow",
+                "warning",
+                f"activate() of {candidate.origin.name} took {candidate.seconds:.1f} s, its module's import included",
+                candidate.origin,
+                "every process of a launch calls it",
+                "look for the driver's files there, and leave what takes time to init_backend()",
+            )
         if candidate.outcome == "declined":
             what = f"{candidate.origin.name} declined{where}"
             if candidate.fix is not None:

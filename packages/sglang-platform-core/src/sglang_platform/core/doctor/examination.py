@@ -41,10 +41,11 @@ def examine_everything(*, start_host: bool, depth: Depth = "object") -> list[Fin
     _log.info("starting an interpreter in another folder")
     findings += [finding for finding in examine_isolation() if (finding.id, finding.plugin) not in told]
     findings += examine_shared_files()
-    if start_host:
+    ends = any(finding.id == "plugin-ended" for finding in findings)
+    if start_host and not ends:
         _log.info("loading all plugins together, in a process of their own")
     known = {(finding.what, finding.plugin) for finding in findings}
-    together = examine_together(start=start_host)
+    together = () if ends else examine_together(start=start_host)  # it would end that process too
     findings += [finding for finding in together if (finding.what, finding.plugin) not in known]
     read = list(_of_extensions(start_host=start_host))
     explained = {
