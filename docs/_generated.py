@@ -68,10 +68,18 @@ def _documented(name: str) -> list[str]:
 _FIELD = re.compile(r"^([A-Za-z_]\w*(?:, \w+)*): (?=\S)")
 
 
+def _is_literal(lines: list[str], at: int) -> bool:
+    """True inside the indented block after a line that ends with `::`."""
+    before = [line for line in lines[:at] if line.strip() and not line.startswith(" ")]
+    return lines[at].startswith(" ") and bool(before) and before[-1].endswith("::")
+
+
 def mark_fields(app: Any, what: str, name: str, object_: Any, options: Any, lines: list[str]) -> None:
-    """Paragraphs of `name: description` lines become field lists."""
+    """Paragraphs of `name: description` lines become field lists; the bars of |x| are no substitution."""
     inside = False
     for at, line in enumerate(lines):
+        if not _is_literal(lines, at):
+            line = lines[at] = re.sub(r"\|(?=\S)", r"\\|", line)
         if not at or not lines[at - 1].strip():
             inside = bool(_FIELD.match(line))
         if inside and line.strip():
