@@ -19,13 +19,18 @@ PACKAGES = ("core", "cuda", "rocm", "example-oot")
 # Rooms that read source, hook any function, or know only their own objects.
 _WITHOUT_THE_HOST = {
     *("installed", "doctor", "hooks", "discovery", "cli", "template", "contract", "registries"),
-    "plugins.py",
+    *("correction.py", "host.py"),
 }
 
 OF_THE_HOST: dict[str, dict[str, str]] = {
     "core/attention/speculative.py": {
         "topk": "drafts of n-grams have none: then the mask is read, also of a chain"
     },
+    "core/plugins/shared_parts.py": {
+        "HookRegistry": "a process that has not loaded SGLang's registry",
+        "_hooks": "the same",
+    },
+    "core/sglang/arguments/check.py": {"ATTENTION_BACKENDS": "a process that has not loaded the table"},
     "core/sglang/evidence/host_registry.py": {
         "HookRegistry": "a process that has not loaded SGLang's registry",
         "_hooks": "the same",
@@ -81,6 +86,15 @@ OF_THE_HOST: dict[str, dict[str, str]] = {
 
 OTHERS: dict[str, set[str]] = {
     "core/attention/backend.py": {"slot_map"},
+    "core/plugins/shared_parts.py": {"_C", "_dispatch_get_all_op_names", "func"},
+    "core/portable/torch/device.py": {
+        "get_device_capability",
+        "get_device_name",
+        "get_device_properties",
+        "mem_get_info",
+        "total_memory",
+        "uuid",
+    },
     "core/graph/piecewise.py": {"data_ptr"},
     "core/graph/stage.py": {"data_ptr"},
     "core/sglang/disaggregation.py": {"Event"},
