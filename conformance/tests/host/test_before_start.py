@@ -203,7 +203,12 @@ def test_the_command_says_it_in_one_message(tmp_path: Path, models: Path) -> Non
     )  # fmt: skip
     one_message(told("--model-path", str(tmp_path)), "no config.json", "fix:    give --model-path")
     (tmp_path / "file").touch()
-    one_message(told("--models", str(tmp_path / "file")), "cannot be made in", "fix:", "--models")
+    one_message(
+        told("--architecture", "llama", "--models", str(tmp_path / "file")),
+        "cannot be made in",
+        "fix:",
+        "--models",
+    )
     one_message(told("--prompt", "\udcff"), "is no text", "fix:")
     one_message(told("--dtype", "float7"), "unknown dtype 'float7'", status=2)
     with open("/dev/full", "w") as full:  # noqa: PTH123

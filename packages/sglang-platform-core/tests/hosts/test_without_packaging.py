@@ -8,12 +8,25 @@ from pathlib import Path
 import pytest
 
 PLATFORM = """
+import types
+
+import torch
+
 from sglang_platform.core import PlatformEnum, SRTPlatform
+
+torch.utils.rename_privateuse1_backend("acme_device")
+torch._register_device_module("acme_device", types.ModuleType("acme_device"))
 
 
 class Acme(SRTPlatform):
     _enum, device_name, device_type = PlatformEnum.OOT, "acme", "acme_device"
     extra_public_names = ("own_answer",)
+
+    def get_device(self, device_id=0): ...
+
+    def get_device_total_memory(self, device_id=0): ...
+
+    def get_current_memory_usage(self, device=None): ...
 
     def own_answer(self):
         return "acme's"

@@ -200,8 +200,9 @@ _CRASHING = """import os, signal
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
-_NEIGHBOUR = """from sglang_platform.core import DeviceMixin, PlatformEnum, SRTPlatform
+_NEIGHBOUR = """from sglang_platform.core import DeviceMixin, PlatformEnum, SRTPlatform, platform_plugin
 
+@platform_plugin
 def activate():
     return "neighbour_platform:Neighbour"
 
