@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.metadata
+import json
 import os
 import shutil
 import subprocess
@@ -20,12 +21,18 @@ import pytest
 import tomllib
 import typer
 from page_commands import REPOSITORY, PageCommand, page_commands
-from pip._internal.commands import create_command
 
 from sglang_platform.conformance.cli import app as conformance
 from sglang_platform.core.cli.app import app
 from sglang_platform.core.sglang.versions import known_releases
 from sglang_platform.devtools.cli import check, hooks_check, host, upgrade
+
+_PIP = (
+    "import json, sys; from pip._internal.commands import create_command; "
+    "options, names = create_command('install').parse_args(sys.argv[1:]); "
+    "print(json.dumps([*names, *options.editables]))"
+)
+"""In a process of its own: pip imports distutils, which setuptools refuses to find loaded."""
 
 COMMANDS = [one for one in page_commands() if one.words]
 EXAMPLE = REPOSITORY / "packages" / "sglang-platform-example-oot"
@@ -222,11 +229,14 @@ def test_a_session_of_nox_exists(command: PageCommand) -> None:
 def test_pip_is_told_what_exists(command: PageCommand) -> None:
     """Installing takes minutes and an index; `nox -s wheels` and `nox -s vendor_copy` do it."""
     assert command.words[1] == "install"
-    options, names = create_command("install").parse_args(list(command.words[2:]))
+    parsed = subprocess.run(
+        [sys.executable, "-c", _PIP, *command.words[2:]], capture_output=True, text=True, check=True
+    )
+    names = json.loads(parsed.stdout)
     ours = {one.parent.name for one in (REPOSITORY / "packages").glob("*/pyproject.toml")}
     ours.add("sglang-platform-conformance")
     copied = command.page in ("docs/vendor_guide.md", "packages/sglang-platform-example-oot/README.md")
-    for name in [*names, *options.editables]:
+    for name in names:
         place, _, extras = name.partition("[")
         if place.startswith("."):
             folder = EXAMPLE if place == "." and copied else REPOSITORY / place
