@@ -13,11 +13,11 @@ import sysconfig
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sglang_platform.core.discovery.asked_process import Depth, decide, restored
+from sglang_platform.core.discovery.asked_process import Depth, decide
 from sglang_platform.core.discovery.kind import PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.resolve import PlatformChoice
-from sglang_platform.core.discovery.trace import SLOW, Trace, describe_error
+from sglang_platform.core.discovery.trace import SLOW, Trace, describe_error, restored
 from sglang_platform.core.discovery.watched_process import StackFrame, watch
 from sglang_platform.core.errors import HostError, PlatformError, PluginEnded, PluginOrigin
 from sglang_platform.core.installed.modules import find
@@ -45,11 +45,14 @@ class DecisionApart(NamedTuple):
 
     def slow(self) -> list[tuple[PluginOrigin, str, float]]:
         """(plugin, step, seconds) of each step over `SLOW`."""
-        steps = [(one.origin, "activate()", one.seconds or 0.0) for one in self.trace.candidates]
+        slow = [
+            (one.origin, "activate()", one.seconds or 0.0) for one in self.trace.candidates if one.is_slow
+        ]
         origin = self.platform.get("plugin")
         if origin is not None:
-            steps += [(origin, f"the {step}", seconds) for step, seconds in self.platform["seconds"].items()]
-        return [step for step in steps if step[2] > SLOW]
+            steps = self.platform["seconds"].items()
+            slow += [(origin, f"the {step}", seconds) for step, seconds in steps if seconds > SLOW]
+        return slow
 
 
 def ask_apart(kind: PlatformKind, depth: Depth) -> DecisionApart:

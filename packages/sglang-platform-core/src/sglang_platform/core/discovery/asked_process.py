@@ -19,10 +19,10 @@ from sglang_platform.core.discovery.kind import PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.refusals import plugin_failed
 from sglang_platform.core.discovery.scan import EntryPointRecord
-from sglang_platform.core.discovery.trace import describe_error
+from sglang_platform.core.discovery.trace import describe_error, restored
 from sglang_platform.core.errors import PlatformError, PluginOrigin
 
-__all__ = ["Depth", "decide", "restored"]
+__all__ = ["Depth", "decide"]
 
 Depth = Literal["choice", "class", "object"]
 Tell = Callable[[dict[str, Any]], None]
@@ -55,16 +55,6 @@ def decide(kind: PlatformKind, known: Mapping[int, dict[str, Any]], depth: Depth
         return
     trace = process.trace
     tell({"result": {**result, "trace": trace.as_dict() if trace else None}})
-
-
-def restored(described: Mapping[str, Any] | None) -> PlatformError | None:
-    """The error that `describe_error` described."""
-    if described is None:
-        return None
-    cls = getattr(errors, described["type"], PlatformError)
-    cls = cls if isinstance(cls, type) and issubclass(cls, PlatformError) else PlatformError
-    plugin = PluginOrigin(*described["plugin"].values()) if described["plugin"] else None
-    return cls(described["what"], plugin=plugin, why=described["why"], fix=described["fix"])
 
 
 class _Asking:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from sglang_platform.core.errors import PlatformError, PluginOrigin
+from sglang_platform.core import errors
+from sglang_platform.core.errors import LaunchRefused, PlatformError, PluginOrigin
 
-__all__ = ["SLOW", "Candidate", "Trace", "describe_error", "first_caller_outside"]
+__all__ = ["SLOW", "Candidate", "Trace", "describe_error", "first_caller_outside", "restored"]
 
 Outcome = Literal["not asked", "chosen", "active", "declined", "failed"]
 
@@ -103,8 +104,8 @@ class Trace:
         yield self.outcome or "not decided yet"
 
 
-def describe_error(error: PlatformError) -> dict[str, Any]:
-    """A PlatformError in plain JSON types."""
+def describe_error(error: PlatformError | LaunchRefused) -> dict[str, Any]:
+    """A refusal in plain JSON types."""
     return {
         "type": type(error).__name__,
         "what": error.what,
@@ -112,6 +113,16 @@ def describe_error(error: PlatformError) -> dict[str, Any]:
         "why": error.why,
         "fix": error.fix,
     }
+
+
+def restored(described: Mapping[str, Any] | None) -> PlatformError | None:
+    """The error that `describe_error` described; a LaunchRefused, which ends processes, as a PlatformError."""
+    if described is None:
+        return None
+    cls = getattr(errors, described["type"], PlatformError)
+    cls = cls if isinstance(cls, type) and issubclass(cls, PlatformError) else PlatformError
+    plugin = PluginOrigin(*described["plugin"].values()) if described["plugin"] else None
+    return cls(described["what"], plugin=plugin, why=described["why"], fix=described["fix"])
 
 
 _TRANSPARENT = ("sglang_platform.core", "importlib", "_frozen_importlib", "contextlib", "typer")

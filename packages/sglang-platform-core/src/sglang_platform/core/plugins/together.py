@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sglang_platform.core import errors
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.discovery.kind import PlatformKind
 from sglang_platform.core.discovery.settings import ON_ERROR_VARIABLE, PLUGINS_VARIABLE
+from sglang_platform.core.discovery.trace import restored
 from sglang_platform.core.errors import PlatformError, PluginConflict, PluginFailed, PluginOrigin
 from sglang_platform.core.installed.modules import interpreter_flags
 from sglang_platform.core.plugins.choices import choose_one
@@ -148,15 +148,5 @@ def load_together(
                 last = "\n".join(run.stderr.strip().splitlines()[-5:])
                 return Trial(ended=f"the process ended with status {run.returncode}\n{last}".strip())
             return Trial(ended=f"{type(error).__name__}: {error}")
-    refusal = told["error"]
-    return Trial(
-        _error(refusal) if refusal else None,
-        tuple(map(_error, told["conflicts"])),
-        untried=told["untried"],
-    )
-
-
-def _error(row: dict[str, Any]) -> Any:
-    plugin = PluginOrigin(*row["plugin"]) if row["plugin"] else None
-    cls = getattr(errors, row["class"], PlatformError)
-    return cls(row["what"], plugin=plugin, why=row["why"], fix=row["fix"])
+    conflicts: list[Any] = [restored(conflict) for conflict in told["conflicts"]]
+    return Trial(restored(told["error"]), tuple(conflicts), untried=told["untried"])

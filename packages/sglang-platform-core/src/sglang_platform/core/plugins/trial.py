@@ -9,6 +9,7 @@ from typing import Any
 
 from sglang_platform.core.discovery.kind import KINDS, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
+from sglang_platform.core.discovery.trace import describe_error
 from sglang_platform.core.errors import LaunchRefused, PlatformError, explain
 from sglang_platform.core.plugins.loading import load_plugins, plugin_conflicts, running_platform
 
@@ -22,8 +23,8 @@ def main(asked: dict[str, Any]) -> None:
     try:
         outcome["untried"] = _load(kind, with_platform=asked["platform"], with_backend=asked["backend"])
     except (PlatformError, LaunchRefused) as error:
-        outcome["error"] = _row(error)
-    outcome["conflicts"] = [_row(conflict) for conflict in plugin_conflicts(kind)]
+        outcome["error"] = describe_error(error)
+    outcome["conflicts"] = [describe_error(conflict) for conflict in plugin_conflicts(kind)]
     Path(asked["answer"]).write_text(json.dumps(outcome), encoding="utf-8")
     os._exit(0)
 
@@ -44,13 +45,3 @@ def _load(kind: PlatformKind, *, with_platform: bool, with_backend: bool) -> str
         except Exception as error:  # noqa: BLE001 - a device that is in use may be opened by one process only
             return f"init_backend() of {decision.origin}: {explain(error)}"
     return None
-
-
-def _row(error: PlatformError | LaunchRefused) -> dict[str, Any]:
-    return {
-        "class": "PlatformError" if isinstance(error, LaunchRefused) else type(error).__name__,
-        "what": error.what,
-        "plugin": error.plugin,
-        "why": error.why,
-        "fix": error.fix,
-    }
