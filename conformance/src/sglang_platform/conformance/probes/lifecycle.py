@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sglang_platform.conformance.probes.left_behind import FLOOR, Recorder, captured, undisturbed
-from sglang_platform.conformance.probes.processes import look
+from sglang_platform.conformance.probes.processes import look, name_the_platform
 from sglang_platform.conformance.probes.server_arguments import tried
 from sglang_platform.conformance.probes.traces import TRACES, changes, read_all
 
@@ -41,11 +41,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     _as_at_first(given["folder"])
-    os.environ["SGLANG_PLATFORM"] = given["name"]
-    if given.get("location"):
-        os.environ["SGLANG_PLATFORM_PLUGIN"] = f"{given['name']}={given['location']}"
-    else:
-        os.environ.pop("SGLANG_PLATFORM_PLUGIN", None)
+    name_the_platform(given)
     answers.write(json.dumps(_told(given), default=str) + "\n")
     answers.close()
     os.write(given["tells"], b".")

@@ -15,13 +15,22 @@ import os
 import sys
 from typing import Any
 
-__all__ = ["come_to_the_platform"]
+__all__ = ["come_to_the_platform", "name_the_platform"]
 
 _TO_TELL = 5
 """Seconds for a process to say that the one behind it gave no answer."""
 
 # Imports inside functions: a process of the host has core only where a plugin imports it, so here it comes after the
 # platform; and only a process of SGLang imports SGLang.
+
+
+def name_the_platform(given: dict[str, Any]) -> None:
+    """Name `name`, and `location` if it is given, as an operator does: by variables."""
+    os.environ["SGLANG_PLATFORM"] = given["name"]
+    if given.get("location"):
+        os.environ["SGLANG_PLATFORM_PLUGIN"] = f"{given['name']}={given['location']}"
+    else:
+        os.environ.pop("SGLANG_PLATFORM_PLUGIN", None)
 
 
 def come_to_the_platform(host: str) -> Any:
@@ -108,11 +117,7 @@ def main() -> None:
     given = json.loads(sys.argv[1])
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    os.environ["SGLANG_PLATFORM"] = given["name"]
-    if given.get("location"):
-        os.environ["SGLANG_PLATFORM_PLUGIN"] = f"{given['name']}={given['location']}"
-    else:
-        os.environ.pop("SGLANG_PLATFORM_PLUGIN", None)
+    name_the_platform(given)
     told = look_from(given)
     answers.write(json.dumps(told, default=str) + "\n")
     answers.flush()

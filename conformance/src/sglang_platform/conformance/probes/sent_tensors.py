@@ -12,7 +12,7 @@ import sys
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from sglang_platform.conformance.probes.processes import come_to_the_platform
+from sglang_platform.conformance.probes.processes import come_to_the_platform, name_the_platform
 
 __all__: list[str] = []
 
@@ -86,11 +86,7 @@ def main() -> None:
     given = json.loads(sys.argv[1])
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    os.environ["SGLANG_PLATFORM"] = given["name"]
-    if given.get("location"):
-        os.environ["SGLANG_PLATFORM_PLUGIN"] = f"{given['name']}={given['location']}"
-    else:
-        os.environ.pop("SGLANG_PLATFORM_PLUGIN", None)
+    name_the_platform(given)
     try:
         told = send(given)
     except Exception as error:  # noqa: BLE001 - told to the check
