@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sglang_platform.devtools.flow.program import Program, follow
+from sglang_platform.devtools.flow.program import Program
 from sglang_platform.devtools.source.tree import SourceTree
 from sglang_platform.devtools.upgrade.wheels import open_release
 
@@ -39,7 +39,7 @@ def read(plugin: Path, host: Path) -> Program:
     if part.is_file():
         files[str(part)] = part.stem
     tree = SourceTree(plugin.stem, files, lambda path: Path(path).read_bytes())
-    return follow(tree, release_at(host), [f"{plugin.stem}:register"])
+    return Program(tree, release_at(host), [f"{plugin.stem}:register"])
 
 
 def kinds(program: Program) -> set[str]:

@@ -12,7 +12,7 @@ from sglang_platform.core.doctor.entry_points import reference
 from sglang_platform.core.errors import ConfigurationError, PluginOrigin
 from sglang_platform.devtools.change_reader import read_source
 from sglang_platform.devtools.flow.host import Host
-from sglang_platform.devtools.flow.program import follow
+from sglang_platform.devtools.flow.program import Program
 from sglang_platform.devtools.registrations import StandIn, WantedHook
 from sglang_platform.devtools.source.opening import open_module, package_of
 from sglang_platform.devtools.source.tree import SourceTree
@@ -56,7 +56,7 @@ def read_changes(source: SourceTree, plugin: str | None = None, host: Host | Non
     """
     hooks, stand_ins, unread = read_source(source, plugin)
     if host is not None and hooks:
-        flow = follow(source, host)
+        flow = Program(source, host)
         reached = [(one, flow.reach_of_place(one.where or "").kind) for one in hooks]
         hooks = [
             one._replace(required=one.required and kind == "runs") for one, kind in reached if kind != "never"

@@ -59,7 +59,6 @@ class Definitions(Handlers):
             self.value(word.value, path)
         scope = Namespace(path.scope.module, {}, path.scope)
         cls = PluginClass(node, scope, bases)
-        self.define(cls, path)
         found = self.block(node.body, path._replace(scope=scope))
         for one in scope.names.values():
             if isinstance(one, Function):
@@ -68,9 +67,6 @@ class Definitions(Handlers):
         if found.path is None and found.ends and found.ends[0].raised is not None:
             raise found.ends[0].raised
         path.scope.names[node.name] = self._decorated(node, cls, path)
-
-    def define(self, cls: PluginClass, path: Path) -> None:
-        """Record a class."""
 
 
 def _calls_what_it_gets(full: str) -> bool:

@@ -19,7 +19,6 @@ from sglang_platform.devtools.flow.values import (
     LineReach,
     Namespace,
     Path,
-    PluginClass,
     PluginModule,
     PluginObject,
     Raises,
@@ -28,7 +27,7 @@ from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.namespaces import globals_set_in
 from sglang_platform.devtools.source.tree import SourceTree
 
-__all__ = ["Failure", "Program", "follow"]
+__all__ = ["Failure", "Program"]
 
 
 _WORST = ("runs", "unsure", "survived", "never")
@@ -52,7 +51,7 @@ class Failure(NamedTuple):
 
 
 class Program(Imports):
-    """One plugin beside one release."""
+    """A plugin, evaluated beside one release. `entries`: ``module:function`` of its entry points."""
 
     def __init__(self, tree: SourceTree, host: Host, entries: Iterable[str] = ()) -> None:
         super().__init__(HostAnswers(host, written(tree)))
@@ -64,7 +63,6 @@ class Program(Imports):
         self._failures: dict[tuple[int, str], Failure] = {}
         self._scopes: dict[str, Namespace] = {}
         self._weakest: dict[str, set[tuple[Any, ...]]] = {}
-        self._classes: list[PluginClass] = []
         self._dead_at = (0, 0)
         self._names: dict[int, set[str]] = {}
         self._dead_names: set[str] = set()
@@ -281,14 +279,6 @@ class Program(Imports):
         if scope is not None and name in scope.names:
             return scope.names[name]
         return PluginModule(f"{module}.{name}") if self.tree.has(f"{module}.{name}") else UNKNOWN
-
-    def define(self, cls: PluginClass, path: Path) -> None:
-        self._classes.append(cls)
-
-
-def follow(tree: SourceTree, host: Host, entries: Iterable[str] = ()) -> Program:
-    """Evaluate a plugin beside a release. `entries`: ``module:function`` of its entry points."""
-    return Program(tree, host, entries)
 
 
 def _reach(unsure: str, frames: tuple[Any, ...], error: type[BaseException]) -> LineReach:

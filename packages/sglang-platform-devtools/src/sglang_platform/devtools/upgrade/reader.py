@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sglang_platform.devtools.changes import Changes, read_changes
-from sglang_platform.devtools.flow.program import follow
+from sglang_platform.devtools.flow.program import Program
 from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.source.module import Module
 from sglang_platform.devtools.source.scope import imported_module
@@ -53,7 +53,7 @@ class _Reader:
         self._found: list[Coupling] = []
         self._unread: list[tuple[str, str]] = []
         self._hooked: dict[int, WantedHook] = {}
-        self._flow = follow(plugin.tree, sides.new, plugin.entry_points)
+        self._flow = Program(plugin.tree, sides.new, plugin.entry_points)
 
     def read(self) -> Couplings:
         changes = read_changes(self._plugin.tree, self._plugin.label)
