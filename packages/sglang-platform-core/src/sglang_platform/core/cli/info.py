@@ -46,12 +46,12 @@ def info(
     if named is not None:
         own = [kind for kind in KINDS if any(record.group == kind.group for record in named.records)]
         kinds = [kind for kind in kinds if kind in own] or own or [SRT]
-    try:
-        for kind in kinds if named is not None else ():
-            serve_on(named, kind)
-    except PlatformError as error:
-        print_refusal(error, as_json)
-        raise typer.Exit(NOT_UNDERSTOOD) from None
+        try:
+            for kind in kinds:
+                serve_on(named, kind)
+        except PlatformError as error:
+            print_refusal(error, as_json)
+            raise typer.Exit(NOT_UNDERSTOOD) from None
     logging.getLogger(__name__).info("asking the plugins, and importing the platform's class")
     try:
         with show_stages(as_json):

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sglang_platform.core.cli.output import NOT_UNDERSTOOD, print_refusal
-from sglang_platform.core.discovery.kind import SRT, PlatformKind
+from sglang_platform.core.discovery.kind import PlatformKind
 from sglang_platform.core.discovery.named import NamedPlugin, known_names, plugin_named
 from sglang_platform.core.errors import PlatformError
 
@@ -44,7 +44,6 @@ def named_or_exit(word: str | None, as_json: bool) -> NamedPlugin | None:
         raise typer.Exit(NOT_UNDERSTOOD) from None
 
 
-def serve_on(plugin: NamedPlugin | None, kind: PlatformKind = SRT) -> None:
+def serve_on(plugin: NamedPlugin, kind: PlatformKind) -> None:
     """From here on the plugin's platform is the named one, as an operator would name it. Raises ConfigurationError."""
-    if plugin is not None:
-        os.environ[kind.variable] = plugin.platform(kind)
+    os.environ[kind.variable] = plugin.platform(kind)

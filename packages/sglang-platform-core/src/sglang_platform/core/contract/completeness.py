@@ -12,6 +12,7 @@ from sglang_platform.core.contract.device import DeviceMixin
 from sglang_platform.core.contract.members import contract_classes, defines_contract
 from sglang_platform.core.contract.source import place_of
 from sglang_platform.core.contract.srt import SRTPlatform
+from sglang_platform.core.correction import is_plugins
 from sglang_platform.core.errors import ContractError, PluginOrigin
 
 __all__ = ["class_to_complete", "incomplete"]
@@ -43,7 +44,7 @@ def class_to_complete(cls: type, of: type = SRTPlatform) -> str:
     statement."""
     for klass in cls.__mro__:
         device_only = of is DeviceMixin and issubclass(klass, SRTPlatform)
-        if not device_only and contract_classes(klass) and not klass.__module__.startswith(__package__[:-9]):
+        if not device_only and contract_classes(klass) and is_plugins(klass.__module__):
             cls = klass
             break
     place = place_of(cls, "")
