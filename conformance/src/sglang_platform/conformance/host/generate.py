@@ -16,8 +16,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 from safetensors import SafetensorError
 
@@ -34,13 +32,14 @@ from sglang_platform.conformance.host.demo_model import FOLDER as DEMO
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
 from sglang_platform.conformance.host.word_wrap import WordWrap
 from sglang_platform.core.cli import ends_quietly
+from sglang_platform.core.cli.page import Page
 from sglang_platform.core.contract.completeness import incomplete
 from sglang_platform.core.discovery.named import platform_named
 from sglang_platform.core.discovery.resolve import resolve
 from sglang_platform.core.errors import ConfigurationError, PlatformError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-console = Console(highlight=False, soft_wrap=True)
+console = Page()
 errors = Console(highlight=False, soft_wrap=True, stderr=True)
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -191,10 +190,10 @@ def _show_decision(reports: list[dict[str, Any]]) -> None:
             why="the hooks of sglang-platform-core were not in force: its entry points are not found",
             fix="install sglang-platform-core again; sglang-platform doctor says more",
         )
-    _print_wrapped(reports[0]["platform"]["explained"][-1])
+    console.print(f"  {reports[0]['platform']['explained'][-1]}")
     classes = sorted({report["platform"]["class"] for report in reports})
     agree = "agree" if len(classes) == 1 else f"do not agree: {', '.join(classes)}"
-    _print_wrapped(f"{len(reports)} processes of SGLang {agree}")
+    console.print(f"  {len(reports)} processes of SGLang {agree}")
 
 
 def _checkpoint(model_path: Path | None, architecture: str | None, models: Path) -> Path:
@@ -230,7 +229,7 @@ def _show_answers(engine: EngineProcess, prompts: list[str], max_new_tokens: int
     """Ask the prompts one after the other, and print each answer while it comes."""
     total, seconds = 0, 0.0
     for prompt in prompts:
-        console.print(f"  > {prompt}", style="bold", markup=False)
+        console.print(f"  > {prompt}", style="bold")
         lines = WordWrap(console.file, width=min(console.width, 88), indent="    ")
         reply = engine.call("stream_text", on_part=lines.write, prompt=prompt, max_new_tokens=max_new_tokens)
         lines.end()
@@ -242,22 +241,19 @@ def _show_answers(engine: EngineProcess, prompts: list[str], max_new_tokens: int
 
 
 def _show_proof(platform: str, rows: list[served_parts.ServedPart]) -> bool:
-    table = Table("part", "served by", "", "calls", "", box=None)
+    cells = []
     for row in rows:
-        right = "[red]WRONG[/]" if row.wrong else "[green]ok[/]"
-        table.add_row(row.part, row.server, row.name, "-" if row.calls is None else str(row.calls), right)
-    console.print(table)
+        right = Text("WRONG", style="red") if row.wrong else Text("ok", style="green")
+        calls = "-" if row.calls is None else str(row.calls)
+        cells.append([row.part, row.server, row.name, calls, right])
+    console.table(["part", "served by", "", "calls", ""], cells)
     for row in rows:
         if row.wrong:
-            console.print(f"  WRONG: {row.part}: {row.wrong}", style="red", markup=False)
+            console.print(f"  WRONG: {row.part}: {row.wrong}", style="red")
     text = served_parts.verdict(rows, platform)
     proved = not any(row.wrong for row in rows)
-    console.print(text, style="green" if proved else "red", markup=False, soft_wrap=False)
+    console.print(text, style="green" if proved else "red")
     return proved
-
-
-def _print_wrapped(text: str) -> None:
-    console.print(Padding(Text(text), (0, 0, 0, 2)), soft_wrap=False)
 
 
 def _run() -> None:
