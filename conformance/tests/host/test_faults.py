@@ -43,7 +43,7 @@ def _generate(environment: dict[str, str], folder: Path, *arguments: str) -> sub
 
 
 FAULTS = {
-    "removed": ("", ["example_oot", "names no installed platform plugin", "fix:"]),
+    "removed": ("", ["example_oot", "names no installed plugin", "fix:"]),
     "misspelt": (
         "[sglang.srt.platforms]\nexampel_oot = sglang_platform.example_oot:activate\n",
         ["example_oot", "exampel_oot", "fix:"],
