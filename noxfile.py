@@ -54,6 +54,44 @@ _MISSPELT = "docs/faults.md,docs/mutants*.md,docs/device_operators.md"
 """Pages that quote misspelt names on purpose."""
 _READMES = [f"{package}/README.md" for package in PACKAGES]
 TESTS = ["tests", *(f"{package}/tests" for package in PACKAGES)]
+ENGINES_OF_CI = [
+    "conformance/tests/host/test_equality.py",
+    "conformance/tests/host/test_faults.py",
+    "conformance/tests/host/test_generate.py",
+    "conformance/tests/host/test_hooks_in_processes.py",
+    "conformance/tests/host/test_serve.py",
+    "conformance/tests/host/test_tensor_parallel.py",
+    "tests/minimal_platform",
+]
+"""Tokens, faults, the demo, hooks in every process, a server, two ranks, the smallest platform: some three minutes."""
+
+NIGHTLY = [
+    "end_to_end",
+    "long",
+    "mutants",
+    "equality",
+    "families",
+    "host-matrix",
+    "features",
+    "kits",
+    "conformance-host",
+    "conformance-cuda",
+    "conformance-rocm",
+    "foreign_starts",
+    "interpreted_engines",
+    "fuzz_requests",
+    "fuzz_device",
+    "device_operators",
+    "sanitizers",
+    "soak",
+    "ray",
+    "piecewise",
+    "triton_versions",
+    "vendor_copy",
+    "release",
+]
+"""What `tests` leaves out."""
+
 TWO_FILES = ["-n", "2", "--dist", "loadfile", "--durations", "60", "--durations-min", "5"]
 """Two test files at a time, since SGLang's start and most checks keep one core busy; the slowest tests are shown."""
 
@@ -120,12 +158,22 @@ def generate(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def tests(session: nox.Session) -> None:
-    """All that CI runs: lint, types, unit tests, SGLang end to end, the example through the conformance suite, the
-    oldest SGLang, the documentation, and the built wheels in a fresh environment."""
-    for name in ("lint", "unit", "end_to_end", "conformance-example-oot"):
-        session.notify(name)
+    """All that CI runs: lint, types, unit tests, a few engines, the example through the conformance suite, the oldest
+    SGLang, the documentation, and the built wheels in a fresh environment. The rest is `nightly`."""
+    session.notify("lint")
+    session.notify("unit")
+    session.notify("end_to_end", posargs=ENGINES_OF_CI)
+    session.notify("conformance-example-oot")
     session.notify("host-matrix", posargs=OLDER)
-    for name in ("docs", "wheels"):
+    session.notify("docs")
+    session.notify("wheels")
+
+
+@nox.session(venv_backend="none")
+def nightly(session: nox.Session) -> None:
+    """All that `tests` leaves out, for which it is too slow: hours. `.github/workflows/nightly.yml` gives each session
+    a machine of its own. A release waits for it."""
+    for name in NIGHTLY:
         session.notify(name)
 
 

@@ -14,18 +14,21 @@ ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
+NOXFILE = ast.parse((ROOT / "noxfile.py").read_text())
+
+
+def listed(name: str) -> list[str]:
+    """A list of words that the noxfile assigns to this name."""
+    for node in NOXFILE.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return list(ast.literal_eval(node.value))
+    raise AssertionError(f"noxfile.py assigns no {name}")
+
+
 def sessions() -> dict[str, str]:
     """The sessions by name, with the parametrised ones by each of their Pythons, and their docstrings."""
-    tree = ast.parse((ROOT / "noxfile.py").read_text())
-    values = {
-        node.targets[0].id: ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and node.targets[0].id == "PYTHONS"
-    }
     found = {}
-    for node in tree.body:
+    for node in NOXFILE.body:
         if not isinstance(node, ast.FunctionDef):
             continue
         for decorator in node.decorator_list:
@@ -33,7 +36,7 @@ def sessions() -> dict[str, str]:
                 continue
             words = {one.arg: one.value for one in getattr(decorator, "keywords", [])}
             name = ast.literal_eval(words["name"]) if "name" in words else node.name
-            pythons = [f"-{one}" for one in values["PYTHONS"]] if "python" in words else [""]
+            pythons = [f"-{one}" for one in listed("PYTHONS")] if "python" in words else [""]
             found.update({f"{name}{suffix}": ast.get_docstring(node) or "" for suffix in pythons})
     return found
 
@@ -63,6 +66,15 @@ def test_each_session_of_a_workflow_exists() -> None:
     for name, ran in named.items():
         assert ran, name
         assert ran <= set(sessions()), name
+
+
+def test_the_nightly_workflow_runs_the_sessions_of_nightly() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/nightly.yml").read_text())
+    assert workflow["jobs"]["session"]["strategy"]["matrix"]["session"] == listed("NIGHTLY")
+
+
+def test_each_path_of_the_engines_of_ci_exists() -> None:
+    assert [path for path in listed("ENGINES_OF_CI") if not (ROOT / path).exists()] == []
 
 
 def test_each_session_is_run_by_a_workflow_or_told_on_a_page() -> None:
