@@ -260,7 +260,7 @@ def families(session: nox.Session) -> None:
     """Families of models on the example, page sizes and graphs pairwise, and whose parts served them; writes
     `docs/families.md`. `-- gemma3 glm4` runs these alone, the rest of the page stays: some twenty minutes for all."""
     python = host(session)
-    module = "sglang_platform.conformance.host.families"
+    module = "tools.families"
     run(session, python, "-m", module, "--output", "docs/families.md", *session.posargs)
 
 
@@ -284,7 +284,7 @@ MATRIX_WHEELS = [
 ]
 
 
-CHECKOUT = "sglang_platform.conformance.versions.checkout"
+CHECKOUT = "tools.versions.checkout"
 
 
 def called(session: nox.Session, version: str) -> str:
@@ -347,13 +347,13 @@ def host_matrix(session: nox.Session) -> None:
     for version in releases:
         matrix_row(session, version, wheels, reports)
     page = [] if session.posargs else ["--page", "docs/support_matrix.md"]
-    run(session, python, "-m", "sglang_platform.conformance.versions.report", str(reports),
+    run(session, python, "-m", "tools.versions.report", str(reports),
         *(called(session, version) for version in releases), *page)  # fmt: skip
 
 
 def matrix_row(session: nox.Session, version: str, wheels: Path, reports: Path) -> None:
     """The checks and the generation of one release, into `reports`."""
-    inside, modules = matrix_environment(session, version, wheels), "sglang_platform.conformance.versions"
+    inside, modules = matrix_environment(session, version, wheels), "tools.versions"
     models = os.environ.get("SGLANG_PLATFORM_TEST_MODELS", str(ROOT / "models"))
     out = [f"{reports}/{called(session, version)}-{part}.json" for part in ("check", "serve")]
     session.run(inside, "-m", f"{modules}.check", "--out", out[0], external=True,
@@ -375,7 +375,7 @@ def newest(session: nox.Session) -> None:
     python = host(session)
     versions = [one for one in session.posargs if one not in NEWEST_STEPS]
     steps = [one for one in session.posargs if one in NEWEST_STEPS] or list(NEWEST_STEPS)
-    module = "sglang_platform.conformance.versions.newest"
+    module = "tools.versions.newest"
     version = versions[0] if versions else _newest_on_index(session, python, module)
     folder = ROOT / "reports" / "newest" / called(session, version)
     shutil.rmtree(folder, ignore_errors=True)
@@ -418,7 +418,7 @@ def _newest_on_index(session: nox.Session, python: str, module: str) -> str:
 def _newest_step(session: nox.Session, step: str, version: str, wheels: Path, folder: Path) -> None:
     if step == "matrix":
         matrix_row(session, version, wheels, folder / "matrix")
-        run(session, str(HOST / "bin" / "python"), "-m", "sglang_platform.conformance.versions.report",
+        run(session, str(HOST / "bin" / "python"), "-m", "tools.versions.report",
             str(folder / "matrix"), called(session, version))  # fmt: skip
         return
     inside = matrix_environment(session, version, wheels)
@@ -427,7 +427,7 @@ def _newest_step(session: nox.Session, step: str, version: str, wheels: Path, fo
         "--level", step, "--report", str(folder / step), external=True, success_codes=[0, 3],
         env={"SGLANG_PLATFORM_TEST_MODELS": os.environ.get("SGLANG_PLATFORM_TEST_MODELS", str(ROOT / "models"))},
     )  # fmt: skip
-    run(session, str(HOST / "bin" / "python"), "-m", "sglang_platform.conformance.versions.newest", "ran",
+    run(session, str(HOST / "bin" / "python"), "-m", "tools.versions.newest", "ran",
         str(folder / step))  # fmt: skip
 
 

@@ -14,7 +14,6 @@ RUN_IN_A_HOST = {
     "sglang_platform.core.sglang": "the adapter",
     "sglang_platform.conformance.host": "processes of the engine that the suite starts",
     "sglang_platform.conformance.kits": "processes of SGLang's own test kits",
-    "sglang_platform.conformance.versions": "what the matrix runs in each release's own environment",
     "sglang_platform.conformance.parts.sglang": "the parts as SGLang builds them",
     "sglang_platform.conformance.reference.on_sglang": "a platform on SGLang's own classes, without core",
     "sglang_platform.conformance.reference.on_sglang_parts": "the parts of that platform",

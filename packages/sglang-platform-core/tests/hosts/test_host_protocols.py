@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from sglang_platform.conformance.whose_parts.asked import COMPARED, UNDECIDED, answer, protocols
 from sglang_platform.core.sglang.versions import NEWEST
 from sglang_platform.devtools.source.opening import open_host
+from tools.whose_parts.asked import COMPARED, UNDECIDED, answer, protocols
 
 COMMITTED = Path(__file__).with_name("host_protocols.txt")
 PLATFORMS = {
@@ -21,6 +21,7 @@ PLATFORMS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.host
 def test_the_installed_host_asks_what_the_list_says() -> None:
     installed = importlib.metadata.version("sglang")
@@ -30,14 +31,14 @@ def test_the_installed_host_asks_what_the_list_says() -> None:
     changed = [line for line in difflib.ndiff(known, asked) if line[:2] in ("+ ", "- ")]
     assert not changed, (
         f"SGLang {installed} asks parts in other ways than {NEWEST}: for each line decide whether a part of ours "
-        "loses the feature, then write the list anew: python -m sglang_platform.conformance.whose_parts.asked\n"
+        "loses the feature, then write the list anew: python -m tools.whose_parts.asked\n"
         + "\n".join(changed)
     )
 
 
 def test_of_every_question_it_is_known_whether_ours_fit() -> None:
     undecided = [line for line in COMMITTED.read_text().splitlines() if answer(line) == UNDECIDED]
-    assert not undecided, "decide in conformance/whose_parts/asked.py"
+    assert not undecided, "decide in tools/whose_parts/asked.py"
     assert answer("mem_cache.new: type(kv_pool) is MHATokenToKVPool") == UNDECIDED
     assert sum(line in COMPARED for line in COMMITTED.read_text().splitlines()) > 10
 
@@ -53,7 +54,7 @@ def test_other_releases_ask_nothing_that_is_undecided(wheel: Path) -> None:
     asked = protocols(open_host(str(wheel), {"sglang"}))
     assert len(asked) > 20
     undecided = [line for line in asked if answer(line) == UNDECIDED]
-    assert not undecided, "decide in conformance/whose_parts/asked.py"
+    assert not undecided, "decide in tools/whose_parts/asked.py"
 
 
 def test_each_way_of_asking_is_seen(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from sglang_platform.core.sglang.arguments.host_limits import limits_of
 from sglang_platform.core.sglang.ops import fused as fused_ops
 from sglang_platform.core.sglang.versions import History, HostFacts, facts_for
 from sglang_platform.devtools.doctor import core_overrides
+from tools.versions.report import _seams
 
 LAST = versions.NEWEST
 _MAJOR, _MINOR, _PATCH = Version(LAST).release
@@ -77,8 +78,7 @@ def names_of_limits(platform: Any, release: str) -> set[str]:
 
 
 def matrix(*releases: str) -> str:
-    report = pytest.importorskip("sglang_platform.conformance.versions.report")
-    return "\n".join(report._seams(list(releases)))
+    return "\n".join(_seams(list(releases)))
 
 
 def asked_in_older_forms(release: str) -> set[str]:

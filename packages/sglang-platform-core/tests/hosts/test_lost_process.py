@@ -94,9 +94,12 @@ def test_the_ranks_message_queue_needs_nobody_to_remove_it(tmp_path: Path) -> No
         left.unlink(missing_ok=True)
 
 
+_MESSAGE_QUEUE = Path(__file__).parents[4] / "tools" / "versions" / "message_queue.py"
+
+
 def test_the_queue_has_no_name_where_nobody_asked_for_a_platform_before_plugins_were_loaded() -> None:
     """As in SGLang 0.5.11; the support matrix runs it in every release."""
-    command = [sys.executable, "-W", "ignore", "-m", "sglang_platform.conformance.versions.message_queue"]
+    command = [sys.executable, "-W", "ignore", str(_MESSAGE_QUEUE)]
     run = completed(command, env={**os.environ, "SGLANG_PLATFORM": "example_oot"}, seconds=200)
     assert run.returncode == 0, run.stderr[-3000:]
     assert "has no name any more" in run.stdout

@@ -8,22 +8,22 @@ from pkgutil import resolve_name
 import pytest
 
 from sglang_platform.conformance.host.features.record import all_features
-from sglang_platform.conformance.whose_parts.__main__ import main
-from sglang_platform.conformance.whose_parts.page import RULES, served_by
-from sglang_platform.conformance.whose_parts.rows import NONE, ROWS
 from sglang_platform.core.host import PoolAsked
 from sglang_platform.core.portable.parts import PARTS
+from tools.whose_parts.__main__ import main
+from tools.whose_parts.page import RULES, served_by
+from tools.whose_parts.rows import NONE, ROWS
 
 pytest.importorskip("sglang_platform.cuda", reason="the package for NVIDIA GPUs is not installed")
 pytest.importorskip("sglang_platform.rocm", reason="the package for AMD GPUs is not installed")
 
-PAGE = Path(__file__).parents[3] / "docs" / "parts.md"
+PAGE = Path(__file__).parents[2] / "docs" / "parts.md"
 
 
 def test_the_page_is_what_the_rules_say_now(tmp_path: Path) -> None:
     main(["--output", str(tmp_path / "parts.md")])
     assert (tmp_path / "parts.md").read_text() == PAGE.read_text(), (
-        "docs/parts.md is stale: python -m sglang_platform.conformance.whose_parts --output docs/parts.md"
+        "docs/parts.md is stale: python -m tools.whose_parts --output docs/parts.md"
     )
 
 

@@ -1,4 +1,4 @@
-"""Serve every family and write the page: `python -m sglang_platform.conformance.host.families`.
+"""Serve every family and write the page: `python -m tools.families`.
 
 Each engine's report is kept in a file, and the page is written from the files: families named run alone, and the rest
 of the page stays. Where a report of the rest is missing, all of it does.
@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sglang_platform.conformance.host.families.page import page
-from sglang_platform.conformance.host.families.record import FAMILIES, points
-from sglang_platform.conformance.host.families.run import run
+from tools.families.page import page
+from tools.families.record import FAMILIES, points
+from tools.families.run import run
 
 app = typer.Typer(add_completion=False)
 

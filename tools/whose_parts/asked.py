@@ -2,7 +2,7 @@
 
 SGLang compares exact classes, and asks for names that an object may or may not have. Each is a way in which a part of
 ours could lose a feature without a word: a subclass is not the class, and a name that it lacks means "no".
-`python -m sglang_platform.conformance.whose_parts.asked` prints every such question of the installed release.
+`python -m tools.whose_parts.asked` prints every such question of the installed release.
 """
 
 from __future__ import annotations

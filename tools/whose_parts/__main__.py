@@ -1,17 +1,15 @@
-"""Write the page: `python -m sglang_platform.conformance.whose_parts --output docs/parts.md`."""
+"""Write the page: `python -m tools.whose_parts --output docs/parts.md`."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from sglang_platform.conformance.whose_parts.page import page
+from tools.whose_parts.page import page
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m sglang_platform.conformance.whose_parts", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python -m tools.whose_parts", description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help="the file to write, as Markdown")
     options = parser.parse_args(arguments)
     options.output.write_text(page(), encoding="utf-8")

@@ -8,12 +8,12 @@ import re
 from pathlib import Path
 
 from sglang_platform.conformance.host import architectures
-from sglang_platform.conformance.host.families.__main__ import write
-from sglang_platform.conformance.host.families.page import page
-from sglang_platform.conformance.host.families.record import FAMILIES, PAGE_SIZES, VISION, Point, points
-from sglang_platform.conformance.host.families.run import Report
+from tools.families.__main__ import write
+from tools.families.page import page
+from tools.families.record import FAMILIES, PAGE_SIZES, VISION, Point, points
+from tools.families.run import Report
 
-PAGE = Path(__file__).parents[3] / "docs" / "families.md"
+PAGE = Path(__file__).parents[2] / "docs" / "families.md"
 
 
 def _report(point: Point, **more: object) -> dict[str, object]:

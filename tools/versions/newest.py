@@ -22,13 +22,13 @@ from typing import Any
 
 from packaging.version import Version
 
-from sglang_platform.conformance.versions.checkout import version_of
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.devtools.upgrade.page import page as upgrade_page
 from sglang_platform.devtools.upgrade.plugin import open_source
 from sglang_platform.devtools.upgrade.report import upgrade_of
 from sglang_platform.devtools.upgrade.rows import describe
 from sglang_platform.devtools.upgrade.wheels import open_release
+from tools.versions.checkout import version_of
 
 __all__ = ["before", "main", "newest_of", "require_run", "write_page", "write_reports"]
 

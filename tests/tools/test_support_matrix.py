@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sglang_platform.conformance.versions.report import failures, page
+from tools.versions.report import failures, page
 
 _CHECK = {
     "torch_wanted": "2.11.0",

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sglang_platform.conformance.versions.newest import require_run
 from sglang_platform.core.errors import ConfigurationError
+from tools.versions.newest import require_run
 
 RAN = {"id": "kits.one", "status": "passed", "cause": None}
 UNSELECTED = {"id": "kits.router", "status": "not_run", "cause": "requirement"}

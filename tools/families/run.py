@@ -11,7 +11,7 @@ from typing import Any
 from sglang_platform.conformance.host import reference, vision_checkpoint, witness
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
-from sglang_platform.conformance.host.families.record import VISION, Point
+from tools.families.record import VISION, Point
 
 __all__ = ["Report", "run"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sglang_platform.conformance.host.families.record import FAMILIES, PAGE_SIZES, Family, Point, points
+from tools.families.record import FAMILIES, PAGE_SIZES, Family, Point, points
 
 __all__ = ["page"]
 

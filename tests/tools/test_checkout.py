@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from sglang_platform.conformance.versions.checkout import install, sources_of, version_of
-from sglang_platform.conformance.versions.newest import write_reports
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.sglang.versions import NEWEST, TABLE, facts_for
 from sglang_platform.devtools.upgrade.plugin import open_source
 from sglang_platform.devtools.upgrade.report import upgrade_of
 from sglang_platform.devtools.upgrade.wheels import open_release
+from tools.versions.checkout import install, sources_of, version_of
+from tools.versions.newest import write_reports
 
 PLATFORMS = "srt/platforms"
 PLUGIN = """
