@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,8 +17,17 @@ RunProgram = Callable[..., Finished]
 RunRanks = Callable[..., list[Finished]]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that import SGLang into this process go last: from then on the process counts as a host."""
+    """Mark the cases that a sample leaves out, and put the tests that import SGLang into this process last: from then
+    on the process counts as a host."""
+    cases: Counter[object] = Counter()
+    for item in items:
+        if (sample := item.get_closest_marker("sample")) is not None:
+            test = item.nodeid.partition("[")[0]
+            if cases[test] % sample.args[0]:
+                item.add_marker("long")
+            cases[test] += 1
     items.sort(key=lambda item: item.get_closest_marker("host") is not None)
 
 

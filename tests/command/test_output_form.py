@@ -143,6 +143,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("words", "name", "status"), RUNS)
 def test_text_in_a_pipe(words: str, name: str, status: int, folder: Path, tmp_path: Path) -> None:
     where = tmp_path if name == "new" else folder
@@ -156,6 +157,7 @@ def test_text_in_a_pipe(words: str, name: str, status: int, folder: Path, tmp_pa
     assert "…" not in done.stdout + done.stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("words", "name", "status"), RUNS)
 def test_json_is_all_that_goes_to_standard_output(
     words: str, name: str, status: int, folder: Path, tmp_path: Path
@@ -171,6 +173,7 @@ def test_json_is_all_that_goes_to_standard_output(
 WIDTHS = ["list", "list --explain", "info", "hooks check sglang.x:f", "host ops", "doctor --source-only rocm"]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("columns", [20, 40, 72, 120])
 @pytest.mark.parametrize("words", WIDTHS)
 def test_columns_is_respected(words: str, columns: int, folder: Path) -> None:

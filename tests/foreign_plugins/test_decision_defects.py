@@ -31,7 +31,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Healthy:
 @pytest.mark.parametrize(
     "defect",
     [
-        pytest.param(one, id=one.name, marks=pytest.mark.long if at % 2 else ())
+        pytest.param(one, id=one.name, marks=pytest.mark.long if at % 4 else ())
         for at, one in enumerate(DEFECTS)
     ],
 )

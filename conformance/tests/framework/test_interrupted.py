@@ -78,9 +78,10 @@ def _by_id(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {one["id"]: one for one in document["outcomes"]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "number",
-    [signal.SIGINT, *(pytest.param(one, marks=pytest.mark.long) for one in (signal.SIGTERM, signal.SIGHUP))],
+    [signal.SIGINT, signal.SIGTERM, signal.SIGHUP],
 )
 def test_a_signal_ends_the_run_with_a_report_that_says_so(cut: Cut, tmp_path: Path, number: int) -> None:
     status, said = cut(number)

@@ -73,6 +73,7 @@ def test_a_start_that_hangs_is_told_once(
     assert found[SOUND].status != "blocked"  # it needs no start
 
 
+@pytest.mark.long
 def test_a_build_is_shown_and_not_counted(misbehaving: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "START_SECONDS", 25)
     said: list[str] = []
@@ -132,6 +133,7 @@ def busy() -> Iterator[None]:
     os.sched_setaffinity(0, every)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("busy")
 def test_a_time_limit_on_a_busy_machine_says_so(misbehaving: Make) -> None:
     (found,) = misbehaving("holds_the_lock", FACTORIES, patience=0.1, variables={"WORKS": "600"}).run()
@@ -140,6 +142,7 @@ def test_a_time_limit_on_a_busy_machine_says_so(misbehaving: Make) -> None:
     assert "when the machine has less to do" in str(found.fix)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("busy")
 def test_the_time_that_others_had_the_processor_is_not_counted(
     misbehaving: Make, monkeypatch: pytest.MonkeyPatch

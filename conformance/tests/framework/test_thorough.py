@@ -69,6 +69,7 @@ def test_thorough_draws_again_what_is_drawn_and_repeats_nothing_else() -> None:
 
 
 @pytest.mark.usefixtures("chosen_here")
+@pytest.mark.long
 def test_thorough_keeps_the_cases_of_the_default_tier_and_adds_to_them() -> None:
     more = 0
     for check in registered().values():

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 PROGRAMS = Path(__file__).parent / "programs"
 ALL = str(BENCHMARKS / "gpu_all.py")

@@ -45,7 +45,7 @@ def test_there_are_enough_of_them() -> None:
 
 @pytest.mark.parametrize(
     "at",
-    [pytest.param(at, id=name, marks=() if at == 0 else pytest.mark.long) for at, name in enumerate(UNLIKE)],
+    [pytest.param(at, id=name, marks=pytest.mark.long) for at, name in enumerate(UNLIKE)],
 )
 def test_nothing_is_wrong_with_it(at: int) -> None:
     passed, alarms = false_alarms_of_parts(list(UNLIKE)[at], seed=at, without=LONG)

@@ -78,6 +78,7 @@ def test_those_are_asked_that_run_the_line_quickest_first() -> None:
     assert judges_of(seen, "a.py", range(7, 9)) == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_line_is_watched_and_a_change_of_it_is_killed(tmp_path: Path) -> None:
     """From the record of one check to its verdict, with the real package."""
@@ -103,6 +104,7 @@ def test_a_line_is_watched_and_a_change_of_it_is_killed(tmp_path: Path) -> None:
     assert with_section(page, [killed], 0) == page
 
 
+@pytest.mark.long
 def test_every_reason_is_of_a_mutation_that_is_still_made() -> None:
     stale = []
     for name in REASONS:

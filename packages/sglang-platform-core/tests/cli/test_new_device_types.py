@@ -49,6 +49,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("device_type", "reason"), REFUSED.items())
 def test_an_unusable_device_type_is_refused_and_another_named(device_type: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot be the copy's torch device type") as refused:

@@ -135,6 +135,7 @@ def test_what_plugins_print_spoils_no_document(command) -> None:
     assert command.json("list", "--explain")["decision"]["candidates"]
 
 
+@pytest.mark.long
 def test_a_plugin_that_leaves_a_process_behind_keeps_nobody_waiting(command) -> None:
     command.platform("here", "import subprocess; subprocess.Popen(['sleep', '30']); " + HERE)
     assert command("info").returncode == 0

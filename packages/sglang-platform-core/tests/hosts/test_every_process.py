@@ -94,6 +94,7 @@ def test_a_model_config_first(folder: Path, run_program: Any) -> None:
     assert {one["state"] for one in own} == {"applied"}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "module", ["sglang.srt.entrypoints.http_server", "sglang.srt.disaggregation.encoder.http_server"]
 )
