@@ -55,6 +55,17 @@ def _choice_of_a_platform_is_put_back() -> Iterator[None]:
         pytest.fail(f"the test leaves {after} in the environment, where {before} was", pytrace=False)
 
 
+@pytest.fixture(autouse=True)
+def _sglang_is_imported_by_tests_of_a_host_alone(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Later tests of the process would find themselves inside a host."""
+    before = "sglang" in sys.modules
+    yield
+    if not before and "sglang" in sys.modules and request.node.get_closest_marker("host") is None:
+        pytest.fail(
+            "the test imports SGLang into this process: mark it `host`, or use `run_program`", pytrace=False
+        )
+
+
 @pytest.fixture
 def run_program(request: pytest.FixtureRequest) -> RunProgram:
     """Run a file of `programs/`, beside the test, in a process of its own: ``run_program("name.py", *arguments)``.

@@ -88,13 +88,7 @@ def test_capabilities_can_be_asked_without_a_gpu():
     assert not torch.cuda.is_initialized()
 
 
-@pytest.fixture
-def no_host(monkeypatch):
-    """Another test of this process may have imported SGLang."""
-    monkeypatch.setattr("sglang_platform.core.portable.parts.active_host", lambda: None)
-
-
-def test_outside_a_host_every_part_is_its_own(monkeypatch, no_host):
+def test_outside_a_host_every_part_is_its_own(monkeypatch):
     monkeypatch.setenv("SGLANG_PLATFORM_PARTS", "host")  # there is none
     platform = CudaSRTPlatform()
     for kind, base in {"mha": MHATokenToKVPool, "mla": MLATokenToKVPool, "dsa": DSATokenToKVPool}.items():
@@ -174,7 +168,7 @@ def test_the_ops_are_registered_where_they_serve(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["mha", "mla"])
-def test_pools_serve_on_the_cpu(kind, no_host):
+def test_pools_serve_on_the_cpu(kind):
     platform = CudaSRTPlatform()
     sizes = {"mha": {"head_num": 2, "head_dim": 8}, "mla": {"kv_lora_rank": 16, "qk_rope_head_dim": 8}}[kind]
     pool = platform.get_kv_pool_cls(kind=kind)(

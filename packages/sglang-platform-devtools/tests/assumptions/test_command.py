@@ -81,6 +81,7 @@ def test_seams_say_what_they_hook_in_a_release(release: str, monkeypatch: pytest
 
 
 @pytest.mark.long
+@pytest.mark.host
 def test_the_installed_host_place_by_place() -> None:
     """Every call of `torch.cuda` in the host's LoRA, found with Python's own parser, is in the survey."""
     pytest.importorskip("sglang", reason="SGLang is not installed here")
