@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,24 +16,31 @@ __all__ = ["TritonAttentionStep"]
 
 @dataclass
 class TritonAttentionStep:
-    """longest: the most tokens of a request, None where a graph fixes the grid. The other fields are for an extend;
-    max_prefix is None if it is not known on the host."""
+    """lengths: of a decode's requests on the host, None where a graph fixes the grid. The other fields are for an
+    extend; max_prefix is None if it is not known on the host."""
 
-    longest: int | None = None
+    lengths: torch.Tensor | Sequence[int] | None = None
     query_start: torch.Tensor | None = None
     prefix_lens: torch.Tensor | None = None
     max_new: int = 0
     max_prefix: int | None = None
-    any_prefix: bool = False
+
+    @cached_property
+    def longest(self) -> int | None:
+        """The most tokens of a request of a decode. Computed in the first layer: the replay of a graph needs none."""
+        return None if self.lengths is None else _largest(self.lengths) or None
+
+    @property
+    def any_prefix(self) -> bool:
+        """False if no request has cached tokens before the new ones."""
+        return self.max_prefix != 0
 
     @classmethod
     def of(cls, forward_batch: Any, in_capture: bool, backend: str) -> TritonAttentionStep:
         """The step of a batch. Raises PlatformError, in the name of `backend`, for a mode that is not served."""
         mode = forward_batch.forward_mode
         if mode.is_decode() or mode.is_idle():
-            lengths = forward_batch.seq_lens_cpu
-            known = not in_capture and lengths is not None and len(lengths) > 0
-            return cls(longest=int(max(lengths)) if known else None)
+            return cls(lengths=None if in_capture else forward_batch.seq_lens_cpu)
         if mode.is_target_verify():
             return cls()  # the first layer turns it into an extend or a decode, and prepares that
         new = forward_batch.extend_seq_lens
@@ -45,13 +54,12 @@ class TritonAttentionStep:
         torch.cumsum(new, 0, out=start[1:])
         news, prefixes = forward_batch.extend_seq_lens_cpu, forward_batch.extend_prefix_lens_cpu
         # Without the lengths on the CPU, use upper bounds rather than wait for the device.
-        most = int(forward_batch.out_cache_loc.shape[0]) if news is None else int(max(news, default=0))
+        most = int(forward_batch.out_cache_loc.shape[0]) if news is None else _largest(news)
         return cls(
             query_start=start,
             prefix_lens=forward_batch.extend_prefix_lens,
             max_new=most,
-            max_prefix=None if prefixes is None else int(max(prefixes, default=0)),
-            any_prefix=any(prefixes) if prefixes is not None else True,
+            max_prefix=None if prefixes is None else _largest(prefixes),
         )
 
     def rows_and_lengths(self, forward_batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -66,3 +74,10 @@ class TritonAttentionStep:
         assert self.query_start is not None
         within = torch.arange(tokens, device=new.device) - self.query_start[owner]
         return forward_batch.req_pool_indices[owner], forward_batch.extend_prefix_lens[owner] + within + 1
+
+
+def _largest(lengths: torch.Tensor | Sequence[int]) -> int:
+    """0 of none. Python's `max` of a tensor takes microseconds for each element."""
+    if isinstance(lengths, torch.Tensor):
+        return int(lengths.max()) if lengths.numel() else 0
+    return int(max(lengths, default=0))
