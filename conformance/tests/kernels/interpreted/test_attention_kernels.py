@@ -29,6 +29,7 @@ HERE = f"sglang_platform.{os.environ['KERNELS_OF']}.kernels"
 WRAPPERS = "sglang_platform.core.portable.triton.wrappers"
 RULE = "sglang_platform.core.portable.triton.attention_layer"
 EXTEND = "sglang_platform.core.portable.triton.kernels.extend"
+KEYS = "sglang_platform.core.portable.triton.kernels.key_blocks"
 INDEX = "sglang_platform.core.portable.triton.kernels.dsa_index"
 decode, hardware = (importlib.import_module(f"{HERE}.{name}") for name in ("decode", "hardware"))
 DECLARED = {one.name: one for one in importlib.import_module(f"{HERE}.declared").KERNELS}
@@ -130,10 +131,10 @@ else:
         Mutant("scale without the power", f"{HERE}.decode", "scale * power[:, None]", "scale"),
     )
 EXTEND_MUTANTS = (
-    Mutant("the diagonal hidden", EXTEND, "position[None, :] <= query", "position[None, :] < query"),
+    Mutant("the diagonal hidden", KEYS, "position[None, :] <= query", "position[None, :] < query"),
     Mutant(
         "one future token seen",
-        EXTEND,
+        KEYS,
         "position[None, :] <= query",
         "position[None, :] - 1 <= query",
     ),
@@ -146,8 +147,26 @@ EXTEND_MUTANTS = (
         "tl.minimum(earliest if CAUSAL else count, end)",
         "tl.minimum(last if CAUSAL else count, end)",
     ),
-    Mutant("window one short", EXTEND, ">= query[:, None] - window", "> query[:, None] - window"),
-    Mutant("window one long", EXTEND, ">= query[:, None] - window", ">= query[:, None] - window - 1"),
+    Mutant(
+        "cached blocks beyond the diagonal unmasked",
+        EXTEND,
+        "tl.minimum(prefix + earliest + 1, end_here)",
+        "tl.minimum(prefix + last, end_here)",
+    ),
+    Mutant(
+        "a cached block too many unmasked",
+        EXTEND,
+        "- low_here, 0) // BLOCK_N",
+        "- low_here, 0) // BLOCK_N + 1",
+    ),
+    Mutant(
+        "window of whole blocks by the first row",
+        EXTEND,
+        "prefix + last - 1 - window - low_here",
+        "prefix + earliest - window - low_here",
+    ),
+    Mutant("window one short", KEYS, ">= query[:, None] - window", "> query[:, None] - window"),
+    Mutant("window one long", KEYS, ">= query[:, None] - window", ">= query[:, None] - window - 1"),
     Mutant(
         "window of the block's last row",
         EXTEND,
@@ -157,8 +176,8 @@ EXTEND_MUTANTS = (
     Mutant(
         "wrong head group",
         EXTEND,
-        "head = kv_head * GROUP + row % GROUP",
-        "head = row % GROUP * tl.num_programs(1) + kv_head",
+        "head = kv_head * GROUP + in_group % GROUP",
+        "head = in_group % GROUP * tl.num_programs(1) + kv_head",
     ),
     Mutant(
         "new keys of the first request",
@@ -174,9 +193,9 @@ EXTEND_MUTANTS = (
         "cached_scale *= tl.load(k_scale_ptr)",
         "scale *= tl.load(k_scale_ptr)\n        cached_scale = scale",
     ),
-    Mutant("the slot after", EXTEND, "table_row + key, mask", "table_row + key + 1, mask", 2),
+    Mutant("the slot after", KEYS, "table_row + key, mask", "table_row + key + 1, mask", 2),
     Mutant("sink left out", RULE, '"SINKS": self.sinks is not None', '"SINKS": False'),
-    Mutant("old sum not rescaled", EXTEND, "acc * r[:, None], input", "acc, input"),
+    Mutant("old sum not rescaled", KEYS, "acc * r[:, None], input", "acc, input"),
     Mutant(
         "rows of the next request stored",
         EXTEND,
@@ -204,10 +223,12 @@ EXTEND_MUTANTS = (
 
 
 def with_defect(entry: Any, mutant: Mutant, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    if mutant.module != RULE:
+    below = {RULE: "LayerRule", KEYS: "attend"}
+    if mutant.module not in below:
         return mutated(entry, mutant, folder)
     wrapper = importlib.import_module(entry.func.__module__)
-    monkeypatch.setattr(wrapper, "LayerRule", load(mutant, folder).LayerRule)
+    name = below[mutant.module]
+    monkeypatch.setattr(wrapper, name, getattr(load(mutant, folder), name))
     return entry
 
 

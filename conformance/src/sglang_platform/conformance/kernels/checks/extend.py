@@ -90,6 +90,17 @@ _FIXED = (
         (100, 40), (5, 30), 2, 2, 32, 32, 4, _F32, _F32, stored=True, window=30, sinks=True, splits=4
     ),
     ExtendProblem((60,), (4,), 1, 20, 80, 64, 16, _F32, _F32, stored=True, latent=True, splits=3),
+    # Prefixes around the edges of whole blocks, which no row masks: of 16 (float32), and of 128 at most.
+    ExtendProblem((32, 31, 33), (17, 1, 2), 1, 2, 32, 32, 4, _F32, _F32),
+    ExtendProblem((127, 128, 129), (2, 1, 3), 1, 2, 64, 64, 16, _BF16, _BF16),
+    ExtendProblem((257, 64), (3, 18), 1, 4, 128, 128, 64, _BF16, torch.float8_e4m3fn),
+    ExtendProblem((64, 15, 47), (40, 17, 33), 1, 2, 32, 32, 16, _F32, _F32, stored=True),
+    ExtendProblem((150, 90), (40, 130), 1, 1, 64, 64, 16, _BF16, torch.float8_e4m3fn, stored=True),
+    ExtendProblem((130,), (40,), 1, 3, 64, 64, 16, _BF16, _BF16, stored=True, causal=False),
+    # Windows of several blocks: masked ones on both sides of those that every row sees.
+    ExtendProblem((160, 96), (40, 9), 1, 2, 32, 32, 4, _F32, _F32, window=100),
+    ExtendProblem((160, 33), (40, 64), 1, 2, 32, 32, 4, _F32, _F32, stored=True, window=95, splits=2),
+    ExtendProblem((520,), (33,), 1, 2, 64, 64, 16, _BF16, torch.float8_e4m3fn, window=400, sinks=True),
     # An encoder, soft caps, large scores.
     ExtendProblem((0, 0), (33, 70), 1, 2, 64, 64, 16, _F32, _F32, causal=False),
     ExtendProblem((30, 10), (20, 20), 2, 1, 64, 64, 4, _F32, _F32, logit_cap=5.0, spread=4.0),

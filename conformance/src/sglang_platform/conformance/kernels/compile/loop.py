@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["LoopCode", "read_loop"]
+__all__ = ["LoopCode", "loop_lengths", "read_loop"]
 
 _NVIDIA = re.compile(r"\b(?:mma\.sync|wgmma\.mma_async|tcgen05\.mma)")
 _AMD = re.compile(r"\bv_s?mfma_")
+_JUMP_AMD = r"\bs_(?:cbranch\w*|branch)\s+(\.LBB\w+)"
+_JUMP_NVIDIA = r"\bBRA\b[^`]*`\((\.L_x_\d+)\)"
 _BULK = re.compile(r"\bcp\.async\.bulk\.tensor|\bUTMALDG\b")
 
 
@@ -41,9 +43,7 @@ def read_loop(kernel: Any, inner: bool = False) -> LoopCode:
 
     `kernel`: Triton's `CompiledKernel`. Raises ValueError where there is none."""
     if "amdgcn" in kernel.asm:
-        jump = r"\bs_(?:cbranch\w*|branch)\s+(\.LBB\w+)"
-        body = _chosen(inner, kernel.asm["amdgcn"], r"^(\.LBB\w+):", jump, _AMD)
-        code = [line.strip() for line in body if re.match(r"\s+[a-z]\w+", line)]
+        code = _amd_code(_chosen(inner, kernel.asm["amdgcn"], r"^(\.LBB\w+):", _JUMP_AMD, _AMD))
         return LoopCode(
             instructions=len(code),
             matrix=_count(_AMD, code),
@@ -60,9 +60,8 @@ def read_loop(kernel: Any, inner: bool = False) -> LoopCode:
     ahead = min(waits, default=0) // max(1, commits)
     if _count(_BULK, ptx):
         ahead = _turns_copied_before(text.splitlines(), ptx)
-    jump = r"\bBRA\b[^`]*`\((\.L_x_\d+)\)"
-    body = _chosen(inner, _disassembled(kernel), r"^(\.L_x_\d+):", jump, re.compile(r"\w*MMA\b"))
-    code = [text.group(1) for line in body if (text := re.search(r"\*/\s+(?:@!?\w+\s+)?([A-Z]\S+)", line))]
+    body = _chosen(inner, _disassembled(kernel), r"^(\.L_x_\d+):", _JUMP_NVIDIA, re.compile(r"\w*MMA\b"))
+    code = _nvidia_code(body)
     return LoopCode(
         instructions=len(code),
         matrix=_count(re.compile(r"MMA\b"), code),
@@ -70,6 +69,23 @@ def read_loop(kernel: Any, inner: bool = False) -> LoopCode:
         conversions=_count(re.compile(r"^(?:F2F|I2F|F2I)"), code),
         byte_loads=_count(re.compile(r"^(?:LDS|LDG)\S*\.[US]8"), code),
     )
+
+
+def loop_lengths(kernel: Any) -> list[int]:
+    """The instructions of one warp in one turn of each loop that multiplies matrices, in the order of the code."""
+    if "amdgcn" in kernel.asm:
+        loops = _loops(kernel.asm["amdgcn"].splitlines(), r"^(\.LBB\w+):", _JUMP_AMD)
+        return [len(_amd_code(body)) for body in loops if _count(_AMD, body)]
+    loops = _loops(_disassembled(kernel).splitlines(), r"^(\.L_x_\d+):", _JUMP_NVIDIA)
+    return [len(_nvidia_code(body)) for body in loops if _count(re.compile(r"\w*MMA\b"), body)]
+
+
+def _amd_code(lines: list[str]) -> list[str]:
+    return [line.strip() for line in lines if re.match(r"\s+[a-z]\w+", line)]
+
+
+def _nvidia_code(lines: list[str]) -> list[str]:
+    return [text.group(1) for line in lines if (text := re.search(r"\*/\s+(?:@!?\w+\s+)?([A-Z]\S+)", line))]
 
 
 def _count(pattern: re.Pattern[str], lines: list[str]) -> int:

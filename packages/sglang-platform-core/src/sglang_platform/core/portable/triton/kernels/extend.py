@@ -32,72 +32,13 @@ import triton.language as tl
 from sglang_platform.core.portable.triton.attention_layer import LayerRule
 from sglang_platform.core.portable.triton.attention_shapes import head_parts, shares_values, split_count
 from sglang_platform.core.portable.triton.kernels.die_order import shared_on_one_die
-from sglang_platform.core.portable.triton.kernels.stored_rows import load_rows
+from sglang_platform.core.portable.triton.kernels.key_blocks import attend
 from sglang_platform.core.portable.triton.merge import merge_equal_parts
-from sglang_platform.core.portable.triton.softmax import capped_scores, softmax_step
 from sglang_platform.core.portable.triton.split_work import parts_within
 from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
 from sglang_platform.core.portable.triton.wrappers.stored_kv import stored_kv
 
 __all__ = ["extend_kernel", "paged_extend"]
-
-
-@triton.jit
-def _attend(
-    acc, m, total, q, q_rest, k_head, v_head, k_stride, v_stride, table_row, first, end, offset, query,
-    scale, cap, window,
-    D: tl.constexpr, DV: tl.constexpr, MAIN: tl.constexpr, REST: tl.constexpr, VALUES: tl.constexpr,
-    LATENT: tl.constexpr, PAGED: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
-    FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, CAPPED: tl.constexpr, BLOCK_N: tl.constexpr, AHEAD: tl.constexpr,
-):  # fmt: skip
-    """Take in keys [first, end): slots by `table_row` where PAGED, rows otherwise. Key j stands at position
-    `offset` + j, row r of `acc` at position query[r]. Not MASKED: every row sees every key, and end - first is a
-    multiple of BLOCK_N. AHEAD: slots are fetched a block ahead, so that the rows of a block wait for one load of the
-    table less."""
-    main = tl.arange(0, MAIN)
-    values = tl.arange(0, VALUES)
-    live_v = values < DV
-    if PAGED and AHEAD:
-        key = first + tl.arange(0, BLOCK_N)
-        ahead = tl.load(table_row + key, mask=key < end, other=0)
-    for at in range(first, end, BLOCK_N):
-        key = at + tl.arange(0, BLOCK_N)
-        live = key < end
-        if PAGED and AHEAD:
-            row = ahead.to(tl.int64)
-            later = key + BLOCK_N
-            ahead = tl.load(table_row + later, mask=later < end, other=0)
-        elif PAGED:
-            row = tl.load(table_row + key, mask=live, other=0).to(tl.int64)
-        else:
-            row = key.to(tl.int64)
-        k = load_rows(
-            k_head, row[:, None] * k_stride + main[None, :], live[:, None], FORMAT, IN_HARDWARE, q.dtype
-        )
-        scores = tl.dot(q, tl.trans(k), input_precision="ieee")
-        if REST > 0:
-            rest = tl.arange(0, REST)
-            live_rest = live[:, None] & (rest < D - MAIN)[None, :]
-            k_at = row[:, None] * k_stride + MAIN + rest[None, :]
-            k_rest = load_rows(k_head, k_at, live_rest, FORMAT, IN_HARDWARE, q.dtype)
-            scores = tl.dot(q_rest, tl.trans(k_rest), scores, input_precision="ieee")
-        scores = capped_scores(scores, scale, cap, CAPPED)
-        if MASKED:
-            position = offset + key
-            seen = live[None, :]
-            if CAUSAL:
-                seen = seen & (position[None, :] <= query[:, None])
-            if WINDOW:
-                seen = seen & (position[None, :] >= query[:, None] - window)
-            scores = tl.where(seen, scores, float("-inf"))
-        p, r, m, total = softmax_step(scores, m, total)
-        if LATENT:
-            v = k
-        else:
-            v_at = row[:, None] * v_stride + values[None, :]
-            v = load_rows(v_head, v_at, live[:, None] & live_v[None, :], FORMAT, IN_HARDWARE, q.dtype)
-        acc = tl.dot(p.to(q.dtype), v, acc * r[:, None], input_precision="ieee")
-    return acc, m, total
 
 
 @triton.jit(do_not_specialize=["splits"])
@@ -138,7 +79,9 @@ def extend_kernel(
     prefix = tl.load(prefix_ptr + request).to(tl.int32)
     row = block + tl.arange(0, BLOCK_M)
     token = row // GROUP
-    head = kv_head * GROUP + row % GROUP
+    # The same for every block if no group is cut: said so that no head is kept, in registers or beside them.
+    in_group = tl.arange(0, BLOCK_M) if BLOCK_M % GROUP == 0 else row
+    head = kv_head * GROUP + in_group % GROUP
     live_m = token < count
     query = prefix + token
     earliest = block // GROUP
@@ -169,12 +112,37 @@ def extend_kernel(
     else:
         end = prefix + last if CAUSAL else prefix + count
     low_here, end_here = parts_within(end, low, part, splits, BLOCK_N)
-    acc, m, total = _attend(
-        acc, m, total, q, q_rest,
-        k_ptr + kv_head * k_stride_h, v_ptr + kv_head * v_stride_h, k_stride_s, v_stride_s,
-        table_ptr + tl.load(row_ptr + request).to(tl.int64) * table_stride, low_here, end_here, 0, query,
+    # New tokens see all cached ones before them.
+    AMONG: tl.constexpr = CAUSAL and not NEW
+    k_head = k_ptr + kv_head * k_stride_h
+    v_head = v_ptr + kv_head * v_stride_h
+    table_row = table_ptr + tl.load(row_ptr + request).to(tl.int64) * table_stride
+    if not LATENT:
+        if WINDOW:
+            # The last row's window begins later than the first one's, by which the first blocks are masked.
+            late_low = tl.maximum(prefix + last - 1 - window - low_here, 0)
+            front = tl.minimum(low_here + tl.cdiv(late_low, BLOCK_N) * BLOCK_N, end_here)
+            acc, m, total = attend(
+                acc, m, total, q, q_rest, k_head, v_head, k_stride_s, v_stride_s, table_row, low_here, front, 0, query,
+                cached_scale, cap, window,
+                D, DV, MAIN, REST, VALUES, LATENT, True, True, AMONG, WINDOW, FORMAT, IN_HARDWARE, CAPPED, BLOCK_N,
+                AHEAD,
+            )  # fmt: skip
+            low_here = tl.maximum(front, low_here)
+        # Every row sees the whole blocks up to the first row's own position. Absorbed MLA has no registers for a second
+        # loop, and little of its loop is about masks.
+        seen = tl.minimum(prefix + earliest + 1, end_here) if AMONG else end_here
+        full = low_here + tl.maximum(seen - low_here, 0) // BLOCK_N * BLOCK_N
+        acc, m, total = attend(
+            acc, m, total, q, q_rest, k_head, v_head, k_stride_s, v_stride_s, table_row, low_here, full, 0, query,
+            cached_scale, cap, window,
+            D, DV, MAIN, REST, VALUES, LATENT, True, False, AMONG, WINDOW, FORMAT, IN_HARDWARE, CAPPED, BLOCK_N, AHEAD,
+        )  # fmt: skip
+        low_here = full
+    acc, m, total = attend(
+        acc, m, total, q, q_rest, k_head, v_head, k_stride_s, v_stride_s, table_row, low_here, end_here, 0, query,
         cached_scale, cap, window,
-        D, DV, MAIN, REST, VALUES, LATENT, True, True, CAUSAL, WINDOW, FORMAT, IN_HARDWARE, CAPPED, BLOCK_N, AHEAD,
+        D, DV, MAIN, REST, VALUES, LATENT, True, True, AMONG, WINDOW, FORMAT, IN_HARDWARE, CAPPED, BLOCK_N, AHEAD,
     )  # fmt: skip
     if SCALED:
         acc *= tl.load(v_scale_ptr)
@@ -187,14 +155,14 @@ def extend_kernel(
         if not WINDOW:
             # Every row sees whole blocks before the diagonal (all whole blocks, where not causal).
             full = tl.minimum(earliest if CAUSAL else count, end) // BLOCK_N * BLOCK_N
-            acc, m, total = _attend(
+            acc, m, total = attend(
                 acc, m, total, q, q_rest, k_head, v_head, kn_stride_t, vn_stride_t,
                 table_ptr, first, full, prefix, query,
                 scale, cap, window,
                 D, DV, MAIN, REST, VALUES, False, False, False, CAUSAL, WINDOW, "", False, CAPPED, BLOCK_N, AHEAD,
             )  # fmt: skip
             first = full
-        acc, m, total = _attend(
+        acc, m, total = attend(
             acc, m, total, q, q_rest, k_head, v_head, kn_stride_t, vn_stride_t, table_ptr, first, end, prefix, query,
             scale, cap, window,
             D, DV, MAIN, REST, VALUES, False, False, True, CAUSAL, WINDOW, "", False, CAPPED, BLOCK_N, AHEAD,
