@@ -32,6 +32,9 @@ assert whole.tolist() == [0, 0, 1, 1], whole
 parts = [torch.empty(2, device=device_type) for _ in range(2)]
 dist.all_gather(parts, full(rank + 5, 2))
 assert [part.tolist() for part in parts] == [[5, 5], [6, 6]], parts
+at_one = [torch.empty(2, device=device_type) for _ in range(2)] if rank == 1 else None
+dist.gather(full(rank + 5, 2), at_one, dst=1)
+assert at_one is None or [part.tolist() for part in at_one] == [[5, 5], [6, 6]], at_one
 part = torch.empty(2, device=device_type)
 dist.reduce_scatter_tensor(part, torch.arange(4.0, device=device_type))
 assert part.tolist() == ([0, 2] if rank == 0 else [4, 6]), part

@@ -57,12 +57,9 @@ class TorchGroupCommunicator(DeviceCommunicator):
 
     def gather(self, input_: torch.Tensor, dst: int = 0, dim: int = -1) -> torch.Tensor | None:
         """Side by side along `dim` on rank `dst` of the group, None on the others."""
-        group = self._group(input_)
-        here = dist.get_rank(group) == dst
-        input_ = input_.contiguous()
-        parts = [torch.empty_like(input_) for _ in range(dist.get_world_size(group))] if here else None
-        dist.gather(input_, parts, dst=dist.get_global_rank(group, dst), group=group)
-        return torch.cat(parts, dim=dim) if parts is not None else None
+        # Not every backend of a device can gather to one rank.
+        gathered = self.all_gather(input_, dim)
+        return gathered if dist.get_rank(self._group(input_)) == dst else None
 
     def broadcast(self, input_: torch.Tensor, src: int = 0) -> torch.Tensor:
         """The tensor of rank `src` of the group, in place; returns it. Raises ValueError for a non-contiguous

@@ -61,6 +61,15 @@ class DeviceProcessGroup(dist.ProcessGroup):
     ) -> Any:
         return self._queue("all_gather", _contiguous(output_tensors[0]), [input_tensors[0].contiguous()])
 
+    def gather(
+        self, output_tensors: list[list[torch.Tensor]], input_tensors: list[torch.Tensor], opts: Any = None
+    ) -> Any:
+        here = self.rank() == (opts.rootRank if opts is not None else 0)
+        parts = (
+            output_tensors[0] if here else [torch.empty_like(input_tensors[0]) for _ in range(self.size())]
+        )
+        return self.allgather([parts], input_tensors)
+
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Any:
         return self._queue("all_gather_single", _contiguous([output]), [input.contiguous()])
 
