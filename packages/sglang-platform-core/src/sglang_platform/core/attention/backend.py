@@ -19,6 +19,7 @@ from sglang_platform.core.attention.speculative import (
     draft_step,
     verify_step,
 )
+from sglang_platform.core.contract.parts import Part
 
 if TYPE_CHECKING:
     import torch
@@ -33,7 +34,7 @@ class LatentRows(NamedTuple):
     packed: bool
 
 
-class AttentionBackend:
+class AttentionBackend(Part):
     """Computes attention over the paged KV cache, one instance per model runner.
 
     A device writes `forward_decode` and `forward_extend`, and for graph capture the metadata methods it needs. Steps of

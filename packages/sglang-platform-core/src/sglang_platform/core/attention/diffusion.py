@@ -9,13 +9,15 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from sglang_platform.core.contract.parts import Part
+
 if TYPE_CHECKING:
     import torch
 
 __all__ = ["DiffusionAttention"]
 
 
-class DiffusionAttention:
+class DiffusionAttention(Part):
     """softmax(softmax_scale * Q K^T) V over a whole sequence. A subclass writes `forward`.
 
     The host constructs one per attention layer with keywords, and calls `forward` once per layer and denoising step,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sglang_platform.core.contract.parts import Part
+
 if TYPE_CHECKING:
     import torch
 
@@ -32,7 +34,7 @@ pipeline stages bypass the group: `torch.distributed.isend` and `irecv` on the p
 """
 
 
-class DeviceCommunicator:
+class DeviceCommunicator(Part):
     """Base of the class that `DeviceMixin.get_communicator_class()` returns; deriving from it is not required.
 
     Created once per group of more than one rank, in each worker. A device implements those of `COLLECTIVES` that it
@@ -54,6 +56,8 @@ class DeviceCommunicator:
     `all_gatherv` and `reduce_scatterv` fall back to `torch.distributed` if a communicator lacks them: the host has them
     for its own NCCL wrapper only.
     """
+
+    extra_public_names = frozenset({"reduce_scatter"})  # a collective that only SGLang's groups have
 
     disabled: bool = False
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sglang_platform.core.contract.parts import Part
 from sglang_platform.core.counters import counter
 from sglang_platform.core.errors import PlatformError
 
@@ -44,7 +45,7 @@ class _Region(NamedTuple):
     """The bytes, [length] uint8 on the device; None for memory of the host."""
 
 
-class TransferEngine:
+class TransferEngine(Part):
     """The transfer engine of a worker. `memory_at(address)` returns the device tensor that contains an address, None
     for host memory; `device` is the worker's device."""
 

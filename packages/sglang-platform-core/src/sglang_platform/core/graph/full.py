@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sglang_platform.core.contract.parts import Part
 from sglang_platform.core.graph.runner import Graph
 
 __all__ = ["FullGraphBackend"]
 
 
-class FullGraphBackend:
+class FullGraphBackend(Part):
     """One graph for each shape that the host's runner captures. The host builds one for each of its runners."""
 
     def __init__(

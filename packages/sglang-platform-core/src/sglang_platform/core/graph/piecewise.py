@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from sglang_platform.core.contract.parts import Part
 from sglang_platform.core.counters import counter
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.graph.runner import Graph
@@ -35,7 +36,7 @@ class CapturedPiece(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-class PiecewiseBackend:
+class PiecewiseBackend(Part):
     """Replaces one piece: constructed with the host's nine arguments, called with the piece's arguments.
 
     `compile_config.get_capture_sizes()` lists the token counts to capture; `sym_shape_indices` says which arguments are

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sglang_platform.core.attention.batch import ForwardBatch, ForwardMode
 from sglang_platform.core.attention.speculative import tree_mask
+from sglang_platform.core.contract.parts import Part
 from sglang_platform.core.counters import counter
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.graph.stage import StageInputs
@@ -120,7 +121,7 @@ class CapturedBatch(NamedTuple):
     output: Any
 
 
-class GraphRunner:
+class GraphRunner(Part):
     """Captures one graph per batch-size bucket and replays it for decode steps, or for the steps that verify drafts
     where the host decodes speculatively.
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from sglang_platform.core.contract.parts import Part
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.arguments import device_of, require_at_least
 from sglang_platform.core.memory.free_list import FreeList, SavedFreeList
@@ -18,7 +19,7 @@ __all__ = ["DEBUG_VARIABLE", "BaseTokenToKVPoolAllocator"]
 DEBUG_VARIABLE = "SGLANG_PLATFORM_DEBUG_MEMORY"
 
 
-class BaseTokenToKVPoolAllocator:
+class BaseTokenToKVPoolAllocator(Part):
     """Lends the slots of a KV pool, in pages of `page_size` slots.
 
     Slots 0 to page_size - 1 (page 0) are the padding page: padded tokens of a graph batch write there, and

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sglang_platform.core.contract.parts import Part
 from sglang_platform.core.counters import counter
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Run(NamedTuple):
     length: int
 
 
-class HostMemory:
+class HostMemory(Part):
     """Host memory through torch alone. A device overrides `allocate`, `register` or `copy` if it has a better way.
 
     Built once per worker with `pins`, whether the device copies from page-locked memory

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from sglang_platform.core.contract.parts import Part
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.arguments import device_of, require_at_least, require_dtype
 from sglang_platform.core.memory.rows import FP8_DTYPES, move_rows, storage_dtype, store_rows
@@ -15,7 +16,7 @@ __all__ = ["KVCache"]
 _GIB = 1 << 30
 
 
-class KVCache:
+class KVCache(Part):
     """Per-layer buffers of `size + page_size` rows, one row per token slot, for `layer_num` layers from
     `start_layer`.
 

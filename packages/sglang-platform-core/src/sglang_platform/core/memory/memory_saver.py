@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sglang_platform.core.contract.parts import Part
 from sglang_platform.core.counters import counter
 from sglang_platform.core.errors import PlatformError
 
@@ -27,7 +28,7 @@ class _Held(NamedTuple):
     content: Any
 
 
-class MemorySaver:
+class MemorySaver(Part):
     """Memory saver through torch alone: resizes the storage of each tensor to 0, and reallocates it filled with zeros.
 
     Tensors stay the same objects, so models and pools notice nothing. Their addresses may change, which `resume`

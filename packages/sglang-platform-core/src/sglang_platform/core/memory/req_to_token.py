@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 
+from sglang_platform.core.contract.parts import Part
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.arguments import device_of, require_at_least
 
 __all__ = ["ReqToTokenPool"]
 
 
-class ReqToTokenPool:
+class ReqToTokenPool(Part):
     """`req_to_token` int32 [size + 1, max_context_len] on the device: the slot of each token of each running
     request.
 

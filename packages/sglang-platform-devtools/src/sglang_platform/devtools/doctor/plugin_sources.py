@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from sglang_platform.core.contract.parts import MisspeltOverride
 from sglang_platform.core.discovery.kind import installed_plugins
 from sglang_platform.core.doctor.finding import Finding
 from sglang_platform.core.errors import ContractError, PluginOrigin
@@ -14,6 +15,7 @@ from sglang_platform.devtools.changes import is_ours, packages_of
 from sglang_platform.devtools.check.couplings import examine_couplings, unclear_couplings
 from sglang_platform.devtools.check.remark import OF_LINES
 from sglang_platform.devtools.doctor.class_shape import ShapeBuilder, UnreadableClass, enclosing
+from sglang_platform.devtools.doctor.core_overrides import refused_class
 from sglang_platform.devtools.doctor.host_source import HostSource, installed_host, is_hosts
 from sglang_platform.devtools.doctor.part_class import examine_part_class
 from sglang_platform.devtools.source.lookup import Lookup
@@ -85,6 +87,10 @@ def _classes(
             continue
         try:
             shape = builder.build_statement(module, node)
+        except MisspeltOverride as error:
+            if error.what.startswith(f"{module.name}.{node.name} "):  # not a class that it inherits
+                yield refused_class(error, origin)
+            continue
         except (UnreadableClass, ContractError):
             continue
         if any(one.__name__ == _PLATFORM for one in shape.cls.__mro__):
