@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     checks = [word for name in _CHECKS for word in ("--check", name)]
     command = [sys.executable, "-m", "sglang_platform.conformance", "--platform", "example_oot", *checks]
     done = subprocess.run([*command, "--report", str(made)], capture_output=True, text=True, check=False)
-    assert done.returncode == 3, done.stdout + done.stderr  # nothing fails, and it is a part of the suite
+    assert done.returncode == 0, done.stdout + done.stderr
     return made
 
 

@@ -10,13 +10,13 @@ from typing import Any, Literal
 from sglang_platform.conformance.outcome import BAD
 from sglang_platform.conformance.profiles import Profile, profile
 
-__all__ = ["EXIT_STATUS", "RunVerdict", "Word", "judge"]
+__all__ = ["EXIT_STATUS", "NOT_SELECTED", "RunVerdict", "Word", "judge"]
 
 Word = Literal["conformant", "not conformant", "incomplete"]
 
 EXIT_STATUS: Mapping[Word, int] = {"conformant": 0, "not conformant": 1, "incomplete": 3}
 
-_NOT_SELECTED = "not selected"
+NOT_SELECTED = "not selected"
 _WAIVED = "expected failure"
 _WIDENED = "wider tolerance"
 _NOT_BROUGHT = "not declared"
@@ -143,7 +143,7 @@ def _judge_one(asked: Profile, by_id: Mapping[str, Mapping[str, Any]]) -> Profil
         outcome = by_id.get(name)
         status = outcome["status"] if outcome else None
         if outcome is None:
-            missing.setdefault(_NOT_SELECTED, []).append(name)
+            missing.setdefault(NOT_SELECTED, []).append(name)
         elif status in BAD:
             failed.append(name)
         elif status == "suite_failed":

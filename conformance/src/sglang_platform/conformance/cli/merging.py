@@ -44,7 +44,7 @@ def merge(
     from sglang_platform.conformance.report.files import find_reports, read_report, write_report
     from sglang_platform.conformance.report.junit import junit as as_junit
     from sglang_platform.conformance.report.merge import merged
-    from sglang_platform.conformance.verdict import EXIT_STATUS
+    from sglang_platform.conformance.report.selected import exit_status
 
     try:
         words = shlex.join(["sglang-platform", *sys.argv[1:]])
@@ -60,4 +60,4 @@ def merge(
         print_json(document)
     else:
         print_summary(document, written)
-    raise typer.Exit(EXIT_STATUS[document["verdict"]["word"]])
+    raise typer.Exit(exit_status(document))

@@ -122,8 +122,9 @@ def run(
 ) -> None:
     """Check a platform plugin, and say what to do about each failure.
 
-    Exit status: 0 conformant to all profiles judged, 1 not conformant, 3 incomplete: nothing failed, and not everything
-    that the profiles require was run; 2 the command was not understood.
+    Exit status: 0 conformant to all profiles judged, or all that was selected passed (--level, --check, -k, --shard,
+    --last-failed, --host none); 1 not conformant; 3 incomplete: nothing failed, and something was not run that was not
+    left out by an option; 2 the command was not understood.
     """
     if context.invoked_subcommand is not None:
         return
@@ -136,9 +137,9 @@ def run(
     from sglang_platform.conformance.profiles import profile as profile_named
     from sglang_platform.conformance.report.files import REPORT_FILES, write_report
     from sglang_platform.conformance.report.junit import junit as as_junit
+    from sglang_platform.conformance.report.selected import exit_status
     from sglang_platform.conformance.selection import Selection
     from sglang_platform.conformance.shard import Shard
-    from sglang_platform.conformance.verdict import EXIT_STATUS
 
     try:
         if host not in _HOSTS:
@@ -184,7 +185,7 @@ def run(
     if unwritten is not None:
         print_refusal(unwritten, as_json=False)
         raise typer.Exit(NOT_UNDERSTOOD)
-    raise typer.Exit(EXIT_STATUS[document["verdict"]["word"]])
+    raise typer.Exit(exit_status(document))
 
 
 def _read_models(paths: Sequence[Path]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import case_text
 from sglang_platform.conformance.report.document import STATUSES, by_cause, by_reason, other_fixes
+from sglang_platform.conformance.report.selected import passed_selection
 from sglang_platform.core.cli.output import console
 from sglang_platform.core.cli.page import Page
 
@@ -61,6 +62,9 @@ def print_summary(document: dict[str, Any], written: list[Path]) -> None:
     run, verdict = document["run"], document["verdict"]
     tier = ", thorough" if run["thorough"] else ""
     out.print(Text(f"{platform['name']}, seed {run['seed']}{tier}, {run['seconds']:.0f} s", style="dim"))
+    selected = passed_selection(document)
+    if selected:
+        out.print(Text(selected, style="bold green"))
     out.print(Text(verdict["headline"], style=_STYLES[verdict["word"]]))
 
 

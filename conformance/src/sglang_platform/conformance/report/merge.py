@@ -8,7 +8,7 @@ from typing import Any
 
 from sglang_platform.conformance.check import registered
 from sglang_platform.conformance.report.document import sealed
-from sglang_platform.conformance.report.runs import all_shards, words_of
+from sglang_platform.conformance.report.runs import all_shards, chosen
 from sglang_platform.conformance.report.verify import problems_of
 from sglang_platform.core.errors import ConfigurationError
 
@@ -18,7 +18,6 @@ _SAME = ("suite", "platform", "declares", "host")
 _SAME_IN_RUN = ("seed", "thorough", "models", "vendor_digest", "left_out")
 _MISSING_TOLD = 20
 """Shards that are named as missing; a report may claim to be of any number."""
-_CHOOSE = ("--check", "--level", "-k", "--last-failed")
 
 
 def merged(reports: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]:
@@ -37,7 +36,7 @@ def merged(reports: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]
         "command": command,
         "started": min(one["started"] for one in runs),
         "seconds": round(sum(one["seconds"] for one in runs), 1),
-        "whole": all(_alone(one) for one in runs),
+        "whole": not any(chosen(one["command"]) for one in runs),
         "shard": None,
         "shards": [
             {name: one[name] for name in ("shard", "command", "started", "seconds")}
@@ -83,7 +82,7 @@ def _problems(reports: Sequence[Mapping[str, Any]]) -> list[str]:
             found.append(f"{name} ran with other versions of packages than shard {shards[0]}")
         if _asked(report) != _asked(first):
             found.append(f"{name} was judged by other profiles than shard {shards[0]}")
-        if _chosen(report["run"]["command"]) != _chosen(first["run"]["command"]):
+        if chosen(report["run"]["command"]) != chosen(first["run"]["command"]):
             found.append(f"{name} chose other checks than shard {shards[0]}: `{report['run']['command']}`")
     ids = [one["id"] for report in reports for one in report["outcomes"]]
     found += [f"{name} is in two of them" for name in sorted({one for one in ids if ids.count(one) > 1})]
@@ -95,17 +94,3 @@ def _problems(reports: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _asked(report: Mapping[str, Any]) -> list[str]:
     return [one["name"] for one in report["verdict"]["profiles"]]
-
-
-def _alone(run: Mapping[str, Any]) -> bool:
-    return _chosen(run["command"]) == []
-
-
-def _chosen(command: str) -> list[str]:
-    """The words of a command that choose checks, but for the shard."""
-    words, found = words_of(command), []
-    for at, word in enumerate(words):
-        name, _, value = word.partition("=")
-        if name in _CHOOSE:
-            found.append(f"{name} {value or (words[at + 1] if at + 1 < len(words) else '')}")
-    return sorted(found)

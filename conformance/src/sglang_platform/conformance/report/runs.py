@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-__all__ = ["all_shards", "problems_of_run", "words_of"]
+__all__ = ["all_shards", "chosen", "problems_of_run", "selecting", "words_of"]
 
-_CHOOSE = ("--check", "--level", "-k", "--last-failed", "--shard")
-"""Options that leave checks out."""
+_CHOOSE = ("--check", "--level", "-k", "--last-failed")
+_SHARD = "--shard"
+"""These options leave checks out; so does `--host none`, where it is given."""
 
 
 def words_of(command: str) -> list[str]:
@@ -19,6 +20,25 @@ def words_of(command: str) -> list[str]:
         return shlex.split(command)
     except ValueError:
         return command.split()
+
+
+def chosen(command: str, *options: str) -> list[str]:
+    """Each of these options of a command with its value; by default those that choose checks, but for the shard."""
+    words, found = words_of(command), []
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if word.startswith("-k") and word != "-k":
+            name, equals, value = "-k", "=", word.removeprefix("-k")
+        if name in (options or _CHOOSE):
+            found.append(f"{name} {shlex.quote(value if equals else ''.join(words[at + 1 : at + 2]))}")
+    return sorted(found)
+
+
+def selecting(run: Mapping[str, Any]) -> list[str]:
+    """The options by which a run left checks out, as they were given. All shards together leave out none."""
+    commands = [one["command"] for one in run["shards"]] if run["shards"] else [run["command"]]
+    words = chosen(commands[0], *_CHOOSE, "--host", *(() if run["shards"] else (_SHARD,)))
+    return [one for one in words if one != "--host sglang"]
 
 
 def all_shards(told: Sequence[str]) -> bool:
@@ -69,5 +89,4 @@ def _parts(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _choosing(command: str) -> set[str]:
-    words = {word.partition("=")[0] for word in words_of(command)}
-    return words.intersection(_CHOOSE)
+    return {one.partition(" ")[0] for one in chosen(command, *_CHOOSE, _SHARD)}
