@@ -12,6 +12,11 @@ import nox
 
 PLATFORM = "example_oot"
 SGLANG = os.environ.get("SGLANG", "0.5.23")
+WHEELS = Path(__file__).parent / "wheels"
+"""Core, devtools and the suite, built in a checkout until they are on a package index; pip looks here first."""
+
+if WHEELS.is_dir():
+    os.environ["PIP_FIND_LINKS"] = f"{WHEELS} {os.environ.get('PIP_FIND_LINKS', '')}"
 
 
 def install_with_sglang(session: nox.Session) -> None:
@@ -23,6 +28,13 @@ def install_with_sglang(session: nox.Session) -> None:
     )
     session.install("-r", file)
     session.install("--no-deps", f"sglang=={SGLANG}")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff, by its defaults and `pyproject.toml`."""
+    session.install("ruff>=0.15")
+    session.run("ruff", "check", ".")
 
 
 @nox.session

@@ -82,7 +82,7 @@ def test_every_command_of_the_workflow_exists_and_takes_its_options(copy: Path, 
                         for command in sessions[name]:
                             if command[:2] == ["sglang-platform", "conformance"]:
                                 _taken([w for w in command[1:] if w != "..."] + shlex.split(given))
-    assert asked == ["tests", "wheel", "conformance", "device", "compare"]
+    assert asked == ["lint", "tests", "wheel", "conformance", "device", "compare"]
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_the_copy_is_whole_and_says_what_to_change(copy: Path) -> None:
 
 def test_the_device_type_goes_where_torch_is_told(copy: Path) -> None:
     package = copy / "src" / "sglang_platform_acme_npu"
-    assert 'NAME = "acme"' in (package / "torch_device" / "name.py").read_text()
+    assert 'NAME = "acme"' in (package / "device_type.py").read_text()
     assert "GraphImplRegistry, ACME," in (package / "csrc" / "device" / "graph.cpp").read_text()
 
 

@@ -47,7 +47,7 @@ STACK = "at::native::(anonymous namespace)::stack_kernel(at::Tensor&, long)"
 
 def test_a_call_that_the_cpu_dies_of_alike_is_torchs_own(reports_in: Callable[[str], list[str]]) -> None:
     for one in (death(STACK), death(STACK, "FPE on unknown address 0x7f0123456789"), bad_free(STACK)):
-        assert reports_in("\n".join([one, one, ALONE, "done"])) == []
+        assert reports_in(f"{one}\n{one}\n{ALONE}\ndone") == []
 
 
 @pytest.mark.parametrize(

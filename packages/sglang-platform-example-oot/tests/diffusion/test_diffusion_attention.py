@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-
 from sglang_platform.core import DiffusionAttention
+
 from sglang_platform.example_oot.diffusion.attention import ExampleOOTDiffusionAttention
 
 

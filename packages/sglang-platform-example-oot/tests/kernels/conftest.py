@@ -18,7 +18,7 @@ def kernels(request: pytest.FixtureRequest) -> Kernels:
     if request.param == "torch":
         return library.FALLBACKS.__getitem__
     if library.backend() != "native":
-        pytest.skip("this machine cannot build the C++ kernels; the reason is on stderr")
+        pytest.skip("there are no C++ kernels; where they cannot be built, the reason is on stderr")
     return library.operator
 
 

@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from sglang_platform.core import (
+    AttentionLayer,
+    ForwardBatch,
+    ForwardMode,
+    ReqToTokenPool,
+)
 
-from sglang_platform.core import AttentionLayer, ForwardBatch, ForwardMode, ReqToTokenPool
 from sglang_platform.example_oot.allocator import ExampleOOTPagedAllocator
 from sglang_platform.example_oot.attention import ExampleOOTAttentionBackend
 from sglang_platform.example_oot.graph import GraphCaptureError

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-
 from sglang_platform.core.ops import described
 from sglang_platform.core.ops.fused_op import MoEExperts
+
 from sglang_platform.example_oot import more_ops, ops
 
 FORWARDS = {**ops.FORWARDS, **more_ops.FORWARDS}

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-
 from sglang_platform.core import counter
 from sglang_platform.core.errors import PlatformError
+
 from sglang_platform.example_oot.graph_runner import ExampleOOTPiecewiseBackend
 
 TOKEN_COUNTS = [16, 5]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-
 from sglang_platform.core import PagedTokenToKVPoolAllocator, counter
 
 _extends = counter("example_oot.paged_allocator.extends")

@@ -9,8 +9,8 @@ from enum import Enum
 from typing import Any
 
 import torch
-
 from sglang_platform.core import AttentionBackend, counter
+
 from sglang_platform.example_oot import kernels
 
 _decodes = counter("example_oot.attention.decodes")

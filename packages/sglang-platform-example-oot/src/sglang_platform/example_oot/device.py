@@ -9,10 +9,10 @@ import platform
 from typing import Any
 
 import torch
-
 from sglang_platform.core import DeviceCapability, DeviceMixin, PlatformEnum
-from sglang_platform.example_oot import torch_device
-from sglang_platform.example_oot.torch_device import machine
+
+from sglang_platform.example_oot import machine
+from sglang_platform.example_oot.device_type import NAME, open_device
 
 
 class ExampleOOTDeviceMixin(DeviceMixin):
@@ -20,12 +20,12 @@ class ExampleOOTDeviceMixin(DeviceMixin):
 
     _enum = PlatformEnum.OOT
     device_name = "example_oot"
-    device_type = torch_device.NAME
+    device_type = NAME
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # The instance is made once in every process that serves, before the first tensor.
-        self.device_type = torch_device.open_device()
+        self.device_type = open_device()
 
     def get_device(self, device_id: int | None = 0) -> torch.device:
         if device_id is None or self.device_type == "cpu":
@@ -74,7 +74,7 @@ class ExampleOOTDeviceMixin(DeviceMixin):
         return self.device_type != "cpu"
 
     def get_torch_distributed_backend_str(self) -> str:
-        return "gloo" if self.device_type == "cpu" else torch_device.NAME
+        return "gloo" if self.device_type == "cpu" else NAME
 
     def get_torch_profiler_activity_str(self) -> str:
         return "CPU"

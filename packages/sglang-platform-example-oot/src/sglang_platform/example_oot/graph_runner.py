@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-
 from sglang_platform.core import GraphRunner, counter
 from sglang_platform.core.graph.full import FullGraphBackend
 from sglang_platform.core.graph.piecewise import PiecewiseBackend
 from sglang_platform.core.graph.runner import Graph
+
+from sglang_platform.example_oot.device_graph import new_graph
 from sglang_platform.example_oot.graph import GraphCaptureError
-from sglang_platform.example_oot.torch_device.graph import new_graph
 
 _captures = counter("example_oot.graph.captures")
 _replays = counter("example_oot.graph.replays")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-
 from sglang_platform.core import HookRegistry, HookType, counter
+
 from sglang_platform.example_oot import kernels
 
 _CONVOLUTIONS = "sglang.srt.layers.attention.mamba.causal_conv1d"

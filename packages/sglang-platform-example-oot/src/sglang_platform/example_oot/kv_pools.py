@@ -6,8 +6,13 @@ A vendor changes: the layout in `_create_buffers` and the kernels that store and
 from __future__ import annotations
 
 import torch
+from sglang_platform.core import (
+    DSATokenToKVPool,
+    MHATokenToKVPool,
+    MLATokenToKVPool,
+    counter,
+)
 
-from sglang_platform.core import DSATokenToKVPool, MHATokenToKVPool, MLATokenToKVPool, counter
 from sglang_platform.example_oot import kernels
 
 _stores = counter("example_oot.kv_pool.stores")

@@ -11,9 +11,9 @@ from functools import cache, partial
 from typing import Any
 
 import torch
-
 from sglang_platform.core import FusedOp
 from sglang_platform.core.ops import described
+
 from sglang_platform.example_oot import kernels
 from sglang_platform.example_oot.ops import activated, norm, normalised, rotary_embedding
 

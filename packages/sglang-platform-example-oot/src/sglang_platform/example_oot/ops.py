@@ -11,9 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-
 from sglang_platform.core import FusedOp
-from sglang_platform.core.ops.fused_op import MoEExperts, RMSNorm, RotaryEmbedding, SiluAndMul
+from sglang_platform.core.ops.fused_op import (
+    MoEExperts,
+    RMSNorm,
+    RotaryEmbedding,
+    SiluAndMul,
+)
+
 from sglang_platform.example_oot import biased_experts, kernels
 
 

@@ -10,7 +10,16 @@ from typing import Any
 
 from sglang_platform.core import PlatformCapabilities, SRTPlatform
 from sglang_platform.core.contract.types import kv_pool_kind
-from sglang_platform.example_oot import host_functions, kernels, kv_pools, more_ops, op_calls, ops
+
+from sglang_platform.example_oot import (
+    host_functions,
+    kernels,
+    kv_pools,
+    machine,
+    more_ops,
+    op_calls,
+    ops,
+)
 from sglang_platform.example_oot.allocator import ExampleOOTPagedAllocator
 from sglang_platform.example_oot.attention import ExampleOOTAttentionBackend
 from sglang_platform.example_oot.device import ExampleOOTDeviceMixin
@@ -20,7 +29,6 @@ from sglang_platform.example_oot.graph_runner import (
     ExampleOOTPiecewiseBackend,
 )
 from sglang_platform.example_oot.quantization import config_class
-from sglang_platform.example_oot.torch_device import machine
 
 ATTENTION_BACKEND = "example_oot"
 DISPATCH_KEY = "example_oot"
@@ -30,7 +38,7 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
     """SGLang on the example device."""
 
     capabilities = PlatformCapabilities(graph_capture=True, piecewise_graph=True, fp8=True)
-    supported_quantization = ["w8a8_int8"]
+    supported_quantization = ["w8a8_int8"]  # noqa: RUF012  # a list in the contract
     supported_kv_dtypes = ("float32", "bfloat16", "float16", "float8_e4m3fn")
     supported_page_sizes = (1, 16, 32, 64, 128)
     conformance_profiles = (

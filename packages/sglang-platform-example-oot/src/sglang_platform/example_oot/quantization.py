@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-
 from sglang_platform.core import counter
 
 __all__ = ["config_class"]
@@ -26,7 +25,10 @@ _ROWS_TO_WIDEN = 32
 @lru_cache(maxsize=1)
 def config_class() -> type:
     """The quantisation config for `w8a8_int8`: linear layers by this device's kernel, all else as in the host."""
-    from sglang.srt.layers.quantization.w8a8_int8 import W8A8Int8Config, W8A8Int8LinearMethod
+    from sglang.srt.layers.quantization.w8a8_int8 import (
+        W8A8Int8Config,
+        W8A8Int8LinearMethod,
+    )
 
     class ExampleOOTInt8LinearMethod(W8A8Int8LinearMethod):  # type: ignore[misc]
         """`y = x W^T` with `weight` int8 [N, K] and `weight_scale` [N, 1]. The activations stay unquantised."""

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from sglang_platform.example_oot.biased_experts import biased_experts
+from sglang_platform.example_oot.device_graph import DeviceGraph
 from sglang_platform.example_oot.graph import GraphCaptureError
-from sglang_platform.example_oot.torch_device.graph import DeviceGraph
 
 
 def test_a_graph_replays_on_new_inputs_and_keeps_its_memory_to_itself(

@@ -6,11 +6,11 @@ import warnings
 import torch
 import torch.distributed as dist
 
-from sglang_platform.example_oot import torch_device
-from sglang_platform.example_oot.torch_device.graph import DeviceGraph
+from sglang_platform.example_oot.device_graph import DeviceGraph
+from sglang_platform.example_oot.device_type import open_device
 
 warnings.simplefilter("ignore")
-rank, device_type = int(sys.argv[1]), torch_device.open_device()
+rank, device_type = int(sys.argv[1]), open_device()
 torch.accelerator.set_device_index(rank)
 dist.init_process_group(device_type, rank=rank, world_size=2)
 

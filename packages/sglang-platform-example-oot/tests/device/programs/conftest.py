@@ -7,14 +7,14 @@ from types import ModuleType
 import pytest
 import torch
 
-from sglang_platform.example_oot import torch_device
+from sglang_platform.example_oot.device_type import NAME, open_device
 
 
 @pytest.fixture(scope="session")
 def device_type() -> str:
     """The device's type."""
-    opened = torch_device.open_device()
-    assert opened == torch_device.NAME
+    opened = open_device()
+    assert opened == NAME
     return opened
 
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from sglang_platform.example_oot import torch_device
+from sglang_platform.example_oot.device_type import open_device
 
-device_type = torch_device.open_device()
+device_type = open_device()
 x = torch.ones(4, device=device_type)
 x[torch.tensor([9], device=device_type)]

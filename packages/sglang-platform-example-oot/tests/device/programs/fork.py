@@ -4,9 +4,9 @@ import os
 
 import torch
 
-from sglang_platform.example_oot import torch_device
+from sglang_platform.example_oot.device_type import open_device
 
-device_type = torch_device.open_device()
+device_type = open_device()
 device = torch.get_device_module(device_type)
 torch.ones(1, device=device_type)
 child = os.fork()

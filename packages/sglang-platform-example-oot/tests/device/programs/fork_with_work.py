@@ -7,10 +7,10 @@ import time
 
 import torch
 
-from sglang_platform.example_oot import torch_device
-from sglang_platform.example_oot.torch_device.graph import DeviceGraph
+from sglang_platform.example_oot.device_graph import DeviceGraph
+from sglang_platform.example_oot.device_type import open_device
 
-device_type = torch_device.open_device()
+device_type = open_device()
 device = torch.get_device_module(device_type)
 library = torch.library.Library("hostile", "DEF")
 library.define("slow(Tensor(a!) x) -> ()")

@@ -5,10 +5,10 @@ import resource
 
 import torch
 
-from sglang_platform.example_oot import torch_device
+from sglang_platform.example_oot.device_type import open_device
 
 faulthandler.dump_traceback_later(60, exit=True)
-device_type = torch_device.open_device()
+device_type = open_device()
 device = torch.get_device_module(device_type)
 x = torch.ones(4, device=device_type)
 torch.accelerator.synchronize()

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import torch
 
-from sglang_platform.example_oot import kernels, torch_device
+from sglang_platform.example_oot import kernels
+from sglang_platform.example_oot.device_type import open_device
 
-device_type = torch_device.open_device()
+device_type = open_device()
 
 
 def threads() -> int:

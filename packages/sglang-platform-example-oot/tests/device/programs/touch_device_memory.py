@@ -4,8 +4,8 @@ import ctypes
 
 import torch
 
-from sglang_platform.example_oot import torch_device
+from sglang_platform.example_oot.device_type import open_device
 
-x = torch.ones(4, device=torch_device.open_device())
+x = torch.ones(4, device=open_device())
 assert x.sum().item() == 4
 ctypes.string_at(x.data_ptr(), 4)

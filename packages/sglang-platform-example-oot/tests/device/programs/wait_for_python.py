@@ -7,11 +7,11 @@ import time
 
 import torch
 
-from sglang_platform.example_oot import torch_device
-from sglang_platform.example_oot.torch_device.graph import DeviceGraph
+from sglang_platform.example_oot.device_graph import DeviceGraph
+from sglang_platform.example_oot.device_type import open_device
 
 faulthandler.dump_traceback_later(60, exit=True)
-device_type = torch_device.open_device()
+device_type = open_device()
 device = torch.get_device_module(device_type)
 library = torch.library.Library("hostile", "DEF")
 library.define("slow(Tensor(a!) x) -> ()")

@@ -9,8 +9,8 @@ import functools
 from typing import Any, NamedTuple
 
 import torch
-
 from sglang_platform.core import DiffusionAttention, counter
+
 from sglang_platform.example_oot import kernels
 
 _calls = counter("example_oot.diffusion.attention.calls")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sglang_platform.core import MMPlatform, counter
+
 from sglang_platform.example_oot import kernels
 from sglang_platform.example_oot.device import ExampleOOTDeviceMixin
 

@@ -12,13 +12,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sglang_platform.example_oot.kernels.activations import activation, gelu_and_mul, silu_and_mul
+    from sglang_platform.example_oot.kernels.activations import (
+        activation,
+        gelu_and_mul,
+        silu_and_mul,
+    )
     from sglang_platform.example_oot.kernels.attention import paged_decode, paged_extend
     from sglang_platform.example_oot.kernels.convolution import short_conv
     from sglang_platform.example_oot.kernels.kv_store import store_kv
     from sglang_platform.example_oot.kernels.library import backend
     from sglang_platform.example_oot.kernels.moe import moe_experts
-    from sglang_platform.example_oot.kernels.norm import fused_add_rms_norm, layer_norm, rms_norm
+    from sglang_platform.example_oot.kernels.norm import (
+        fused_add_rms_norm,
+        layer_norm,
+        rms_norm,
+    )
     from sglang_platform.example_oot.kernels.product import linear
     from sglang_platform.example_oot.kernels.rotary import rotary_embedding
 

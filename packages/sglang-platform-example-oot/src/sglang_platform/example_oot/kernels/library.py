@@ -1,6 +1,8 @@
 """The operators of this device, registered with torch's dispatcher once per process.
 
-A vendor changes nothing here; a new family of operators adds its module.
+A vendor changes nothing here; a new family of operators adds its module. The plain torch functions serve any device
+until a kernel is registered for it: `torch.library.impl("sglang_example_oot::rms_norm", "PrivateUse1")` above a
+function of the same arguments, or `TORCH_LIBRARY_IMPL(sglang_example_oot, PrivateUse1, m)` in C++.
 
 The schemas are the same whether the compiled kernels serve them or the plain torch functions, so a recorder built on
 `TorchDispatchMode` sees one operator per call, with the arguments it writes declared.
@@ -65,7 +67,7 @@ def _register() -> None:
         _backend = "native" if native.load() else "torch"
         if _backend == "torch":
             for name, function in FALLBACKS.items():
-                library.impl(name, function, "CPU")
+                library.impl(name, function, "CompositeExplicitAutograd")  # for any device
         _library = library
 
 

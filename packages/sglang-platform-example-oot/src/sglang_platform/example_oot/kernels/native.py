@@ -1,6 +1,7 @@
 """Builds the C++ kernels of `csrc/` on the machine that runs them, once, and loads them.
 
-A vendor changes the compiler and its flags, or drops the file where the wheel ships the library built.
+A vendor changes the compiler and its flags, or drops the file where the wheel ships the library built. Without
+`csrc/` plain torch serves.
 
 The library lies in a cache directory (SGLANG_EXAMPLE_OOT_CACHE, by default under the user's), under a name made of
 everything its machine code depends on. SGLANG_EXAMPLE_OOT_NATIVE: `0` never builds, `1` fails where the build
@@ -24,8 +25,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-
 from sglang_platform.core.errors import ConfigurationError, PlatformError
+
 from sglang_platform.example_oot.kernels import build_cache
 
 __all__ = ["cache_directory", "load"]
@@ -55,7 +56,7 @@ def load() -> bool:
         raise ConfigurationError(
             f"SGLANG_EXAMPLE_OOT_NATIVE={wish!r} is not understood", fix="set it to 0 or 1, or leave it unset"
         )
-    if wish == "0":
+    if wish == "0" or not SOURCES.is_dir():
         return False
     try:
         torch.ops.load_library(_built(retry=wish == "1"))

@@ -1,6 +1,6 @@
-"""The device as torch knows it: `torch.device("example_oot")`, with memory, streams, events and graphs of its own.
+"""The device under torch: `torch.device("example_oot")`, with memory, streams, events and graphs of its own.
 
-A vendor changes: `open_device`, which here builds and loads `csrc/`, and with a driver of its own loads that.
+A vendor changes: `register`, which builds and loads `csrc/`. Where a torch plugin brings the device, the folder goes.
 """
 
 from __future__ import annotations
@@ -8,34 +8,23 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import threading
 
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.example_oot.torch_device.name import NAME
 
-__all__ = ["NAME", "open_device"]
+from sglang_platform.example_oot.device_type import NAME
 
-# Imports inside functions: they import torch, or lead to it, and the name is read without.
+__all__ = ["register"]
 
-_lock = threading.Lock()
-_device_type: str | None = None
+# Imports inside functions: they import torch, or lead to it.
 
 
-def open_device() -> str:
-    """Register the device with torch, once per process; returns the platform's device type.
+def register() -> str:
+    """Register the device with torch; returns its type.
 
     Falls back to `"cpu"`, with a message on stderr, where the C++ extension cannot be built or
     SGLANG_EXAMPLE_OOT_DEVICE=cpu is set. The fallback uses host memory and CPU streams, and replays a recorded list of
     operators as the graph. Raises ConfigurationError for invalid settings.
     """
-    global _device_type
-    with _lock:
-        if _device_type is None:
-            _device_type = _open()
-        return _device_type
-
-
-def _open() -> str:
     from sglang_platform.example_oot.kernels import library
 
     wish = os.environ.get("SGLANG_EXAMPLE_OOT_DEVICE", NAME)
@@ -55,7 +44,8 @@ def _open() -> str:
         return "cpu"
     import torch
 
-    from sglang_platform.example_oot.torch_device import machine, module, protocols
+    from sglang_platform.example_oot import machine
+    from sglang_platform.example_oot.torch_device import module, protocols
 
     # One device per rank of a tensor-parallel group; all share the machine, so the limit holds for each.
     devices = machine.positive("SGLANG_EXAMPLE_OOT_DEVICES", os.cpu_count() or 1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sglang_platform.example_oot.torch_device.name import NAME
+from sglang_platform.example_oot.device_type import NAME
 
 __all__ = ["CppWrapperCodegen", "PythonWrapperCodegen", "Scheduling", "WrapperFxCodegen"]
 

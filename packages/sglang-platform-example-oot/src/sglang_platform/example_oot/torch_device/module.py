@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import torch
 
+from sglang_platform.example_oot.device_graph import DeviceGraph
 from sglang_platform.example_oot.torch_device.compilation import (  # noqa: F401  # for torch, which looks here
     CppWrapperCodegen,
     PythonWrapperCodegen,
     Scheduling,
     WrapperFxCodegen,
 )
-from sglang_platform.example_oot.torch_device.graph import DeviceGraph
 
 _PRIVATEUSE1 = 20  # the number of c10::DeviceType::PrivateUse1
 
@@ -104,7 +104,7 @@ class device_of(device):
 class Stream(torch.Stream):
     """A stream of this device; the current device's unless one is named."""
 
-    def __new__(cls, device: Any = None, priority: int = 0, **kwargs: Any) -> Stream:
+    def __new__(cls, device: Any = None, priority: int = 0, **kwargs: Any) -> Stream:  # noqa: PYI034  # no class derives from it
         if kwargs:  # torch re-makes a stream from its parts
             return super().__new__(cls, **kwargs)
         return super().__new__(cls, _device(_index(device)), priority=priority)

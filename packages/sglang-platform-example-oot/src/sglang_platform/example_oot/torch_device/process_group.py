@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from sglang_platform.example_oot.torch_device.name import NAME
+from sglang_platform.example_oot.device_type import NAME
 
 __all__ = ["DeviceProcessGroup", "register"]
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from sglang_platform.core.portable.torch.sent_storages import device_here, send_by_value
 from torch.utils.dlpack import DLDeviceType
 
-from sglang_platform.core.portable.torch.sent_storages import device_here, send_by_value
+from sglang_platform.example_oot.device_type import NAME
 from sglang_platform.example_oot.torch_device import module
-from sglang_platform.example_oot.torch_device.name import NAME
 
 __all__ = ["rebuild_generator", "register"]
 
@@ -28,7 +28,8 @@ def register() -> None:
     torch.Tensor.__dlpack_device__ = _dlpack_device(torch.Tensor.__dlpack_device__)  # type: ignore[method-assign]
     send_by_value()
     if torch.distributed.is_available():
-        from sglang_platform.example_oot.torch_device import process_group  # needs torch.distributed
+        # It needs torch.distributed.
+        from sglang_platform.example_oot.torch_device import process_group
 
         process_group.register()
 

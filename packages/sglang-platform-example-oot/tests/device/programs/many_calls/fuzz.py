@@ -33,7 +33,7 @@ import torch_calls
 from children import Children, Ended, Note
 from recipes import Call
 
-from sglang_platform.example_oot import torch_device
+from sglang_platform.example_oot.device_type import NAME, open_device
 from sglang_platform.example_oot.kernels import library
 
 SHARE_OF_KERNELS = 0.3
@@ -54,7 +54,7 @@ def call_of(seed: int, number: int, names: list[str]) -> Call:
 
 
 def _open() -> None:
-    torch_device.open_device()
+    open_device()
     if "LD_PRELOAD" not in os.environ:  # a sanitizer reserves more than any limit
         used = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_DATA, (used + HOST_MEMORY, used + HOST_MEMORY))
@@ -63,7 +63,7 @@ def _open() -> None:
 def _children(seed: int, names: list[str], patience: float, cpu: bool = False) -> Children:
     def piece(number: int, note: Note) -> Any:
         call = call_of(seed, number, names)
-        device = "cpu" if cpu else torch_device.NAME
+        device = "cpu" if cpu else NAME
         try:
             return [number, call.name, *judging.judge(call, device, lambda where: note(int(where == "cpu")))]
         except MemoryError:  # while values are compared; what the call itself raises is an answer
@@ -126,7 +126,7 @@ def main() -> int:
     if options.call is not None:
         call = call_of(options.seed, options.call, names)
         print(call, flush=True)
-        print(*judging.judge(call, torch_device.open_device(), lambda where: None))
+        print(*judging.judge(call, open_device(), lambda where: None))
         return 0
     started = time.monotonic()
     found = fuzz(options.calls, options.seed, names, options.patience, options.start)

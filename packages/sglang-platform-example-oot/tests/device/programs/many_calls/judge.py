@@ -74,7 +74,7 @@ def difference(got: list[Any], expected: list[Any]) -> str | None:
             told = _values_differ(one, other)
             if told:
                 return told
-        elif one != other and not (one != one and other != other):
+        elif one != other and not (one != one and other != other):  # noqa: PLR0124  # NaN is NaN
             return f"{one!r} instead of {other!r}"
     return None
 

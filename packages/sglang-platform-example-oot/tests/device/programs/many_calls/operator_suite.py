@@ -28,7 +28,7 @@ import torch
 import torch.testing._internal.common_methods_invocations  # seconds, once for all children
 from children import Children, Ended, Note
 
-from sglang_platform.example_oot import torch_device
+from sglang_platform.example_oot.device_type import open_device
 from sglang_platform.example_oot.kernels import library
 
 OUTCOMES = ("passed", "failed", "not implemented", "as the CPU", "not asked", "died")
@@ -42,7 +42,7 @@ _device = ""
 def _open() -> None:
     global _device
     warnings.simplefilter("ignore")
-    _device = torch_device.open_device()
+    _device = open_device()
     import operator_tests
 
     for test_class in operator_tests.instantiate(_device).values():

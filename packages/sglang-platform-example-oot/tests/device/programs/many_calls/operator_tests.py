@@ -4,7 +4,7 @@ The first three ask what torch asks of its own reference device for PrivateUse1 
 same names.
 """
 
-# ruff: noqa: PT009, PT027, BLE001 - torch's own way to make tests is unittest's; any error is a refusal
+# ruff: noqa: BLE001 - torch's own way to make tests is unittest's; any error is a refusal
 from __future__ import annotations
 
 import unittest
@@ -14,7 +14,10 @@ from typing import Any
 
 import torch
 from torch.testing._internal import common_device_type
-from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
+from torch.testing._internal.common_device_type import (
+    instantiate_device_type_tests,
+    ops,
+)
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_utils import TestCase, noncontiguous_like
 from torch.utils._pytree import tree_flatten, tree_map

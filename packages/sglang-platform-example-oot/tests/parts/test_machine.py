@@ -6,9 +6,9 @@ import os
 
 import pytest
 import torch
-
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.example_oot.torch_device import machine
+
+from sglang_platform.example_oot import machine
 
 
 @pytest.fixture(autouse=True)
