@@ -800,39 +800,26 @@ def readme_commands() -> list[list[str]]:
 
 @nox.session(name="vendor_copy")
 def vendor_copy(session: nox.Session) -> None:
-    """`sglang-platform new` from the built wheels in a fresh environment: the copy's wheel, tests, SGLang, the suite.
+    """Walk the vendor guide in an empty folder: wheels, the copy, each command and edit of the page, with the minutes.
 
-    The environment sees SGLang and torch of the host environment, and of ours only what is installed here.
+    The environment sees SGLang and torch of the host environment, and of ours only what the page installs.
+    `-- --longest 1` leaves out commands of more minutes.
     """
-    python, dist = host(session), built(session, "wheel")
+    python = host(session)
     work = Path(session.create_tmp()).resolve()
     shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    folder = work / "projects"
+    folder.mkdir(parents=True)
     fresh = _environment_beside_host(session, python, work / "environment")
-    install = [str(fresh), "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--find-links", str(dist)]
-    ours = ("core", "devtools", "conformance", "example-oot")
-    session.run(*install, *(f"sglang-platform-{name}" for name in ours), external=True)
-    command = str(fresh.parent / "sglang-platform")
+    for program in ("pip", "pytest"):
+        script = fresh.parent / program
+        script.write_text(f'#!/bin/sh\nexec "{fresh}" -m {program} "$@"\n')
+        script.chmod(0o755)
+    site = next((work / "environment" / "lib").glob("python*/site-packages"))
+    (site / "torch_acme.py").write_text(_TORCH_ACME)
     clean = {"PATH": f"{fresh.parent}{os.pathsep}{os.environ['PATH']}", "HF_HUB_OFFLINE": "1"}
-    with session.chdir(work):
-        session.run(command, "new", "acme-npu", "--dir", "copy", external=True, env=clean)
-        # From here on nothing of the example is left.
-        session.run(
-            str(fresh), "-m", "pip", "uninstall", "-q", "-y", "sglang-platform-example-oot", external=True
-        )
-        with session.chdir("copy"):
-            session.run("hatch", "-q", "build", "-t", "wheel", str(work / "dist"))
-        session.run(*install, "--find-links", str(work / "dist"), "sglang-platform-acme-npu", external=True)
-        clean["SGLANG_PLATFORM"] = "acme_npu"
-        session.run(command, "list", external=True, env=clean)
-        session.run(command, "info", external=True, env=clean)
-        session.run(str(fresh), "-m", "pytest", "-q", "copy/tests", external=True, env=clean)
-        generate = ("-m", "sglang_platform.conformance.host.generate", "--platform", "acme_npu")
-        session.run(str(fresh), *generate, external=True, env=clean)
-        session.run(
-            command, "conformance", "--platform", "acme_npu", "--host", "sglang", "--profile", "core",
-            *session.posargs, external=True, env=clean,
-        )  # fmt: skip
+    walk = (str(fresh), "tests/command/walk_page.py", "docs/vendor_guide.md", str(folder))
+    session.run(*walk, *session.posargs, external=True, env=clean)
 
 
 def _environment_beside_host(session: nox.Session, python: str, folder: Path) -> Path:
@@ -840,11 +827,18 @@ def _environment_beside_host(session: nox.Session, python: str, folder: Path) ->
     session.run(python, "-m", "venv", "--without-pip", str(folder), external=True)
     site = next((folder / "lib").glob("python*/site-packages"))
     for entry in next((HOST / "lib").glob("python*/site-packages")).iterdir():
-        ours = entry.name.startswith(("sglang_platform", "_editable_impl_sglang_platform"))
-        if not ours and entry.name != "__pycache__":
+        if "sglang_platform" not in entry.name and entry.name != "__pycache__":
             (site / entry.name).symlink_to(entry)
     return folder / "bin" / "python"
 
+
+_TORCH_ACME = """
+from sglang_platform.example_oot import device_type
+
+device_type.NAME = "acme_npu"
+device_type.open_device()
+"""
+"""A vendor's torch plugin: it registers the example's device under the type of the copy."""
 
 _PURELIB = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
 
