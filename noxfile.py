@@ -836,7 +836,9 @@ _TORCH_ACME = """
 from sglang_platform.example_oot import device_type
 
 device_type.NAME = "acme_npu"
-device_type.open_device()
+from sglang_platform.example_oot.device import open_device
+
+open_device()
 """
 """A vendor's torch plugin: it registers the example's device under the type of the copy."""
 

@@ -6,13 +6,26 @@ A vendor changes: everything here; each method asks the vendor's driver or its `
 from __future__ import annotations
 
 import platform
+import threading
 from typing import Any
 
 import torch
 from sglang_platform.core import DeviceCapability, DeviceMixin, PlatformEnum
 
-from sglang_platform.example_oot import machine
-from sglang_platform.example_oot.device_type import NAME, open_device
+from sglang_platform.example_oot import machine, torch_device
+from sglang_platform.example_oot.device_type import NAME
+
+_lock = threading.Lock()
+_opened: str | None = None
+
+
+def open_device() -> str:
+    """Register the device with torch, once per process; returns the platform's device type."""
+    global _opened
+    with _lock:
+        if _opened is None:
+            _opened = torch_device.register()
+        return _opened
 
 
 class ExampleOOTDeviceMixin(DeviceMixin):

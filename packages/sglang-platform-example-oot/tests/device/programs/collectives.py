@@ -6,8 +6,8 @@ import warnings
 import torch
 import torch.distributed as dist
 
+from sglang_platform.example_oot.device import open_device
 from sglang_platform.example_oot.device_graph import DeviceGraph
-from sglang_platform.example_oot.device_type import open_device
 
 warnings.simplefilter("ignore")
 rank, device_type = int(sys.argv[1]), open_device()

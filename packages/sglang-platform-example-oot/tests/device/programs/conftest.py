@@ -7,7 +7,8 @@ from types import ModuleType
 import pytest
 import torch
 
-from sglang_platform.example_oot.device_type import NAME, open_device
+from sglang_platform.example_oot.device import open_device
+from sglang_platform.example_oot.device_type import NAME
 
 
 @pytest.fixture(scope="session")

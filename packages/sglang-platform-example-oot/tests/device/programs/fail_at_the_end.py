@@ -2,7 +2,7 @@
 
 import torch
 
-from sglang_platform.example_oot.device_type import open_device
+from sglang_platform.example_oot.device import open_device
 
 device_type = open_device()
 x = torch.ones(4, device=device_type)

@@ -7,8 +7,8 @@ import time
 
 import torch
 
+from sglang_platform.example_oot.device import open_device
 from sglang_platform.example_oot.device_graph import DeviceGraph
-from sglang_platform.example_oot.device_type import open_device
 
 device_type = open_device()
 device = torch.get_device_module(device_type)

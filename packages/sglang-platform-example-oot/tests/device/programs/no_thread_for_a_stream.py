@@ -5,7 +5,7 @@ import resource
 
 import torch
 
-from sglang_platform.example_oot.device_type import open_device
+from sglang_platform.example_oot.device import open_device
 
 faulthandler.dump_traceback_later(60, exit=True)
 device_type = open_device()

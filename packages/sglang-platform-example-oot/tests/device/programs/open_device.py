@@ -1,5 +1,5 @@
 """Prints the device type that this process gets."""
 
-from sglang_platform.example_oot.device_type import open_device
+from sglang_platform.example_oot.device import open_device
 
 print(open_device())

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from sglang_platform.example_oot import kernels
-from sglang_platform.example_oot.device_type import open_device
+from sglang_platform.example_oot.device import open_device
 
 device_type = open_device()
 

@@ -4,7 +4,7 @@ import ctypes
 
 import torch
 
-from sglang_platform.example_oot.device_type import open_device
+from sglang_platform.example_oot.device import open_device
 
 x = torch.ones(4, device=open_device())
 assert x.sum().item() == 4

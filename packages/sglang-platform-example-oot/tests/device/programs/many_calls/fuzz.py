@@ -33,7 +33,8 @@ import torch_calls
 from children import Children, Ended, Note
 from recipes import Call
 
-from sglang_platform.example_oot.device_type import NAME, open_device
+from sglang_platform.example_oot.device import open_device
+from sglang_platform.example_oot.device_type import NAME
 from sglang_platform.example_oot.kernels import library
 
 SHARE_OF_KERNELS = 0.3

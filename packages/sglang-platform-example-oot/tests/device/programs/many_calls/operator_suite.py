@@ -28,7 +28,7 @@ import torch
 import torch.testing._internal.common_methods_invocations  # seconds, once for all children
 from children import Children, Ended, Note
 
-from sglang_platform.example_oot.device_type import open_device
+from sglang_platform.example_oot.device import open_device
 from sglang_platform.example_oot.kernels import library
 
 OUTCOMES = ("passed", "failed", "not implemented", "as the CPU", "not asked", "died")
