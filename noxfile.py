@@ -53,7 +53,8 @@ COUPLED = [one for one in PACKAGES if one not in (DEVTOOLS, "conformance")]
 
 _MISSPELT = "docs/faults.md,docs/mutants*.md,docs/device_operators.md"
 """Pages that quote misspelt names on purpose."""
-_READMES = [f"{package}/README.md" for package in PACKAGES]
+_PAGES = [path.name for path in sorted(ROOT.glob("*.md"))] + [f"{package}/README.md" for package in PACKAGES]
+"""The pages that are not on the site."""
 TESTS = ["tests", *(f"{package}/tests" for package in PACKAGES)]
 ENGINES_OF_CI = [
     "conformance/tests/host/test_equality.py",
@@ -90,6 +91,7 @@ NIGHTLY = [
     "triton_versions",
     "vendor_copy",
     "release",
+    "links",
 ]
 """What `tests` leaves out."""
 
@@ -703,10 +705,8 @@ def hardware(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def docs(session: nox.Session) -> None:
-    """Build the site into `site/`: pages, the reference, search. A warning is an error, as is a misspelt word.
-
-    `-- links` also opens every link to other sites.
-    """
+    """Build the site into `site/`: pages, the reference, search. A warning is an error, as is a misspelt word or a link
+    within the site that leads nowhere."""
     python = host(session)
     run(
         session,
@@ -716,13 +716,25 @@ def docs(session: nox.Session) -> None:
         "--skip",
         _MISSPELT,
         "docs",
-        "README.md",
-        "CONTRIBUTING.md",
-        *_READMES,
+        *_PAGES,
     )
     run(session, python, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "docs", "site")
-    if "links" in session.posargs:
-        run(session, python, "-m", "sphinx", "-q", "-b", "linkcheck", "docs", "site/links")
+
+
+@nox.session(venv_backend="none")
+def links(session: nox.Session) -> None:
+    """Open every link to other sites, on all pages; one that leads nowhere is an error."""
+    check = (host(session), "-m", "sphinx", "-q", "-b", "linkcheck")
+    run(session, *check, "docs", "site/links")
+    settings = {
+        "extensions": "myst_parser",
+        "include_patterns": ",".join(_PAGES),
+        "root_doc": "README",
+        "suppress_warnings": "myst,toc",
+        "linkcheck_ignore": r"https://github\.com/sglang-platform/.*",
+    }
+    options = [word for name, value in settings.items() for word in ("-D", f"{name}={value}")]
+    run(session, *check, "-C", *options, ".", "site/links_elsewhere")
 
 
 def built(session: nox.Session, *targets: str) -> Path:

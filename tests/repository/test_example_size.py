@@ -23,7 +23,7 @@ EDITED = (
     "torch_device/__init__.py",
     "torch_device/process_group.py",
 )
-MOST_LINES = 1030
+MOST_LINES = 1040
 
 
 def test_a_vendor_edits_about_a_thousand_lines() -> None:
