@@ -180,7 +180,8 @@ def test_sglang_settles_on_the_defaults(install: Install, models: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "device": "example_oot",
-        "attention": "torch_native",
+        "attention": "portable_torch",
+        "collectives": "example_oot",
         "sampling": "pytorch",
         "free": True,
         "index": "example_oot:0",

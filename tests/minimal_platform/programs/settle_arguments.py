@@ -21,6 +21,7 @@ print(
         {
             "device": settled.device,
             "attention": settled.attention_backend,
+            "collectives": current_platform.get_torch_distributed_backend_str(),
             "sampling": settled.sampling_backend,
             "free": get_available_gpu_memory(settled.device, 0) > 0,
             "index": str(current_platform.get_device(0)),

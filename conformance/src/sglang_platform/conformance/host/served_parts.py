@@ -160,7 +160,7 @@ def _row(
     if not calls:
         server = "nobody"
     wrong = ""
-    if declared and server != "the platform":
+    if declared and not own and not (calls and used in declared):
         wrong = _not_used(declared, used if calls else None)
     elif declared and hosts:
         wrong = f"SGLang's own served {hosts} calls beside {_short(declared[0])}"
@@ -179,11 +179,11 @@ def _ops(declared: list[str], own: int, counts: Mapping[str, int]) -> ServedPart
 def _server(used: str | None, declared: list[str]) -> str:
     if used is None:
         return "nobody"
-    if used in declared:
-        return "the platform"
     package = used.split(".")
     if package[:2] == ["sglang_platform", "core"]:
         return "core"
+    if used in declared:
+        return "the platform"
     return "SGLang" if package[0] == "sglang" or len(package) == 1 else "the platform"
 
 

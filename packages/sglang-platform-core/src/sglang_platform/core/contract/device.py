@@ -10,6 +10,7 @@ names no caller, the host calls nothing there yet; core and the conformance suit
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
@@ -240,10 +241,12 @@ class DeviceMixin:
         yield device_id
 
     def get_torch_distributed_backend_str(self) -> str:
-        """The backend for `torch.distributed.init_process_group`, by `device_type`; `"gloo"` for an unknown
-        one. Its `send` of some KiB must not keep the stream until the peer receives: stages of a pipeline all send
+        """The backend for `torch.distributed.init_process_group`, by `device_type`; for an unknown one what its torch
+        plugin registered with torch, or `"gloo"`. Its `send` of some KiB must not keep the stream until the peer receives: stages of a pipeline all send
         before they receive."""
-        return _DISTRIBUTED_BACKENDS.get(self.device_type, "gloo")
+        backend = getattr(sys.modules.get("torch.distributed"), "Backend", None)
+        registered = {} if backend is None else backend.default_device_backend_map
+        return str({**registered, **_DISTRIBUTED_BACKENDS}.get(self.device_type, "gloo"))
 
     def get_communicator_class(self) -> type | None:
         """The class that carries a group's collectives, or None for the host's own."""

@@ -107,8 +107,8 @@ class SRTPlatform(DeviceMixin):
         """The attention backend to use when the operator names none: a key of `get_attention_backends()` or
         one of the host's own names. The host asks out-of-tree platforms while it settles its arguments.
 
-        The default is the platform's backend where it brings one, and `"torch_native"` where it brings none: the host's
-        attention in plain torch, which runs on any torch device.
+        The default is the platform's backend where it brings one. Where it brings none the host adapter offers core's
+        in plain torch (`portable_torch`), which runs on any torch device.
         """
         own = list(self.get_attention_backends())
         if self.is_out_of_tree() and len(own) < 2:

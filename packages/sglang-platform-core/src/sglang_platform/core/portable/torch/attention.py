@@ -5,13 +5,13 @@ A vendor with kernels derives its backend from this, and overrides `_decode` and
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Any
 
 import torch
 
 from sglang_platform.core.attention.backend import AttentionBackend
 from sglang_platform.core.portable.torch.paged_attention import paged_decode, paged_extend
+from sglang_platform.core.portable.triton.attention_layer import is_causal, refuse_unserved
 
 __all__ = ["TorchAttentionBackend"]
 
@@ -46,8 +46,9 @@ class TorchAttentionBackend(AttentionBackend):
         forward_batch: Any,
         save_kv_cache: bool = True,
         sinks: torch.Tensor | None = None,
-        **kwargs: Any,
+        **unknown: Any,
     ) -> torch.Tensor:
+        refuse_unserved(self, unknown, layer, forward_batch)
         key_cache, value_cache = self._store(k, v, layer, forward_batch, save_kv_cache)
         query = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
         out = q.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
@@ -76,8 +77,9 @@ class TorchAttentionBackend(AttentionBackend):
         forward_batch: Any,
         save_kv_cache: bool = True,
         sinks: torch.Tensor | None = None,
-        **kwargs: Any,
+        **unknown: Any,
     ) -> torch.Tensor:
+        refuse_unserved(self, unknown, layer, forward_batch)
         query = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
         out = q.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
         if k is not None and v is not None and not save_kv_cache and self._holds_latents():
@@ -104,7 +106,7 @@ class TorchAttentionBackend(AttentionBackend):
             layer.scaling * _scale(key_cache, layer, "k_scale"),
             layer.logit_cap or 0.0,
             _window(layer),
-            _is_causal(layer),
+            is_causal(layer),
             sinks,
             slot_map,
         )
@@ -118,10 +120,6 @@ class TorchAttentionBackend(AttentionBackend):
         forward_batch: Any,
         save_kv_cache: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        if layer.is_cross_attention:
-            raise NotImplementedError(
-                f"{type(self).__name__} serves decoder self-attention only, not cross-attention"
-            )
         pool = self.token_to_kv_pool
         if save_kv_cache and k is not None and v is not None:
             keys = k.view(-1, layer.tp_k_head_num, layer.qk_head_dim)
@@ -150,7 +148,7 @@ class TorchAttentionBackend(AttentionBackend):
 
 
 def _is_8_bit(dtype: torch.dtype) -> bool:
-    return dtype.itemsize == 1
+    return bool(dtype.itemsize == 1)
 
 
 def _scale(cache: torch.Tensor, layer: Any, name: str) -> float:
@@ -171,8 +169,3 @@ def _window(layer: Any) -> int:
     """Positions before the current one that it may attend to; -1 for all."""
     window = layer.sliding_window_size
     return -1 if window is None else int(window)
-
-
-def _is_causal(layer: Any) -> bool:
-    # The host's encoder-only layers carry AttentionType.ENCODER_ONLY, whose value is "encoder_only".
-    return not isinstance(layer.attn_type, Enum) or layer.attn_type.value != "encoder_only"

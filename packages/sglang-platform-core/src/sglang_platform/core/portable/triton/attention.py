@@ -10,7 +10,6 @@ table's width.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -21,7 +20,7 @@ from sglang_platform.core.counters import counter
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.rows import FP8_DTYPES
 from sglang_platform.core.portable.triton.attention_kernels import AttentionKernels
-from sglang_platform.core.portable.triton.attention_layer import is_causal, joined, rule_of, unserved
+from sglang_platform.core.portable.triton.attention_layer import is_causal, joined, refuse_unserved, rule_of
 from sglang_platform.core.portable.triton.attention_shapes import one_element
 from sglang_platform.core.portable.triton.attention_step import TritonAttentionStep
 from sglang_platform.core.portable.triton.top_slots import top_slots
@@ -76,7 +75,7 @@ class TritonAttentionBackend(AttentionBackend):
         topk_indices: torch.Tensor | None = None,
         **unknown: Any,
     ) -> torch.Tensor:
-        self._refuse(unknown, layer, forward_batch)
+        refuse_unserved(self, unknown, layer, forward_batch)
         query = joined(q, q_rope, layer.tp_q_head_num, layer.qk_head_dim)
         self._store(k, k_rope, v, layer, forward_batch, save_kv_cache)
         if topk_indices is not None:
@@ -114,7 +113,7 @@ class TritonAttentionBackend(AttentionBackend):
         topk_indices: torch.Tensor | None = None,
         **unknown: Any,
     ) -> torch.Tensor:
-        self._refuse(unknown, layer, forward_batch)
+        refuse_unserved(self, unknown, layer, forward_batch)
         query = joined(q, q_rope, layer.tp_q_head_num, layer.qk_head_dim)
         self._store(k, k_rope, v, layer, forward_batch, save_kv_cache)
         if topk_indices is not None:
@@ -205,20 +204,6 @@ class TritonAttentionBackend(AttentionBackend):
         return out.flatten(1)
 
     # Parts of a pass
-
-    def _refuse(self, unknown: Mapping[str, Any], layer: Any, forward_batch: Any) -> None:
-        """Raise PlatformError for arguments that `forward_decode` does not name: ignoring them would change the model's
-        results."""
-        asked = [name for name, value in unknown.items() if value is not None and value is not False]
-        asked += unserved(layer)
-        if forward_batch.mha_return_lse:
-            asked.append("mha_return_lse")
-        if asked:
-            raise PlatformError(
-                f"{type(self).__name__} does not serve what this model asks of attention: {', '.join(asked)}",
-                why="its numbers would be others without",
-                fix="leave out --attention-backend, or choose another",
-            )
 
     def _beside(self, layer: Any) -> bool:
         """True if a layer's keys do not have the form of the cache's latent rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.portable.triton.attention_shapes import one_element
 
-__all__ = ["LayerRule", "is_causal", "joined", "kv_scale", "rule_of", "unserved"]
+__all__ = ["LayerRule", "is_causal", "joined", "kv_scale", "refuse_unserved", "rule_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +82,22 @@ def kv_scale(scale: Any, device: torch.device | str) -> torch.Tensor | None:
     )
 
 
-def unserved(layer: Any) -> list[str]:
+def refuse_unserved(backend: Any, unknown: Mapping[str, Any], layer: Any, forward_batch: Any) -> None:
+    """Raise PlatformError for what `backend` does not compute and would otherwise ignore: arguments that its forward
+    does not name, and constants of the layer."""
+    asked = [name for name, value in unknown.items() if value is not None and value is not False]
+    asked += _unserved(layer)
+    if forward_batch.mha_return_lse:
+        asked.append("mha_return_lse")
+    if asked:
+        raise PlatformError(
+            f"{type(backend).__name__} does not serve what this model asks of attention: {', '.join(asked)}",
+            why="its numbers would be others without",
+            fix="leave out --attention-backend, or choose another",
+        )
+
+
+def _unserved(layer: Any) -> list[str]:
     """The constants of a layer that the kernels do not compute, by the names of SGLang's `RadixAttention`."""
     asked = {
         "is_cross_attention": layer.is_cross_attention,

@@ -84,10 +84,10 @@ def check_default_attention(platform: Any) -> None:
         return
     why = "neither get_attention_backends() nor SGLang has an attention backend of that name"
     fix = f"return {nearest(str(name), names) or 'torch_native'!r}, or leave the method out: the default is the "
-    fix += "platform's own, or torch_native"
+    fix += "platform's own, or core's in plain torch"
     if without_triton:
         why = "the platform does not declare supports_triton=True"
-        fix = "declare it in capabilities, or leave the method out: the default is torch_native"
+        fix = "declare it in capabilities, or leave the method out: the default is core's in plain torch"
     raise LaunchRefused(
         f"get_default_attention_backend() of the platform {platform.device_name!r} answers {name!r}",
         plugin=getattr(platform, "_plugin_origin", None),
@@ -108,6 +108,7 @@ def check_arguments(arguments: Any, platform: Any, asked_attention: Collection[t
         _check_quantization(arguments, platform)
     _check_attention(platform, asked_attention)
     _check_parallel_size(arguments, platform)
+    _check_process_groups(arguments, platform)
 
 
 def _check_kv_dtype(arguments: Any, platform: Any) -> None:
@@ -209,6 +210,27 @@ def _check_parallel_size(arguments: Any, platform: Any) -> None:
         f"has {present} device(s) of type {platform.device_type!r} here, and this launch needs device {last}",
         "make --tp-size x --pp-size x --dp-size fit the devices of a node, or add nodes (--nnodes)",
     )
+
+
+def _check_process_groups(arguments: Any, platform: Any) -> None:
+    """Refuse several ranks whose process groups cannot carry tensors of the device: the first collective would fail."""
+    import torch  # here for the reason told in `_device_count`
+
+    backend = platform.get_torch_distributed_backend_str()
+    carries = torch.distributed.Backend.backend_capability.get(backend)
+    if carries is None or platform.device_type in carries or platform.get_communicator_class() is not None:
+        return
+    for field in ("tp_size", "pp_size"):
+        if getattr(arguments, field) > 1:
+            refuse(
+                field,
+                getattr(arguments, field),
+                platform,
+                f"names process groups of {backend!r} (get_torch_distributed_backend_str), which carry tensors of "
+                f"{_listed(carries)} alone",
+                f"leave out --{field.replace('_', '-')}, or return from get_torch_distributed_backend_str() of "
+                f"{class_to_complete(type(platform), DeviceMixin)} the backend that its torch plugin registers",
+            )
 
 
 def _device_count(device_type: str) -> int:

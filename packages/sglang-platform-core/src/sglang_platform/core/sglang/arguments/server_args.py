@@ -15,11 +15,14 @@ from sglang_platform.core.sglang.registration import LaunchSettings, check_launc
 from sglang_platform.core.sglang.served_model import resolved
 from sglang_platform.core.sglang.versions import HostFacts, facts
 
-__all__ = ["asked_for", "choose_attention_backend", "register_hooks", "register_rule"]
+__all__ = ["PORTABLE", "asked_for", "choose_attention_backend", "register_hooks", "register_rule"]
 
 _ATTENTION = ("attention_backend", "prefill_attention_backend", "decode_attention_backend")
 _NAMES_BACKENDS = {"GptOssForCausalLM": "sinks"}
 """Models for which SGLang asserts that the attention backend is in its list, and the feature they need."""
+
+PORTABLE = "portable_torch"
+"""Core's attention in plain torch, as a choice of an out-of-tree device without attention of its own."""
 
 _KEPT = "_sglang_platform_asked_for"
 _NO_LAST_WORD = "the platform does not check or change the server arguments"
@@ -121,7 +124,7 @@ def _settle_as_a_named_backend(
     needs = next((feature for model, feature in _NAMES_BACKENDS.items() if model in str(refused)), None)
     view, backends = resolved(server_args), platform.get_attention_backends()
     own = {field: getattr(view, field) for field in _ATTENTION if getattr(view, field) in backends}
-    if not own or needs not in platform.attention_features:
+    if not own or (needs not in platform.attention_features and PORTABLE not in backends):
         raise refused
 
     def name(record: Any, triton: bool) -> None:

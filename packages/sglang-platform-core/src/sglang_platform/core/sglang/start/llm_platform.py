@@ -5,21 +5,23 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sglang_platform.core.contract.bridges import older_methods
+from sglang_platform.core.contract.pool_kinds import KINDS
 from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.discovery.kind import SRT
 from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.host import LLM_RUNTIME
 from sglang_platform.core.plugins import refuse_after_failure, running_platform
 from sglang_platform.core.sglang import lora, parts
-from sglang_platform.core.sglang.arguments.server_args import choose_attention_backend
+from sglang_platform.core.sglang.arguments.server_args import PORTABLE, choose_attention_backend
 from sglang_platform.core.sglang.device import sent_tensors, stubs
 from sglang_platform.core.sglang.graphs import piecewise
 from sglang_platform.core.sglang.graphs.decode import NoDecodeGraphs
 from sglang_platform.core.sglang.graphs.ranks_apart import attend_apart, why_no_graphs
+from sglang_platform.core.sglang.host_classes import load
 from sglang_platform.core.sglang.ops.fused import register_fused_ops
 from sglang_platform.core.sglang.pools import rebased as pools
 from sglang_platform.core.sglang.pools.kinds import host_pool
@@ -33,6 +35,8 @@ from sglang_platform.core.sglang.versions import facts
 __all__ = ["ADAPTER", "rebase_platform"]
 
 _logger = logging.getLogger(__name__)
+
+_PORTABLE_ATTENTION = "sglang_platform.core.portable.torch.attention:TorchAttentionBackend"
 
 
 def rebase_platform(cls: type, origin: PluginOrigin) -> type:
@@ -78,6 +82,11 @@ class _HostFacing:
         # Before ranks exist, SGLang passes None and expects a device name without an index.
         return self.device_type if device_id is None else super().get_device(device_id)  # type: ignore[misc]
 
+    def get_attention_backends(self) -> Mapping[str, Any]:
+        """The vendor's; core's in plain torch on an out-of-tree device without any."""
+        own: Mapping[str, Any] = super().get_attention_backends()  # type: ignore[misc]
+        return own if own or not self.is_out_of_tree() else {PORTABLE: load(_PORTABLE_ATTENTION)}  # type: ignore[attr-defined]
+
     def get_kv_pool_cls(self, *, kind: str) -> type | None:
         kind = kv_pool_kind(kind)
         cls = registered_pool_cls(kind)
@@ -86,8 +95,10 @@ class _HostFacing:
                 cls = super().get_kv_pool_cls(kind=kind)  # type: ignore[misc]
             except NotImplementedError as error:
                 return pools.refusing_pool(kind, error, self._plugin_origin)
+        triton = bool(self.capabilities.supports_triton)
+        if cls is None and self.is_out_of_tree() and not triton:  # type: ignore[attr-defined]
+            cls = load(KINDS[kind].base)  # SGLang's own write rows of latents, and move rows, with Triton
         if cls is not None:
-            triton = bool(self.capabilities.supports_triton)
             return parts.rebase_pool(cls, kind, self._plugin_origin, triton=triton)
         if facts().takes_none_for_parts:
             return None
@@ -147,7 +158,7 @@ class _HostFacing:
             piecewise.only_on_request(server_args)
             lora.choose_backend(server_args, self)
         super().apply_server_args_defaults(server_args)  # type: ignore[misc]
-        if self.get_attention_backends():  # type: ignore[attr-defined]
+        if self.get_attention_backends():
             try:
                 default = self.get_default_attention_backend()  # type: ignore[attr-defined]
             except NotImplementedError:
@@ -164,7 +175,7 @@ class _HostFacing:
     def _register_attention_backends(self) -> None:
         from sglang.srt.layers.attention.attention_registry import register_attention_backend
 
-        for name, factory in self.get_attention_backends().items():  # type: ignore[attr-defined]
+        for name, factory in self.get_attention_backends().items():
             register_attention_backend(name)(_host_factory(factory, self._plugin_origin))
 
 
