@@ -56,10 +56,12 @@ def install(tmp_path: Path) -> Install:
     return installed
 
 
-def settled(plugin: InstalledPlugin, models: Path) -> subprocess.CompletedProcess[str]:
+def settled(plugin: InstalledPlugin, models: Path, **asked: object) -> subprocess.CompletedProcess[str]:
     checkpoint = make_checkpoint(models / "llama")
     program = _HERE / "programs" / "settle_arguments.py"
-    return plugin.run("-W", "ignore", str(program), str(checkpoint), SGLANG_PLATFORM="minimal")
+    return plugin.run(
+        "-W", "ignore", str(program), str(checkpoint), json.dumps(asked), SGLANG_PLATFORM="minimal"
+    )
 
 
 def block_of(said: str, file: Path) -> list[str]:
@@ -183,9 +185,39 @@ def test_sglang_settles_on_the_defaults(install: Install, models: Path) -> None:
         "attention": "portable_torch",
         "collectives": "example_oot",
         "sampling": "pytorch",
+        "compiled": [2.0, 2.0],
         "free": True,
         "index": "example_oot:0",
     }
+
+
+_GLOO = with_method("get_torch_distributed_backend_str(self)", 'return "gloo"')
+REFUSED = {
+    "tensor parallel on gloo": (_GLOO, {"tp_size": 2}, "carry tensors of cpu"),
+    "pipeline parallel on gloo": (_GLOO, {"pp_size": 2}, "carry tensors of cpu"),
+    "an 8-bit cache": ((), {"kv_cache_dtype": "fp8_e4m3"}, "stores keys and values as"),
+    "pages of 64": ((), {"page_size": 64}, "works with pages of 1, 16 tokens"),
+    "another attention": ((), {"attention_backend": "fa3"}, "portable_torch, torch_native"),
+    "drafts": ((), {"speculative_algorithm": "NGRAM"}, "supports_speculative_algorithm('NGRAM') is False"),
+    "two halves of a batch": ((), {"enable_two_batch_overlap": True}, "multiprocessors"),
+    "fixed order of sums": ((), {"enable_deterministic_inference": True}, "Triton kernels of CUDA"),
+}
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [pytest.param(name, marks=() if at < 1 else pytest.mark.long) for at, name in enumerate(REFUSED)],
+)
+def test_what_is_not_served_is_refused_before_a_worker_runs(
+    feature: str, install: Install, models: Path
+) -> None:
+    edits, asked, why = REFUSED[feature]
+    done = settled(install(*edits), models, **asked)
+    assert done.returncode == 1, done.stdout
+    said = " ".join(done.stderr.split())
+    assert "the platform 'minimal'" in said
+    assert why in said
+    assert "Traceback" not in said
 
 
 @pytest.mark.engine
@@ -206,9 +238,9 @@ def test_it_serves_the_tokens_of_transformers_and_every_row_is_right(
     assert [reply["output_ids"] for reply in replies] == expected
     assert {row.part: row.server for row in rows} == {
         "device": "the platform",
-        "KV pool": "SGLang",
+        "KV pool": "core",
         "paged allocator": "SGLang",
-        "attention": "SGLang",
+        "attention": "core",
         "fused ops": "SGLang",
         "graph runner": "nobody",
         "sampling": "SGLang",

@@ -162,7 +162,7 @@ def _row(
     wrong = ""
     if declared and not own and not (calls and used in declared):
         wrong = _not_used(declared, used if calls else None)
-    elif declared and hosts:
+    elif declared and hosts and server != "core":  # of core's pools, SGLang's methods store the rows
         wrong = f"SGLang's own served {hosts} calls beside {_short(declared[0])}"
     return ServedPart(part, server, _short(used), calls or None, wrong)
 

@@ -242,8 +242,11 @@ class DeviceMixin:
 
     def get_torch_distributed_backend_str(self) -> str:
         """The backend for `torch.distributed.init_process_group`, by `device_type`; for an unknown one what its torch
-        plugin registered with torch, or `"gloo"`. Its `send` of some KiB must not keep the stream until the peer receives: stages of a pipeline all send
-        before they receive."""
+        plugin registered with torch, or `"gloo"`.
+
+        Its `send` of some KiB must not keep the stream until the peer receives: stages of a pipeline all send before
+        they receive.
+        """
         backend = getattr(sys.modules.get("torch.distributed"), "Backend", None)
         registered = {} if backend is None else backend.default_device_backend_map
         return str({**registered, **_DISTRIBUTED_BACKENDS}.get(self.device_type, "gloo"))

@@ -55,6 +55,19 @@ def _out_of_tree(platform: Any, host: HostFacts) -> None:
         own = device == platform.device_type
         return str(platform.get_torch_distributed_backend_str() if own else original(device))
 
+    compiler = platform.get_compile_backend()
+    if compiler != "inductor":
+
+        def compile_otherwise(original: Any, inductor: Any, model: Any, inputs: Any, **options: Any) -> Any:
+            from torch._dynamo import lookup_backend
+
+            return lookup_backend(compiler)(model, inputs)
+
+        # SGLang compiles small functions where it defines them, with inductor unless told otherwise.
+        soft(
+            "torch:_TorchCompileInductorWrapper.__call__", compile_otherwise, HookType.AROUND,
+            without="functions that SGLang compiles with torch's inductor end a worker",
+        )  # fmt: skip
     # SGLang's returns None, but its callers look up tuning tables by the name.
     soft(
         f"{_PLACE}:get_device_name", get_device_name, HookType.REPLACE,
