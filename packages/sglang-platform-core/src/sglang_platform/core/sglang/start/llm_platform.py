@@ -115,10 +115,10 @@ class _HostFacing:
         if cls is not None:
             arguments = served_model().server_args
             why = why_no_graphs(arguments, self) if attend_apart(arguments) else None
+            if arguments is not None and arguments.attention_backend == PORTABLE:
+                why = f"core's attention ({PORTABLE}) reads lengths on the CPU; bring an attention backend"
             if why is not None:
-                _logger.warning(
-                    "data-parallel attention on %s: decode steps run without graphs: %s", self, why
-                )
+                _logger.warning("decode steps run without graphs on %s: %s", self, why)
                 return NoDecodeGraphs
             return parts.rebase_graph_runner(cls, self._plugin_origin)
         self._must_answer("get_graph_runner_cls()", "graph_capture")

@@ -1,0 +1,72 @@
+"""What a platform without parts of its own serves, as `docs/without_parts.md` says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from installed_plugin import InstalledPlugin
+
+from sglang_platform.conformance.host import reference
+from sglang_platform.conformance.host.checkpoints import make_checkpoint
+from sglang_platform.conformance.host.engine import EngineProcess
+from sglang_platform.conformance.host.features.record import all_features
+
+pytestmark = pytest.mark.host
+
+_HERE = Path(__file__).parent
+_PAGE = (_HERE.parents[1] / "docs" / "without_parts.md").read_text(encoding="utf-8")
+MODELS = re.findall(r"^\| `(\w+)` \| .+ \| served \|$", _PAGE, re.MULTILINE)
+FEATURES = dict(re.findall(r"^\| ([^|`]+) \| (served|refused)(?:: [^|]+)? \|$", _PAGE, re.MULTILINE))
+_BY_TITLE = {feature.title: feature.name for feature in all_features()}
+_LENGTHS = (1, 17, 90, 300)
+"""Shorter and longer than the windows of these models (64 tokens)."""
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> InstalledPlugin:
+    return InstalledPlugin("minimal", tmp_path, _HERE)
+
+
+def test_the_page_names_features_that_exist() -> None:
+    assert len(FEATURES) > 20
+    assert set(FEATURES) <= set(_BY_TITLE)
+
+
+@pytest.mark.engine
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "model", [pytest.param(name, marks=() if name == "deepseek_v3" else pytest.mark.long) for name in MODELS]
+)
+def test_a_model_gets_the_tokens_of_transformers(model: str, plugin: InstalledPlugin) -> None:
+    folder = Path(os.environ.get("SGLANG_PLATFORM_TEST_MODELS", "models")).resolve()
+    checkpoint, prompts = make_checkpoint(folder / model, model), reference.prompts(_LENGTHS)
+    expected = reference.greedy(checkpoint, prompts, 16)
+    arguments = {"model_path": str(checkpoint), "page_size": 16, "chunked_prefill_size": 128}
+    path = os.pathsep.join(filter(None, [str(plugin.sources), os.environ.get("PYTHONPATH")]))
+    with EngineProcess("minimal", arguments, environment={"PYTHONPATH": path}) as engine:
+        replies = engine.call("generate", input_ids=prompts, max_new_tokens=16)
+    assert [reply["output_ids"] for reply in replies] == expected
+
+
+@pytest.mark.engine
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("title", FEATURES)
+def test_a_feature_is_served_or_refused_as_the_page_says(
+    title: str, plugin: InstalledPlugin, tmp_path: Path
+) -> None:
+    name = f"features.{_BY_TITLE[title]}"
+    plugin.run(
+        "-W", "ignore", "-m", "sglang_platform.conformance", "--platform", "minimal", "--host", "sglang",
+        "--check", name, "--report", str(tmp_path / "report"),
+    )  # fmt: skip
+    report = json.loads((tmp_path / "report" / "report.json").read_text())
+    (outcome,) = (one for one in report["outcomes"] if one["id"] == name)
+    refused = (outcome["why"] or "").startswith("refused before launch: ")
+    assert ("refused" if refused else outcome["status"]) == {"served": "passed"}.get(
+        FEATURES[title], "refused"
+    )
