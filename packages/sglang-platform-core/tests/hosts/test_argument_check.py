@@ -38,6 +38,8 @@ def _platform(**declared: Any) -> Any:
         capabilities=SimpleNamespace(supports_triton=False),
         get_attention_backends=lambda: {"strict": object},
         is_out_of_tree=lambda: True,
+        get_communicator_class=lambda: None,
+        get_torch_distributed_backend_str=lambda: "gloo",
     )
     vars(platform).update(declared)
     return platform

@@ -214,23 +214,24 @@ def _check_parallel_size(arguments: Any, platform: Any) -> None:
 
 def _check_process_groups(arguments: Any, platform: Any) -> None:
     """Refuse several ranks whose process groups cannot carry tensors of the device: the first collective would fail."""
+    field = next((name for name in ("tp_size", "pp_size") if getattr(arguments, name) > 1), None)
+    if field is None or not platform.is_out_of_tree() or platform.get_communicator_class() is not None:
+        return
     import torch  # here for the reason told in `_device_count`
 
     backend = platform.get_torch_distributed_backend_str()
-    carries = torch.distributed.Backend.backend_capability.get(backend)
-    if carries is None or platform.device_type in carries or platform.get_communicator_class() is not None:
+    carries = torch.distributed.Backend.backend_capability.get(backend, [platform.device_type])
+    if platform.device_type in carries:
         return
-    for field in ("tp_size", "pp_size"):
-        if getattr(arguments, field) > 1:
-            refuse(
-                field,
-                getattr(arguments, field),
-                platform,
-                f"names process groups of {backend!r} (get_torch_distributed_backend_str), which carry tensors of "
-                f"{_listed(carries)} alone",
-                f"leave out --{field.replace('_', '-')}, or return from get_torch_distributed_backend_str() of "
-                f"{class_to_complete(type(platform), DeviceMixin)} the backend that its torch plugin registers",
-            )
+    refuse(
+        field,
+        getattr(arguments, field),
+        platform,
+        f"names process groups of {backend!r} (get_torch_distributed_backend_str), which carry tensors of "
+        f"{_listed(carries)} alone",
+        f"leave out --{field.replace('_', '-')}, or return from get_torch_distributed_backend_str() of "
+        f"{class_to_complete(type(platform), DeviceMixin)} the backend that its torch plugin registers",
+    )
 
 
 def _device_count(device_type: str) -> int:
