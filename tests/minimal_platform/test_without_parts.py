@@ -36,6 +36,22 @@ def test_the_page_names_features_that_exist() -> None:
     assert set(FEATURES) <= set(_BY_TITLE)
 
 
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("level", ["memory", "kernels"])
+def test_the_suite_passes_on_cores_parts(level: str, plugin: InstalledPlugin, tmp_path: Path) -> None:
+    path = os.pathsep.join(filter(None, [str(plugin.sources), str(_HERE), os.environ.get("PYTHONPATH")]))
+    plugin.run(
+        "-W", "ignore", "-m", "sglang_platform.conformance", "--host", "none", "--level", level,
+        "--platform", "core_parts=core_parts:CorePartsPlatform", "--report", str(tmp_path / "report"),
+        PYTHONPATH=path,
+    )  # fmt: skip
+    report = json.loads((tmp_path / "report" / "report.json").read_text())
+    states = [one["status"] for one in report["outcomes"] if one["level"] == level]
+    assert "passed" in states
+    assert set(states) <= {"passed", "not_applicable", "not_run"}
+
+
 @pytest.mark.engine
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
