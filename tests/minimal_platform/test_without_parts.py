@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from installed_plugin import InstalledPlugin
+from installed_plugin import Edit, InstalledPlugin
 
 from sglang_platform.conformance.host import reference
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
@@ -24,6 +24,19 @@ FEATURES = dict(re.findall(r"^\| ([^|`]+) \| (served|refused)(?:: [^|]+)? \|$", 
 _BY_TITLE = {feature.title: feature.name for feature in all_features()}
 _LENGTHS = (1, 17, 90, 300)
 """Shorter and longer than the windows of these models (64 tokens)."""
+
+_MORE = """\
+    capabilities = PlatformCapabilities(graph_capture=True)
+
+    def get_graph_runner_cls(self) -> type:
+        from sglang_platform.core.portable.torch.graph_runner import TorchGraphRunner
+
+        return TorchGraphRunner
+
+    def supports_speculative_algorithm(self, algorithm: str) -> bool:
+        return algorithm in ("NGRAM", "STANDALONE", "EAGLE")
+
+"""
 
 
 @pytest.fixture
@@ -68,6 +81,19 @@ def test_a_model_gets_the_tokens_of_transformers(model: str, plugin: InstalledPl
     assert [reply["output_ids"] for reply in replies] == expected
 
 
+def state_of(title: str, plugin: InstalledPlugin, folder: Path) -> str:
+    """passed or failed in a running engine, or refused."""
+    name = f"features.{_BY_TITLE[title]}"
+    plugin.run(
+        "-W", "ignore", "-m", "sglang_platform.conformance", "--platform", "minimal", "--host", "sglang",
+        "--check", name, "--report", str(folder / "report"),
+    )  # fmt: skip
+    report = json.loads((folder / "report" / "report.json").read_text())
+    (outcome,) = (one for one in report["outcomes"] if one["id"] == name)
+    refused = (outcome["why"] or "").startswith("refused before launch: ")
+    return "refused" if refused else str(outcome["status"])
+
+
 @pytest.mark.engine
 @pytest.mark.long
 @pytest.mark.timeout(1200)
@@ -75,14 +101,21 @@ def test_a_model_gets_the_tokens_of_transformers(model: str, plugin: InstalledPl
 def test_a_feature_is_served_or_refused_as_the_page_says(
     title: str, plugin: InstalledPlugin, tmp_path: Path
 ) -> None:
-    name = f"features.{_BY_TITLE[title]}"
-    plugin.run(
-        "-W", "ignore", "-m", "sglang_platform.conformance", "--platform", "minimal", "--host", "sglang",
-        "--check", name, "--report", str(tmp_path / "report"),
-    )  # fmt: skip
-    report = json.loads((tmp_path / "report" / "report.json").read_text())
-    (outcome,) = (one for one in report["outcomes"] if one["id"] == name)
-    refused = (outcome["why"] or "").startswith("refused before launch: ")
-    assert ("refused" if refused else outcome["status"]) == {"served": "passed"}.get(
-        FEATURES[title], "refused"
+    assert state_of(title, plugin, tmp_path) == {"served": "passed"}.get(FEATURES[title], "refused")
+
+
+@pytest.mark.engine
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    "title", ["n-gram drafts, trees", "EAGLE, trees", "a mixture of experts (Qwen3-MoE)"]
+)
+def test_drafts_and_graphs_that_are_declared_are_served_on_cores_attention(
+    title: str, plugin: InstalledPlugin, tmp_path: Path
+) -> None:
+    file, end = "sglang_minimal/platform.py", "class MinimalPlatform(SRTPlatform, MinimalDeviceMixin):\n"
+    plugin.edit(
+        Edit(file, "import PlatformEnum,", "import PlatformCapabilities, PlatformEnum,"),
+        Edit(file, end, end + _MORE),
     )
+    assert state_of(title, plugin, tmp_path) == "passed"

@@ -97,6 +97,18 @@ def test_cores_portable_part_is_told_as_cores() -> None:
     assert (row.server, row.wrong) == ("core", "")
 
 
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        ("KV pool", "sglang_platform.core.memory.mha.MHATokenToKVPool"),
+        ("attention", "sglang_platform.core.portable.torch.attention.TorchAttentionBackend"),
+    ],
+)
+def test_cores_part_in_place_of_a_platforms_is_right(part: str, name: str) -> None:
+    row = rows({part: name}, {part: [name]})[part]
+    assert (row.server, row.wrong) == ("core", "")
+
+
 def test_the_platforms_own_parts_serve() -> None:
     own = {"KV pool": "acme.Pool", "attention": "acme.Attention", "graph runner": "acme.Runner"}
     counts = {
