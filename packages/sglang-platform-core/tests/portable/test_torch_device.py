@@ -1,6 +1,9 @@
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sglang_platform.core.contract import DeviceCapability, PlatformEnum, SRTPlatform
+from sglang_platform.core.portable.torch import device as device_file
 from sglang_platform.core.portable.torch.device import TorchDeviceMixin
 from sglang_platform.core.portable.torch.visibility import hidden_by, only_device
 
@@ -158,6 +162,83 @@ def test_a_setting_that_hides_every_device_is_named(monkeypatch, value, hides):
         monkeypatch.setenv("HIP_VISIBLE_DEVICES", value)
     found = hidden_by(["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"])
     assert found == (f"HIP_VISIBLE_DEVICES={value}" if hides else None)
+
+
+MACHINE = 8 << 30
+
+
+def a_device(monkeypatch, *, visible=(), **properties):
+    """A device whose torch module has these properties, on a machine with 8 GiB available."""
+    module = SimpleNamespace(
+        mem_get_info=lambda device: (20 << 30, 24 << 30),
+        memory_reserved=lambda device: 1 << 30,
+        get_device_properties=lambda device: SimpleNamespace(**properties),
+    )
+    monkeypatch.setattr(device_file, "_machines_available_memory", lambda: MACHINE)
+    monkeypatch.setattr(device_file, "_machine_id", lambda: "9f3c")
+    body = {"_module": lambda self: module, "device_type": "acme", "_visibility_variables": visible}
+    return module, type("Acme", (Gpu,), body)()
+
+
+@pytest.mark.parametrize(
+    ("properties", "free"),
+    [
+        ({}, 20 << 30),
+        ({"is_integrated": 0}, 20 << 30),
+        ({"is_integrated": False}, 20 << 30),
+        ({"is_integrated": 1}, MACHINE),
+        ({"is_integrated": True}, MACHINE),
+    ],
+)
+def test_the_memory_of_an_integrated_device_is_the_machines(monkeypatch, properties, free):
+    _, device = a_device(monkeypatch, **properties)
+    assert device.get_available_memory(0) == (free, 24 << 30)
+
+
+def test_an_integrated_device_keeps_its_limit(monkeypatch):
+    module, device = a_device(monkeypatch, is_integrated=True)
+    module.memory_reserved = lambda device: 22 << 30
+    assert device.get_available_memory(0) == (2 << 30, 24 << 30)
+
+
+def test_a_system_that_does_not_tell_leaves_the_drivers_figure(monkeypatch):
+    _, device = a_device(monkeypatch, is_integrated=True)
+    monkeypatch.setattr(device_file, "_machines_available_memory", lambda: None)
+    assert device.get_available_memory(0)[0] == 20 << 30
+
+
+@pytest.mark.parametrize(
+    ("properties", "shown", "device_id", "uuid"),
+    [
+        ({"uuid": "aa-bb"}, None, 0, "aa-bb"),
+        ({"uuid": None}, None, 0, "9f3c-acme-0"),
+        ({}, None, 3, "9f3c-acme-3"),
+        ({}, "4,5", 1, "9f3c-acme-5"),
+        ({}, "5", 0, "9f3c-acme-5"),
+        ({}, "", 0, "9f3c-acme-0"),
+        ({}, "ACME-17", 0, "9f3c-acme-ACME-17"),
+    ],
+)
+def test_a_uuid_is_the_drivers_or_of_machine_and_device(monkeypatch, properties, shown, device_id, uuid):
+    _, device = a_device(monkeypatch, visible=("ACME_VISIBLE_DEVICES",), **properties)
+    if shown is not None:
+        monkeypatch.setenv("ACME_VISIBLE_DEVICES", shown)
+    assert device.get_device_uuid(device_id) == uuid
+
+
+def test_a_torch_module_without_properties_is_enough(monkeypatch):
+    module, device = a_device(monkeypatch)
+    del module.get_device_properties
+    assert device.get_device_uuid(0) == "9f3c-acme-0"
+    assert device.get_device_total_memory(0) == 24 << 30
+    assert device.get_available_memory(0) == (20 << 30, 24 << 30)
+
+
+def test_a_machine_has_an_id_that_stays(monkeypatch):
+    assert device_file._machine_id() == device_file._machine_id()
+    assert len(device_file._machine_id()) >= 12
+    monkeypatch.setattr(Path, "is_file", lambda path: False)
+    assert re.fullmatch("[0-9a-f]{12}", device_file._machine_id())
 
 
 @needs_gpu

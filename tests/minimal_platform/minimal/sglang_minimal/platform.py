@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-
 import vendors_torch_plugin  # noqa: F401 - registers the device with torch, before SGLang asks for it
 
 from sglang_platform.core import PlatformEnum, SRTPlatform
@@ -14,9 +12,6 @@ class MinimalDeviceMixin(TorchDeviceMixin):
     _enum = PlatformEnum.OOT
     device_name = "minimal"
     device_type = "example_oot"
-
-    def get_device_uuid(self, device_id: int = 0) -> str:
-        return f"minimal-{platform.node()}-{device_id}"
 
 
 class MinimalPlatform(SRTPlatform, MinimalDeviceMixin):

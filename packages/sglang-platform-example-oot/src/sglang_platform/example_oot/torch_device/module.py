@@ -224,6 +224,7 @@ class Properties(NamedTuple):
     multi_processor_count: int
     major: int = 1
     minor: int = 0
+    is_integrated: bool = True  # its memory is the machine's
 
 
 def get_device_properties(device: Any = None) -> Properties:

@@ -5,13 +5,15 @@ A backend adds its identity (`_enum`, `device_name`, `device_type`), its probe a
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sglang_platform.core.contract.device import DeviceMixin
 from sglang_platform.core.contract.types import DeviceCapability
-from sglang_platform.core.portable.torch.visibility import only_device
+from sglang_platform.core.portable.torch.visibility import only_device, shown_device
 
 if TYPE_CHECKING:
     import torch
@@ -21,7 +23,7 @@ __all__ = ["TorchDeviceMixin"]
 
 class TorchDeviceMixin(DeviceMixin):
     """A device behind `torch.<device_type>`, whose module offers what `torch.accelerator` devices have: memory figures,
-    synchronisation, and for more than serving a model properties with a `uuid`.
+    synchronisation, and where the driver knows it properties with a `uuid`.
 
     For a device that a torch plugin brings (`torch_npu`, `torch_mlu`, `torch_musa`): import that plugin at the top of
     the module of the platform class, since SGLang uses the device before it calls `init_backend()`.
@@ -60,12 +62,14 @@ class TorchDeviceMixin(DeviceMixin):
         return self.device_name if ask is None else str(ask(device_id))
 
     def get_device_uuid(self, device_id: int = 0) -> str:
-        """The UUID without a prefix; hosts write `GPU-` before it where a protocol wants that.
+        """The driver's UUID without a prefix; hosts write `GPU-` before it where a protocol wants that.
 
-        NotImplementedError where torch's properties have none: define the method, from what the driver reports.
+        Where torch's properties have none: the machine's id, the device type, and the device as the driver counts it.
         """
-        uuid = getattr(self._module().get_device_properties(device_id), "uuid", None)
-        return super().get_device_uuid(device_id) if uuid is None else str(uuid)
+        driver = getattr(self._properties(device_id), "uuid", None)
+        if driver is not None:
+            return str(driver)
+        return f"{_machine_id()}-{self.device_type}-{shown_device(device_id, self._visibility_variables)}"
 
     def get_device_capability(self, device_id: int = 0) -> DeviceCapability | None:
         """The two numbers by which the vendor tells generations of its devices apart; None where it has none."""
@@ -75,21 +79,32 @@ class TorchDeviceMixin(DeviceMixin):
 
     def get_device_total_memory(self, device_id: int = 0) -> int:
         """The device's memory in bytes."""
-        properties = getattr(self._module(), "get_device_properties", None)
-        total = None if properties is None else getattr(properties(device_id), "total_memory", None)
+        total = getattr(self._properties(device_id), "total_memory", None)
         return self.get_available_memory(device_id)[1] if total is None else int(total)
 
+    def _properties(self, device: torch.device | int | None) -> Any:
+        """What torch's module tells of a device; None where it tells nothing."""
+        ask = getattr(self._module(), "get_device_properties", None)
+        return None if ask is None else ask(device)
+
     def get_available_memory(self, device_id: int = 0) -> tuple[int, int]:
-        """`(free, total)` in bytes as the driver counts: memory cached by torch is not free."""
+        """`(free, total)` in bytes as the driver counts: memory cached by torch is not free.
+
+        Of an integrated device, whose memory is the machine's: what the machine has available, page cache included.
+        """
         free, total = self._memory(device_id)
         return int(free), int(total)
 
     def _memory(self, device: torch.device | int | None) -> tuple[int, int]:
         import torch
 
-        ask = getattr(self._module(), "mem_get_info", None) or torch.accelerator.get_memory_info
-        figures: tuple[int, int] = ask(device)
-        return figures
+        module = self._module()
+        ask = getattr(module, "mem_get_info", None) or torch.accelerator.get_memory_info
+        free, total = ask(device)
+        available = _machines_available_memory()
+        if available is not None and getattr(self._properties(device), "is_integrated", False):
+            free = min(available, total - module.memory_reserved(device))
+        return free, total
 
     def get_current_memory_usage(self, device: torch.device | None = None) -> float:
         """The most bytes that tensors of this process held at once on `device` (None: the current one); out of tree all
@@ -131,3 +146,18 @@ class TorchDeviceMixin(DeviceMixin):
             return
         with only_device(device_id, self._visibility_variables, self._visibility_variables[-1]) as index:
             yield index
+
+
+def _machine_id() -> str:
+    """The same after a restart: what the system was given at its installation, or the address of its network."""
+    for file in (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id")):
+        if file.is_file() and (found := file.read_text().strip()):
+            return found
+    return f"{uuid.getnode():012x}"
+
+
+def _machines_available_memory() -> int | None:
+    """Bytes that programs can have, page cache included; None where the system does not tell."""
+    file = Path("/proc/meminfo")
+    lines = file.read_text().splitlines() if file.is_file() else []
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), None)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-__all__ = ["hidden_by", "only_device"]
+__all__ = ["hidden_by", "only_device", "shown_device"]
 
 
 def hidden_by(variables: Sequence[str]) -> str | None:
@@ -20,6 +20,12 @@ def hidden_by(variables: Sequence[str]) -> str | None:
         if name in os.environ and not _visible(os.environ[name]):
             return f"{name}={os.environ[name]}"
     return None
+
+
+def shown_device(device_id: int, variables: Sequence[str]) -> str:
+    """Device `device_id` of this process, as the first of `variables` that is set names it."""
+    shown = next((_visible(os.environ[name]) for name in variables if name in os.environ), [])
+    return shown[device_id] if device_id < len(shown) else str(device_id)
 
 
 @contextmanager
