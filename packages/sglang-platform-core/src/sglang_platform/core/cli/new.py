@@ -1,4 +1,4 @@
-"""`sglang-platform new`: a platform package of one's own, copied from the example device."""
+"""`sglang-platform new`: a platform package of one's own, by one of two roads."""
 
 from __future__ import annotations
 
@@ -17,35 +17,60 @@ __all__ = ["new"]
 
 def new(
     name: Annotated[str, typer.Argument(help="The platform's name, as in my-device.")],
+    torch_plugin: Annotated[
+        str | None,
+        typer.Option(
+            "--torch-plugin",
+            metavar="MODULE",
+            help="Torch reaches the device by this module: some ten files, no C++, that serve at once.",
+        ),
+    ] = None,
+    with_driver: Annotated[
+        bool,
+        typer.Option("--with-driver", help="A copy of the example, with a torch device in C++. The default."),
+    ] = False,
     device_type: Annotated[
         str | None,
         typer.Option(
-            "--device-type", help="The type of torch.device; by default the name, with underscores."
+            "--device-type",
+            help="The type of torch.device; by default that of the torch plugin, or the name, with underscores.",
         ),
     ] = None,
     directory: Annotated[
-        Path | None, typer.Option("--dir", help="Where the copy goes; by default a folder of the name, here.")
+        Path | None,
+        typer.Option("--dir", help="Where the package goes; by default a folder of the name, here."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """A working copy of the example device under your names: package, tests, nox sessions, CI.
+    """A platform package under your names, which serves at once: package, tests, CI.
 
-    Exit status 1: the name cannot be, the folder exists, or the example is not installed.
+    Two roads. `--torch-plugin MODULE`: torch reaches the device already, as through torch_npu; SGLang's and core's
+    parts serve until you replace them. `--with-driver`, the default: a copy of the example device, whose C++ you
+    replace by your driver.
+
+    Exit status 1: the name or the device type cannot be, the folder exists, or the example is not installed.
     """
-    from sglang_platform.core.template.copying import copy_example
+    from sglang_platform.core.template.copying import copy_example, write_plugin
     from sglang_platform.core.template.names import VendorNames
 
+    if torch_plugin is not None and with_driver:
+        raise typer.BadParameter("give --torch-plugin or --with-driver, not both")
     try:
-        names = VendorNames.of(name, device_type)
+        if torch_plugin is None:
+            names = VendorNames.of(name, device_type)
+        else:
+            names = VendorNames.of_torch_plugin(name, torch_plugin, device_type)
         target = directory if directory is not None else Path(names.name)
-        files = copy_example(names, target)
+        files = (
+            copy_example(names, target) if torch_plugin is None else write_plugin(names, torch_plugin, target)
+        )
     except PlatformError as error:
         print_refusal(error, as_json)
         raise typer.Exit(FOUND_A_PROBLEM) from None
     if as_json:
         told: dict[str, object] = {"folder": str(target), "files": sorted(map(str, files))}
         told |= {"distribution": names.distribution, "package": names.package, "platform": names.snake}
-        told |= {"device_type": names.device_type}
+        told |= {"device_type": names.device_type, "torch_plugin": torch_plugin}
         print_json(told)
         return
     out = console()
@@ -54,10 +79,15 @@ def new(
         f"platform {names.snake!r}, torch device {names.device_type!r}"
     )
     out.print("\nIt works as it is. Next:\n")
+    generate = f"python -m sglang_platform.conformance.host.generate --platform {names.snake}"
     for command in (
         f"cd {target} && pip install -e '.[test]'",
         f"SGLANG_PLATFORM={names.snake} sglang-platform info",
-        f"sglang-platform conformance --platform {names.snake}",
+        generate if torch_plugin else f"sglang-platform conformance --platform {names.snake}",
     ):
         out.print(f"  {command}")
+    if torch_plugin:
+        out.print("\nThen replace one part at a time, and look again. README.md lists the parts.")
+        return
     out.print("\nThen replace part by part; the first lines of every file say what. README.md lists them.")
+    out.print("If torch reaches your device already: --torch-plugin MODULE makes some ten files without C++.")

@@ -10,6 +10,7 @@ from sglang_platform.core.contract.types import PlatformEnum
 from sglang_platform.core.contract.values import value_problem
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.template.torch_device import torchs_refusal
+from sglang_platform.core.template.torch_plugin import device_type_of
 
 __all__ = ["VendorNames"]
 
@@ -36,14 +37,7 @@ class VendorNames:
 
         Raises ConfigurationError with the reason for an unusable name or device type, and a name that would do.
         """
-        normal = name.replace("_", "-")
-        reason = _reason_against(name, normal)
-        if reason:
-            raise ConfigurationError(
-                f"{name!r} cannot be the name of a platform package",
-                why=reason,
-                fix=f"nothing was written; sglang-platform new {_usable_name(name)} would do",
-            )
+        normal = _normal_name(name)
         chosen = device_type if device_type is not None else normal.replace("-", "_")
         reason = _reason_against_device_type(chosen)
         if reason:
@@ -51,10 +45,14 @@ class VendorNames:
                 f"{chosen!r} cannot be the copy's torch device type",
                 why=reason,
                 fix=f"nothing was written; sglang-platform new {name} --device-type {_usable_device_type(chosen)} "
-                "would do. A platform for a device that torch knows already starts from a copy under any other type "
-                "and drops its torch_device folder",
+                "would do. For a device that torch has already, by a plugin of torch's: --torch-plugin MODULE",
             )
         return cls(normal, chosen)
+
+    @classmethod
+    def of_torch_plugin(cls, name: str, module: str, device_type: str | None = None) -> VendorNames:
+        """The names for a device that the torch plugin `module` brings, after torch was asked for its type."""
+        return cls(_normal_name(name), device_type_of(module, device_type))
 
     @property
     def snake(self) -> str:
@@ -97,6 +95,18 @@ class VendorNames:
         for old, new in self.replacements():
             text = text.replace(old, new)
         return text
+
+
+def _normal_name(name: str) -> str:
+    normal = name.replace("_", "-")
+    reason = _reason_against(name, normal)
+    if reason:
+        raise ConfigurationError(
+            f"{name!r} cannot be the name of a platform package",
+            why=reason,
+            fix=f"nothing was written; sglang-platform new {_usable_name(name)} would do",
+        )
+    return normal
 
 
 def _reason_against(name: str, normal: str) -> str | None:

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-__all__ = ["torchs_refusal"]
+__all__ = ["asked_of_torch", "torchs_refusal"]
 
 # Imports inside functions: the other interpreter may not have this project, and only it imports torch.
 
@@ -29,33 +29,40 @@ def torchs_refusal(device_type: str) -> str | None:
 
     Raises ConfigurationError if there is no torch to ask.
     """
+    subject = f"whether {device_type!r} can be a torch device type"
+    refusal: str | None = asked_of_torch(Path(__file__), subject, device_type)
+    return refusal
+
+
+def asked_of_torch(program: Path, subject: str, *arguments: str) -> Any:
+    """What `program` prints last, as JSON, in an interpreter that has torch and loads no plugin of it by itself.
+
+    Raises ConfigurationError, about `subject`, if there is no torch to ask.
+    """
     from sglang_platform.core.errors import ConfigurationError
     from sglang_platform.core.installed.modules import interpreter_flags
 
     if find_spec("torch") is None:
         raise ConfigurationError(
-            f"nobody can say whether {device_type!r} can be a torch device type",
+            f"nobody can say {subject}",
             why="torch is not installed here, and only torch knows the names that it takes",
             fix="pip install torch, which the copy needs as well; nothing was written",
         )
     # The backend of another vendor would take the one name that torch has to give.
     environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    command = [sys.executable, *interpreter_flags(), "-c", Path(__file__).read_text(encoding="utf-8")]
+    command = [sys.executable, *interpreter_flags(), "-c", program.read_text(encoding="utf-8"), *arguments]
     try:
-        run = subprocess.run(
-            [*command, device_type], env=environment, capture_output=True, text=True, timeout=_PATIENCE
-        )
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_PATIENCE)
     except (OSError, subprocess.SubprocessError) as error:
         said = f"{type(error).__name__}: {error}"
     else:
         if run.returncode == 0:
-            refusal: str | None = json.loads(run.stdout.splitlines()[-1])
-            return refusal
+            return json.loads(run.stdout.splitlines()[-1])
         said = (run.stderr.strip().splitlines() or [f"its interpreter ended with status {run.returncode}"])[
             -1
         ]
     raise ConfigurationError(
-        f"nobody can say whether {device_type!r} can be a torch device type",
+        f"nobody can say {subject}",
         why=f"torch could not be asked: {said}",
         fix="mend the installation of torch, until `python -c 'import torch'` works; nothing was written",
     )
