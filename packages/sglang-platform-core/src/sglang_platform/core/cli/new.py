@@ -22,7 +22,7 @@ def new(
         typer.Option(
             "--torch-plugin",
             metavar="MODULE",
-            help="Torch reaches the device by this module: some ten files, no C++, that serve at once.",
+            help="Torch reaches the device by this module: nine files, no C++, that serve at once.",
         ),
     ] = None,
     with_driver: Annotated[
@@ -32,8 +32,7 @@ def new(
     device_type: Annotated[
         str | None,
         typer.Option(
-            "--device-type",
-            help="The type of torch.device; by default that of the torch plugin, or the name, with underscores.",
+            "--device-type", help="The type of torch.device; by default the torch plugin's, or the name."
         ),
     ] = None,
     directory: Annotated[
@@ -56,13 +55,12 @@ def new(
     if torch_plugin is not None and with_driver:
         raise typer.BadParameter("give --torch-plugin or --with-driver, not both")
     try:
-        if torch_plugin is None:
-            names = VendorNames.of(name, device_type)
-        else:
-            names = VendorNames.of_torch_plugin(name, torch_plugin, device_type)
+        names = VendorNames.of(name, device_type, torch_plugin)
         target = directory if directory is not None else Path(names.name)
         files = (
-            copy_example(names, target) if torch_plugin is None else write_plugin(names, torch_plugin, target)
+            write_plugin(names, torch_plugin, target)
+            if torch_plugin is not None
+            else copy_example(names, target)
         )
     except PlatformError as error:
         print_refusal(error, as_json)
@@ -79,15 +77,13 @@ def new(
         f"platform {names.snake!r}, torch device {names.device_type!r}"
     )
     out.print("\nIt works as it is. Next:\n")
-    generate = f"python -m sglang_platform.conformance.host.generate --platform {names.snake}"
+    generate = "python -m sglang_platform.conformance.host.generate"
     for command in (
         f"cd {target} && pip install -e '.[test]'",
         f"SGLANG_PLATFORM={names.snake} sglang-platform info",
-        generate if torch_plugin else f"sglang-platform conformance --platform {names.snake}",
+        f"{generate if torch_plugin is not None else 'sglang-platform conformance'} --platform {names.snake}",
     ):
         out.print(f"  {command}")
-    if torch_plugin:
-        out.print("\nThen replace one part at a time, and look again. README.md lists the parts.")
-        return
-    out.print("\nThen replace part by part; the first lines of every file say what. README.md lists them.")
-    out.print("If torch reaches your device already: --torch-plugin MODULE makes some ten files without C++.")
+    out.print("\nThen replace one part at a time, and look again. README.md lists the parts.")
+    if torch_plugin is None:
+        out.print("If torch reaches your device already: --torch-plugin MODULE makes nine files without C++.")

@@ -32,12 +32,21 @@ class VendorNames:
     """The type of `torch.device`."""
 
     @classmethod
-    def of(cls, name: str, device_type: str | None = None) -> VendorNames:
-        """The names for a vendor, after torch was asked for the device type.
+    def of(cls, name: str, device_type: str | None = None, torch_plugin: str | None = None) -> VendorNames:
+        """The names for a vendor, after torch was asked for the device type, with the torch plugin where one brings it.
 
         Raises ConfigurationError with the reason for an unusable name or device type, and a name that would do.
         """
-        normal = _normal_name(name)
+        normal = name.replace("_", "-")
+        reason = _reason_against(name, normal)
+        if reason:
+            raise ConfigurationError(
+                f"{name!r} cannot be the name of a platform package",
+                why=reason,
+                fix=f"nothing was written; sglang-platform new {_usable_name(name)} would do",
+            )
+        if torch_plugin is not None:
+            return cls(normal, device_type_of(torch_plugin, device_type))
         chosen = device_type if device_type is not None else normal.replace("-", "_")
         reason = _reason_against_device_type(chosen)
         if reason:
@@ -48,11 +57,6 @@ class VendorNames:
                 "would do. For a device that torch has already, by a plugin of torch's: --torch-plugin MODULE",
             )
         return cls(normal, chosen)
-
-    @classmethod
-    def of_torch_plugin(cls, name: str, module: str, device_type: str | None = None) -> VendorNames:
-        """The names for a device that the torch plugin `module` brings, after torch was asked for its type."""
-        return cls(_normal_name(name), device_type_of(module, device_type))
 
     @property
     def snake(self) -> str:
@@ -95,18 +99,6 @@ class VendorNames:
         for old, new in self.replacements():
             text = text.replace(old, new)
         return text
-
-
-def _normal_name(name: str) -> str:
-    normal = name.replace("_", "-")
-    reason = _reason_against(name, normal)
-    if reason:
-        raise ConfigurationError(
-            f"{name!r} cannot be the name of a platform package",
-            why=reason,
-            fix=f"nothing was written; sglang-platform new {_usable_name(name)} would do",
-        )
-    return normal
 
 
 def _reason_against(name: str, normal: str) -> str | None:

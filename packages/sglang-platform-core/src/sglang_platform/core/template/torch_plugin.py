@@ -30,30 +30,26 @@ def device_type_of(module: str, wanted: str | None) -> str:
     from sglang_platform.core.errors import ConfigurationError
     from sglang_platform.core.template.torch_device import asked_of_torch
 
-    if not all(part.isidentifier() for part in module.split(".")):
-        raise ConfigurationError(
-            f"{module!r} cannot be a torch plugin",
-            why="it is no name of a module",
-            fix="give the module that registers the device when it is imported, such as torch_npu; nothing was written",
-        )
+    named = all(part.isidentifier() for part in module.split("."))
     problem = None if wanted is None else value_problem("device_type", wanted)
-    if problem is not None:
+    if not named or problem is not None:
         raise ConfigurationError(
-            f"{wanted!r} cannot be a torch device type", why=f"it {problem}", fix="nothing was written"
+            f"{wanted!r} cannot be a torch device type" if named else f"{module!r} cannot be a torch plugin",
+            why=f"it {problem}" if named else "it is no name of a module, such as torch_npu",
+            fix="nothing was written",
         )
     told = asked_of_torch(Path(__file__), f"which device {module} brings", module, wanted or "")
     if told["known"]:
         return str(told["known"])
     if wanted is not None and told["failed"]:
         return wanted
+    fix = "name the module that registers the device with torch when it is imported"
     if told["failed"]:
         fix = f"install {module} here until `python -c 'import {module}'` works, or name the type with --device-type"
     elif told["registered"]:
         fix = f"leave out --device-type: {module} registers {told['registered']!r}"
-    else:
-        fix = "name the module that registers the device with torch when it is imported"
     raise ConfigurationError(
-        f"{module} brings no device of type {wanted!r}" if wanted else f"{module} brings no device",
+        f"{module} brings no device" + (f" of type {wanted!r}" if wanted else ""),
         why=told["failed"] or told["refused"] or f"torch has no new device after `import {module}`",
         fix=f"{fix}; nothing was written",
     )
@@ -90,11 +86,9 @@ def _answer(module: str, wanted: str) -> dict[str, Any]:
     name = torch._C._get_privateuse1_backend_name()
     built_in = torch.accelerator.current_accelerator()
     told["registered"] = name if name != "privateuseone" else built_in and built_in.type
+    chosen = wanted or told["registered"]
     try:
-        chosen = wanted or told["registered"]
-        if chosen:
-            torch.get_device_module(torch.device(chosen))
-            told["known"] = chosen
+        told["known"] = chosen and torch.get_device_module(torch.device(chosen)) and chosen
     except RuntimeError as error:
         told["refused"] = str(error).splitlines()[0]
     return told
