@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 from safetensors import SafetensorError
 
-from sglang_platform.conformance.host import processes, served_parts, witness
+from sglang_platform.conformance.host import processes, served_parts, step_profile, witness
 from sglang_platform.conformance.host.architectures import ARCHITECTURES
 from sglang_platform.conformance.host.before_start import (
     refuse_damaged_checkpoint,
@@ -68,6 +68,12 @@ def main(
         str, typer.Option(help="Weights and activations: float32, bfloat16, float16 or auto.")
     ] = "float32",
     graphs: Annotated[bool, typer.Option(help="Decode through the platform's graph runner.")] = True,
+    profile: Annotated[
+        bool,
+        typer.Option(
+            "--profile", help="Time the parts of a step, without graphs; name what to replace next."
+        ),
+    ] = False,
     platform: Annotated[str, typer.Option(help="The platform plugin to serve on.")] = "example_oot",
     models: Annotated[Path, typer.Option(help="Where a checkpoint is made and kept.")] = Path("models"),
 ) -> None:
@@ -89,7 +95,8 @@ def main(
                 max_new_tokens,
                 page_size,
                 dtype,
-                graphs,
+                graphs and not profile,
+                profile,
                 platform,
                 models,
             )
@@ -133,6 +140,7 @@ def _generate(
     page_size: int,
     dtype: str,
     graphs: bool,
+    profile: bool,
     platform: str,
     models: Path,
 ) -> bool:
@@ -152,7 +160,7 @@ def _generate(
     console.print("[2/4] starting SGLang: 15 to 60 s of imports; the first time also builds kernels")
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="sglang-platform-witness-") as site:
-        environment = witness.install(Path(site), "load_and_describe")
+        environment = witness.install(Path(site), "load_and_profile" if profile else "load_and_describe")
         with console.status("[2/4] starting SGLang") as status:
 
             def show(line: str) -> None:
@@ -164,13 +172,20 @@ def _generate(
         with engine:
             console.print(f"[2/4] SGLang is up after {time.perf_counter() - start:.0f} s")
             console.print("[3/4] answering")
+            if profile:  # what happens once, such as the build of a kernel, is no part of a step
+                engine.call("stream_text", prompt=prompts[0], max_new_tokens=2)
+            before = engine.counters()
             _show_answers(engine, prompts, max_new_tokens)
             counts = engine.counters()
             reports = processes.read(engine.report_dir)
             (description, *_) = witness.served(engine.report_dir)
     console.print("[4/4] who did the work, counted in the scheduler process")
     _show_decision(reports)
-    return _show_proof(platform, served_parts.judge(description, counts, platform, graphs=graphs))
+    rows = served_parts.judge(description, counts, platform, graphs=graphs)
+    proved = _show_proof(platform, rows)
+    if profile:
+        _show_profile(step_profile.shares(rows, before, counts))
+    return proved
 
 
 def _refuse_early(platform: str) -> None:
@@ -254,6 +269,16 @@ def _show_proof(platform: str, rows: list[served_parts.ServedPart]) -> bool:
     proved = not any(row.wrong for row in rows)
     console.print(text, style="green" if proved else "red")
     return proved
+
+
+def _show_profile(found: list[step_profile.Share]) -> None:
+    """Where the time went, and the next step."""
+    console.print("where the time of a step goes, each part waited for, graphs off")
+    shown = [row for row in found if row.share >= 0.005]
+    console.table(
+        ["part", "served by", "share"], [[row.part, row.server, f"{row.share:.0%}"] for row in shown]
+    )
+    console.print(step_profile.next_step(found))
 
 
 def _run() -> None:

@@ -16,7 +16,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.conformance.host import served_parts
+from sglang_platform.conformance.host import served_parts, step_profile
 from sglang_platform.conformance.host.distribution import path_with, write_distribution
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE, counter
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
@@ -61,6 +61,14 @@ def load_and_describe() -> None:
     """What the entry point names where it is to be told who served each part (`served`)."""
     HookRegistry.register(_SCHEDULER, _describe, HookType.AFTER)
     load()
+
+
+def load_and_profile() -> None:
+    """What the entry point names where the parts of a step are to be timed as well (`step_profile`)."""
+    HookRegistry.register(_SCHEDULER, step_profile.watch, HookType.AFTER)
+    host = facts()
+    HookRegistry.register(f"{host.op_class}.{host.op_choice}", step_profile.time_op, HookType.AROUND)
+    load_and_describe()
 
 
 def parts_in_use(report_dir: Path) -> list[dict[str, str | None]]:
