@@ -77,7 +77,8 @@ UNRUN = {
     "hooks check": "it names a wheel and a module of the reader's",
     "check": "a mention without its argument, or with the reader's plugin",
     "upgrade": "it names the reader's plugin and releases",
-    "new": "a mention without its argument",
+    "new": "a mention without its argument, or with the reader's torch plugin",
+    "info acme": "tests/first_hour runs the commands of docs/first_hour.md",
     "--install-completion": "it writes into the files of the reader's shell",
 }
 """Subcommand -> why its other commands are only parsed, by the command's own parser."""
@@ -241,7 +242,7 @@ def test_pip_is_told_what_exists(command: PageCommand) -> None:
     names = json.loads(parsed.stdout)
     ours = {one.parent.name for one in (REPOSITORY / "packages").glob("*/pyproject.toml")}
     ours.add("sglang-platform-conformance")
-    copied = command.page in (WALKED, "packages/sglang-platform-example-oot/README.md")
+    copied = command.page in (WALKED, "docs/first_hour.md", "packages/sglang-platform-example-oot/README.md")
     for name in names:
         place, _, extras = name.replace("CHECKOUT/", "./").partition("[")
         if place.startswith("."):
