@@ -22,12 +22,15 @@ def _failed(name: str, failure: str, what: str, *, cases: int = 1, waived: int =
     failing = [
         {
             "id": f"{name}[rows={at}]", "case": {"rows": at}, "failure": failure, "what": what, "fix": "do it",
-            "trace": None, "waived": "known" if at < waived else None,
+            "place": None, "trace": None, "waived": "known" if at < waived else None,
         }
         for at in range(cases)
     ]  # fmt: skip
     outcome = _outcome(
-        name, "failed", rerun=f"sglang-platform conformance --check {name}", page="docs/checks/x.md#y"
+        name,
+        "failed",
+        rerun=f"sglang-platform conformance --check {name}",
+        source="conformance/checks/x.py:7",
     )
     for field, value in failed_with(failing).items():
         setattr(outcome, field, value)
@@ -83,7 +86,7 @@ def test_a_suite_per_level_counts_its_cases(suites: dict[str, ElementTree.Elemen
         assert float(suite.get("time", "0")) == pytest.approx(1.0)
         told = {one.get("name"): one.get("value") for one in suite.iter("property")}
         assert (told["seed"], told["tier"]) == ("0", "default")
-        assert (told["verdict"] or "").startswith("not conformant to core: 4 checks failed")
+        assert (told["verdict"] or "").startswith("not conformant to core: 3 checks failed, 1 blocked")
 
 
 def test_a_failure_tells_what_to_do_and_which_cases_fail(suites: dict[str, ElementTree.Element]) -> None:
@@ -96,7 +99,7 @@ def test_a_failure_tells_what_to_do_and_which_cases_fail(suites: dict[str, Eleme
         "slot 3 holds <0.5> & ?[31mnothing?",
         "fix: do it",
         "--check memory.store_reads_back",
-        "docs/checks/x.md#y",
+        "conformance/checks/x.py:7",
     ):
         assert part in text, text
     assert "fails: memory.store_reads_back[rows=1]" in text

@@ -75,6 +75,7 @@ _FAILING = {
     "failure": "check",
     "what": "x",
     "fix": "y",
+    "place": None,
     "trace": None,
     "waived": None,
 }

@@ -1,21 +1,27 @@
 """Whose error it is that came out of a check: the platform's, or the suite's own.
 
 An error is the platform's where its innermost frames are of the platform's code, or of core's, SGLang's or torch's that
-the platform's code called; where the suite called something of the platform's that does not take the call, or asked its
-object for what it does not have; where a device raised it in native code, which leaves no frame; and where it tells of
-SGLang's processes on the platform. Everything else is a mistake of the suite's, and no word on the platform.
+the platform's code called; where the platform's code called back into the suite (a dispatch mode, a hook, a model) what
+raises there; where the suite called something of the platform's that does not take the call, or asked its object for
+what it does not have; where a device raised it in native code, which leaves no frame; and where it tells of SGLang's
+processes on the platform. Everything else is a mistake of the suite's, and no word on the platform.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import inspect
 import re
 import sysconfig
 import traceback
 import types
 from pathlib import Path
+from typing import Any
 
-__all__ = ["is_the_suites", "may_come_late", "what_to_report"]
+from sglang_platform.core.correction import class_of_plugin, is_plugins, place_in_plugin, place_of_function
+
+__all__ = ["is_the_suites", "may_come_late", "place_in_text", "place_of_failure", "what_to_report"]
 
 _OWN = str(Path(__file__).parent)
 _REFERENCE = str(Path(__file__).parent / "reference")
@@ -40,6 +46,10 @@ def is_the_suites(error: BaseException, device_type: str | None) -> bool:
         return False
     if may_come_late(error, device_type):
         return False
+    first = next(at for at, (frame, _) in enumerate(frames) if _is_the_suites(frame))
+    if any(not _is_the_suites(frame) and not _is_neutral(frame) for frame, _ in frames[first:last]):
+        of_a_module = isinstance(error, AttributeError) and isinstance(error.obj, types.ModuleType)
+        return isinstance(error, NameError | ImportError) or of_a_module
     if isinstance(error, NotImplementedError) or getattr(error, "is_the_platforms", False):
         return False
     if isinstance(error, AttributeError) and error.name is not None:
@@ -58,6 +68,39 @@ def may_come_late(error: BaseException, device_type: str | None) -> bool:
         and not raised_in_python
         and not _OF_PYTHON.match(str(error))
     )
+
+
+def place_of_failure(error: BaseException, part: Any, platform: type | None) -> str | None:
+    """`file:line` of the plugin's code that a failure is of: the innermost frame of what was raised; of a wrong answer
+    the method of the `part` that the words name, else its class or function. `platform`: its class."""
+    for raised in (error, error.__cause__):
+        if raised is not None and (place := place_in_plugin(raised, platform)):
+            return place
+    words = f"{getattr(error, 'fix', None) or ''} {error}"
+    for owner in (part, platform):
+        cls = class_of_plugin(owner) if isinstance(owner, type) else None
+        if cls is None:
+            if isinstance(owner, type) or owner is None or not is_plugins(getattr(owner, "__module__", "")):
+                continue
+            return place_of_function(owner)
+        named = (getattr(cls, name, None) for name in re.findall(r"(\w+)\(", words))
+        for method in named:
+            if inspect.isfunction(method) and is_plugins(method.__module__):
+                return place_of_function(method)
+        with contextlib.suppress(OSError, TypeError):  # no source
+            return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
+    return None
+
+
+def place_in_text(trace: str) -> str | None:
+    """The same from the last words of a process that died: its innermost frame that may be the plugin's."""
+    frames = [
+        f"{path}:{line}"
+        for path, line in re.findall(r'File "([^"]+)", line (\d+)', trace)
+        if not path.startswith((_OWN, "<", *_LIBRARIES)) or path.startswith((_REFERENCE, *_PACKAGES))
+        if not path.startswith(tuple(f"{root}/{name}/" for root in _PACKAGES for name in _NEUTRAL))
+    ]
+    return (frames[0] if "most recent call first" in trace else frames[-1]) if frames else None
 
 
 def what_to_report(error: BaseException) -> str:

@@ -14,6 +14,7 @@ that does not change (`case_ids`), and the first of them is the smallest.
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -102,6 +103,14 @@ class Check:
     hosts: tuple[HostName, ...]
     needs: Needs
     seconds: float
+    founds: str | None = None
+
+    @property
+    def source(self) -> str:
+        """`file:line` of the check, from the folder that the suite is installed in."""
+        code = inspect.unwrap(self.function).__code__
+        parts = code.co_filename.rpartition("sglang_platform/")
+        return f"{parts[1]}{parts[2]}:{code.co_firstlineno}"
 
     @property
     def proves(self) -> str:
@@ -121,6 +130,7 @@ def check(
     hosts: Sequence[HostName] = ("none", "sglang"),
     needs: Needs | None = None,
     seconds: float = 60,
+    founds: str | None = None,
 ) -> Callable[[_Function], _Function]:
     """Register a function as a check: `fn(subject)`, or `fn(subject, case)` where `cases` is given.
 
@@ -134,6 +144,8 @@ def check(
     needs: "source" (the plugin's files), "platform" (its object) or "device"; by default the first two levels need
         their own, all others the device.
     seconds: the time limit; a check that exceeds it is stopped and has failed.
+    founds: the part that is wrong where it fails, with fields of the case in braces: "{kind} pool". It runs first in
+        its level, and what asks the subject for the part later is blocked by it (`Subject.stands_on`).
     """
 
     def register(function: _Function) -> _Function:
@@ -153,6 +165,7 @@ def check(
             tuple(hosts),
             needs or _NEEDS.get(level, "device"),
             seconds,
+            founds,
         )
         return function
 

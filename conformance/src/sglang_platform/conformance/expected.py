@@ -88,9 +88,9 @@ class VendorFile:
             one["waived"] = next((rule.reason for rule in rules if rule.covers(one["id"])), None)
         left = [one for one in outcome.failing if one["waived"] is None]
         if left:
-            told = failed_with(left)
-            outcome.what, outcome.case, outcome.fix = told["what"], told["case"], told["fix"]
-            outcome.failure, outcome.trace = told["failure"], told["trace"]
+            for name, value in failed_with(left).items():
+                if name != "failing":
+                    setattr(outcome, name, value)
             return
         ended = bool(outcome.failing) and outcome.failing[-1]["failure"] in ("crash", "timeout")
         over = [rule for rule in rules if rule.is_over(outcome, names, partly=partly or ended)]

@@ -69,15 +69,18 @@ class Outcome:
     rerun: str | None = None
     """The command that runs this check alone, the same way."""
 
-    page: str | None = None
-    """Of a failure: where the documentation tells of this check."""
+    source: str | None = None
+    """Of a failure: the file and line of the check, from the folder that the suite is installed in."""
+
+    place: str | None = None
+    """The plugin's file and line that the failure is of, as far as it is known."""
 
     parts: list[dict[str, Any]] | None = None
     """Of a check that runs tests of somebody else: each test's `of`, `name`, `status`, `baseline` and `why`."""
 
     failing: list[dict[str, Any]] = field(default_factory=list)
-    """Every case that fails, in the order of the cases: its full `id`, `case`, `failure`, `what`, `fix`, `trace`, and
-    why it was expected (`waived`), or None."""
+    """Every case that fails, in the order of the cases: its full `id`, `case`, `failure`, `what`, `fix`, `place`,
+    `trace`, and why it was expected (`waived`), or None."""
 
     widened: list[dict[str, Any]] = field(default_factory=list)
     """Tolerances of the vendor's without which it would have failed: `checks`, `dtype`, `factor`, `reason`, and the
@@ -100,7 +103,7 @@ def failed_with(failing: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The fields of the outcome of a check of which these cases fail: what is seen first is the smallest."""
     for one in failing:
         one.setdefault("waived", None)
-    first = {name: failing[0][name] for name in ("failure", "what", "case", "fix", "trace")}
+    first = {name: failing[0][name] for name in ("failure", "what", "case", "fix", "place", "trace")}
     return {"status": "failed", **first, "failing": list(failing)}
 
 

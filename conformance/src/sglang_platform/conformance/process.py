@@ -13,12 +13,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance import guard
+from sglang_platform.conformance.blame import place_in_text
 from sglang_platform.conformance.case_ids import full_id
 from sglang_platform.conformance.check import Check
 from sglang_platform.conformance.outcome import case_text, failed_with
@@ -79,6 +80,7 @@ class WorkerEnded(Exception):
         """Of the check in progress: the cases that had failed, and the one in which the process ended."""
         last = {"id": full_id(check.id, self.seen.name), "case": self.seen.case, "failure": self.failure}
         last |= {"what": self.what, "fix": self._fix or check.fix, "trace": self.trace}
+        last["place"] = place_in_text(self.trace)
         return {**failed_with([*self.seen.failing, last]), "cases": max(1, len(self.seen.names))}
 
 
@@ -143,13 +145,14 @@ class Worker:
         *,
         cases: tuple[str, ...] = (),
         first_only: bool = False,
+        broken: Mapping[str, str] | None = None,
     ) -> tuple[dict[str, Any], list[str]]:
         """Run one check: its outcome, and the names of the cases that were run. Raises WorkerEnded where the process
         died or had to be stopped."""
         self._seen = seen = _Seen()
         self._wait_until_ready()
         wanted = {"check": check.id, "module": check.function.__module__, "seed": seed, "cases": cases}
-        self._send({**wanted, "first_only": first_only})
+        self._send({**wanted, "first_only": first_only, "broken": dict(broken or {})})
         start = START_SECONDS * max(1.0, self._patience)
         self._next(start, f"{start:g} s while the platform was made", starting=True)
         limit = check.seconds * self._patience * self._tier

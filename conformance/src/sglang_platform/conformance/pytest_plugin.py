@@ -66,9 +66,33 @@ def conformance_runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
-    """A failed check is shown as the command shows it, without a traceback through this suite."""
-    outcome = yield
-    report = outcome.get_result()  # type: ignore[attr-defined]
-    error = call.excinfo.value if call.excinfo is not None else None
-    if report.failed and hasattr(error, "conformance_outcome"):
-        report.longrepr = str(error)
+    """A failed check is shown as the command shows it, without a traceback through this suite. The report takes its
+    outcome to the summary, also from a process of pytest-xdist."""
+    result = yield
+    report = result.get_result()  # type: ignore[attr-defined]
+    outcome = getattr(call.excinfo and call.excinfo.value, "conformance_outcome", None)
+    if outcome is not None:
+        report.conformance_outcome = outcome.as_dict()
+        if report.failed:
+            report.longrepr = str(call.excinfo.value)
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any) -> Iterator[None]:
+    """In the place of a section for each failed check: a block for each cause, as the command prints it."""
+    stats = terminalreporter.stats
+    failed = stats.get("failed", [])
+    told: dict[str, list[Any]] = {}  # by test function: each class has a platform of its own
+    for report in (*failed, *stats.get("skipped", ())):
+        if hasattr(report, "conformance_outcome"):
+            told.setdefault(report.nodeid.partition("[")[0], []).append(report.conformance_outcome)
+    if told and failed and not terminalreporter.no_summary:
+        from sglang_platform.conformance.cli.causes import print_causes
+        from sglang_platform.core.cli.output import console
+
+        stats["failed"] = [one for one in failed if not hasattr(one, "conformance_outcome")]
+        for function, outcomes in told.items():
+            terminalreporter.write_sep("=", f"CAUSES in {function}")
+            print_causes(console(), outcomes)
+    yield
+    stats["failed"] = failed

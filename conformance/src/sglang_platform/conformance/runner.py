@@ -10,7 +10,6 @@ from sglang_platform.conformance.check import CREATED, Check, registered
 from sglang_platform.conformance.description import nobody
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import Outcome
-from sglang_platform.conformance.pages import page_of
 from sglang_platform.conformance.process import Worker, WorkerEnded
 from sglang_platform.conformance.seeds import seed_of
 from sglang_platform.conformance.selection import Selection, UnknownCheck
@@ -18,6 +17,13 @@ from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.discovery.settings import PLUGINS_VARIABLE
 
 __all__ = ["Runner", "Selection", "UnknownCheck"]
+
+
+class _Fields(dict[str, Any]):
+    """Those of a case; one that it lacks, as where the process died before the first, stands for any."""
+
+    def __missing__(self, name: str) -> str:
+        return "*"
 
 
 class Runner:
@@ -45,6 +51,9 @@ class Runner:
         self._told: dict[str, str] = {}
         """By host: the check that tells it."""
 
+        self._broken_parts: dict[str, str] = {}
+        """Parts that were found wrong (`Check.founds`), and the check that tells it."""
+
         self.left_out: list[dict[str, Any]] = []
         """General plugins of other distributions that keep the platform from being made, and why."""
 
@@ -70,9 +79,19 @@ class Runner:
         outcome.seconds = round(time.perf_counter() - started, 3)
         self.selection.judge(check, outcome, names)
         if outcome.is_bad or outcome.status in ("expected_failure", "suite_failed"):
-            outcome.rerun, outcome.page = self.selection.rerun(check), page_of(check.id)
+            outcome.rerun, outcome.source = self.selection.rerun(check), check.source
+        self.learn(check, outcome)
         self._on_outcome(outcome)
         return outcome
+
+    def learn(self, check: Check, outcome: Outcome) -> None:
+        """Where a check that others stand on failed, these are blocked by it."""
+        if check.founds is None or outcome.status != "failed":
+            return
+        for one in outcome.failing:
+            if one["waived"] is None:
+                part = check.founds.format_map(_Fields(one["case"] or {}))
+                self._broken_parts.setdefault(part, check.id)
 
     def describe(self) -> dict[str, Any]:
         """What the platform says of itself, asked in a process of its own: see `description.describe`. What it builds
@@ -192,6 +211,7 @@ class Runner:
                 lambda case: self._on_case(check, case),
                 cases=self.selection.cases_of(check),
                 first_only=self.selection.first_only,
+                broken={part: told for part, told in self._broken_parts.items() if told != check.id},
             )
         except WorkerEnded as ended:
             self._end(host)

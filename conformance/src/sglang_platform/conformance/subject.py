@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sglang_platform.conformance.check import Blocked
 from sglang_platform.conformance.declarations import Declarations, declarations_of
 from sglang_platform.conformance.parts import Parts, parts_for
 from sglang_platform.conformance.plugin import CheckedPlugin, DeviceAbsent
@@ -67,6 +69,24 @@ class Subject(CheckedPlugin):
         self.thorough = thorough
         self.model_files = tuple(models)
         self._refused: BaseException | None = None
+        self.broken: dict[str, str] = {}
+        """Parts, or globs over them, that were found wrong, and the check that tells it."""
+
+        self.begin()
+
+    def begin(self) -> None:
+        """A case begins."""
+        self.blocked: Blocked | None = None
+        self.built: Callable[..., Any] | None = None
+        """The part that it was given last, a class or a function: a wrong answer is this part's."""
+
+    def stands_on(self, part: str) -> None:
+        """Raises Blocked where an earlier check found this part wrong. It is kept: a check may catch what a part
+        raises."""
+        told = next((check for broken, check in self.broken.items() if fnmatchcase(part, broken)), None)
+        if told is not None:
+            self.blocked = Blocked(f"{part} is wrong: see {told}")
+            raise self.blocked
 
     @property
     def seed(self) -> int:
@@ -166,9 +186,11 @@ class Subject(CheckedPlugin):
 
     def pool(self, kind: str, **keywords: Any) -> Any:
         """A KV pool built with exactly the host's keywords. Raises LookupError where the platform brings none."""
+        self.stands_on(f"{kind} pool")
         cls = self.platform.get_kv_pool_cls(kind=kind)
         if cls is None:
             raise LookupError(f"{self.name} brings no KV pool of kind {kind}")
+        self.built = cls
         return cls(**self.pool_keywords(kind, **keywords))
 
     def pool_keywords(self, kind: str, **keywords: Any) -> dict[str, Any]:
@@ -193,21 +215,34 @@ class Subject(CheckedPlugin):
         wanted.setdefault("end_layer", wanted["start_layer"] + wanted["layer_num"])
         return fixture.completed(wanted)
 
+    def allocator(self, size: int, page_size: int, **more: Any) -> Any:
+        """See `Parts.allocator`."""
+        self.stands_on("paged allocator")
+        allocator = self.parts.allocator(size, page_size, **more)
+        self.built = type(allocator)
+        return allocator
+
     def attention_backend(self, pool: Any, table: Any, *, name: str | None = None, **runner: Any) -> Any:
         """An attention backend over `pool` and `table`. `runner` are further attributes of the model runner."""
+        self.stands_on("attention backend")
         factory = self.parts.attention_factory(name)
         if factory is None:
             raise LookupError(f"{self.name} brings no attention backend")
-        return factory(self.parts.model_runner(pool, table, **runner))
+        self.built = factory
+        backend = factory(self.parts.model_runner(pool, table, **runner))
+        self.built = type(backend)
+        return backend
 
     def graph_runner(
         self, model: Any, backend: Any, pool: Any, table: Any, batch_sizes: Sequence[int]
     ) -> Any:
         """The platform's decode graph runner over `model.forward(input_ids, positions, forward_batch)`, captured for
         `batch_sizes`. On `--host none` only: in SGLang the engine checks drive it."""
+        self.stands_on("graph runner")
         runner = self.parts.model_runner(
             pool, table, model=model, attn_backend=backend, graph_batch_sizes=list(batch_sizes)
         )
+        self.built = self.platform.get_graph_runner_cls()
         return self.platform.get_graph_runner_cls()(runner)
 
     def fused_ops(self) -> list[Any]:

@@ -10,7 +10,8 @@ import pytest
 from sglang_platform.conformance.check import Check, registered
 from sglang_platform.conformance.expected import read_vendor_file
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.outcome import Outcome, case_text
+from sglang_platform.conformance.outcome import Outcome
+from sglang_platform.conformance.report.causes import Cause
 from sglang_platform.conformance.runner import Runner, Selection
 from sglang_platform.core.discovery.named import platform_named
 from sglang_platform.core.errors import PlatformError
@@ -23,11 +24,17 @@ class NotConformant(AssertionError):
 
     def __init__(self, outcome: Outcome) -> None:
         lines = [f"{outcome.status.replace('_', ' ')} {outcome.id}"]
-        fields = [("proves", outcome.proves), ("what", outcome.what or outcome.why)]
-        fields += [("case", case_text(outcome.case)), ("where", outcome.trace)]
-        fields += [("fix", outcome.fix), ("again", outcome.rerun), ("page", outcome.page)]
+        fields = [*Cause(outcome.as_dict()).lines(), ("where", outcome.trace)]
         lines += [f"  {label + ':':<8}{text}".replace("\n", "\n          ") for label, text in fields if text]
         super().__init__("\n".join(lines))
+        self.conformance_outcome = outcome
+
+
+class NotJudged(pytest.skip.Exception):
+    """A check that was not run; where it is blocked, what blocks it fails."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.why or "")
         self.conformance_outcome = outcome
 
 
@@ -56,8 +63,8 @@ class PlatformSuite:
 
     def test_check(self, conformance_check: Check, conformance_runner: Runner) -> None:
         outcome = conformance_runner.run_one(conformance_check)
-        if outcome.status in ("not_run", "not_applicable"):
-            pytest.skip(outcome.why or "")
+        if outcome.status in ("not_run", "not_applicable", "blocked"):
+            raise NotJudged(outcome)
         if outcome.status == "expected_failure":
             pytest.xfail(outcome.why or "")
         if outcome.is_bad:

@@ -71,6 +71,9 @@ class RunVerdict:
     """All that pass by a wider tolerance of the vendor's."""
 
     device_absent: bool
+    blocked: int = 0
+    """How many of the failed were not run, since another of them failed."""
+
     suite_failed: tuple[str, ...] = ()
     """All in which the suite itself failed, also those of no profile."""
 
@@ -105,7 +108,8 @@ class RunVerdict:
         if self.word == "conformant":
             return f"conformant to {names}"
         if self.word == "not conformant":
-            return f"not conformant to {names}: {_checks(len(self.failed))} failed"
+            blocked = f", {self.blocked} blocked" if self.blocked else ""
+            return f"not conformant to {names}: {_checks(len(self.failed) - self.blocked)} failed{blocked}"
         short = next((one for one in self.profiles if one.word == "incomplete"), None)
         if short is None:
             return f"incomplete: the suite itself failed in {_checks(len(self.suite_failed))}"
@@ -132,7 +136,8 @@ def judge(
     waived = tuple(one["id"] for one in outcomes if cases[one["id"]] or one["status"] == "expected_failure")
     widened = tuple(outcome["id"] for outcome in outcomes if outcome["widened"])
     own = tuple(outcome["id"] for outcome in outcomes if outcome["status"] == "suite_failed")
-    return RunVerdict(judged, failed, waived, sum(cases.values()), widened, device_absent, own)
+    blocked = sum(outcome["status"] == "blocked" for outcome in outcomes)
+    return RunVerdict(judged, failed, waived, sum(cases.values()), widened, device_absent, blocked, own)
 
 
 def _judge_one(asked: Profile, by_id: Mapping[str, Mapping[str, Any]]) -> ProfileVerdict:

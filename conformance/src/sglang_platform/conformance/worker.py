@@ -21,7 +21,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sglang_platform.conformance.blame import is_the_suites, may_come_late, what_to_report
+from sglang_platform.conformance.blame import (
+    is_the_suites,
+    may_come_late,
+    place_of_failure,
+    what_to_report,
+)
 from sglang_platform.conformance.case_ids import case_id, full_id, matches
 from sglang_platform.conformance.check import (
     CREATED,
@@ -67,6 +72,7 @@ def run_check(
     globs over the names of cases, by default all; with `first_only` the first failure ends the check."""
     subject.seed = seed
     run = _Cases(check, tell, subject)
+    subject.begin()
     CURRENT.begin(check.id, _tolerances(subject))
     try:
         unmet = _unmet(check, subject)
@@ -112,18 +118,23 @@ class _Cases:
         self.check, self._tell, self._subject = check, tell, subject
         self.ran = 0
         self.failing: list[dict[str, Any]] = []
+        self.blocked: Blocked | None = None
+        """Why a case was not run, of the first one."""
         self.own: dict[str, Any] | None = None
         """What to tell where the suite itself failed, of the first case in which it did."""
         self.parts: list[dict[str, Any]] | None = None
 
     def judge(self, call: Callable[[], Any], name: str, case: Any) -> Any:
         """What the call answers; where it fails, None, and the failure is kept. Raises what ends the check."""
+        self._subject.begin()
         try:
             return call()
-        except (NotApplicable, NotRun, Blocked, PlatformRefused, KeyboardInterrupt):
+        except (NotApplicable, NotRun, PlatformRefused, KeyboardInterrupt):
             raise
+        except Blocked as blocked:
+            self._subject.blocked = blocked
         except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is an answer, SystemExit too
-            if self.blames_the_suite(error, case):
+            if self._subject.blocked or self.blames_the_suite(error, case):
                 return None
             parts: list[dict[str, Any]] | None = getattr(error, "parts", None)
             failed = [one for one in parts or () if one["status"] == "failed"]
@@ -134,15 +145,20 @@ class _Cases:
             for one in () if failed else (error, *getattr(error, "also", ())):
                 self.fail(one, name, case)
             return parts
+        finally:
+            self.blocked = self.blocked or self._subject.blocked
+        return None
 
     def fail(self, error: BaseException, name: str, case: Any) -> None:
         self.add(self._failure(error, name, case))
 
     def _failure(self, error: BaseException, name: str, case: Any) -> dict[str, Any]:
-        if isinstance(error, CheckFailed):  # then nobody asks for the platform
-            return _failure(error, self.check, name, case, late=False, platform=None)
-        late = may_come_late(error, _device_type(self._subject))
-        return _failure(error, self.check, name, case, late=late, platform=_platform_class(self._subject))
+        wrong = isinstance(error, CheckFailed)
+        late = not wrong and may_come_late(error, _device_type(self._subject))
+        # A check of sources alone asks for no platform.
+        platform = None if wrong and self.check.needs == "source" else _platform_class(self._subject)
+        failure = _failure(error, self.check, name, case, late=late, platform=platform)
+        return {**failure, "place": place_of_failure(error, self._subject.built, platform)}
 
     def blames_the_suite(self, error: BaseException, case: Any) -> bool:
         """Whether the error is the suite's own; then the first is kept, to be told."""
@@ -163,6 +179,8 @@ class _Cases:
         seen = {"cases": self.ran, "parts": self.parts, "widened": CURRENT.widened}
         if self.own is not None and not self.failing:
             return {"status": "suite_failed", **self.own, **seen}
+        if self.blocked is not None and not self.failing:
+            return {"status": "blocked", "why": str(self.blocked), **seen}
         return {**(failed_with(self.failing) if self.failing else {"status": "passed"}), **seen}
 
 
@@ -304,6 +322,7 @@ def _serve(descriptor: int) -> None:
         if check.needs != "source" or check.id == CREATED:
             with contextlib.suppress(PlatformRefused, Exception):  # the check says what it means
                 subject.platform  # noqa: B018 - before the check's clock begins
+        subject.broken = wanted["broken"]
         tell({"started": True})
         fields = {"wanted": wanted["cases"], "first_only": wanted["first_only"]}
         tell({"outcome": run_check(check, subject, wanted["seed"], tell, **fields)})
@@ -311,5 +330,8 @@ def _serve(descriptor: int) -> None:
 
 
 if __name__ == "__main__":
-    # Processes that a plugin spawns import this file again as __mp_main__, and must not serve.
-    _serve(int(sys.argv[1]))
+    # Processes that a plugin spawns import this file again as __mp_main__, and must not serve. A function of __main__
+    # would be taken for a plugin's.
+    from sglang_platform.conformance import worker
+
+    worker._serve(int(sys.argv[1]))

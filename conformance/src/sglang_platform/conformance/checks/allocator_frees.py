@@ -171,7 +171,7 @@ def freed_pages_are_lent_in_order(subject: Subject, case: Paging) -> None:
     """Made with need_sort, an allocator lends pages that were freed in any order, one by one or a thousand in a call,
     in ascending order."""
     size = case.page_size
-    allocator = WatchedAllocator(subject.parts.allocator(case.size, size, need_sort=True))
+    allocator = WatchedAllocator(subject.allocator(case.size, size, need_sort=True))
     slots = allocator.alloc(case.pages * size)
     expect(slots is not None, f"{case.pages} pages cannot be had at once")
     pieces, order = slots.split(size), list(range(case.pages))

@@ -53,7 +53,7 @@ def groups_take_every_kind_of_free(subject: Subject, case: Order) -> None:
     or in two calls, are free at its end, none of them before, and can be lent again, each once; a group that a flush
     has dropped ends as one of nothing."""
     size, frees = case.page_size, case.frees * case.times
-    allocator = WatchedAllocator(subject.parts.allocator(_PAGES * size, size))
+    allocator = WatchedAllocator(subject.allocator(_PAGES * size, size))
     every = alloc_extend(subject, allocator, [0] * _PAGES, [size] * _PAGES, [-1] * _PAGES)
     expect(every is not None, f"{_PAGES} pages cannot be had")
     held = every.split(size)
@@ -119,7 +119,7 @@ def resized_allocators_lend_their_new_size(subject: Subject, case: Sizes) -> Non
     """After `resize()`, which the host calls when it gives a pool other memory, all pages of the new size are free, and
     each is lent once."""
     size, pages = case.page_size, case.resized // case.page_size
-    allocator: Any = subject.parts.allocator(case.pages * size, size)
+    allocator: Any = subject.allocator(case.pages * size, size)
     if not hasattr(allocator, "resize"):
         raise NotApplicable("this host's allocators have no resize()")
     for resized, before in ((case.resized, case.pages), (case.pages * size, pages)):
@@ -164,7 +164,7 @@ def large_batches_that_do_not_fit_change_nothing(subject: Subject, case: Crowd) 
     """A batch of tens of requests of which the last few find no page is refused as a whole: what was free is free, and
     a batch that fits exactly is served, and leaves nothing, also where the caller counted its new pages."""
     size, n = case.page_size, case.requests
-    allocator = WatchedAllocator(subject.parts.allocator((2 * n - 1) * size, size))
+    allocator = WatchedAllocator(subject.allocator((2 * n - 1) * size, size))
     first = alloc_extend(subject, allocator, [0] * n, [size] * n, [-1] * n)
     expect(first is not None, f"{n} requests of a page each cannot be had of {2 * n - 1} pages")
     last = first[size - 1 :: size].tolist()

@@ -59,7 +59,7 @@ def allocator_at_served_sizes(subject: Subject, case: Served) -> None:
     counted their new pages, and one grows by tens of thousands: every token lies at its place of a page that no other
     request has, what is free adds up, and `size` is the slots without the padding."""
     size, source = case.page_size, random.Random(subject.seed)
-    made = subject.parts.allocator(case.slots, size)
+    made = subject.allocator(case.slots, size)
     expect(
         made.size in (case.slots, case.slots // size * size),
         f"size is {made.size} of an allocator of {case.slots} slots: the host counts what is in use, and looks for"
@@ -132,7 +132,7 @@ def huge(subject: Subject, rng: random.Random) -> Iterator[Huge]:
 def slots_past_sixteen_million(subject: Subject, case: Huge) -> None:
     """In a pool of more than 2**24 slots, the tokens of requests at its end lie at their places."""
     size, pages = case.page_size, case.slots // case.page_size
-    allocator = WatchedAllocator(subject.parts.allocator(case.slots, size))
+    allocator = WatchedAllocator(subject.allocator(case.slots, size))
     held = [torch.empty(0, dtype=torch.int64) for _ in range(pages)]
     some = 1024
     for start in range(0, pages, some):
@@ -166,7 +166,7 @@ def thousands_of_pages_come_back(subject: Subject, case: ManyPages) -> None:
     """More than 2**16 pages are lent, each once; thousands that are freed in one call come back, at once or in a free
     group, by their slots or by their numbers."""
     size = case.page_size
-    allocator = WatchedAllocator(subject.parts.allocator(case.pages * size, size))
+    allocator = WatchedAllocator(subject.allocator(case.pages * size, size))
     slots = allocator.alloc(case.pages * size)
     expect(slots is not None, f"{case.pages} pages cannot be had at once")
     places = slots.cpu().reshape(case.pages, size)

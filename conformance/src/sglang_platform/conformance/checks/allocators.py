@@ -64,13 +64,14 @@ def pagings(subject: Subject, rng: random.Random) -> Iterator[Paging]:
 
 
 def build(subject: Subject, case: Paging) -> Any:
-    return WatchedAllocator(subject.parts.allocator(case.size, case.page_size))
+    return WatchedAllocator(subject.allocator(case.size, case.page_size))
 
 
 @check(
     level=Level.MEMORY,
     requires=PAGED,
     cases=pagings,
+    founds="paged allocator",
     fix="lend pages 1 to size // page_size, each once: page 0 is for padding, and slots that fill no page are not lent",
 )
 def allocator_lends_every_page_once(subject: Subject, case: Paging) -> None:
@@ -132,7 +133,7 @@ def extends(subject: Subject, rng: random.Random) -> Iterator[Extend]:
 def extend_fills_the_last_page_first(subject: Subject, case: Extend) -> None:
     """A prefix of any length is extended by any number of tokens: each token lies at its place of its page."""
     allocator, model = (
-        WatchedAllocator(subject.parts.allocator(6 * case.page_size, case.page_size)),
+        WatchedAllocator(subject.allocator(6 * case.page_size, case.page_size)),
         AllocatorModel(6, case.page_size),
     )
     for before, after in ((0, case.prefix), (case.prefix, case.prefix + case.new)):
@@ -170,7 +171,7 @@ def requests_with_one_prefix_are_apart(subject: Subject, case: Alike) -> None:
     """Three requests of a batch that share a cached prefix of whole pages, and are of one length, as a prompt that is
     sent several times, get slots of their own for their new tokens; so they do when each decodes a token."""
     size, n = case.page_size, 3
-    allocator = WatchedAllocator(subject.parts.allocator(20 * size, size))
+    allocator = WatchedAllocator(subject.allocator(20 * size, size))
     prefix = alloc_extend(subject, allocator, [0], [size], [-1])
     expect(prefix is not None, "the first page cannot be had")
     length, last = size + case.new, [int(prefix[-1])] * n
@@ -261,7 +262,7 @@ def state_machine_adds_up(subject: Subject, case: Search) -> None:
 
 def _maker(subject: Subject) -> Any:
     def make(size: int, page_size: int, need_sort: bool) -> Any:
-        return subject.parts.allocator(size, page_size, need_sort=need_sort)
+        return subject.allocator(size, page_size, need_sort=need_sort)
 
     return make
 

@@ -30,6 +30,7 @@ _SERVED = (attention_backend(), kv_pool())
     level=Level.KERNELS,
     requires=_SERVED,
     cases=decode_cases,
+    founds="attention backend",
     fix="attend to the first seq_lens[i] tokens of each request, through req_to_token[req_pool_indices[i]]",
 )
 def decode_attention(subject: Subject, case: AttentionCase) -> None:
@@ -41,6 +42,7 @@ def decode_attention(subject: Subject, case: AttentionCase) -> None:
     level=Level.KERNELS,
     requires=_SERVED,
     cases=extend_cases,
+    founds="attention backend",
     fix="the new token in row i of a request stands at position prefix + i, and sees the prefix and the new tokens up"
     " to itself",
 )

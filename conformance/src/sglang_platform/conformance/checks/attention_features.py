@@ -31,7 +31,8 @@ def register(feature: JudgedFeature) -> None:
     attention_with_feature.__name__ = attention_with_feature.__qualname__ = feature.check
     attention_with_feature.__doc__ = feature.cases.__doc__
     requires = (attention_backend(), kv_pool(), attention_feature(feature.name))
-    check(level=Level.KERNELS, requires=requires, cases=feature.cases, fix=feature.fix)(
+    founds = f"attention with {feature.name}"
+    check(level=Level.KERNELS, requires=requires, cases=feature.cases, founds=founds, fix=feature.fix)(
         attention_with_feature
     )
 

@@ -96,12 +96,15 @@ def communicator_is_quick(subject: Subject) -> None:
 
 
 def _of_communicator(subject: Subject) -> None:
+    subject.stands_on("communicator")
+    subject.built = subject.platform.get_communicator_class()
     told = told_by_ranks(subject)
     if all(one.get("communicator", "unknown") is None for one in told):
         raise NotApplicable("get_communicator_class() answers None: the host's own is used")
 
 
 def _judge(subject: Subject, case: Grouping, via: str) -> None:
+    subject.stands_on({"group": "process group"}.get(via, via))
     told = told_by_ranks(subject)
     front = f"{via}/{case.group}/"
     for rank, one in enumerate(told):

@@ -70,6 +70,7 @@ def two_ranks_meet(subject: Subject) -> None:
     level=Level.DISTRIBUTED,
     requires=_TWO,
     cases=exchanges("all_reduce", "all_gather", "broadcast"),
+    founds="process group",
     fix="the process group behind get_torch_distributed_backend_str() must carry the device's tensors of every dtype",
     seconds=400,
 )
@@ -82,6 +83,7 @@ def group_collectives(subject: Subject, case: Exchange) -> None:
     level=Level.DISTRIBUTED,
     requires=_TWO,
     cases=exchanges("all_reduce"),
+    founds="communicator",
     fix="all_reduce(x) returns the sum of x over all ranks, on every rank, in the shape and dtype of x",
     seconds=400,
 )
@@ -128,7 +130,9 @@ def communicator_broadcast(subject: Subject, case: Exchange) -> None:
 
 def _judge(subject: Subject, case: Exchange, via: str) -> None:
     results = results_of(subject)
+    subject.stands_on({"group": "process group"}.get(via, via))
     if via == "communicator":
+        subject.built = subject.platform.get_communicator_class()
         if all(result.get("communicator", "unknown") is None for result in results):
             raise NotApplicable("get_communicator_class() answers None: the host's own is used")
         if not any(key.startswith(f"communicator {case.operation} ") for result in results for key in result):
@@ -204,6 +208,7 @@ def _kind(thing: Any) -> str:
 def communicator_keeps_no_memory(subject: Subject) -> None:
     """Each of the communicator's collectives, called many times with tensors that are let go, of fewer numbers each
     time, leaves nothing: memory does not grow with their number."""
+    subject.stands_on("communicator")
     for rank, result in enumerate(results_of(subject)):
         for kept, grown in _many_times(result, "kept by the communicator").items():
             expect(
@@ -222,6 +227,7 @@ def communicator_keeps_no_memory(subject: Subject) -> None:
 )
 def hundreds_of_collectives_are_right(subject: Subject) -> None:
     """Of 280 calls of each of the communicator's collectives, of another size each time, every one is right."""
+    subject.stands_on("communicator")
     for rank, result in enumerate(results_of(subject)):
         for operation, (call, how) in _many_times(result, "wrong at call").items():
             if call == 1:  # see the checks of each collective

@@ -89,6 +89,7 @@ def padding_slots(requests: DecodingRequests) -> int:
     requires=CAPTURES,
     cases=batches,
     hosts=["none"],
+    founds="graph runner",
     fix="choose the smallest captured size that holds the batch, copy every input, pad with slot 0, row 0 and length 1,"
     " replay, and return the first rows",
 )

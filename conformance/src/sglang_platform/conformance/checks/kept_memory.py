@@ -50,7 +50,7 @@ def freed_slots_are_not_kept(subject: Subject) -> None:
     """Requests come, grow, and are freed, each alone, in one call and in a free group, after the state was saved and
     restored as for drafts: memory does not grow with their number."""
     page = paged_sizes(subject)[0]
-    allocator = subject.parts.allocator(_PAGES * page, page)
+    allocator = subject.allocator(_PAGES * page, page)
 
     def a_request(number: int) -> None:
         if hasattr(allocator, "backup_state"):

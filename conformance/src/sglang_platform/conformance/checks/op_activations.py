@@ -64,6 +64,7 @@ def _rows(subject: Subject, op: str, function: str) -> Iterator[ActivationRows]:
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=gated,
+    founds="op {op}",
     fix="gelu(first half) * second half; by erf where op.approximate is 'none', in its tanh form where it is 'tanh'",
 )
 def gelu_and_mul(subject: Subject, case: ActivationRows) -> None:
@@ -84,6 +85,7 @@ def gelu_and_mul(subject: Subject, case: ActivationRows) -> None:
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=plain,
+    founds="op {op}",
     fix="NewGELU: gelu in its tanh form; QuickGELU: x sigmoid(1.702 x); ReLU2: max(0, x) squared",
 )
 def activations(subject: Subject, case: ActivationRows) -> None:

@@ -84,6 +84,7 @@ def experts(subject: Subject, rng: random.Random) -> Iterator[Experts]:
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=experts,
+    founds="op moe.experts",
     fix="sum over the chosen experts of weight * w2 (silu(gate) * up), with (gate, up) = w13 x; gate rows come first;"
     " an expert of -1 adds nothing",
 )

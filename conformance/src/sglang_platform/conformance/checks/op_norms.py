@@ -62,6 +62,7 @@ def gemmas(subject: Subject, rng: random.Random) -> Iterator[Norm]:
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=gemmas,
+    founds="op {op}",
     fix="times 1 + weight, added in float32; with a residual answer (norm of x + residual, x + residual)",
 )
 def gemma_norms(subject: Subject, case: Norm) -> None:
@@ -135,6 +136,7 @@ def layer_norms(subject: Subject, rng: random.Random) -> Iterator[Norm]:
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=layer_norms,
+    founds="op {op}",
     fix="(x - mean) / sqrt(variance + epsilon) * weight + bias, the variance of the differences in float32; no weight"
     " without elementwise_affine, no bias without use_bias",
 )

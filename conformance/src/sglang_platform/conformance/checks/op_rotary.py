@@ -82,6 +82,7 @@ def rotations(subject: Subject, rng: random.Random) -> Iterator[Rotation]:
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=rotations,
+    founds="op rotary.rotary_embedding",
     fix="pairs are (i, i + rotary_dim / 2) in the neox style, (2 i, 2 i + 1) in the gptj style; what lies behind"
     " rotary_dim stays; the cache holds cosines, then sines; offsets are added to the positions; read the table"
     " that the op has now",

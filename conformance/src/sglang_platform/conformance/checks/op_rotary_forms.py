@@ -59,6 +59,7 @@ def three_axes(subject: Subject, rng: random.Random) -> Iterator[ThreeAxes]:
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=three_axes,
+    founds="op rotary.mrope",
     fix="pair i turns by the position of its axis: section by section, or, interleaved, i % 3 while that section lasts"
     " and else the first",
 )
@@ -136,6 +137,7 @@ def by_heads(subject: Subject, rng: random.Random) -> Iterator[ByHeads]:
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=by_heads,
+    founds="op rotary.deepseek_scaling",
     fix="query is [T, heads, D] and key [T, 1 or more, D]; the first rotary_dim columns of each turn, by positions +"
     " offsets",
 )

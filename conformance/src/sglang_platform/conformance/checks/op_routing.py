@@ -59,6 +59,7 @@ def choices(subject: Subject, rng: random.Random) -> Iterator[ExpertChoice]:
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=choices,
+    founds="op moe.topk",
     fix="softmax over all experts in float32, less their largest, then the top_k largest, divided by their sum where"
     " config.renormalize",
 )

@@ -110,6 +110,7 @@ def _with_types(subject: Subject, sizes: list[tuple[int, int]]) -> Iterator[OpCa
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=heads_and_rows,
+    founds="op layernorm.rms_norm",
     fix="x / sqrt(mean(x^2) + epsilon) * weight: the mean over the whole last dimension, in float32, epsilon inside the"
     " root",
 )
@@ -253,6 +254,7 @@ def _expect_pair(got: Any) -> None:
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=gated_rows,
+    founds="op activation.silu_and_mul",
     fix="silu(first half) * second half: x is [.., 2 * width], the gate comes first",
 )
 def silu_and_mul(subject: Subject, case: OpCase) -> None:

@@ -22,6 +22,7 @@ from sglang_platform.conformance.subject import Subject
     level=Level.MEMORY,
     requires=[kv_pool()],
     cases=pools,
+    founds="{kind} pool",
     fix="in set_kv_buffer() write row loc[i] of the named layer's buffer from row i of the input, and nothing else;"
     " layers count from the pool's start_layer",
 )

@@ -27,7 +27,7 @@ def retracted_requests_come_back(subject: Subject, case: Pool) -> None:
     if page is None:
         raise NotApplicable(f"pools of {case.kind} have pages of one slot only")
     pool = PoisonedPool(subject, case.kind, **{**case.keywords(subject), "page_size": page, "size": 8 * page})
-    allocator = subject.parts.allocator(8 * page, page, pool=pool.pool)
+    allocator = subject.allocator(8 * page, page, pool=pool.pool)
     pool.fill()
     length = 2 * page + page // 2
     away, back = (

@@ -215,7 +215,7 @@ def available_size_is_quick(subject: Subject) -> None:
 
 
 def _all_pages(subject: Subject, pages: int, page: int) -> Any:
-    return subject.parts.allocator(pages * page, page)
+    return subject.allocator(pages * page, page)
 
 
 def _lent(allocator: Any, pages: int, page: int) -> torch.Tensor:

@@ -78,6 +78,9 @@ class Sitting:
                     {check for name in judged for check in profiles()[name].checks}
                 )
                 left = [one for one in chosen if one.id not in self._done]
+                for one in chosen:
+                    if one.id in self._done:
+                        runner.learn(one, self._done[one.id])
                 progress.begin(len(left))
                 self._run(runner, left)
             except (KeyboardInterrupt, _Interrupted) as ended:

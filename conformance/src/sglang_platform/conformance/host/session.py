@@ -92,6 +92,8 @@ class Session:
 
     def running(self) -> EngineProcess:
         """The engine, for every check but the one that is about starting it."""
+        for part in self.subject.broken:
+            self.subject.stands_on(part)
         try:
             return self.start()
         except EngineFailed:

@@ -2,13 +2,3 @@
 
 record  what is known of a check, from the check itself and `why.toml`      text  the same as Markdown
 """
-
-from __future__ import annotations
-
-__all__ = ["page_of"]
-
-
-def page_of(check: str) -> str:
-    """Where the documentation tells about a check, from the root of the repository."""
-    level, _, name = check.partition(".")
-    return f"docs/checks/{level}.md#{name}"

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.outcome import BAD, Outcome, Status
+from sglang_platform.conformance.outcome import Outcome, Status
 from sglang_platform.conformance.profiles import edition
 from sglang_platform.conformance.report.digests import file_digest, plugin_digest, seal, suite_digest
 from sglang_platform.conformance.report.environment import environment
 from sglang_platform.conformance.runner import Selection
 from sglang_platform.conformance.verdict import judge
 
-__all__ = ["SCHEMA", "STATUSES", "by_cause", "by_reason", "counted", "levels_of", "make_document", "sealed"]
+__all__ = ["SCHEMA", "STATUSES", "by_reason", "counted", "levels_of", "make_document", "sealed"]
 
 SCHEMA = 3
 STATUSES: tuple[str, ...] = ("passed", *(status for status in get_args(Status) if status != "passed"))
@@ -96,31 +96,6 @@ def by_reason(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
         if outcome["status"] in ("not_run", "not_applicable"):
             reasons.setdefault(outcome["why"] or "no reason given", []).append(outcome["id"])
     return reasons
-
-
-def by_cause(outcomes: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """The failures, each with those that failed after it by the same error at the same place."""
-    groups: dict[tuple[Any, ...], tuple[dict[str, Any], list[dict[str, Any]]]] = {}
-    for outcome in outcomes:
-        if outcome["status"] not in BAD or outcome["status"] == "blocked":
-            continue
-        frames = [line for line in (outcome["trace"] or "").splitlines() if line.strip().startswith("File ")]
-        raised = outcome["failure"] in ("error", "crash")
-        key = (outcome["what"], *frames[-1:]) if raised and frames else (outcome["id"],)
-        if key in groups:
-            groups[key][1].append(outcome)
-        else:
-            groups[key] = (outcome, [])
-    return list(groups.values())
-
-
-def other_fixes(first: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    """What else the failures of one cause say to do: each fix unlike the first one's, and the checks that name it."""
-    fixes: dict[str, list[str]] = {}
-    for one in others:
-        if one["fix"] and one["fix"] != first["fix"]:
-            fixes.setdefault(one["fix"], []).append(one["id"])
-    return fixes
 
 
 def levels_of(outcomes: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:

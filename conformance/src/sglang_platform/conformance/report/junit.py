@@ -73,10 +73,11 @@ def _case(suite: ElementTree.Element, platform: str, one: Mapping[str, Any], kin
         ("proves", one["proves"]),
         ("what", said),
         ("case", case_text(one["case"])),
+        ("at", one["place"]),
         ("where", one["trace"]),
     ]
     lines += [("fails", each["id"]) for each in one["failing"] if each["waived"] is None]
-    lines += [("fix", one["fix"]), ("again", one["rerun"]), ("page", one.get("page"))]
+    lines += [("fix", one["fix"]), ("again", one["rerun"]), ("check", one["source"])]
     what.text = _clean("\n".join(f"{label}: {text}" for label, text in lines if text))
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import case_text
-from sglang_platform.conformance.report.document import STATUSES, by_cause, by_reason, other_fixes
+from sglang_platform.conformance.report.causes import by_cause, without_cause
+from sglang_platform.conformance.report.document import STATUSES, by_reason
 
 __all__ = ["page"]
 
@@ -24,9 +25,9 @@ def page(document: dict[str, Any]) -> str:
     outcomes = document["outcomes"]
     return environment.from_string(template).render(
         document=document,
-        failures=[(one, others, other_fixes(one, others)) for one, others in by_cause(outcomes)],
+        causes=by_cause(outcomes),
         suite_failed=[one for one in outcomes if one["status"] == "suite_failed"],
-        blocked=[one for one in outcomes if one["status"] == "blocked"],
+        blocked=without_cause(outcomes),
         expected=[one for one in outcomes if one["status"] == "expected_failure"],
         reasons=by_reason(outcomes),
         levels=[level for level in Level if level.label in document["levels"]],

@@ -67,6 +67,8 @@ def reruns(
     ran = [one for one in report["outcomes"] if one["host"] is not None and not _some_cases(report)]
     again = random.sample(ran, ceil(len(ran) * share))
     runner = Runner(selection, on_outcome=on_outcome)
+    for one in report["outcomes"]:
+        runner.learn(known[one["id"]], Outcome.of(one))
     try:
         runner.describe()
         return [
@@ -198,7 +200,7 @@ def _failing(one: Report, check: Check) -> Iterator[str]:
         yield f"{len(failing)} of {one['cases']} cases failed"
 
 
-_OF_THE_FIRST = ("failure", "what", "case", "fix", "trace")
+_OF_THE_FIRST = ("failure", "what", "case", "fix", "place", "trace")
 _RAN = ("passed", "failed", "expected_failure", "unexpected_pass")
 _WORDS = {
     "kv_kind": "kv_kinds",

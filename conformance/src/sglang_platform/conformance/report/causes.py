@@ -1,0 +1,106 @@
+"""Failures by cause: what one repair mends is told once.
+
+Wrong answers of one cause are to be mended alike: they have one fix. Errors of one cause are raised at one line of the
+plugin, with the same words but for numbers. A check that was blocked belongs to the cause of the check that blocked it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sglang_platform.conformance.outcome import BAD, case_text
+
+__all__ = ["Cause", "by_cause", "ids_in_short", "without_cause"]
+
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(\.\d+)?(e[+-]?\d+)?")
+_IDS, _WORDS = 100, 210
+"""Characters of ids and of what was seen that a block has room for."""
+
+
+@dataclass
+class Cause:
+    """`first` is the failure that is told; `others` fail alike, `blocked` were not run since one of these failed."""
+
+    first: Mapping[str, Any]
+    others: list[Mapping[str, Any]] = field(default_factory=list)
+    blocked: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Label and text of each line of a block; the report has what is left out here."""
+        one = self.first
+        failing, died = len(one["failing"]), one["failure"] in ("crash", "timeout")
+        many = f" ({failing} of {max(one['cases'], failing)} cases fail)" if failing > 1 else ""
+        yield "proves", _clipped(one["proves"], 140)
+        yield "at", one["place"] or ""
+        yield "seen", _clipped(one["what"] or one["why"] or "", _WORDS)
+        yield "last", "\n".join((one["trace"] or "").splitlines()[-3:]) if died else ""
+        yield "case", _clipped(case_text(one["case"]), 120) + many
+        yield "fix", one["fix"] or ""
+        yield "also", ids_in_short(self.others, "fail alike")
+        yield "blocks", ids_in_short(self.blocked, "not run")
+        yield "check", one["source"] or ""
+        yield "again", one["rerun"] or ""
+
+
+def by_cause(outcomes: Sequence[Mapping[str, Any]]) -> list[Cause]:
+    """The most fundamental first: those that block others, then in the order of the run."""
+    causes: dict[tuple[Any, ...], Cause] = {}
+    of: dict[str, Cause] = {}
+    for one in outcomes:
+        if one["status"] in BAD and one["status"] != "blocked":
+            keys = [_key(each) for each in one["failing"] if each["waived"] is None] or [_key(one)]
+            cause = of[one["id"]] = causes.get(keys[0]) or Cause(one)
+            if cause.first is not one:
+                cause.others.append(one)
+            for key in keys:
+                causes.setdefault(key, cause)
+    blocked_by = {one["id"]: _blocker(one) for one in outcomes if one["status"] == "blocked"}
+    for one in outcomes:
+        blocker = one["id"]
+        for _ in blocked_by:  # a check that blocks may be blocked itself
+            blocker = blocked_by.get(blocker, blocker)
+        if one["id"] in blocked_by and blocker in of:
+            of[blocker].blocked.append(one)
+    found = list({id(cause): cause for cause in of.values()}.values())
+    return sorted(found, key=lambda cause: not cause.blocked)
+
+
+def without_cause(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The ids of checks that were blocked by one that did not fail in this run, by the reason why."""
+    told = {one["id"] for cause in by_cause(outcomes) for one in cause.blocked}
+    reasons: dict[str, list[str]] = {}
+    for one in outcomes:
+        if one["status"] == "blocked" and one["id"] not in told:
+            reasons.setdefault(one["why"], []).append(one["id"])
+    return reasons
+
+
+def _key(failing: Mapping[str, Any]) -> tuple[Any, ...]:
+    said = _NUMBER.sub("#", failing["what"] or "")
+    if failing["failure"] in ("error", "crash", "timeout"):
+        return failing["place"], said
+    return (_NUMBER.sub("#", failing["fix"] or said),)
+
+
+def _blocker(one: Mapping[str, Any]) -> str:
+    """Every reason of a blocked check ends with the check to see."""
+    return str(one["why"]).rpartition("see ")[2]
+
+
+def ids_in_short(outcomes: Sequence[Mapping[str, Any]], how: str) -> str:
+    """`3 fail alike: memory.a, memory.b and 1 more`."""
+    text = f"{len(outcomes)} {how}: " if outcomes else ""
+    for at, one in enumerate(outcomes):
+        if len(text) + len(one["id"]) > _IDS and at:
+            return f"{text.removesuffix(', ')} and {len(outcomes) - at} more"
+        text += f"{one['id']}, "
+    return text.removesuffix(", ")
+
+
+def _clipped(text: str, length: int) -> str:
+    """Its first paragraph, cut between words."""
+    line = " ".join(text.split("\n\n")[0].split())
+    return line if len(line) <= length else f"{line[: length - 3].rpartition(' ')[0]} ..."
