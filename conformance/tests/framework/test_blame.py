@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import torch
 
 from sglang_platform.conformance import blame
 from sglang_platform.conformance.check import Check, expect, registered
@@ -28,7 +29,16 @@ class _Raises(ReferencePlatform):
     def get_compile_backend(self, mode: str | None = None) -> str:
         return {"default": "eager"}[str(mode)]
 
-    extra_public_names = frozenset({"answers", "takes_one"})
+    extra_public_names = frozenset({"answers", "takes_one", "looks_up", "calls", "differentiates"})
+
+    def looks_up(self) -> Any:
+        return torch.zeros(2)[torch.tensor([5])]
+
+    def calls(self, function: Any, *given: Any) -> Any:
+        return function(*given)
+
+    def differentiates(self, x: Any, wrong: Any) -> None:
+        (x * 2).sum().backward(wrong)
 
     def takes_one(self, one: int) -> int:
         return one
@@ -75,6 +85,71 @@ def test_whose_error_it_is(line: str, status: str, monkeypatch: pytest.MonkeyPat
         assert found["why"].startswith("the suite failed here, not the platform: ")
         assert "tried.py:3" in found["why"]
         assert found["trace"]
+
+
+_MODES = """
+import contextlib, torch
+from unittest import mock
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+class Watched(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+class Seen(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+def model(x):
+    return torch.zeros(2)[x]
+
+def of_module(x):
+    return torch.no_such_function(x)
+
+def misspelt(x):
+    return no_such_name
+
+@contextlib.contextmanager
+def within(mode):
+    with mode:
+        yield
+
+def check(subject):
+    platform = subject.platform
+    x = torch.ones(2, requires_grad=True)
+    far = torch.tensor([5])
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("with Watched(): platform.looks_up()", "failed"),
+        ("with within(Watched()): platform.looks_up()", "failed"),
+        ("with Seen(): platform.looks_up()", "failed"),
+        ("with Seen(), Watched(): platform.calls(tree_map, model, far)", "failed"),
+        ("platform.calls(model, far)", "failed"),
+        ("platform.calls(lambda: model(None).shape.no_such_field)", "failed"),
+        ("platform.calls(model, None, None)", "failed"),
+        ("with mock.patch.object(platform, 'answers', lambda: model(far)): platform.calls(platform.answers)", "failed"),
+        ("with Watched(): platform.differentiates(x, torch.ones(3))", "failed"),
+        ("x.register_hook(lambda grad: grad[far]); platform.differentiates(x, None)", "failed"),
+        ("platform.calls(misspelt, far)", "suite_failed"),
+        ("platform.calls(of_module, far)", "suite_failed"),
+        ("with Watched(): model(far)", "suite_failed"),
+        ("with Watched(): platform.answers()", "passed"),
+    ],
+)  # fmt: skip
+def test_whose_error_it_is_below_what_the_platform_calls_back(
+    line: str, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = _outcome(_in_suite(f"{_MODES}    {line}\n", monkeypatch), monkeypatch)
+    assert found["status"] == status, found
+    if status == "failed":
+        (failing,) = found["failing"]
+        assert failing["place"].startswith(f"{__file__}:"), failing
 
 
 @pytest.mark.parametrize(

@@ -139,8 +139,8 @@ REPAIRS = (
     Repair(
         "allocator",
         "pages are counted as if no page had room",
-        "memory.allocator_at_served_sizes",
-        ("the pages that its new tokens start", "ceil(seq_len / page_size) - ceil(prefix_len / page_size)"),
+        "memory.extend_fills_the_last_page_first",
+        ("new pages", "ceil(seq_len / page_size) - ceil(prefix_len / page_size)"),
         (
             (
                 _ALLOCATOR,
@@ -154,7 +154,7 @@ REPAIRS = (
     Repair(
         "padding",
         "one row is kept for padding, not a page",
-        "memory.readers_wait_for_their_layer",
+        "memory.store_reads_back",
         ("allocate size + page_size rows",),
         (
             (
@@ -237,7 +237,7 @@ REPAIRS = (
     Repair(
         "op",
         "epsilon is outside the root",
-        "kernels.op_calls_follow_each_other",
+        "kernels.rms_norm",
         ("epsilon inside the root",),
         (
             (
@@ -250,7 +250,7 @@ REPAIRS = (
     Repair(
         "graph",
         "positions are those of the capture",
-        "graphs.large_batches_replay",
+        "graphs.replay_equals_eager",
         ("copy every input",),
         (
             (

@@ -101,7 +101,7 @@ def run_check(
         if told is None:
             if not run.blames_the_suite(ended, None):  # while cases were made
                 run.fail(ended, "", None)
-        elif not run.failing:
+        elif not run.failing and run.blocked is None:
             return told
     return run.outcome()
 

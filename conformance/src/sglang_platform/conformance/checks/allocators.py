@@ -126,9 +126,10 @@ def extends(subject: Subject, rng: random.Random) -> Iterator[Extend]:
     level=Level.MEMORY,
     requires=PAGED,
     cases=extends,
+    founds="paged allocator",
     seconds=240,
     fix="a request's tokens fill the tail of its last page (last_loc + 1 on) before they start on a new page, from its"
-    " first slot on",
+    " first slot on: it takes ceil(seq_len / page_size) - ceil(prefix_len / page_size) new pages",
 )
 def extend_fills_the_last_page_first(subject: Subject, case: Extend) -> None:
     """A prefix of any length is extended by any number of tokens: each token lies at its place of its page."""

@@ -16,6 +16,7 @@ from sglang_platform.conformance.outcome import BAD, case_text
 __all__ = ["Cause", "by_cause", "ids_in_short", "without_cause"]
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(\.\d+)?(e[+-]?\d+)?")
+_RAISED = re.compile(r"\b\w+(Error|Exception|Interrupt|Exit)\b.*")
 _IDS, _WORDS = 100, 210
 """Characters of ids and of what was seen that a block has room for."""
 
@@ -51,12 +52,14 @@ def by_cause(outcomes: Sequence[Mapping[str, Any]]) -> list[Cause]:
     of: dict[str, Cause] = {}
     for one in outcomes:
         if one["status"] in BAD and one["status"] != "blocked":
-            keys = [_key(each) for each in one["failing"] if each["waived"] is None] or [_key(one)]
-            cause = of[one["id"]] = causes.get(keys[0]) or Cause(one)
-            if cause.first is not one:
+            first, *more = [each for each in one["failing"] if each["waived"] is None] or [one]
+            known = [causes[key] for key in _keys(first) if key in causes]
+            cause = of[one["id"]] = known[0] if known else Cause(one)
+            if known:
                 cause.others.append(one)
-            for key in keys:
-                causes.setdefault(key, cause)
+            for each in (first, *more):
+                for key in _keys(each):
+                    causes.setdefault(key, cause)
     blocked_by = {one["id"]: _blocker(one) for one in outcomes if one["status"] == "blocked"}
     for one in outcomes:
         blocker = one["id"]
@@ -78,11 +81,17 @@ def without_cause(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]
     return reasons
 
 
-def _key(failing: Mapping[str, Any]) -> tuple[Any, ...]:
-    said = _NUMBER.sub("#", failing["what"] or "")
-    if failing["failure"] in ("error", "crash", "timeout"):
-        return failing["place"], said
-    return (_NUMBER.sub("#", failing["fix"] or said),)
+def _keys(failing: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """What is alike in failures of one cause: where and how the plugin raised, also where the check says it in words of
+    its own; else the fix."""
+    said, fix = (_NUMBER.sub("#", failing[name] or "") for name in ("what", "fix"))
+    raised = _RAISED.search(said)
+    if failing["place"] and raised:
+        yield failing["place"], raised[0]
+    if failing["failure"] not in ("error", "crash", "timeout"):
+        yield (fix or said,)
+    elif not (failing["place"] and raised):
+        yield failing["place"], said
 
 
 def _blocker(one: Mapping[str, Any]) -> str:
