@@ -97,7 +97,8 @@ def test_pytest_runs_each_check_as_a_test(tmp_path: Path) -> None:
     (tmp_path / "conformance.toml").write_text("[expected_failures]\n")
     run = _command("-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", ".", folder=tmp_path)
     assert run.returncode == 1
-    assert f"failed {CHECK}" in run.stdout
+    assert run.stdout.count(f"failed {CHECK}") == 1  # in its block, and in no section of its own
+    assert "CAUSES in test_mine.py::TestMyDevice::test_check" in run.stdout
     assert "again:  sglang-platform conformance" in run.stdout
     assert "worker.py" not in run.stdout
     assert "it runs with --host sglang" in run.stdout

@@ -250,8 +250,8 @@ REPAIRS = (
     Repair(
         "graph",
         "positions are those of the capture",
-        "graphs.replay_equals_eager",
-        ("copy every input",),
+        "graphs.every_input_is_copied",
+        ("copy positions", "at every replay"),
         (
             (
                 f"{_PACKAGE}/graphs.py",

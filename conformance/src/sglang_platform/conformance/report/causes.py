@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.outcome import BAD, case_text
@@ -34,11 +35,12 @@ class Cause:
         one = self.first
         failing, died = len(one["failing"]), one["failure"] in ("crash", "timeout")
         many = f" ({failing} of {max(one['cases'], failing)} cases fail)" if failing > 1 else ""
-        yield "proves", _clipped(one["proves"], 140)
-        yield "at", one["place"] or ""
+        yield "proves", _clipped(one["proves"], 130)
+        yield "at", (one["place"] or "").removeprefix(f"{Path.cwd()}/")
         yield "seen", _clipped(one["what"] or one["why"] or "", _WORDS)
         yield "last", "\n".join((one["trace"] or "").splitlines()[-3:]) if died else ""
-        yield "case", _clipped(case_text(one["case"]), 120) + many
+        case = {name: value for name, value in (one["case"] or {}).items() if value not in (None, {})}
+        yield "case", _clipped(case_text(case), 120) + many
         yield "fix", one["fix"] or ""
         yield "also", ids_in_short(self.others, "fail alike")
         yield "blocks", ids_in_short(self.blocked, "not run")
