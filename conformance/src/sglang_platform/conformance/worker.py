@@ -14,20 +14,13 @@ import json
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from sglang_platform.conformance.blame import (
-    is_the_suites,
-    may_come_late,
-    place_of_failure,
-    what_to_report,
-)
-from sglang_platform.conformance.case_ids import case_id, full_id, matches
+from sglang_platform.conformance.blame import is_the_suites, what_to_report
+from sglang_platform.conformance.case_ids import matches
 from sglang_platform.conformance.check import (
     CREATED,
     Blocked,
@@ -40,6 +33,7 @@ from sglang_platform.conformance.check import (
 from sglang_platform.conformance.description import describe
 from sglang_platform.conformance.expectation import Tolerance
 from sglang_platform.conformance.expected import VendorFile
+from sglang_platform.conformance.failing_case import device_type_of, failing_case, trimmed
 from sglang_platform.conformance.fixtures.tensor_memory import give_back_freed_memory
 from sglang_platform.conformance.outcome import case_fields, failed_with
 from sglang_platform.conformance.plugin import DeviceAbsent
@@ -48,13 +42,8 @@ from sglang_platform.conformance.start import foreign_failure, general_plugins, 
 from sglang_platform.conformance.subject import PlatformRefused, Subject
 from sglang_platform.conformance.tiers import named_cases
 from sglang_platform.conformance.tolerance import CURRENT
-from sglang_platform.core.correction import correction
 
 __all__ = ["run_check"]
-
-_OWN = str(Path(__file__).parent)
-_MOST_FRAMES = 12
-
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -141,7 +130,8 @@ class _Cases:
             for one in failed:
                 name = f"{one['of']}::{one['name']}"
                 test = {"of": one["of"], "name": one["name"]}
-                self.add({**self._failure(error, name, None), "case": test, "what": one["why"] or ""})
+                failing = failing_case(error, self.check, self._subject, name, None)
+                self.add({**failing, "case": test, "what": one["why"] or ""})
             for one in () if failed else (error, *getattr(error, "also", ())):
                 self.fail(one, name, case)
             return parts
@@ -150,19 +140,11 @@ class _Cases:
         return None
 
     def fail(self, error: BaseException, name: str, case: Any) -> None:
-        self.add(self._failure(error, name, case))
-
-    def _failure(self, error: BaseException, name: str, case: Any) -> dict[str, Any]:
-        wrong = isinstance(error, CheckFailed)
-        late = not wrong and may_come_late(error, _device_type(self._subject))
-        # A check of sources alone asks for no platform.
-        platform = None if wrong and self.check.needs == "source" else _platform_class(self._subject)
-        failure = _failure(error, self.check, name, case, late=late, platform=platform)
-        return {**failure, "place": place_of_failure(error, self._subject.built, platform)}
+        self.add(failing_case(error, self.check, self._subject, name, case))
 
     def blames_the_suite(self, error: BaseException, case: Any) -> bool:
         """Whether the error is the suite's own; then the first is kept, to be told."""
-        if isinstance(error, CheckFailed) or not is_the_suites(error, _device_type(self._subject)):
+        if isinstance(error, CheckFailed) or not is_the_suites(error, device_type_of(self._subject)):
             return False
         if self.own is None:
             self.own = {"why": what_to_report(error), "case": case_fields(case), "trace": trimmed(error)}
@@ -184,22 +166,6 @@ class _Cases:
         return {**(failed_with(self.failing) if self.failing else {"status": "passed"}), **seen}
 
 
-def _device_type(subject: Subject) -> str | None:
-    """Of the platform's device; None where there is no platform."""
-    try:
-        return str(subject.platform.device_type)
-    except Exception:  # noqa: BLE001 - another check tells
-        return None
-
-
-def _platform_class(subject: Subject) -> type | None:
-    """The class of the platform; None where there is none."""
-    try:
-        return type(subject.platform)
-    except Exception:  # noqa: BLE001 - another check tells
-        return None
-
-
 def _ended(error: BaseException) -> dict[str, Any] | None:
     """The outcome of a check that found that there is nothing for it to judge; None where it failed."""
     if isinstance(error, NotApplicable):
@@ -212,30 +178,6 @@ def _ended(error: BaseException) -> dict[str, Any] | None:
         why = f"the platform could not be created: see {CREATED}"
         return {"status": "blocked", "why": why}
     return None
-
-
-def _failure(
-    error: BaseException, check: Check, name: str, case: Any, *, late: bool, platform: type | None
-) -> dict[str, Any]:
-    """One failing case: the fields of `Outcome.failing`. `late`: see `blame.may_come_late`."""
-    if isinstance(error, CheckFailed):
-        own = case if error.case is None else error.case
-        found = {"failure": "check", "what": error.what, "fix": error.fix or check.fix, "trace": None}
-    else:
-        own = case
-        found = {
-            "failure": "error",
-            "what": _what(error),
-            "fix": _fix_of(error, check, platform, late=late),
-            "trace": trimmed(error),
-        }
-    return {"id": full_id(check.id, name or case_id(own)), "case": case_fields(own), **found}
-
-
-_LATE = (
-    "look at the calls before the one that raises: the device runs behind the host, and an error comes at the next"
-    " wait; what they must do: "
-)
 
 
 def _unmet(check: Check, subject: Subject) -> dict[str, Any] | None:
@@ -256,42 +198,6 @@ def _unmet(check: Check, subject: Subject) -> dict[str, Any] | None:
             status = "not_applicable" if waits is None else "not_run"
             return {"status": status, "cause": waits, "why": why}
     return None
-
-
-def _what(error: BaseException) -> str:
-    """The error's own words; for one that has none, where it was raised."""
-    if str(error):
-        return f"{type(error).__name__}: {error}"
-    frames = traceback.extract_tb(error.__traceback__)
-    raised_in = f" in {frames[-1].name}()" if frames else ""
-    missing = ", which the platform does not implement" if isinstance(error, NotImplementedError) else ""
-    return f"{type(error).__name__}{raised_in}{missing}"
-
-
-def _fix_of(error: BaseException, check: Check, platform: type | None, *, late: bool) -> str:
-    """What of the plugin's to correct, and what it must do."""
-    own = correction(error, platform)
-    if late:
-        return _LATE + check.fix + (f"; where they are right, {own}" if own else "")
-    return f"{own}; what it must do: {check.fix}" if own else check.fix
-
-
-def trimmed(error: BaseException) -> str:
-    """The traceback without this suite's machinery: the check's own frame, and all frames of the plugin."""
-    frames: list[TracebackType] = []
-    at = error.__traceback__
-    while at is not None:
-        frames.append(at)
-        at = at.tb_next
-    first = 0
-    for index, frame in enumerate(frames):
-        if frame.tb_frame.f_code.co_filename.startswith(_OWN):
-            first = index
-    kept = traceback.extract_tb(frames[first] if frames else None)[-_MOST_FRAMES:]
-    lines = traceback.format_list(kept) + traceback.format_exception_only(error)
-    if error.__cause__ is not None:
-        lines += ["caused by\n", *traceback.format_exception_only(error.__cause__)]
-    return "".join(lines).rstrip()
 
 
 def _serve(descriptor: int) -> None:

@@ -92,7 +92,7 @@ class Session:
 
     def running(self) -> EngineProcess:
         """The engine, for every check but the one that is about starting it."""
-        for part in self.subject.broken:
+        for part in ("mha pool", "paged allocator", "attention backend", *["graph runner"] * self._graphs):
             self.subject.stands_on(part)
         try:
             return self.start()
