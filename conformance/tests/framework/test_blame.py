@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,6 +175,35 @@ def test_the_fix_names_the_vendors_class(line: str, words: str, monkeypatch: pyt
     assert words in found["fix"]
     assert "mend it" in found["fix"]
     assert "sglang_platform/" not in found["fix"], "a file of ours"
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("platform.looks_up()", "return torch.zeros(2)["),
+        ("expect(False, 'takes_one() answers 3')", "def takes_one"),
+        ("expect(False, 'x', fix='answer from looks_up() and not from answers()')", "def looks_up"),
+        (f"expect(False, '{HERE}.Part.stores(x) lost a parameter')", "def stores"),
+        ("expect(False, 'wrong')", "class _Raises"),
+        ("subject.built = PART; expect(False, 'stores() writes nothing')", "def stores"),
+        ("subject.built = PART; expect(False, 'wrong')", "class Part"),
+        ("subject.built = PART.stores; expect(False, 'wrong')", "def stores"),
+        ("subject.built = dict; expect(False, 'wrong')", "class _Raises"),
+    ],
+)
+def test_a_failure_names_the_plugins_line(line: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check = _in_suite(f"def check(subject):\n    platform = subject.platform\n    {line}\n", monkeypatch)
+    check.__globals__["PART"] = Part
+    file, _, at = _outcome(check, monkeypatch)["place"].rpartition(":")
+    assert file == __file__
+    assert place in Path(file).read_text().splitlines()[int(at) - 1]
+
+
+class Part:
+    """A part of the platform."""
+
+    def stores(self, x: Any) -> None:
+        pass
 
 
 class _OnTorch(SRTPlatform, TorchDeviceMixin):

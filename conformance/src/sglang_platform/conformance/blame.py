@@ -13,9 +13,11 @@ import contextlib
 import gc
 import inspect
 import re
+import sys
 import sysconfig
 import traceback
 import types
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -77,18 +79,31 @@ def place_of_failure(error: BaseException, part: Any, platform: type | None) -> 
         if raised is not None and (place := place_in_plugin(raised, platform)):
             return place
     words = f"{getattr(error, 'fix', None) or ''} {error}"
+    named = (_object_named(name) for name in re.findall(r"\w+(?:\.\w+)+", words))
+    if place := next((place_of_function(one) for one in named if inspect.isfunction(one)), None):
+        return place
     for owner in (part, platform):
         cls = class_of_plugin(owner) if isinstance(owner, type) else None
         if cls is None:
             if isinstance(owner, type) or owner is None or not is_plugins(getattr(owner, "__module__", "")):
                 continue
             return place_of_function(owner)
-        named = (getattr(cls, name, None) for name in re.findall(r"(\w+)\(", words))
-        for method in named:
+        for method in (getattr(cls, name, None) for name in re.findall(r"(\w+)\(", words)):
             if inspect.isfunction(method) and is_plugins(method.__module__):
                 return place_of_function(method)
         with contextlib.suppress(OSError, TypeError):  # no source
             return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
+    return None
+
+
+def _object_named(name: str) -> Any:
+    """What a dotted name is in a module of the plugin's that is imported; None where it is nothing."""
+    module, _, rest = name.rpartition(".")
+    while module and module not in sys.modules:
+        module, _, first = module.rpartition(".")
+        rest = f"{first}.{rest}"
+    with contextlib.suppress(AttributeError):
+        return attrgetter(rest)(sys.modules[module]) if module and is_plugins(module) else None
     return None
 
 

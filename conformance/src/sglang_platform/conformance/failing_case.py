@@ -37,7 +37,8 @@ def failing_case(
         platform, late = _platform_class(subject), may_come_late(error, device_type_of(subject))
         fix = _fix_of(error, check, platform, late=late)
         found = {"failure": "error", "what": _what(error), "fix": fix, "trace": trimmed(error)}
-    found["place"] = place_of_failure(error, subject.built, platform)
+    entry = (str(file) for module, file in subject.sources if module == subject.module)
+    found["place"] = place_of_failure(error, subject.built, platform) or next(entry, None)
     return {"id": full_id(check.id, name or case_id(case)), "case": case_fields(case), **found}
 
 

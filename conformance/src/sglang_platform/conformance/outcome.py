@@ -73,7 +73,7 @@ class Outcome:
     """Of a failure: the file and line of the check, from the folder that the suite is installed in."""
 
     place: str | None = None
-    """The plugin's file and line that the failure is of, as far as it is known."""
+    """The plugin's file and line that the failure is of; where the line is not known the file of its entry point."""
 
     parts: list[dict[str, Any]] | None = None
     """Of a check that runs tests of somebody else: each test's `of`, `name`, `status`, `baseline` and `why`."""
