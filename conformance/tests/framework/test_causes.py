@@ -113,7 +113,12 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
     "LatentCut": ("memory.store_reads_back", "write row loc[i]", "memory kernels", ""),
     "WideOutput": ("kernels.decode_attention", "answer in the type of the queries", "kernels graphs", ""),
     "LastTokenUnread": ("kernels.decode_attention", "attend to the first seq_lens[i]", "kernels graphs", ""),
-    "NoReplay": ("graphs.every_input_is_copied", "run the captured graph in every replay", "graphs", ""),
+    "NoReplay": (
+        "graphs.every_input_is_copied",
+        "run the captured graph in every replay",
+        "graphs",
+        "replay or input",
+    ),
     "StaleInput": ("graphs.every_input_is_copied", "copy positions", "graphs", ""),
     "BucketTooSmall": ("graphs.every_input_is_copied", "the smallest captured size", "graphs", ""),
     "SlotTwice": ("memory.allocator_lends_every_page_once", "each once", "memory", "alloc or free"),
@@ -154,7 +159,7 @@ def test_a_planted_defect_is_one_to_three_causes_the_first_is_the_true_one(name:
     causes = _causes(
         name,
         levels=tuple(map(Level.parse, levels.split())),
-        expression=Expression(f"({words or 'replay'}) and not time and not slower and not quick"),
+        expression=Expression(f"({words}) and not time and not slower and not quick"),
     )
     _judge(name, causes)
     assert causes[0].blocked

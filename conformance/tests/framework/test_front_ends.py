@@ -136,3 +136,20 @@ def test_pytest_without_a_platform_says_so(tmp_path: Path) -> None:
     )
     assert run.returncode == 0
     assert "name a platform: --platform NAME" in run.stdout
+
+
+def test_pytest_tells_each_cause_once_and_skips_what_it_blocks(tmp_path: Path) -> None:
+    """Two checks stand on the allocator that a third finds wrong."""
+    checks = ("lends_every_page_once", "exhaustion_changes_nothing", "double_free_is_refused")
+    (tmp_path / "test_mine.py").write_text(
+        "from sglang_platform.conformance import PlatformSuite\n\n\n"
+        "class TestMyDevice(PlatformSuite):\n"
+        '    platform = "planted=planted:SlotTwice"\n'
+        f"    checks = {tuple(f'memory.*{name}' for name in checks)}\n"
+    )
+    run = _command("-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", ".", folder=tmp_path)
+    assert run.returncode == 1
+    assert run.stdout.count("failed memory.") == 1, run.stdout
+    assert "blocks: 2 not run: memory.double_free_is_refused" in run.stdout
+    assert "paged allocator fails: see memory.allocator_lends_every_page_once" in run.stdout
+    assert "1 failed, 2 skipped" in run.stdout

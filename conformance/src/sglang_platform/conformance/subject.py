@@ -85,7 +85,7 @@ class Subject(CheckedPlugin):
         raises."""
         told = next((check for broken, check in self.broken.items() if fnmatchcase(part, broken)), None)
         if told is not None:
-            self.blocked = Blocked(f"{part} is wrong: see {told}")
+            self.blocked = Blocked(f"{part} fails: see {told}")
             raise self.blocked
 
     @property

@@ -13,6 +13,7 @@ import torch
 
 from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.checks.allocators import (
+    HISTORIES,
     PAGED,
     Paging,
     build,
@@ -37,6 +38,7 @@ _MANY = 4096
     level=Level.MEMORY,
     requires=PAGED,
     cases=pagings,
+    founds=HISTORIES,
     fix="in debug mode (SGLANG_PLATFORM_DEBUG_MEMORY=1 or SGLANG_DEBUG_MEMORY_POOL=1) raise when a page is freed that"
     " is free already; core's allocator does, where its free() is used",
 )
@@ -101,6 +103,7 @@ _MAY_COUNT_ONCE = frozenset({" in one group", " by its number in one group"})
     level=Level.MEMORY,
     requires=PAGED,
     cases=pagings,
+    founds=HISTORIES,
     fix="hold frees back from free_group_begin() until free_group_end(): the scheduler still reads what it frees",
 )
 def free_group_holds_frees_back(subject: Subject, case: Paging) -> None:
@@ -136,6 +139,7 @@ def free_group_holds_frees_back(subject: Subject, case: Paging) -> None:
     level=Level.MEMORY,
     requires=PAGED,
     cases=pagings,
+    founds=HISTORIES,
     fix="free_page_ids(ids) gives pages back by their numbers, slot // page_size; a free group holds them back",
 )
 def page_ids_are_given_back(subject: Subject, case: Paging) -> None:
@@ -165,6 +169,7 @@ def sorted_pagings(subject: Subject, rng: random.Random) -> Iterator[Paging]:
     level=Level.MEMORY,
     requires=PAGED,
     cases=sorted_pagings,
+    founds=HISTORIES,
     fix="with need_sort=True, sort what was freed before it is lent again: engines send each other runs of pages",
 )
 def freed_pages_are_lent_in_order(subject: Subject, case: Paging) -> None:

@@ -12,7 +12,13 @@ from typing import Any
 import torch
 
 from sglang_platform.conformance.check import NotApplicable, check, expect
-from sglang_platform.conformance.checks.allocators import PAGED, alloc_decode, alloc_extend, paged_sizes
+from sglang_platform.conformance.checks.allocators import (
+    HISTORIES,
+    PAGED,
+    alloc_decode,
+    alloc_extend,
+    paged_sizes,
+)
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.oracles.allocator_watch import WatchedAllocator
 from sglang_platform.conformance.subject import Subject
@@ -46,6 +52,7 @@ def orders(subject: Subject, rng: random.Random) -> Iterator[Order]:
     level=Level.MEMORY,
     requires=PAGED,
     cases=orders,
+    founds=HISTORIES,
     fix="keep every free of an open group, of slots, of page numbers and of segments, and do all of them at its end",
 )
 def groups_take_every_kind_of_free(subject: Subject, case: Order) -> None:

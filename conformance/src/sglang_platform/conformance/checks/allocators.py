@@ -24,6 +24,7 @@ from sglang_platform.conformance.requirement import Requirement, all_of, page_si
 from sglang_platform.conformance.subject import Subject
 
 __all__ = [
+    "HISTORIES",
     "PAGED",
     "Paging",
     "alloc_decode",
@@ -34,6 +35,9 @@ __all__ = [
     "pagings",
     "shown",
 ]
+
+HISTORIES = "histories of the paged allocator"
+"""A part in the sense of `Check.founds`: what random histories find of one call, a check of that call tells better."""
 
 _WHOLE = 16
 """Pages of up to this many tokens are tried with a prefix and new tokens of every length."""
@@ -165,6 +169,7 @@ def alike(subject: Subject, rng: random.Random) -> Iterator[Alike]:
     level=Level.MEMORY,
     requires=PAGED,
     cases=alike,
+    founds=HISTORIES,
     fix="take the pages of each request's new tokens anew, also where another of the batch begins at the same slot with"
     " the same lengths",
 )
@@ -194,6 +199,7 @@ def requests_with_one_prefix_are_apart(subject: Subject, case: Alike) -> None:
     level=Level.MEMORY,
     requires=PAGED,
     cases=pagings,
+    founds=HISTORIES,
     fix="count the new pages of the whole batch before anything is taken, and answer None when they are not free",
 )
 def exhaustion_changes_nothing(subject: Subject, case: Paging) -> None:
@@ -262,6 +268,8 @@ def state_machine_adds_up(subject: Subject, case: Search) -> None:
 
 
 def _maker(subject: Subject) -> Any:
+    subject.stands_on(HISTORIES)
+
     def make(size: int, page_size: int, need_sort: bool) -> Any:
         return subject.allocator(size, page_size, need_sort=need_sort)
 

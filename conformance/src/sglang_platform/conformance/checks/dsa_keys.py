@@ -42,6 +42,7 @@ def keys(subject: Subject, rng: random.Random) -> Iterator[Keys]:
     level=Level.MEMORY,
     requires=[kv_kind("dsa")],
     cases=keys,
+    founds="dsa pool",
     fix="a page is one row of bytes: the fp8 keys of all its tokens, then the float32 scales of all; token t of page p"
     " is slot p * page_size + t",
 )

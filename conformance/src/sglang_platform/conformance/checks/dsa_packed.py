@@ -148,7 +148,7 @@ class PackedPool:
                 )
 
 
-@check(level=Level.MEMORY, requires=_PACKS, cases=packed_rows, fix=_FIX)
+@check(level=Level.MEMORY, requires=_PACKS, cases=packed_rows, founds="dsa pool", fix=_FIX)
 def dsa_packed_rows_read_back(subject: Subject, case: Packed) -> None:
     """With an fp8 dtype and the width in bytes of a packed row, latent rows, none too, are stored whole or in two
     parts, moved, copied to the CPU and back; what `get_mla_kv_buffer()` gives is within the rounding of a scale per

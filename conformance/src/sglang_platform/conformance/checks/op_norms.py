@@ -105,6 +105,7 @@ def scaled(subject: Subject, rng: random.Random) -> Iterator[Norm]:
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=scaled,
+    founds="op {op}",
     fix="times weight + scale_shift, and times nothing without a scale",
 )
 def norms_of_other_scales(subject: Subject, case: Norm) -> None:

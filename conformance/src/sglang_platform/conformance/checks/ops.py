@@ -142,6 +142,7 @@ def rms_norm(subject: Subject, case: OpCase) -> None:
     level=Level.KERNELS,
     requires=[fused_ops()],
     cases=rows,
+    founds="op layernorm.rms_norm",
     fix="answer (norm of x + residual, x + residual): the residual goes on unnormalised",
 )
 def fused_add_rms_norm(subject: Subject, case: OpCase) -> None:

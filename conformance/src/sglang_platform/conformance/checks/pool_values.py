@@ -50,6 +50,7 @@ def casts(subject: Subject, rng: random.Random) -> Iterator[Cast]:
     level=Level.MEMORY,
     requires=[kv_pool()],
     cases=casts,
+    founds="casts of the {kind} pool",
     fix="divide keys by k_scale and values by v_scale (where given), round to nearest even, then store the bits",
 )
 def store_casts_and_scales(subject: Subject, case: Cast) -> None:
@@ -96,6 +97,7 @@ def scaled_pools(subject: Subject, rng: random.Random) -> Iterator[Pool]:
 def scales_are_those_of_the_store(subject: Subject, case: Pool) -> None:
     """Keys and values are divided each by its own scale, one of which may be missing, and each store of a layer by the
     scales that come with it, numbers or tensors."""
+    subject.stands_on(f"casts of the {case.kind} pool")
     pool = case.build(subject)
     for layer_id in pool.layers:
         for at, scales in enumerate(_UNLIKE):
