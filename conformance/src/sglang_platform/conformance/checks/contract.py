@@ -25,6 +25,7 @@ _CUDA_ALIKE = ("CUDA", "ROCM", "MUSA", "SAIL")
 @check(
     level=Level.CONTRACT,
     needs="source",
+    founds="platform",
     fix="correct what the message names; until then no check that needs the platform can run",
 )
 def platform_is_created(subject: Subject) -> None:

@@ -57,6 +57,7 @@ def get_device_is_usable(subject: Subject) -> None:
 @check(
     level=Level.CONTRACT,
     needs="device",
+    founds="memory of the device",
     fix="return bytes: SGLang sizes the KV cache of the device from this number",
 )
 def memory_is_in_bytes(subject: Subject) -> None:
@@ -131,6 +132,7 @@ def memory_is_in_bytes(subject: Subject) -> None:
 )
 def memory_usage_grows(subject: Subject) -> None:
     """Memory that is allocated on the device is counted by `get_current_memory_usage()`."""
+    subject.stands_on("memory of the device")
     import torch
 
     module = getattr(torch, subject.device.type, None)

@@ -35,6 +35,7 @@ def free_memory_follows_allocations(subject: Subject) -> None:
     they are freed and `empty_cache()` was called; on a device whose memory others use too, one time in six at
     least. Of the machine's own memory, what the machine has back late or never need not be free again, but torch's
     allocator for the device, where it counts, has let go of it."""
+    subject.stands_on("memory of the device")
     import torch
 
     platform = subject.platform
@@ -84,6 +85,7 @@ def free_memory_follows_allocations(subject: Subject) -> None:
 def free_memory_counts_other_processes(subject: Subject) -> None:
     """Of 512 MiB that another process holds on the device, `get_available_memory()` has that much less free (on a
     device whose memory others use too, one time in eight a quarter of it)."""
+    subject.stands_on("memory of the device")
     held = 2 * _SIZE
     who = {**whoami(subject), "device_type": subject.device.type}
     seen = []
@@ -109,6 +111,7 @@ def free_memory_counts_other_processes(subject: Subject) -> None:
 def free_memory_counts_what_holds_files(subject: Subject) -> None:
     """On a device whose memory is the machine's, 256 MiB of a file that was read, as a checkpoint is, are free as
     before, more often than not."""
+    subject.stands_on("memory of the device")
     total = subject.platform.get_available_memory(0)[1]
     if abs(total - _of_the_machine("MemTotal:")) > total // 8:
         raise NotApplicable("the device has memory of its own, in which no files lie")
@@ -186,6 +189,7 @@ def _of_the_machine(line: str) -> int:
 def devices_answer_by_index(subject: Subject) -> None:
     """Each device of the machine answers by its index: device, name, uuid (each another), capability and memory;
     without an index device 0 does, and the group of a rank is on the device of that rank."""
+    subject.stands_on("memory of the device")
     platform, count = subject.platform, subject.device_count()
     uuids: dict[Any, int] = {}
     for index in range(count):

@@ -237,6 +237,7 @@ def memory_usage_covers_allocations(subject: Subject) -> None:
     """With 256 MiB allocated, `get_current_memory_usage()` is at least that, in bytes, and it does not fall (each of
     seven times); on an out-of-tree device no more memory is left beside it than is free, and no less than what is free
     beside the peak of this process."""
+    subject.stands_on("memory of the device")
     import resource
 
     import torch
