@@ -19,7 +19,7 @@ OTHERS = {
     "core/discovery/trace.py": "who asked for the platform, in no fix",
     "devtools/written.py": "a function's own place, by the rule's `is_plugins`",
     "conformance/blame.py": "whether the suite failed itself, told to its authors",
-    "conformance/worker.py": "the trace of a failing case",
+    "conformance/failing_case.py": "the trace of a failing case",
     "conformance/kits/attention_run.py": "where a test of SGLang's failed, in SGLang's words",
     "conformance/probes/activation.py": "which package imports a module",
     "conformance/probes/platform_import.py": "where a plugin reads the environment",

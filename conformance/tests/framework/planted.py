@@ -81,6 +81,26 @@ class LastTokenUnread(_WithAttention):
             return super().forward_decode(q, k, v, layer, shorter, *args, **kwargs)
 
 
+class SinkTwice(_WithAttention):
+    """Sinks are counted twice."""
+
+    class _backend(ExampleOOTAttentionBackend):
+        def forward(self, *args: Any, sinks: torch.Tensor | None = None, **kwargs: Any) -> Any:
+            if sinks is not None:
+                kwargs["sinks"] = sinks + 0.6931
+            return super().forward(*args, **kwargs)
+
+
+class AliasedOutput(_WithAttention):
+    """Steps of one shape are answered in one tensor."""
+
+    class _backend(ExampleOOTAttentionBackend):
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            out = super().forward(*args, **kwargs)
+            kept = self.__dict__.setdefault("_kept", {})
+            return kept.setdefault((out.shape, out.dtype), out).copy_(out)
+
+
 class _WithRunner(ExampleOOTPlatform):
     _runner = ExampleOOTGraphRunner
 

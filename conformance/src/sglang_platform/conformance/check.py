@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sglang_platform.conformance.level import Level
-from sglang_platform.conformance.outcome import Cause
+from sglang_platform.conformance.unanswered import Blocked, NotApplicable, NotRun
 
 if TYPE_CHECKING:
     from sglang_platform.conformance.requirement import Requirement
@@ -72,22 +72,6 @@ class CheckFailed(AssertionError):
         check that looks at several things in one call, each with a `case` of its own, by which it is named."""
         super().__init__(what)
         self.what, self.case, self.fix, self.parts, self.also = what, case, fix, parts, tuple(also)
-
-
-class Blocked(Exception):
-    """Raised by a check that an earlier failure keeps from running; the text names the check that tells it."""
-
-
-class NotRun(Exception):
-    """Raised by a check that finds, while it runs, that it cannot tell; the report shows the reason."""
-
-    def __init__(self, why: str, *, cause: Cause = "cannot tell") -> None:
-        super().__init__(why)
-        self.cause = cause
-
-
-class NotApplicable(Exception):
-    """Raised by a check that finds nothing to judge: the platform does not bring what it is about, and need not."""
 
 
 @dataclass(frozen=True)

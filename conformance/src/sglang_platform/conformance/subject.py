@@ -15,10 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sglang_platform.conformance.check import Blocked
 from sglang_platform.conformance.declarations import Declarations, declarations_of
 from sglang_platform.conformance.parts import Parts, parts_for
 from sglang_platform.conformance.plugin import CheckedPlugin, DeviceAbsent
+from sglang_platform.conformance.unanswered import Blocked
 from sglang_platform.core.contract.device import DeviceMixin
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.ops.fused_op import FusedOp
