@@ -14,7 +14,6 @@ that does not change (`case_ids`), and the first of them is the smallest.
 from __future__ import annotations
 
 import importlib
-import inspect
 import pkgutil
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.unanswered import Blocked, NotApplicable, NotRun
+from sglang_platform.core.correction import place_of_function
 
 if TYPE_CHECKING:
     from sglang_platform.conformance.requirement import Requirement
@@ -92,9 +92,7 @@ class Check:
     @property
     def source(self) -> str:
         """`file:line` of the check, from the folder that the suite is installed in."""
-        code = inspect.unwrap(self.function).__code__
-        parts = code.co_filename.rpartition("sglang_platform/")
-        return f"{parts[1]}{parts[2]}:{code.co_firstlineno}"
+        return "".join((place_of_function(self.function) or "").rpartition("sglang_platform/")[1:])
 
     @property
     def proves(self) -> str:
@@ -129,7 +127,7 @@ def check(
         their own, all others the device.
     seconds: the time limit; a check that exceeds it is stopped and has failed.
     founds: the part that is wrong where it fails, with fields of the case in braces: "{kind} pool". It runs first in
-        its level, and what asks the subject for the part later is blocked by it (`Subject.stands_on`).
+        its level (`Selection.chosen`), and what asks the subject for the part later is blocked by it (`Subject.stands_on`).
     """
 
     def register(function: _Function) -> _Function:
