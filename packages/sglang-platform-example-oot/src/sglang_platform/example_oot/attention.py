@@ -9,6 +9,7 @@ from typing import Any
 
 from sglang_platform.core import counter
 from sglang_platform.core.portable.torch.attention import TorchAttentionBackend
+
 from sglang_platform.example_oot import kernels
 
 _decodes = counter("example_oot.attention.decodes")
