@@ -27,16 +27,17 @@ import torch
 from sglang_platform.core import MHATokenToKVPool, ReqToTokenPool
 from sglang_platform.core.attention.batch import AttentionLayer, ForwardBatch, ForwardMode
 from sglang_platform.core.graph.runner import GraphRunner
+from sglang_platform.core.portable.triton import split_work
 from sglang_platform.core.portable.triton.attention_step import TritonAttentionStep
 from sglang_platform.core.portable.triton.wrappers import decode
 
-__all__ = ["calls_of_a_step"]
+__all__ = ["Launches", "calls_of_a_step"]
 
 PAGE, CONTEXT, WIDTH = 16, 4096, 4352
 REPEATS, TURNS = 15, 40
 
 
-class _Launches:
+class Launches:
     """Stands for a kernel: takes its grid and its arguments."""
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
@@ -53,16 +54,16 @@ class _Runner(GraphRunner):
 
 
 def calls_of_a_step(package: str, batch: int) -> dict[str, Callable[[], Any]]:
-    """By name, what the parts of `package` do on the host in a decode step of `batch` requests."""
+    """By name, what the parts of `package` do on the host in a decode step of `batch` requests.
+
+    `split_work.plan_kernel` must be one that records, too."""
     kernels = f"sglang_platform.{package}.kernels"
     hardware = importlib.import_module(f"{kernels}.hardware").HARDWARE
     module = importlib.import_module(f"sglang_platform.{package}.attention.backend")
     of_package = getattr(module, module.__all__[0])
     allocator_module = importlib.import_module(f"sglang_platform.{package}.allocator")
     no_merge: Callable[..., None] = lambda *arguments, **options: None  # noqa: E731
-    recorded = partial(
-        decode.paged_decode, hardware=hardware, decode_kernel=_Launches(), merge_parts=no_merge
-    )
+    recorded = partial(decode.paged_decode, hardware=hardware, decode_kernel=Launches(), merge_parts=no_merge)
     backend_class = type("Backend", (of_package,), {"kernels": replace(of_package.kernels, decode=recorded)})
 
     pool = MHATokenToKVPool(64 * PAGE, PAGE, torch.bfloat16, 2, 64, 1, "cpu", False)
@@ -121,6 +122,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    split_work.plan_kernel = Launches()
     batches = [int(n) for n in options.batches.split(",")]
     table: dict[str, dict[int, float]] = {}
     for batch in batches:

@@ -1,6 +1,6 @@
 """Serving compiles nothing: one machine code per attention kernel and model, and one more of decode for short contexts.
 
-The merge has one for each of the two.
+The merge has one for each of the two, the plan of parts one.
 """
 
 from __future__ import annotations
@@ -29,6 +29,5 @@ def test_no_step_needs_a_code_of_its_own(package: str, target: str, page: int, t
         text=True,
         check=False,
     )
-    assert done.stdout.split() == ["decode_kernel=2", "extend_kernel=1", "merge_kernel=2"], done.stderr[
-        -3000:
-    ]
+    expected = ["decode_kernel=2", "extend_kernel=1", "merge_kernel=2", "plan_kernel=1"]
+    assert done.stdout.split() == expected, done.stderr[-3000:]

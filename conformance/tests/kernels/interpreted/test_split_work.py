@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import random
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -12,7 +15,7 @@ import triton
 import triton.language as tl
 
 from sglang_platform.conformance.kernels.mutants import Mutant, load
-from sglang_platform.core.portable.triton import split_work
+from sglang_platform.core.portable.triton import merge, split_work
 
 BLOCK = 16
 LANES = 8
@@ -21,11 +24,11 @@ LANES = 8
 
 @triton.jit
 def every_part(
-    lens, out, batch, wanted, least, window, PART_OF: tl.constexpr, PARTS_WITHIN: tl.constexpr, BLOCK_N: tl.constexpr,
-    LANES: tl.constexpr,
+    lens, owner, first_part, out, batch, window,
+    PART_OF: tl.constexpr, PARTS_WITHIN: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     number = tl.program_id(0)
-    request, part, parts = PART_OF(number, lens, batch, wanted, least, window, BLOCK_N, LANES)
+    request, part, parts = PART_OF(number, owner, first_part, batch)
     if request < batch:
         length = tl.load(lens + request).to(tl.int32)
         first = tl.maximum(length - 1 - window, 0) if window >= 0 else 0
@@ -35,39 +38,27 @@ def every_part(
         tl.store(out + number * 3 + 2, end)
 
 
-@triton.jit
-def every_request(
-    lens,
-    out,
-    batch,
-    wanted,
-    least,
-    window,
-    PARTS_BEFORE: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    LANES: tl.constexpr,
-):
-    request = tl.program_id(0)
-    first, parts = PARTS_BEFORE(request, lens, batch, wanted, least, window, BLOCK_N, LANES)
-    tl.store(out + request * 2, first)
-    tl.store(out + request * 2 + 1, parts)
-
-
 def shared_out(
     module: ModuleType, lengths: list[int], wanted: int, least: int, window: int
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Of each part its request, start and end; of each request its first part and how many it has."""
     batch = len(lengths)
     lens = torch.tensor(lengths)
+    plan = module.plan_parts(lens, wanted=wanted, least=least, window=window, block_n=BLOCK, lanes=LANES)
     parts = torch.full((wanted + batch - 1, 3), -1, dtype=torch.int32)
-    requests = torch.full((batch, 2), -1, dtype=torch.int32)
-    arguments = (batch, wanted, least, window)
-    shapes = {"BLOCK_N": BLOCK, "LANES": LANES}
     every_part[(parts.shape[0],)](
-        lens, parts, *arguments, PART_OF=module.part_of, PARTS_WITHIN=module.parts_within, **shapes
+        lens,
+        *plan,
+        parts,
+        batch,
+        window,
+        PART_OF=module.part_of,
+        PARTS_WITHIN=module.parts_within,
+        BLOCK_N=BLOCK,
     )
-    every_request[(batch,)](lens, requests, *arguments, PARTS_BEFORE=module.parts_before, **shapes)
-    return [row for row in parts.tolist() if row[0] >= 0], requests.tolist()
+    first = plan.first.tolist()
+    requests = [[at, end - at] for at, end in pairwise(first)]
+    return [row for row in parts.tolist() if row[0] >= 0], requests
 
 
 def faults(module: ModuleType, lengths: list[int], wanted: int, least: int, window: int) -> list[str]:
@@ -128,17 +119,45 @@ def test_a_long_request_among_short_ones_is_shared_out() -> None:
     assert max(end - start for _, start, end in parts) < sum(lengths) / 36 + 2 * BLOCK
 
 
+@pytest.mark.parametrize("batch", [2, 64, 1024])
+def test_a_program_of_a_layer_loads_three_numbers(batch: int) -> None:
+    """Whatever the batch is: the code that finds a part has no loop, and each of its loads takes one number."""
+    source = inspect.getsource(split_work.part_of.fn)
+    assert not [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.For | ast.While)]
+    assert source.count("tl.load(") == 3
+    merged = inspect.getsource(merge.merge_kernel.fn)
+    before_the_parts = merged[: merged.index("for at in range(0, parts")]
+    assert before_the_parts.count("tl.load(first_ptr") == 2
+    assert "range(0, batch" not in merged
+    lens = torch.full((batch,), 100)
+    plan = split_work.plan_parts(lens, wanted=2 * batch, least=1, window=-1, block_n=BLOCK)
+    assert plan.owner.shape == (3 * batch - 1,)
+    assert plan.first.shape == (batch + 1,)
+
+
+def test_requests_of_like_lengths_are_not_shared_out() -> None:
+    """A batch that fills the device wants half as many parts as requests: none up to twice the average is cut."""
+    lengths = [300, 310, 290, 500, 100, 305]
+    _, requests = shared_out(split_work, lengths, 3, 1, -1)
+    assert [count for _, count in requests] == [1] * 6
+    _, requests = shared_out(split_work, [5000, *lengths], 4, 1, -1)
+    assert requests[0][1] > 1
+    assert [count for _, count in requests[1:]] == [1] * 6
+
+
 MUTANTS = (
-    ("the part after", "passed = ends <= number", "passed = ends < number"),
-    (
-        "the first requests forgotten",
-        "        before += tl.sum(parts, 0)\n    return request",
-        "    return request",
-    ),
+    ("the part after", "return request, number - first,", "return request, number - first + 1,"),
+    ("the first requests forgotten", "before += tl.sum(tl.where", "before = tl.sum(tl.where"),
     ("the window left out", "tl.minimum(length, window + 1) if window >= 0 else length", "length"),
     ("its own parts before it", "tl.where(lane < request", "tl.where(lane <= request"),
     ("fewer blocks than the least", "tl.sum(total, 0), wanted), least)", "tl.sum(total, 0), wanted), 1)"),
     ("the last part too long", "tl.minimum(start + share, length)", "start + share"),
+    ("no end of the parts", "owner_ptr + number, batch, mask", "owner_ptr + number, 0, mask"),
+    (
+        "the part of the next request",
+        "owner_ptr + number, request, mask",
+        "owner_ptr + number, request + 1, mask",
+    ),
 )
 
 

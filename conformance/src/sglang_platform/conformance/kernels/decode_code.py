@@ -112,8 +112,9 @@ def _compiled(target: str, name: str) -> DecodeCode | None:
             torch.empty(BATCH, case.q_heads, case.values, dtype=torch.bfloat16),
             scale=case.dim**-0.5, k_scale=scale, v_scale=scale, page_size=case.page,
         )  # fmt: skip
-    kernel, warps = launched[0].kernel, launched[0].kernel.metadata.num_warps
-    y = launched[0].grid[1]
+    decode = next(one for one in launched if one.name == "decode_kernel")
+    kernel, warps = decode.kernel, decode.kernel.metadata.num_warps
+    y = decode.grid[1]
     splits = split_count(record.processors, shape.waves, BATCH * y, CONTEXT)
     work = DecodeWork(
         turn=shape.block_n * case.row(),

@@ -6,7 +6,7 @@ For query head h of request b, with n = seq_lens[b] cached tokens and slot t_j =
     out[b, h] = v_scale * sum_j softmax_j(s_j) v[t_j, h / G],   n - 1 - window <= j < n
 
 A program takes one request, up to BLOCK_H query heads that share a KV head (so that the products run on matrix units
-and the cache is read once for all of them), and one part of its tokens. The parts are computed on the device from the
+and the cache is read once for all of them), and one part of its tokens. The parts are planned on the device from the
 lengths of the whole batch (`split_work`): a captured graph replays with other lengths. Each program writes its
 normalised output and log2 of its sum of exponentials; `merge.merge_kernel` joins them. Without SPLIT a program takes
 all tokens and writes the output.
@@ -40,25 +40,26 @@ from sglang_platform.cuda.kernels.whole_pages import attend_whole_blocks, whole_
 __all__ = ["decode_kernel", "paged_decode"]
 
 
-@triton.jit(do_not_specialize=["batch", "wanted", "least"])
+@triton.jit(do_not_specialize=["batch"])
 def decode_kernel(
     q_ptr, k_ptr, v_ptr, table_ptr, row_ptr, len_ptr, out_ptr, partial_ptr, lse_ptr, sink_ptr, k_scale_ptr, v_scale_ptr,
-    scale, cap, window, batch, wanted, least,
+    scale, cap, window, owner_ptr, first_ptr, batch,
     q_stride_b, q_stride_h, k_stride_s, k_stride_h, v_stride_s, v_stride_h, table_stride, out_stride_b, out_stride_h,
     GROUP: tl.constexpr, HEAD_BLOCKS: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
     MAIN: tl.constexpr, REST: tl.constexpr, VALUES: tl.constexpr, LATENT: tl.constexpr, PACKED: tl.constexpr,
     FORMAT: tl.constexpr, IN_HARDWARE: tl.constexpr, SCALED: tl.constexpr, CAPPED: tl.constexpr,
     SINKS: tl.constexpr, SPLIT: tl.constexpr,
-    BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr, LANES: tl.constexpr,
+    BLOCK_H: tl.constexpr, BLOCK_N: tl.constexpr,
     TAIL: tl.constexpr = 0, k_pages=None, rest_pages=None, v_pages=None,
 ):  # fmt: skip
     """Grid (parts, Hk * HEAD_BLOCKS); without SPLIT (B, ...). q [B, Hq, D]; k [S, Hk, D]; v [S, Hk, DV]; table
-    [rows, C]; row, len [B]; out [B, Hq, DV]. SPLIT: partial float32 [parts, Hq, DV] and lse float32 [parts, Hq].
+    [rows, C]; row, len [B]; out [B, Hq, DV]. SPLIT: partial float32 [parts, Hq, DV] and lse float32 [parts, Hq], and
+    owner and first of `split_work.SplitPlan`.
     """
     number = tl.program_id(0)
     request, part, parts = number, 0, 1
     if SPLIT:
-        request, part, parts = part_of(number, len_ptr, batch, wanted, least, window, BLOCK_N, LANES)
+        request, part, parts = part_of(number, owner_ptr, first_ptr, batch)
         if request >= batch:
             return
     kv_head = tl.program_id(1) // HEAD_BLOCKS

@@ -4,8 +4,8 @@ MHA, GQA, MQA, absorbed MLA and sparse MLA (DSA), sliding windows, soft caps, si
 passes its kernels in as `kernels`; their interface is the same on every device.
 
 Graph capture needs no buffers of this class: the kernels read lengths, rows and the request table in the runner's
-buffers, and split the tokens into parts by these lengths on the device; the grid depends on the batch size and the
-table's width.
+buffers, and split the tokens into parts by these lengths on the device, in one launch per step; the grid depends on the
+batch size and the table's width.
 """
 
 from __future__ import annotations
@@ -93,6 +93,8 @@ class TritonAttentionBackend(AttentionBackend):
             packed=self._packed,
             page_size=self._page_size(),
             max_len=self._step.longest,
+            alike=self._step.alike,
+            plans=self._step.plans_of(layer.layer_id),
             **self._options(layer, sinks),
         )
         _decodes.add()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import torch
 
 from sglang_platform.core.errors import PlatformError
+from sglang_platform.core.portable.triton.split_work import SplitPlan
 
 __all__ = ["TritonAttentionStep"]
 
@@ -24,11 +25,30 @@ class TritonAttentionStep:
     prefix_lens: torch.Tensor | None = None
     max_new: int = 0
     max_prefix: int | None = None
+    _plans: dict[Hashable, SplitPlan] = field(default_factory=dict)
+    _layer: int = -1
 
     @cached_property
     def longest(self) -> int | None:
         """The most tokens of a request of a decode. Computed in the first layer: the replay of a graph needs none."""
         return None if self.lengths is None else _largest(self.lengths) or None
+
+    @cached_property
+    def alike(self) -> bool:
+        """True if no request of a decode is known to have more than twice the average tokens."""
+        lengths = self.lengths
+        if lengths is None or self.longest is None:
+            return False
+        total = int(lengths.sum()) if isinstance(lengths, torch.Tensor) else sum(lengths)
+        return self.longest * len(lengths) <= 2 * total
+
+    def plans_of(self, layer_id: int) -> dict[Hashable, SplitPlan]:
+        """The plans of parts that the layers of a pass share, empty in its first layer: a warm-up and a capture are two
+        passes of one step, and the graph must hold the plan."""
+        if layer_id <= self._layer:
+            self._plans = {}
+        self._layer = layer_id
+        return self._plans
 
     @property
     def any_prefix(self) -> bool:

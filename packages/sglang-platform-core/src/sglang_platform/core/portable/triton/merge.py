@@ -4,9 +4,9 @@ Part i left its normalised output o_i and L_i = log2 of its sum of 2^s. With a s
 
     M = max_i L_i (and s_0),   w_i = 2^(L_i - M),   out = sum_i w_i o_i / (sum_i w_i + 2^(s_0 - M))
 
-How many parts there are follows from the lengths, as in the kernel that made them (`split_work`). A request without
-tokens gets zeros. The new tokens of an extend have equally many parts each. A program takes one query head of one
-request, and PARTS parts at once, so that their loads overlap.
+How many parts a request has is planned from the lengths (`split_work`). A request without tokens gets zeros. The new
+tokens of an extend have equally many parts each. A program takes one query head of one request, and PARTS parts at
+once, so that their loads overlap.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ import torch
 import triton
 import triton.language as tl
 
-from sglang_platform.core.portable.triton.split_work import SPLIT_LANES, parts_before
-
 __all__ = ["merge_equal_parts", "merge_kernel", "merge_parts"]
 
 _ELEMENTS = 4096
 
 
-@triton.jit(do_not_specialize=["batch", "wanted", "least"])
+@triton.jit(do_not_specialize=["splits"])
 def merge_kernel(
-    partial_ptr, lse_ptr, len_ptr, sink_ptr, out_ptr, batch, wanted, least, window, out_stride_b, out_stride_h,
+    partial_ptr, lse_ptr, first_ptr, sink_ptr, out_ptr, splits, out_stride_b, out_stride_h,
     HEADS: tl.constexpr, DV: tl.constexpr, VALUES: tl.constexpr, SINKS: tl.constexpr, EQUAL: tl.constexpr,
-    BLOCK_N: tl.constexpr, PARTS: tl.constexpr, LANES: tl.constexpr,
+    PARTS: tl.constexpr,
 ):  # fmt: skip
     """Grid (B, HEADS). partial float32 [parts, HEADS, DV], lse float32 [parts, HEADS], out [B, HEADS, DV]. EQUAL: every
-    row of `out` has `wanted` parts, some of them without keys (lse -inf)."""
+    row of `out` has `splits` parts, some of them without keys (lse -inf); otherwise first int32 [B + 1]: the number of
+    each row's first part."""
     request = tl.program_id(0)
     head = tl.program_id(1)
     if EQUAL:
-        first, parts = request * wanted, wanted
+        first, parts = request * splits, splits
     else:
-        first, parts = parts_before(request, len_ptr, batch, wanted, least, window, BLOCK_N, LANES)
+        first = tl.load(first_ptr + request)
+        parts = tl.load(first_ptr + request + 1) - first
     values = tl.arange(0, VALUES)
     live = values < DV
     row = first.to(tl.int64) * HEADS + head
@@ -68,18 +68,15 @@ def merge_kernel(
 def merge_parts(
     partial: torch.Tensor,
     lse: torch.Tensor,
-    seq_lens: torch.Tensor,
+    first: torch.Tensor,
     out: torch.Tensor,
     *,
     sinks: torch.Tensor | None,
-    wanted: int,
-    least: int,
-    block_n: int,
-    window: int,
     **options: int,
 ) -> None:
-    """Fill `out` [B, Hq, Dv] from partial [parts, Hq, Dv] and lse [parts, Hq]. options: for the compiler."""
-    _merge(partial, lse, seq_lens, out, sinks, wanted, least, window, options, block_n=block_n, equal=False)
+    """Fill `out` [B, Hq, Dv] from partial [parts, Hq, Dv] and lse [parts, Hq]. first: as in `split_work.SplitPlan`.
+    options: for the compiler."""
+    _merge(partial, lse, first, out, sinks, 1, options, equal=False)
 
 
 def merge_equal_parts(
@@ -92,28 +89,24 @@ def merge_equal_parts(
     **options: int,
 ) -> None:
     """Fill `out` [T, Hq, Dv] from partial [T, splits, Hq, Dv] and lse [T, splits, Hq]. options: as above."""
-    _merge(partial, lse, lse, out, sinks, splits, 1, -1, options, block_n=1, equal=True)
+    _merge(partial, lse, lse, out, sinks, splits, options, equal=True)
 
 
 def _merge(
     partial: torch.Tensor,
     lse: torch.Tensor,
-    lengths: torch.Tensor,
+    first: torch.Tensor,
     out: torch.Tensor,
     sinks: torch.Tensor | None,
-    wanted: int,
-    least: int,
-    window: int,
+    splits: int,
     options: dict[str, int],
     *,
-    block_n: int,
     equal: bool,
 ) -> None:
     batch, heads, values = out.shape
     columns = triton.next_power_of_2(values)
     merge_kernel[(batch, heads)](
-        partial, lse, lengths, out if sinks is None else sinks, out, batch, wanted, least, window,
-        out.stride(0), out.stride(1),
+        partial, lse, first, out if sinks is None else sinks, out, splits, out.stride(0), out.stride(1),
         HEADS=heads, DV=values, VALUES=columns, SINKS=sinks is not None, EQUAL=equal,
-        BLOCK_N=block_n, PARTS=max(1, _ELEMENTS // columns), LANES=SPLIT_LANES, num_warps=2, **options,
+        PARTS=max(1, _ELEMENTS // columns), num_warps=2, **options,
     )  # fmt: skip

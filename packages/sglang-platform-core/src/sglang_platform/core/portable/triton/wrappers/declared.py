@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sglang_platform.core.contract.kernels import CompileLimits, KernelDeclaration, KernelTarget
-from sglang_platform.core.portable.triton.declared import STREAM, portable_kernels
+from sglang_platform.core.portable.triton.declared import INTEGERS, STREAM, portable_kernels
 
 __all__ = ["package_kernels"]
 
@@ -23,7 +23,7 @@ _EXTEND = CompileLimits(
 _INDEX = CompileLimits(
     why="64 heads against 64 keys of 128 columns: a matrix product per 8 KiB of keys", matrix=True
 )
-_SPLIT = {"decode_kernel": _DECODE, "merge_kernel": _MERGE}
+_SPLIT = {"decode_kernel": _DECODE, "merge_kernel": _MERGE, "plan_kernel": INTEGERS}
 
 # name, entry in the package, the family in the suite, the limits of its jitted functions, whether it knows e4m3 only
 _KERNELS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +15,7 @@ from sglang_platform.core.portable.triton.attention_shapes import (
     shares_values,
     split_count,
 )
-from sglang_platform.core.portable.triton.split_work import SPLIT_LANES
+from sglang_platform.core.portable.triton.split_work import SplitPlan, plan_parts
 from sglang_platform.core.portable.triton.wrappers.hardware import Hardware
 from sglang_platform.core.portable.triton.wrappers.record import DecodeShape
 from sglang_platform.core.portable.triton.wrappers.stored_kv import stored_kv
@@ -50,6 +50,8 @@ def paged_decode(
     packed: torch.dtype | None = None,
     page_size: int = 1,
     max_len: int | None = None,
+    alike: bool = False,
+    plans: MutableMapping[Hashable, SplitPlan] | None = None,
     splits: int | None = None,
     **asked: Any,
 ) -> torch.Tensor:
@@ -65,6 +67,9 @@ def paged_decode(
 
     page_size: if it is more than 1, the tokens from each multiple of it on lie in consecutive slots, the first of which
     is a multiple of page_size.
+
+    alike: no request has more than twice the average tokens, known on the CPU. plans: keeps the plan of parts for the
+    next layer of the same step; an empty one, or None, makes a new plan, which a captured graph repeats in each replay.
 
     splits: the average number of parts per sequence, more for long ones and fewer for short ones; None chooses by the
     batch, the device and max_len (the most tokens of a request, the table's width when None). Fixed numbers of B and
@@ -111,34 +116,42 @@ def paged_decode(
     head_blocks = triton.cdiv(group, block_h)
     visible = table.shape[1] if max_len is None else max_len
     visible = min(visible, rule.window + 1) if rule.window >= 0 else visible
-    # Without `splits`, split even at an average of one part per request: a long one among short ones then has several.
     split = splits is not None and splits > 1
     least = 1
     if splits is None:
         splits = split_count(record.processors, shape.waves, batch * kv_heads * head_blocks, visible)
+        # Where the batch fills the device, only for what is longer than twice the average.
         room = 4 * q_heads * values * batch * (splits + 1)
-        split = visible > TOKENS_PER_PART and batch + splits > 2 and (splits > 1 or room <= _MOST_BYTES)
+        uneven = batch > 1 and not alike and room <= _MOST_BYTES
+        split = visible > TOKENS_PER_PART and (splits > 1 or uneven)
         least = max(1, TOKENS_PER_PART // shape.block_n)
-    wanted = batch * splits
-    most = wanted + batch - 1 if split else batch
+    wanted = batch * splits if splits > 1 else triton.cdiv(batch, 2)
+    plan = SplitPlan(seq_lens, seq_lens)
+    most = batch
+    if split:
+        key = (seq_lens.data_ptr(), batch, wanted, least, rule.window, shape.block_n)
+        kept = None if plans is None else plans.get(key)
+        plan = kept or plan_parts(
+            seq_lens, wanted=wanted, least=least, window=rule.window, block_n=shape.block_n
+        )
+        if plans is not None:
+            plans[key] = plan
+        most = plan.owner.shape[0]
     partial, lse = out, seq_lens
     if split:
         partial = torch.empty(most * q_heads * values, dtype=torch.float32, device=q.device)
         lse = torch.empty(most * q_heads, dtype=torch.float32, device=q.device)
     decode_kernel[(most, kv_heads * head_blocks)](
         q, stored.k, stored.v, table, rows, seq_lens, out, partial, lse,
-        *rule.values(q), batch, wanted, least,
+        *rule.values(q), plan.owner, plan.first, batch,
         q.stride(0), q.stride(1), stored.k.stride(0), stored.k.stride(1), stored.v.stride(0), stored.v.stride(1),
         table.stride(0), out.stride(0), out.stride(1),
         GROUP=group, HEAD_BLOCKS=head_blocks, D=dim, DV=values, MAIN=main, REST=rest,
         VALUES=main if latent else triton.next_power_of_2(values), LATENT=latent, PACKED=packed is not None,
         FORMAT=stored.name, IN_HARDWARE=stored.in_hardware, **rule.flags(), SPLIT=split,
-        BLOCK_H=block_h, BLOCK_N=shape.block_n, LANES=SPLIT_LANES, **shape.options(),
+        BLOCK_H=block_h, BLOCK_N=shape.block_n, **shape.options(),
         **({} if whole is None else whole.arguments),
     )  # fmt: skip
     if split:
-        merge_parts(
-            partial, lse, seq_lens, out,
-            sinks=rule.sinks, wanted=wanted, least=least, block_n=shape.block_n, window=rule.window,
-        )  # fmt: skip
+        merge_parts(partial, lse, plan.first, out, sinks=rule.sinks)
     return out
