@@ -18,10 +18,13 @@ stopped; without `--out` they are in `benchmarks/results/gpu_all-ARCHITECTURE`.
 
 Peers are found where they are installed (FlashInfer, FlashAttention, SGLang). On a bare machine, SGLang's Triton
 kernels come with `--peers`: `python benchmarks/gpu_peers FOLDER` writes that folder where SGLang is installed.
-`--carry` is a folder with wheels of what core and the suite require beside torch and Triton:
+`--carry` is a folder with wheels of what core and the suite require beside torch and Triton, for the Python of the
+machine with the card, whatever Python collects them:
 
-    pip download -d FOLDER --only-binary=:all: \
+    pip download -d FOLDER --only-binary=:all: --python-version 3.12 \
         packaging importlib_metadata hypothesis jinja2 jsonschema pytest rich typer
+
+`python benchmarks/gpu_carry.py FOLDER` says which of them that Python cannot import, and which is missing.
 
 `--pretend sm_90` goes through without a GPU: kernels run in Triton's interpreter and are compiled for the target.
 """
