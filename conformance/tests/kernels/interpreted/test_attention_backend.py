@@ -19,6 +19,7 @@ from sglang_platform.core import DSATokenToKVPool, MHATokenToKVPool, MLATokenToK
 from sglang_platform.core.attention.batch import AttentionLayer, ForwardBatch, ForwardMode
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.graph.runner import Drafts
+from sglang_platform.core.portable.triton import attention_shapes
 
 PACKAGE = f"sglang_platform.{os.environ['KERNELS_OF']}"
 _BACKEND = importlib.import_module(f"{PACKAGE}.attention.backend")
@@ -154,7 +155,7 @@ def test_absorbed_mla_and_its_form_with_heads() -> None:
         step(backend, model, ForwardMode.EXTEND, [3], [6], q, k, v, heads, save_kv_cache=False)
 
 
-def test_sparse_attention_selects_and_attends() -> None:
+def test_sparse_attention_selects_and_attends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain DSA rows of 128 + 64 values, index keys of 128: 6 of up to 20 tokens."""
     pool = DSATokenToKVPool(
         size=64, page_size=PAGE, dtype=BF16, kv_lora_rank=128, qk_rope_head_dim=64, layer_num=1, device="cpu",
@@ -176,6 +177,9 @@ def test_sparse_attention_selects_and_attends() -> None:
     backend.init_forward_metadata(one)
     q_index, weights = randn(2, 8, 128, seed=4), torch.rand(2, 8, generator=torch.Generator().manual_seed(5))
     chosen = backend.select_tokens(q_index, weights, at, one, topk=6)
+    with monkeypatch.context() as few:
+        few.setattr(attention_shapes, "_MOST_LOGITS", 1)  # a chunk for each token
+        assert torch.equal(chosen, backend.select_tokens(q_index, weights, at, one, topk=6))
     q = randn(2, 16, 192, seed=6)
     got = backend.forward_decode(q.flatten(1), None, None, at, one, topk_indices=chosen)
     for b, n in enumerate(lengths):

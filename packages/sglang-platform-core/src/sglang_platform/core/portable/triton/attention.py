@@ -21,7 +21,7 @@ from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.memory.rows import FP8_DTYPES
 from sglang_platform.core.portable.triton.attention_kernels import AttentionKernels
 from sglang_platform.core.portable.triton.attention_layer import is_causal, joined, refuse_unserved, rule_of
-from sglang_platform.core.portable.triton.attention_shapes import one_element
+from sglang_platform.core.portable.triton.attention_shapes import logit_chunks, one_element
 from sglang_platform.core.portable.triton.attention_step import TritonAttentionStep
 from sglang_platform.core.portable.triton.top_slots import top_slots
 
@@ -177,19 +177,23 @@ class TritonAttentionBackend(AttentionBackend):
         pool = self.token_to_kv_pool
         rows, lengths = self._step.rows_and_lengths(forward_batch)
         width = self._step.longest or self.req_to_token_pool.req_to_token.shape[1]
-        logits = self.kernels.index_logits(
-            q_index,
-            weights,
-            pool.get_index_k_with_scale_buffer(layer.layer_id),
-            self.req_to_token_pool.req_to_token,
-            rows,
-            lengths,
-            page_size=pool.page_size,
-            width=width,
-            runs=not forward_batch.forward_mode.is_decode(),
-        )
-        launch = self.kernels.shapes_of(logits.device).select
-        return top_slots(logits, self.req_to_token_pool.req_to_token, rows, lengths, topk=topk, launch=launch)
+        table = self.req_to_token_pool.req_to_token
+        launch = self.kernels.shapes_of(q_index.device).select
+        chosen = []
+        for at in logit_chunks(q_index.shape[0], width):
+            logits = self.kernels.index_logits(
+                q_index[at],
+                weights[at],
+                pool.get_index_k_with_scale_buffer(layer.layer_id),
+                table,
+                rows[at],
+                lengths[at],
+                page_size=pool.page_size,
+                width=width,
+                runs=not forward_batch.forward_mode.is_decode(),
+            )
+            chosen.append(top_slots(logits, table, rows[at], lengths[at], topk=topk, launch=launch))
+        return chosen[0] if len(chosen) == 1 else torch.cat(chosen)
 
     def _forward_sparse(
         self, query: torch.Tensor, layer: Any, slots: torch.Tensor, sinks: torch.Tensor | None

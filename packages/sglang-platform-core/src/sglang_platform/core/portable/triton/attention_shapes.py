@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["MOST_SPLITS", "TOKENS_PER_PART", "head_parts", "one_element", "shares_values", "split_count"]
+__all__ = [
+    "MOST_SPLITS",
+    "TOKENS_PER_PART",
+    "head_parts",
+    "logit_chunks",
+    "one_element",
+    "shares_values",
+    "split_count",
+]
 
 TOKENS_PER_PART = 256
 """Fewer tokens than this are not worth a program and its share of the merge."""
@@ -31,6 +39,16 @@ def head_parts(dim: int, main: int | None = None) -> tuple[int, int]:
         raise ValueError(f"a head of {dim} columns: at least 16 are needed")
     rest = dim - main
     return main, 0 if rest == 0 else max(16, 1 << (rest - 1).bit_length())
+
+
+_MOST_LOGITS = 1 << 26
+"""Limit of the indexer's float32 logits that exist at once: 256 MiB."""
+
+
+def logit_chunks(tokens: int, width: int) -> list[slice]:
+    """The new tokens in chunks whose logits over `width` cached tokens stay within the limit; at least one chunk."""
+    rows = max(1, _MOST_LOGITS // max(1, width))
+    return [slice(at, at + rows) for at in range(0, max(1, tokens), rows)]
 
 
 _ones: dict[torch.device, torch.Tensor] = {}
