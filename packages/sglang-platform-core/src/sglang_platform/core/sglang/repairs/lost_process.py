@@ -53,7 +53,7 @@ _told: set[int] = set()
 
 
 def register_hooks(platform: Any, host: HostFacts) -> None:
-    """Register on every device. SGLang's core dump variable is set only if the operator has not set it."""
+    """Register for out-of-tree devices. SGLang's core dump variable is set only if the operator has not set it."""
     if platform.device_type != "cuda":
         os.environ.setdefault(_CORE_DUMPS, "0")
     soft(

@@ -78,11 +78,13 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     group_device.register_hooks(platform, host)
     if host.speculative_kernels:
         speculative_drafts.register_hooks(platform, host)
-    requests.register_hooks(platform, host)
-    control_requests.register_hooks(platform, host)
-    token_logprobs.register_hooks(platform, host)
-    http_errors.register_hooks(platform, host)
-    lost_process.register_hooks(platform, host)
+    if platform.is_out_of_tree():
+        # On a device of SGLang's own its faults are left to it: installing a package there changes served parts only.
+        requests.register_hooks(platform, host)
+        control_requests.register_hooks(platform, host)
+        token_logprobs.register_hooks(platform, host)
+        http_errors.register_hooks(platform, host)
+        lost_process.register_hooks(platform, host)
     hierarchical_cache.register_hooks(platform, host)
     worker_memory.register_hooks(platform)
     memory_saver.register_hooks(platform, host)
@@ -91,7 +93,8 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     disaggregation.register_hooks(platform, host)
     dp_attention.register_hooks(platform, host)
     only_on_cuda.register_hooks(platform, host)
-    stream_order.register_hooks(host)
+    if not (platform.is_cuda() and host.barrier_asks_backend):
+        stream_order.register_hooks(host)
     ray_actors.register_hooks(platform)
     if platform.is_out_of_tree():
         speculative_launch.register_hooks(platform, host)
