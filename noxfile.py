@@ -829,6 +829,9 @@ def vendor_copy(session: nox.Session) -> None:
         script.chmod(0o755)
     site = next((work / "environment" / "lib").glob("python*/site-packages"))
     (site / "torch_acme.py").write_text(_TORCH_ACME)
+    (site / "torch_acme-1.0.dist-info").mkdir()
+    metadata = "Metadata-Version: 2.1\nName: torch-acme\nVersion: 1.0\n"
+    (site / "torch_acme-1.0.dist-info" / "METADATA").write_text(metadata)
     clean = {"PATH": f"{fresh.parent}{os.pathsep}{os.environ['PATH']}", "HF_HUB_OFFLINE": "1"}
     walk = (str(fresh), "tests/command/walk_page.py", "docs/vendor_guide.md", str(folder))
     session.run(*walk, *session.posargs, external=True, env=clean)

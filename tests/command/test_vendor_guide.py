@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from page_commands import REPOSITORY
-from page_steps import PageCommandLine, PageEdit, PageFile, steps_of
+from steps_of_page import PageCommandLine, PageEdit, PageFile, steps_of
 from typer.testing import CliRunner
 
 from sglang_platform.core.cli.app import app
@@ -52,7 +52,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("guide") / "acme-npu"
     made = CliRunner().invoke(app, ["new", "acme-npu", "--dir", str(folder)])
     assert made.exit_code == 0, made.output
-    assert step_through(folder) == 9
+    assert step_through(folder) == 10
     (folder / "plugin").mkdir()
     (folder / "plugin" / "torch_acme.py").write_text(TORCH_ACME)
     return folder
@@ -88,6 +88,7 @@ from sglang_platform_acme_npu.platform import AcmeNpuPlatform
 
 platform = AcmeNpuPlatform()
 assert platform.device_type == "acme_npu"
+assert platform.get_graph_runner_cls() is None
 x = torch.randn(3, 8).to(platform.get_device())
 out = torch.empty_like(x)
 kernels.rms_norm(x, torch.ones(8).to(x.device), 0.0, out)

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from page_steps import PageCommandLine, steps_of
+from steps_of_page import PageCommandLine, steps_of
 
 
 def walk(

@@ -86,13 +86,13 @@ class ExampleOOTPlatform(SRTPlatform, ExampleOOTDeviceMixin):
         return ExampleOOTPagedAllocator
 
     def get_graph_runner_cls(self) -> type | None:
-        return ExampleOOTGraphRunner
+        return ExampleOOTGraphRunner if self.capabilities.graph_capture else None
 
     def get_full_graph_backend_cls(self) -> type | None:
-        return ExampleOOTFullGraphBackend
+        return ExampleOOTFullGraphBackend if self.capabilities.graph_capture else None
 
     def get_piecewise_backend_cls(self) -> type | None:
-        return ExampleOOTPiecewiseBackend
+        return ExampleOOTPiecewiseBackend if self.capabilities.piecewise_graph else None
 
     def supports_speculative_algorithm(self, algorithm: str) -> bool:
         return algorithm in ("NGRAM", "STANDALONE", "EAGLE")
