@@ -12,7 +12,7 @@ import torch
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.portable.triton.attention_shapes import one_element
 
-__all__ = ["LayerRule", "is_causal", "joined", "kv_scale", "refuse_unserved", "rule_of"]
+__all__ = ["LayerRule", "is_causal", "joined", "kv_scale", "refuse_unserved", "rule_of", "unserved"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ def refuse_unserved(backend: Any, unknown: Mapping[str, Any], layer: Any, forwar
     """Raise PlatformError for what `backend` does not compute and would otherwise ignore: arguments that its forward
     does not name, and constants of the layer."""
     asked = [name for name, value in unknown.items() if value is not None and value is not False]
-    asked += _unserved(layer)
+    asked += unserved(layer)
     if forward_batch.mha_return_lse:
         asked.append("mha_return_lse")
     if asked:
@@ -97,7 +97,7 @@ def refuse_unserved(backend: Any, unknown: Mapping[str, Any], layer: Any, forwar
         )
 
 
-def _unserved(layer: Any) -> list[str]:
+def unserved(layer: Any) -> list[str]:
     """The constants of a layer that the kernels do not compute, by the names of SGLang's `RadixAttention`."""
     asked = {
         "is_cross_attention": layer.is_cross_attention,

@@ -12,6 +12,7 @@ from typing import Any
 from sglang_platform.core.sglang import disaggregation, lora, registries, served_model, structured_output
 from sglang_platform.core.sglang.arguments import only_on_cuda, server_args
 from sglang_platform.core.sglang.attention import data_parallel as dp_attention
+from sglang_platform.core.sglang.attention import layers as attention_layers
 from sglang_platform.core.sglang.device import answers as device_answers
 from sglang_platform.core.sglang.device import (
     first_device,
@@ -65,6 +66,7 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     communicator.register_hooks(platform, host)
     pool_choice.register_hooks(platform, host)
     model_runner_calls.register_hooks(platform, host)
+    attention_layers.register_hooks(platform)
     rotary_embedding.register_hooks(platform, host)
     structured_output.register_hooks(platform, host)
     device_answers.register_hooks(platform, host)
