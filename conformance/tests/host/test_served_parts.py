@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from sglang_platform.conformance.host import witness
 from sglang_platform.conformance.host.served_parts import PARTS, ServedPart, judge, verdict
+from sglang_platform.core.counters import counter
 
 HOSTS = {
     "device": "acme",
@@ -85,9 +87,19 @@ def test_graphs_that_are_off_are_served_by_nobody_and_are_right() -> None:
     assert (row.server, row.name, row.wrong) == ("nobody", "graphs are off", "")
 
 
-def test_ops_that_are_partly_the_platforms_are_right() -> None:
-    row = rows(declared={"fused ops": ["RMSNorm"]}, counts={"acme.fused_ops.calls": 40})["fused ops"]
+@pytest.mark.parametrize("counted", ["acme.fused_ops.calls", "witness.platforms_ops"])
+def test_ops_that_are_partly_the_platforms_are_right(counted: str) -> None:
+    """Whether or not its forwards count themselves."""
+    row = rows(declared={"fused ops": ["RMSNorm"]}, counts={counted: 40})["fused ops"]
     assert (row.server, row.name, row.calls, row.wrong) == ("the platform", "and SGLang's for 624", 40, "")
+
+
+def test_a_forward_that_leaves_the_call_is_not_counted() -> None:
+    served = counter(witness.PLATFORMS_OPS)
+    before = served.value
+    serve = witness._or_else_counting(lambda x: x if x > 0 else NotImplemented, lambda x: "SGLang's")
+    assert [serve(1), serve(-1), serve(2)] == [1, "SGLang's", 2]
+    assert served.value - before == 2
 
 
 def test_cores_portable_part_is_told_as_cores() -> None:

@@ -147,7 +147,7 @@ def _row(
         wrong = "" if right else f"the weights lie on {used}, and device_type is {declared[0]}"
         return ServedPart(part, "the platform" if right else "SGLang", used or "-", None, wrong)
     if part == "fused ops":
-        return _ops(declared, own, counts)
+        return _ops(declared, own or counts.get("witness.platforms_ops", 0), counts)
     if part == "graph runner" and not graphs:
         return ServedPart(part, "nobody", "graphs are off", None)
     if part not in _WITNESSED:

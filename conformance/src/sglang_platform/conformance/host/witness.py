@@ -20,6 +20,8 @@ from sglang_platform.conformance.host import served_parts, step_profile
 from sglang_platform.conformance.host.distribution import path_with, write_distribution
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE, counter
 from sglang_platform.core.hooks.registry import HookRegistry, HookType
+from sglang_platform.core.ops.fused_op import or_else
+from sglang_platform.core.sglang.ops import fused
 from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["COUNTED", "HOSTS_OPS", "NAME", "install", "load", "parts_in_use", "served"]
@@ -38,6 +40,9 @@ COUNTED: dict[str, tuple[str, ...]] = {
 HOSTS_OPS = "witness.hosts_ops."
 """Calls that SGLang's own forward of an op serves are counted as this and the op's class."""
 
+PLATFORMS_OPS = "witness.platforms_ops"
+"""Calls that a forward of the platform's serves, whether or not it counts them itself."""
+
 
 def install(folder: Path, function: str = "load") -> dict[str, str]:
     """Write the distribution into `folder`; the variables with which a process finds it."""
@@ -55,6 +60,8 @@ def load() -> None:
     HookRegistry.register(_SCHEDULER, _look, HookType.AFTER)
     host = facts()
     HookRegistry.register(f"{host.op_class}.{host.op_choice}", _count_own, HookType.AROUND)
+    # Core binds the platform's forwards outside of every hook on the choice.
+    fused.or_else = _or_else_counting
 
 
 def load_and_describe() -> None:
@@ -110,6 +117,18 @@ def _describe(result: Any, scheduler: Any, *args: Any, **kwargs: Any) -> None:
 def _count_own(original: Any, op: Any) -> Any:
     """The host's choice of a forward, inside of the platform's: the platform's hook is registered later."""
     return _counting(original(op), f"{HOSTS_OPS}{type(op).__name__}")
+
+
+def _or_else_counting(forward: Any, otherwise: Any) -> Any:
+    add = counter(PLATFORMS_OPS).add
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        answer = forward(*args, **kwargs)
+        if answer is not NotImplemented:
+            add()
+        return answer
+
+    return or_else(counted, otherwise)
 
 
 def _counting(method: Any, name: str) -> Any:
