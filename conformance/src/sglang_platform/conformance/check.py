@@ -127,7 +127,7 @@ def check(
         their own, all others the device.
     seconds: the time limit; a check that exceeds it is stopped and has failed.
     founds: the part that is wrong where it fails, with fields of the case in braces: "{kind} pool". It runs first in
-        its level (`Selection.chosen`), and what asks the subject for the part later is blocked by it (`Subject.stands_on`).
+        its level (`Selection.chosen`); what asks the subject for the part later is blocked (`Subject.stands_on`).
     """
 
     def register(function: _Function) -> _Function:

@@ -14,7 +14,7 @@ import torch
 from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import compute_dtypes, edge_cases
-from sglang_platform.conformance.fixtures.attention_judge import judge, refused_in_words, run_step
+from sglang_platform.conformance.fixtures.attention_judge import OWN_OUTPUT, judge, refused_in_words, run_step
 from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.level import Level
@@ -205,7 +205,7 @@ def grown_requests_are_read_anew(subject: Subject, case: AttentionCase) -> None:
     level=Level.KERNELS,
     requires=_SERVED,
     cases=edge_cases,
-    fix="allocate the output of each call, or let nothing but a captured graph write into memory that was answered",
+    fix=OWN_OUTPUT,
 )
 def outputs_stay_as_they_were_answered(subject: Subject, case: AttentionCase) -> None:
     """What a call answered is unchanged by the calls after it: models hold one layer's output while the next is

@@ -12,7 +12,7 @@ import torch
 from sglang_platform.conformance.check import CheckFailed, check, expect
 from sglang_platform.conformance.fixtures.attention_case import AttentionCase
 from sglang_platform.conformance.fixtures.attention_cases import eight_bit_dtypes
-from sglang_platform.conformance.fixtures.attention_judge import judge
+from sglang_platform.conformance.fixtures.attention_judge import OWN_OUTPUT, judge
 from sglang_platform.conformance.fixtures.attention_sizes import one_of_each
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep
 from sglang_platform.conformance.level import Level
@@ -99,4 +99,5 @@ def layers_differ(subject: Subject, case: TwoLayers) -> None:
     expect(
         all(torch.equal(out.cpu(), was) for out, was in kept),
         "the output of a layer is overwritten while the next layer is computed",
+        fix=OWN_OUTPUT,
     )
