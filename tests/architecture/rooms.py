@@ -31,7 +31,6 @@ CORE_ROOMS = {
     "plugins": "general plugins, loaded by our rules, and their conflicts",
     "doctor": "findings about an installation, without reading sources",
     "sglang": "the adapter: the one room that imports SGLang",
-    "template": "a vendor's copy of the example",
     "cli": "the command",
 }
 """The rooms of core with what each is for, from the ground up: a room imports rooms above it in this table only."""

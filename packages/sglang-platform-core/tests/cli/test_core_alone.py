@@ -6,15 +6,13 @@ import json
 
 import pytest
 
-INSTALL = "reads sources: pip install sglang-platform-devtools\n"
+INSTALL = "is for developers of plugins: pip install sglang-platform-devtools\n"
 HERE = "return 'here_cls:Platform'"
 SLOW = "import time; time.sleep(2.5); return 'here_cls:Platform'"
 
 
-@pytest.mark.parametrize(
-    "arguments", ["list", "info", "doctor", "hooks report", "--help", "hooks --help", "new --help"]
-)
-def test_what_reads_no_sources_works(command, arguments: str) -> None:
+@pytest.mark.parametrize("arguments", ["list", "info", "doctor", "hooks report", "--help", "hooks --help"])
+def test_what_operates_plugins_works(command, arguments: str) -> None:
     command.platform("here", HERE)
     run = command(*arguments.split())
     assert run.returncode == 0, run.stderr
@@ -24,9 +22,17 @@ def test_what_reads_no_sources_works(command, arguments: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    ["check .", "check --help", "upgrade . --from 0.5.22", "host", "host ops --json", "hooks check --host x"],
+    [
+        "new acme",
+        "check .",
+        "check --help",
+        "upgrade . --from 0.5.22",
+        "host",
+        "host ops --json",
+        "hooks check --host x",
+    ],
 )
-def test_what_reads_sources_says_what_to_install(command, arguments: str) -> None:
+def test_what_is_for_developers_says_what_to_install(command, arguments: str) -> None:
     run = command(*arguments.split())
     assert run.returncode == 2
     assert run.stdout == ""
@@ -36,9 +42,9 @@ def test_what_reads_sources_says_what_to_install(command, arguments: str) -> Non
 
 def test_help_lists_what_devtools_brings(command) -> None:
     text = " ".join(command("--help", COLUMNS="200").stdout.split())
-    for name in ("check", "upgrade", "host"):
+    for name in ("new", "check", "upgrade", "host"):
         assert f" {name} " in text
-    assert text.count("Needs sglang-platform-devtools.") == 3
+    assert text.count("Needs sglang-platform-devtools.") == 4
 
 
 def test_doctor_says_what_it_does_once_it_takes_two_seconds(command) -> None:

@@ -11,7 +11,6 @@ from sglang_platform.core.cli.extensions import HELP, Extensible
 from sglang_platform.core.cli.hooks import hooks
 from sglang_platform.core.cli.info import info
 from sglang_platform.core.cli.list import list_plugins
-from sglang_platform.core.cli.new import new
 from sglang_platform.core.installed.distributions import installed_version
 
 __all__ = ["app"]
@@ -47,5 +46,4 @@ def _root(
 app.command("list")(list_plugins)
 app.command("info")(info)
 app.command("doctor")(doctor)
-app.command("new")(new)
 app.add_typer(hooks, name="hooks")

@@ -29,12 +29,13 @@ HELP = {"help_option_names": ["-h", "--help"]}
 DEVTOOLS = "sglang-platform-devtools"
 
 _SUMMARIES = {
+    "new": "A platform package under your names, which serves at once: package, tests, CI.",
     "check": "All that can be known of a plugin without a device: packaging, hooks, lines that depend on SGLang.",
     "upgrade": "What changed between two releases of SGLang for every line of a plugin that depends on it.",
     "host": "What a release of SGLang says of itself, told from its sources.",
     "hooks.check": "Check hook targets against a release of SGLang by reading its sources.",
 }
-"""The subcommands of devtools, which reads sources. Core names them to say what to install where they are missing."""
+"""The subcommands of devtools. Core names them to say what to install where they are missing."""
 
 
 class Extensible(TyperGroup):
@@ -84,7 +85,7 @@ class ExtensibleHooks(Extensible):
 def _loaded(name: str, record: EntryPointRecord | None) -> Any:
     """The subcommand; one that is not installed, or cannot be loaded, becomes a command that says why."""
     if record is None:
-        return _refusal(name, f"this subcommand reads sources: pip install {DEVTOOLS}")
+        return _refusal(name, f"{name} is for developers of plugins: pip install {DEVTOOLS}")
     try:
         found = resolve_obj(record.value.replace(" ", ""))
         if isinstance(found, typer.Typer):

@@ -13,7 +13,7 @@ from command_runner import WIDE
 from typer.testing import CliRunner
 
 from sglang_platform.core.cli.app import app
-from sglang_platform.core.template.names import VendorNames
+from sglang_platform.devtools.template.names import VendorNames
 
 
 def new(*arguments: str) -> tuple[int, str]:

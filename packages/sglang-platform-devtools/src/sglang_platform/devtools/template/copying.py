@@ -10,9 +10,9 @@ from pathlib import Path
 from sglang_platform.core.contract.drift import NEWEST
 from sglang_platform.core.errors import ConfigurationError
 from sglang_platform.core.installed.distributions import installed_version
-from sglang_platform.core.template.names import VendorNames
-from sglang_platform.core.template.source import example_files
-from sglang_platform.core.template.torch_plugin import plugin_files, requirement_of
+from sglang_platform.devtools.template.names import VendorNames
+from sglang_platform.devtools.template.source import example_files
+from sglang_platform.devtools.template.torch_plugin import plugin_files, requirement_of
 
 __all__ = ["copy_example", "write_plugin"]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from sglang_platform.core.contract.types import PlatformEnum
 from sglang_platform.core.contract.values import value_problem
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.template.torch_device import torchs_refusal
-from sglang_platform.core.template.torch_plugin import device_type_of
+from sglang_platform.devtools.template.torch_device import torchs_refusal
+from sglang_platform.devtools.template.torch_plugin import device_type_of
 
 __all__ = ["VendorNames"]
 

@@ -18,9 +18,9 @@ from command_runner import WIDE
 from typer.testing import CliRunner
 
 from sglang_platform.core.cli.app import app
-from sglang_platform.core.template import torch_device
-from sglang_platform.core.template.copying import write_plugin
-from sglang_platform.core.template.names import VendorNames
+from sglang_platform.devtools.template import torch_device
+from sglang_platform.devtools.template.copying import write_plugin
+from sglang_platform.devtools.template.names import VendorNames
 
 REGISTERS = """
 import types

@@ -49,8 +49,8 @@ def new(
 
     Exit status 1: the name or the device type cannot be, the folder exists, or the example is not installed.
     """
-    from sglang_platform.core.template.copying import copy_example, write_plugin
-    from sglang_platform.core.template.names import VendorNames
+    from sglang_platform.devtools.template.copying import copy_example, write_plugin
+    from sglang_platform.devtools.template.names import VendorNames
 
     if torch_plugin is not None and with_driver:
         raise typer.BadParameter("give --torch-plugin or --with-driver, not both")

@@ -28,7 +28,7 @@ def device_type_of(module: str, wanted: str | None) -> str:
     """
     from sglang_platform.core.contract.values import value_problem
     from sglang_platform.core.errors import ConfigurationError
-    from sglang_platform.core.template.torch_device import asked_of_torch
+    from sglang_platform.devtools.template.torch_device import asked_of_torch
 
     named = all(part.isidentifier() for part in module.split("."))
     problem = None if wanted is None else value_problem("device_type", wanted)

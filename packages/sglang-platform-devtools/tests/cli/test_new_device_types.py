@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from sglang_platform.core.cli.app import app
 from sglang_platform.core.contract.values import value_problem
 from sglang_platform.core.errors import ConfigurationError
-from sglang_platform.core.template import names as template_names
-from sglang_platform.core.template import torch_device
-from sglang_platform.core.template.names import VendorNames
+from sglang_platform.devtools.template import names as template_names
+from sglang_platform.devtools.template import torch_device
+from sglang_platform.devtools.template.names import VendorNames
 
 REFUSED = {
     "acme2": "lower-case letters and underscores",
@@ -104,7 +104,7 @@ def test_core_does_not_import_torch_to_ask() -> None:
         [
             sys.executable,
             "-c",
-            "import sys; from sglang_platform.core.template.names import VendorNames;"
+            "import sys; from sglang_platform.devtools.template.names import VendorNames;"
             "VendorNames.of('acme'); sys.exit('torch' in sys.modules)",
         ]
     )
