@@ -23,10 +23,10 @@ EDITED = (
     "torch_device/__init__.py",
     "torch_device/process_group.py",
 )
-MOST_LINES = 1040
+MOST_LINES = 1000
 
 
-def test_a_vendor_edits_about_a_thousand_lines() -> None:
+def test_a_vendor_edits_at_most_a_thousand_lines() -> None:
     lines = {name: len((ROOT / name).read_text().splitlines()) for name in EDITED}
     assert sum(lines.values()) <= MOST_LINES, lines
 
