@@ -21,7 +21,7 @@ from fixes_of_my_accelerator import REPAIRS, Repair
 from sglang_platform.conformance.report.causes import by_cause
 
 PROJECT = Path(__file__).parent / "my_accelerator"
-_ROUNDS = 12
+_ROUNDS = 10
 
 
 def _apply(project: Path, repair: Repair) -> None:
