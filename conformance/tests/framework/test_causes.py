@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import planted
 import pytest
 
-from conftest import HERE, environment
 from sglang_platform.conformance.check import registered
 from sglang_platform.conformance.cli.causes import print_causes
 from sglang_platform.conformance.expression import Expression
@@ -134,8 +134,14 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
 _IN_UNIT = ("SlotTwice", "HalvesExchanged", "NoReplay")
 
 
+_FINDS_PLANTED = {
+    "PYTHONPATH": os.pathsep.join([str(Path(planted.__file__).parent), os.environ.get("PYTHONPATH", "")]),
+    "OMP_NUM_THREADS": "1",
+}
+
+
 def _causes(name: str, **chosen: Any) -> Any:
-    selection = Selection(f"planted=planted:{name}", environment=environment(HERE), patience=4, **chosen)
+    selection = Selection(f"planted=planted:{name}", environment=_FINDS_PLANTED, patience=4, **chosen)
     return by_cause([one.as_dict() for one in Runner(selection).run()])
 
 
