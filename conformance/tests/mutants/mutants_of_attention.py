@@ -37,6 +37,23 @@ attention(
     defect="in a prefill by heads all of them meet the first head's keys, as over a latent row",
     says="batch 1, of requests of [7] tokens: wrong by",
 )
+for _name, _field, _plain, _asked in (
+    ("ChunksIgnored", "use_irope", False, True),
+    ("PositionsIgnored", "pos_encoding_mode", "NONE", "ALIBI"),
+    ("TemperatureIgnored", "xai_temperature_len", -1, 2),
+    ("CappingMethodIgnored", "logit_capping_method", "tanh", "sigmoid"),
+):
+    attention(
+        _name,
+        old="    def init_cuda_graph_state(",
+        new="    def forward(self, q, k, v, layer, *args, **kwargs):\n"
+        f"        layer = __import__('copy').copy(layer)\n        layer.{_field} = {_plain!r}\n"
+        "        return super().forward(q, k, v, layer, *args, **kwargs)\n\n"
+        "    def init_cuda_graph_state(",
+        check="kernels.undeclared_feature_is_refused",
+        defect=f"{_field} of a layer is ignored",
+        says=f"layer.{_field}={_asked!r} is neither declared nor refused",
+    )
 attention(
     "MaskOffByOneAtTheChunkEdge",
     old="position = torch.arange(n - m, n)[:, None]",

@@ -6,11 +6,14 @@ What is declared is compared with the oracle; what is not declared is refused, a
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from sglang_platform.conformance.check import CheckFailed, check
+from sglang_platform.conformance.check import CheckFailed, check, expect
+from sglang_platform.conformance.fixtures.asked import Asked
 from sglang_platform.conformance.fixtures.attention_case import AttentionCase
+from sglang_platform.conformance.fixtures.attention_cases import feature_steps
 from sglang_platform.conformance.fixtures.attention_features import FEATURES, JudgedFeature
 from sglang_platform.conformance.fixtures.attention_judge import run_step
 from sglang_platform.conformance.fixtures.attention_step import AttentionStep
@@ -42,8 +45,20 @@ for _feature in FEATURES.values():
         register(_feature)
 
 
+FIELDS: Mapping[str, Any] = {
+    "is_cross_attention": True,
+    "use_irope": True,
+    "pos_encoding_mode": "ALIBI",
+    "xai_temperature_len": 2,
+    "logit_capping_method": "sigmoid",
+}
+"""Fields of SGLang's `RadixAttention` without a word, each with a value that changes the result."""
+
+
 @dataclass(frozen=True)
 class UndeclaredFeature:
+    """`feature` is a word of `attention_features`, or one of `FIELDS`."""
+
     feature: str
     step: AttentionCase
 
@@ -59,6 +74,16 @@ def undeclared_features(subject: Subject, rng: random.Random) -> Iterator[Undecl
         for mode in ("decode", "extend"):
             last = [case for case in cases if case.mode == mode][-1:]
             yield from (UndeclaredFeature(feature.name, case) for case in last)
+    declared = subject.declares.attention_features
+    for name in FIELDS:
+        if (name == "is_cross_attention" and "cross_attention" in declared) or (
+            name == "logit_capping_method" and "logit_cap" not in declared
+        ):
+            continue
+        asked = {"logit_cap": 1.0} if name == "logit_capping_method" else {}
+        for mode in ("decode", "extend"):
+            steps = [case for case in feature_steps(subject) if case.mode == mode]
+            yield UndeclaredFeature(name, steps[-1].using(**asked))
 
 
 @check(
@@ -66,11 +91,18 @@ def undeclared_features(subject: Subject, rng: random.Random) -> Iterator[Undecl
     requires=[attention_backend(), kv_kind("mha")],
     cases=undeclared_features,
     fix="raise NotImplementedError where the layer or the keywords of forward() ask for a feature that the kernels do"
-    " not compute; or compute it, and add it to attention_features",
+    " not compute, as `AttentionBackend.forward` of core does for fields of the layer; or compute it, and add it to"
+    " attention_features, a field of the layer to `layer_fields`",
 )
 def undeclared_feature_is_refused(subject: Subject, case: UndeclaredFeature) -> None:
-    """A feature that is not declared is refused with an error, or computed rightly; it is never just left out."""
+    """A feature or a field of the layer that is not declared is refused with an error, or computed rightly; it is never
+    just left out."""
     step = AttentionStep(subject, case.step)
+    if case.feature in FIELDS:
+        setattr(step.layer, case.feature, FIELDS[case.feature])
+        step.asked.append(Asked(runner={"attention_chunk_size": 2}))
+        if case.feature in getattr(step.backend, "layer_fields", ()):
+            return
     try:
         out = step.got()
     except CheckFailed:  # it was computed, and changed what it was lent
@@ -83,7 +115,13 @@ def undeclared_feature_is_refused(subject: Subject, case: UndeclaredFeature) -> 
         ) from error
     got = out.cpu().reshape(-1, case.step.heads[0], step.v_dim)
     ratio, _ = worst_element(got, step.expected())
-    if ratio > 1:
+    if case.feature in FIELDS:
+        expect(
+            ratio > 1,
+            f"layer.{case.feature}={FIELDS[case.feature]!r} is neither declared nor refused: the output is that of a"
+            " layer without it",
+        )
+    elif ratio > 1:
         raise CheckFailed(
             f"{case.feature} is not in attention_features, and a layer that needs it is computed without it, silently:"
             f" the output is wrong by {ratio:.3g} times the bound"

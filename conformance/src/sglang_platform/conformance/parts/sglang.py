@@ -6,6 +6,7 @@ Read from SGLang 0.5.23: `platforms/__init__.py`, `plugins/__init__.py`, `mem_ca
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -142,7 +143,11 @@ class SGLangParts(Parts):
         scales = {name: wanted.pop(name) for name in ("k_scale", "v_scale") if name in wanted}
         heads, kv_heads = wanted.pop("tp_q_head_num"), wanted.pop("tp_k_head_num")
         wanted.pop("tp_v_head_num", None)
+        taken = inspect.signature(RadixAttention).parameters
+        later = {name: wanted.pop(name) for name in [*wanted] if name not in taken and name != "qk_head_dim"}
         layer = RadixAttention(heads, wanted.pop("qk_head_dim"), num_kv_heads=kv_heads, **wanted)
+        for name, value in later.items():
+            setattr(layer, name, value)
         for name, scale in scales.items():
             setattr(layer, name, scale)
             setattr(layer, f"{name}_float", None if scale is None else float(scale))

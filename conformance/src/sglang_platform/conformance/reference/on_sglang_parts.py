@@ -81,8 +81,10 @@ class DirectAttention(AttentionBackend):
         window = layer.sliding_window_size
         if layer.logit_cap or more.get("sinks") is not None or (window is not None and window >= 0):
             raise NotImplementedError("no soft cap, no sinks, no sliding window on this device")
-        if layer.attn_type.value != "decoder":
-            raise NotImplementedError("decoder attention only")
+        if layer.attn_type.value != "decoder" or layer.is_cross_attention or layer.use_irope:
+            raise NotImplementedError("decoder attention without chunks only")
+        if layer.pos_encoding_mode != "NONE" or layer.xai_temperature_len > 0:
+            raise NotImplementedError("no positions and no temperature by length in attention")
         if save and k is not None:
             self.token_to_kv_pool.set_kv_buffer(
                 layer,

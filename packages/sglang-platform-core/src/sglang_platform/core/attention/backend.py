@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from sglang_platform.core.attention.layer_fields import refuse_fields
 from sglang_platform.core.attention.speculative import (
     DraftPlace,
     DraftStep,
@@ -56,6 +57,13 @@ class AttentionBackend(Part):
 
     _reads_slot_map: ClassVar[bool] = False
     """Set by a backend whose kernels look slots up in `slot_map`; a pool with a slot map requires it."""
+
+    layer_fields: ClassVar[frozenset[str]] = frozenset()
+    """Fields of SGLang's `RadixAttention` that this backend computes though no word of `attention_features` names them,
+    such as `xai_temperature_len`; a layer that sets another one is refused."""
+
+    _later_fields: ClassVar[Mapping[str, Any]] = {}
+    """Fields of the installed release that core does not know, with their defaults. Set by the host's adapter."""
 
     drafts: DraftPlace | None = None
     """The step of a draft model that this backend serves, set when it is built; None for other backends."""
@@ -127,7 +135,11 @@ class AttentionBackend(Part):
         save_kv_cache: bool = True,
         **kwargs: Any,
     ) -> torch.Tensor:
-        """Route by mode. `q` [T, Hq * D], `k` [T, Hk * D], `v` [T, Hk * Dv] -> [T, Hq * Dv]."""
+        """Route by mode, once the layer asks for nothing that is not computed (`layer_fields`).
+
+        `q` [T, Hq * D], `k` [T, Hk * D], `v` [T, Hk * Dv] -> [T, Hq * Dv].
+        """
+        refuse_fields(self, layer, self.layer_fields, self._later_fields)
         mode = forward_batch.forward_mode
         if mode.is_idle():
             return q.new_empty(q.shape[0], layer.tp_q_head_num * layer.v_head_dim)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from sglang_platform.core.errors import PluginOrigin
+from sglang_platform.core.sglang.attention.layer_fields import later_fields
 from sglang_platform.core.sglang.attention.pools import no_indexer, what_the_pool_is
 from sglang_platform.core.sglang.graphs.decode import HostDecodeBatches, host_calls
 from sglang_platform.core.sglang.graphs.piecewise import HostPieces
@@ -58,6 +59,7 @@ def rebase_attention_backend(cls: Any, origin: PluginOrigin | None) -> type:
     # SGLang's passes draft tokens to `forward_extend` without their tree mask.
     bridge.pop("forward", None)
     bridge.update(what_the_pool_is())
+    bridge["_later_fields"] = later_fields()
     bridge.setdefault("get_indexer_metadata", no_indexer)
     outer = None
     if not facts().metadata_halves:

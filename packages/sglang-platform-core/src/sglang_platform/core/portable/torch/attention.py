@@ -48,7 +48,7 @@ class TorchAttentionBackend(AttentionBackend):
         sinks: torch.Tensor | None = None,
         **unknown: Any,
     ) -> torch.Tensor:
-        refuse_unserved(self, unknown, layer, forward_batch)
+        refuse_unserved(self, unknown, forward_batch)
         key_cache, value_cache = self._store(k, v, layer, forward_batch, save_kv_cache)
         query = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
         out = q.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
@@ -79,7 +79,7 @@ class TorchAttentionBackend(AttentionBackend):
         sinks: torch.Tensor | None = None,
         **unknown: Any,
     ) -> torch.Tensor:
-        refuse_unserved(self, unknown, layer, forward_batch)
+        refuse_unserved(self, unknown, forward_batch)
         query = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
         out = q.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
         if k is not None and v is not None and not save_kv_cache and self._holds_latents():

@@ -75,7 +75,7 @@ class TritonAttentionBackend(AttentionBackend):
         topk_indices: torch.Tensor | None = None,
         **unknown: Any,
     ) -> torch.Tensor:
-        refuse_unserved(self, unknown, layer, forward_batch)
+        refuse_unserved(self, unknown, forward_batch)
         query = joined(q, q_rope, layer.tp_q_head_num, layer.qk_head_dim)
         self._store(k, k_rope, v, layer, forward_batch, save_kv_cache)
         if topk_indices is not None:
@@ -115,7 +115,7 @@ class TritonAttentionBackend(AttentionBackend):
         topk_indices: torch.Tensor | None = None,
         **unknown: Any,
     ) -> torch.Tensor:
-        refuse_unserved(self, unknown, layer, forward_batch)
+        refuse_unserved(self, unknown, forward_batch)
         query = joined(q, q_rope, layer.tp_q_head_num, layer.qk_head_dim)
         self._store(k, k_rope, v, layer, forward_batch, save_kv_cache)
         if topk_indices is not None:

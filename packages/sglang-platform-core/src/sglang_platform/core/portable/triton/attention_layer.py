@@ -12,7 +12,7 @@ import torch
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.portable.triton.attention_shapes import one_element
 
-__all__ = ["LayerRule", "is_causal", "joined", "kv_scale", "refuse_unserved", "rule_of", "unserved"]
+__all__ = ["LayerRule", "is_causal", "joined", "kv_scale", "refuse_unserved", "rule_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +82,9 @@ def kv_scale(scale: Any, device: torch.device | str) -> torch.Tensor | None:
     )
 
 
-def refuse_unserved(backend: Any, unknown: Mapping[str, Any], layer: Any, forward_batch: Any) -> None:
-    """Raise PlatformError for what `backend` does not compute and would otherwise ignore: arguments that its forward
-    does not name, and constants of the layer."""
+def refuse_unserved(backend: Any, unknown: Mapping[str, Any], forward_batch: Any) -> None:
+    """Raise PlatformError for arguments that the forward of `backend` does not name and would otherwise ignore."""
     asked = [name for name, value in unknown.items() if value is not None and value is not False]
-    asked += unserved(layer)
     if forward_batch.mha_return_lse:
         asked.append("mha_return_lse")
     if asked:
@@ -95,19 +93,6 @@ def refuse_unserved(backend: Any, unknown: Mapping[str, Any], layer: Any, forwar
             why="its numbers would be others without",
             fix="leave out --attention-backend, or choose another",
         )
-
-
-def unserved(layer: Any) -> list[str]:
-    """The constants of a layer that the kernels do not compute, by the names of SGLang's `RadixAttention`."""
-    asked = {
-        "is_cross_attention": layer.is_cross_attention,
-        "use_irope (attention in chunks)": layer.use_irope,
-        f"pos_encoding_mode={layer.pos_encoding_mode}": layer.pos_encoding_mode != "NONE",
-        f"xai_temperature_len={layer.xai_temperature_len}": layer.xai_temperature_len > 0,
-        f"logit_capping_method={layer.logit_capping_method}": bool(layer.logit_cap)
-        and layer.logit_capping_method != "tanh",
-    }
-    return [name for name, value in asked.items() if value]
 
 
 def is_causal(layer: Any) -> bool:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from sglang_platform.core.attention.backend import AttentionBackend
+from sglang_platform.core.attention.layer_fields import asked_fields
 from sglang_platform.core.errors import LaunchRefused
 from sglang_platform.core.hooks.registry import HookType
+from sglang_platform.core.sglang.attention.layer_fields import later_fields
 from sglang_platform.core.sglang.host_classes import MODEL_RUNNER, load
 from sglang_platform.core.sglang.registration import soft
 from sglang_platform.core.sglang.served_model import resolved
 
 __all__ = ["check_layers", "register_hooks"]
-
-_OF_CORE = "sglang_platform.core.portable."
 
 
 def register_hooks(platform: Any) -> None:
@@ -26,16 +27,15 @@ def register_hooks(platform: Any) -> None:
 
 
 def check_layers(platform: Any, backend: str, model: Any) -> None:
-    """Raise LaunchRefused for the first layer of `model` with a constant that the backend of that name ignores. Asked
-    of backends that are core's, or derive from core's."""
-    bases = getattr(platform.get_attention_backends().get(backend), "__mro__", ())
-    if not any(base.__module__.startswith(_OF_CORE) for base in bases):
+    """Raise LaunchRefused for the first layer of `model` with a field that the backend of that name does not compute.
+    Asked of backends that derive from core's base class."""
+    cls = platform.get_attention_backends().get(backend)
+    if not (isinstance(cls, type) and issubclass(cls, AttentionBackend)):
         return
-    from sglang_platform.core.portable.triton.attention_layer import unserved  # it imports torch
-
+    later = later_fields()
     layer_class = load("sglang.srt.layers.radix_attention:RadixAttention")
     for name, layer in model.named_modules():
-        asked = unserved(layer) if isinstance(layer, layer_class) else []
+        asked = asked_fields(layer, cls.layer_fields, later) if isinstance(layer, layer_class) else []
         if asked:
             raise LaunchRefused(
                 f"{type(model).__name__} is not served by the attention backend {backend!r} of the platform "
