@@ -62,8 +62,43 @@ def test_none_active_gives_the_base_platform_and_every_reason(site, caplog) -> N
     site.platform("b", "return None")
     assert _chosen() is None
     reasons = {candidate.origin.name: candidate.reason for candidate in current.trace().candidates}
-    assert reasons == {"a": "no /dev/mydev", "b": "activate() returned None: not on this machine"}
+    without = "activate() returned None: not on this machine; it gives no reason, as PlatformUnavailable(reason) does"
+    assert reasons == {"a": "no /dev/mydev", "b": without}
     assert "a (a-dist 1.0): no /dev/mydev" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (
+            "try:\n    import no_such_driver\nexcept Exception:\n    return None",
+            "No module named 'no_such_driver'",
+        ),
+        ("try:\n    return undefined_name\nexcept:\n    pass", "NameError: name 'undefined_name'"),
+        (
+            "import contextlib\nwith contextlib.suppress(Exception):\n    open('/no/such')",
+            "FileNotFoundError",
+        ),
+        (
+            "def here():\n    try:\n        return 1 / 0\n    except ArithmeticError:\n        return False\n"
+            "return 'a:B' if here() else None",
+            "ZeroDivisionError: division by zero",
+        ),
+    ],
+)
+def test_an_error_that_activate_swallows_is_told(site, body: str, told: str) -> None:
+    site.platform("quiet", body)
+    assert _chosen() is None
+    (candidate,) = current.trace().candidates
+    assert str(candidate.reason).startswith("activate() caught an error and returned None: ")
+    assert told in str(candidate.reason)
+    assert "quiet_plugin" in str(candidate.reason)
+
+
+def test_an_error_that_activate_answers_with_a_reason_is_not(site) -> None:
+    site.platform("away", "try:\n    open('/no/such')\nexcept OSError:\n    " + DECLINES)
+    assert _chosen() is None
+    assert [one.reason for one in current.trace().candidates] == ["no /dev/mydev"]
 
 
 def test_several_active_are_an_error_that_says_what_to_set(site) -> None:

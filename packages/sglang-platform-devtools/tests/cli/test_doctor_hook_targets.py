@@ -57,6 +57,20 @@ def test_an_optional_hook_on_nothing_is_a_note(command) -> None:
     assert (finding["id"], finding["severity"]) == ("hook-target-missing", "note")
 
 
+@pytest.mark.parametrize(
+    "target", ["some_engine:starts", "some_engine:Engine.generat", "some_engine.Engine.generated"]
+)
+def test_an_optional_hook_on_a_misspelt_name_is_a_warning(command, target: str) -> None:
+    install(
+        command,
+        "from sglang_platform.core import HookRegistry\n"
+        f"def register():\n    HookRegistry.register('{target}', print, required=False)\n",
+    )
+    (finding,) = found(command)
+    assert (finding["id"], finding["severity"]) == ("hook-target-missing", "warning")
+    assert finding["fix"].startswith("did you mean some_engine:")
+
+
 def test_targets_that_exist_and_calls_that_are_no_hooks_give_nothing(command) -> None:
     install(
         command,

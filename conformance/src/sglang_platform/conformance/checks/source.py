@@ -49,9 +49,14 @@ def overrides_take_the_hosts_calls(subject: Subject) -> None:
     fix="correct the target for the installed SGLang; `sglang-platform hooks check --host VERSION` reads any release",
 )
 def hook_targets_exist(subject: Subject) -> None:
-    """What the plugin hooks exists in the installed SGLang, where it was, and takes the hook's signature."""
+    """What the plugin hooks exists in the installed SGLang, where it was, and takes the hook's signature; the target of
+    an optional hook may be missing, if it is not a name nearly spelt as one that the plugin does not hook."""
     _host()
-    rows = [row for row in _hook_rows(subject) if row.is_problem]
+    all_rows = _hook_rows(subject)
+    hooked = {row.wanted.target.replace(":", ".") for row in all_rows}
+    rows = [
+        row for row in all_rows if row.is_problem or (row.meant and row.meant.replace(":", ".") not in hooked)
+    ]
     if not rows:
         return
     lines = []

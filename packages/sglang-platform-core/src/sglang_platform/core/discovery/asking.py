@@ -17,6 +17,7 @@ from sglang_platform.core.discovery.log import log
 from sglang_platform.core.discovery.refusals import plugin_failed
 from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import LOCATION
+from sglang_platform.core.discovery.swallowed import swallowed_errors
 from sglang_platform.core.errors import (
     NotAPlatformClass,
     PlatformError,
@@ -27,7 +28,10 @@ from sglang_platform.core.errors import (
 )
 from sglang_platform.core.spelling import nearest, shown
 
-__all__ = ["Answer", "ask", "asked_plugin", "load_class", "load_entry_point", "resolve_obj"]
+__all__ = ["SWALLOWED", "Answer", "ask", "asked_plugin", "load_class", "load_entry_point", "resolve_obj"]
+
+SWALLOWED = "activate() caught an error and returned None: "
+"""How the reason of a plugin begins that may be broken rather than absent."""
 
 _asked: ContextVar[PluginOrigin | None] = ContextVar("sglang_platform_asked", default=None)
 
@@ -60,13 +64,15 @@ def ask(
             raise _names_a_class(record, function)
         before(function)
         log(__name__).debug("calling %s of %s", record.value, record.origin)  # its last line may be this one
-        answer = _call(function, record)
+        with swallowed_errors(record.value.partition(":")[0].partition(".")[0]) as swallowed:
+            answer = _call(function, record)
     except PlatformUnavailable as declined:
         return Answer(None, str(declined.reason), declined.fix and str(declined.fix))
     finally:
         _asked.reset(token)
     if answer is None:
-        return Answer(None, "activate() returned None: not on this machine")
+        why = f"{SWALLOWED}{swallowed[-1]}" if swallowed else "activate() returned None: not on this machine"
+        return Answer(None, f"{why}; it gives no reason, as PlatformUnavailable(reason) does")
     if inspect.iscoroutine(answer):
         answer.close()  # else Python warns that nobody awaited it
     if not isinstance(answer, str) or not LOCATION.fullmatch(answer) or not {".", ":"} & set(answer):

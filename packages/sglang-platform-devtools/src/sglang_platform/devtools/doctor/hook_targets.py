@@ -10,7 +10,7 @@ from sglang_platform.core.doctor.finding import Finding, Severity
 from sglang_platform.core.errors import ConfigurationError, HookTargetError, PluginOrigin
 from sglang_platform.core.hooks.targets import MissingModule, parse, resolve
 from sglang_platform.devtools.changes import Changes, changes_of_installed
-from sglang_platform.devtools.hook_check.check import CheckedHook, check
+from sglang_platform.devtools.hook_check.check import CheckedHook, check, misspelt
 from sglang_platform.devtools.registrations import WantedHook
 from sglang_platform.devtools.source.answers import Absent, Definition
 from sglang_platform.devtools.source.lookup import Lookup
@@ -22,7 +22,8 @@ __all__ = ["examine_hook_targets", "missing_target"]
 
 
 def examine_hook_targets(lookup: Lookup) -> Iterator[Finding]:
-    """A problem for each required hook that fails or takes no effect; notes for everything that was not examined.
+    """A problem for each required hook that fails or takes no effect, a warning for an optional one that is probably
+    misspelt; notes for everything that was not examined.
 
     This project's own hooks are left out: their tests run them on each release.
     """
@@ -64,7 +65,11 @@ def _on_host(origin: PluginOrigin, hooks: Sequence[WantedHook]) -> Iterator[Find
             yield Finding("hook-unclear", "note", what, origin, row.why, None, row.wanted.where)
             continue
         severity: Severity = (
-            "note" if not row.wanted.required else "warning" if row.verdict == "bypassed" else "problem"
+            "problem"
+            if row.is_problem and row.verdict != "bypassed"
+            else "warning"
+            if row.is_problem or row.meant
+            else "note"
         )
         yield Finding(
             "hook-does-not-fit" if row.verdict != "missing" else "hook-target-missing",
@@ -159,7 +164,7 @@ def missing_target(lookup: Lookup, origin: PluginOrigin, hook: WantedHook) -> It
         why, nearest = answer.why, answer.nearest
     yield Finding(
         "hook-target-missing",
-        "problem" if hook.required else "note",
+        "problem" if hook.required else "warning" if misspelt(hook.target, nearest) else "note",
         f"the hook target {hook.target} does not exist",
         origin,
         why,

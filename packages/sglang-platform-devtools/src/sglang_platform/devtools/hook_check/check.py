@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 
 from sglang_platform.core.hooks.targets import Target, parse
 from sglang_platform.core.installed.address import Address, nearest
+from sglang_platform.core.spelling import nearest as similar
 from sglang_platform.devtools.hook_check.callers import Callers
 from sglang_platform.devtools.hook_check.difference import difference
 from sglang_platform.devtools.hook_check.fit import misfit
@@ -37,7 +38,7 @@ from sglang_platform.devtools.source.lookup import Lookup
 from sglang_platform.devtools.source.module import modules_in, without_collecting
 from sglang_platform.devtools.source.tree import SourceTree
 
-__all__ = ["CheckedHook", "Verdict", "check"]
+__all__ = ["CheckedHook", "Verdict", "check", "misspelt"]
 
 _log = logging.getLogger(__name__)
 
@@ -67,6 +68,24 @@ class CheckedHook(NamedTuple):
     def is_problem(self) -> bool:
         """True for a required hook that would fail or take no effect; False if the sources do not show it."""
         return self.wanted.required and self.verdict not in ("exists", "unknown")
+
+    @property
+    def meant(self) -> str | None:
+        """The similar name that an optional hook on a missing target was probably meant for."""
+        if self.wanted.required or self.verdict != "missing":
+            return None
+        return misspelt(self.wanted.target, self.nearest)
+
+
+def misspelt(target: str, existing: Iterable[str]) -> str | None:
+    """The existing target whose last name differs from that of `target` by a letter or two; None without one."""
+    by_name = {_last(one): one for one in existing}
+    found = similar(_last(target), by_name, cutoff=0.88)
+    return by_name[found] if found is not None else None
+
+
+def _last(target: str) -> str:
+    return target.replace(":", ".").rpartition(".")[2]
 
 
 def check(

@@ -1,0 +1,42 @@
+"""The errors that a plugin catches while it decides whether its device is here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+__all__ = ["swallowed_errors"]
+
+
+@contextmanager
+def swallowed_errors(package: str) -> Iterator[list[str]]:
+    """Lists the errors that come up in functions of `package` during the block, each with its place; those that do not
+    leave the block were caught there. Empty under a debugger, whose trace function stays."""
+    errors: dict[int, str] = {}
+    found: list[str] = []
+
+    def enter(frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] != package:
+            return None
+        frame.f_trace_lines = False
+        return inside
+
+    def inside(frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:
+        if event == "exception" and not issubclass(argument[0], StopIteration | GeneratorExit):
+            kind, error, _ = argument
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            errors.setdefault(id(error), f"{kind.__name__}: {error} ({place})")
+        return inside
+
+    if sys.gettrace() is not None:
+        yield found
+        return
+    sys.settrace(enter)
+    try:
+        yield found
+    finally:
+        sys.settrace(None)
+        found += errors.values()
