@@ -39,6 +39,17 @@ attention(
     says="wrong by",
 )
 attention(
+    "TreeOfTheFirstRequest",
+    old=_DECODE,
+    new=_VERIFY + "        n, requests = told.draft_token_num, forward_batch.batch_size\n"
+    "        if told.custom_mask is not None and told.custom_mask.numel() == requests * n * n:\n"
+    "            mask = told.custom_mask.view(-1, n, n)[:1].repeat(requests, 1, 1).flatten()\n"
+    "            forward_batch.spec_info = Drafts(n, topk=4, custom_mask=mask)\n" + _AS_TOLD + _DECODE,
+    check="kernels.drafts_are_verified",
+    defect="the drafts of all requests are read with the first request's tree",
+    says="wrong by",
+)
+attention(
     "DraftsSeeWhatFollows",
     old=_DECODE,
     new=_VERIFY + "        if told.custom_mask is None:\n"

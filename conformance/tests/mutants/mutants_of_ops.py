@@ -143,3 +143,33 @@ op(
     defect="results are put in their places by a product with zeros and ones: one token of NaN makes NaN of all",
     says="beside a token of NaN",
 )
+
+_PLAIN = '    if config.activation != "silu" or not config.is_gated or op.with_bias or config.no_combine:\n'
+for _name, _alpha, _limit, _weights, _defect in (
+    (
+        "LimitOfGptOss",
+        "config.gemm1_alpha",
+        "7.0",
+        "topk_weights",
+        "the limit is gpt-oss's, whatever is asked",
+    ),
+    ("AlphaOfGptOss", "1.0", "config.gemm1_clamp_limit", "topk_weights", "alpha is left out beside a limit"),
+    (
+        "WeightsForgotten",
+        "config.gemm1_alpha",
+        "config.gemm1_clamp_limit",
+        "torch.ones_like(topk_weights)",
+        "the router's weights are left out of experts with biases",
+    ),
+):
+    op(
+        _name,
+        old=_PLAIN,
+        new="    if op.with_bias and config.gemm1_alpha is not None and not config.apply_router_weight_on_input:\n"
+        "        from sglang_platform.example_oot.biased_experts import biased_experts\n\n"
+        f"        limits = ({_alpha}, {_limit})\n"
+        f"        return biased_experts(layer, hidden_states, {_weights}, topk_ids, *limits)\n" + _PLAIN,
+        check="kernels.other_experts_are_computed_or_declined",
+        defect=f"biases, alpha and limit set together: {_defect}",
+        says="the sum of experts: gemm1_alpha=1.702",
+    )

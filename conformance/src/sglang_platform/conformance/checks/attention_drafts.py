@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -77,11 +77,12 @@ def _drafts(case: AttentionCase, parents: tuple[int, ...], mask: str | None) -> 
 class _DraftStep(AttentionStep):
     """A step of which each new token sees the prefix and some of the new ones.
 
-    `handed_over`: which m of the n that were laid out the backend is given. `sees`: bool [m, n], who of them sees whom.
+    `handed_over`: which m of the n that were laid out the backend is given. `sees`: of each request bool [m, n], who of
+    them sees whom.
     `as_they_came`: which drafts a draft is taken to read as they are handed over, of a variant that is `as_given`.
     """
 
-    sees: torch.Tensor
+    sees: Sequence[torch.Tensor]
     handed_over: list[int]
     as_they_came: Literal["itself", "all"] = "itself"
 
@@ -99,10 +100,11 @@ class _DraftStep(AttentionStep):
         self, request: int, rule: AttentionRule, *, as_given: bool = False, **variant: Any
     ) -> Expected:
         cached, _ = self.case.requests[request]
+        sees = self.sees[request]
         k, v = self.stored(self.k[request], 0), self.stored(self.v[request], 1)
-        visible = torch.cat((torch.ones(len(self.sees), cached, dtype=torch.bool), self.sees), dim=1)
+        visible = torch.cat((torch.ones(len(sees), cached, dtype=torch.bool), sees), dim=1)
         if rule.window is not None:
-            depth = cached + self.sees.sum(1) - 1
+            depth = cached + sees.sum(1) - 1
             visible &= torch.cat((torch.arange(cached), depth)) >= depth[:, None] - rule.window
         q, dtype = self.q[request], self.computed_in
         if not (as_given and self.case.kv_scales):
@@ -132,33 +134,43 @@ class _DraftStep(AttentionStep):
 )
 def drafts_are_verified(subject: Subject, case: DraftsToVerify) -> None:
     """Draft tokens see the prefix of their request, the drafts that they follow and themselves: not their sisters, not
-    other requests, and all of the prefix, with the host's mask in both of its forms. Steps with other trees, and a
-    decode between them, on one backend. Trees may be refused in words where `draft_tree` is not declared."""
+    other requests, and all of the prefix, with the host's mask in both of its forms. Steps with one tree for all
+    requests and with one for each, and a decode between them, on one backend. Trees may be refused in words where
+    `draft_tree` is not declared."""
     step, n = _DraftStep(subject, case.step), len(case.parents)
     step.handed_over = list(range(n))
-    tree = torch.eye(n, dtype=torch.bool)
-    for at, parent in enumerate(case.parents):
-        if parent >= 0:
-            tree[at] |= tree[parent]
+    count = len(case.step.requests)
+    tree, alone = _tree(case.parents), torch.eye(n, dtype=torch.bool)
     may_refuse = case.mask is not None and "draft_tree" not in subject.declares.attention_features
     with refused_in_words("drafts that form a tree") if may_refuse else nullcontext():
-        _verify(step, tree, case.mask)
+        _verify(step, [tree] * count, case.mask)
         decode = AttentionStep.following(step, "decode", range(len(case.step.requests)), 0.9)
         decode.__class__ = AttentionStep
         judge(decode, decode.got())
         if case.mask is not None:
-            _verify(step, torch.eye(n, dtype=torch.bool), case.mask)
-            _verify(step, tree, case.mask)
+            _verify(step, [alone] * count, case.mask)
+            # Each request has a tree of its own.
+            trees = [tree, _tree(tuple(range(-1, n - 1))), alone]
+            _verify(step, [trees[at % 3] for at in range(count)], case.mask)
 
 
-def _verify(step: _DraftStep, sees: torch.Tensor, mask: str | None) -> None:
+def _tree(parents: tuple[int, ...]) -> torch.Tensor:
+    """Who of the drafts sees whom, bool [n, n]."""
+    tree = torch.eye(len(parents), dtype=torch.bool)
+    for at, parent in enumerate(parents):
+        if parent >= 0:
+            tree[at] |= tree[parent]
+    return tree
+
+
+def _verify(step: _DraftStep, sees: Sequence[torch.Tensor], mask: str | None) -> None:
     """Hand the drafts over as a batch that verifies: its lengths are those of the prefixes."""
     step.sees, step.as_they_came = sees, "itself"
     prefixes = torch.tensor([cached for cached, _ in step.case.requests])
-    n, cells = len(sees), []
-    for prefix in prefixes.tolist():
+    n, cells = len(sees[0]), []
+    for prefix, tree in zip(prefixes.tolist(), sees, strict=True):
         front = torch.ones(n, prefix if mask == _PREFIX_IN_FRONT else 0, dtype=torch.bool)
-        cells.append(torch.cat((front, sees), dim=1).flatten())
+        cells.append(torch.cat((front, tree), dim=1).flatten())
     spec_info = SimpleNamespace(draft_token_num=n, topk=1, custom_mask=None)
     if mask is not None:
         spec_info.topk, spec_info.custom_mask = 4, torch.cat(cells).to(step.subject.device)
@@ -170,7 +182,7 @@ def _verify(step: _DraftStep, sees: torch.Tensor, mask: str | None) -> None:
         seq_lens_cpu=prefixes,
         seq_lens_sum=int(prefixes.sum()),
         out_cache_loc=torch.tensor(step.new_slots()),
-        positions=torch.cat([prefix + sees.sum(1) - 1 for prefix in prefixes]),
+        positions=torch.cat([prefix + tree.sum(1) - 1 for prefix, tree in zip(prefixes, sees, strict=True)]),
         spec_info=spec_info,
     )
     out = step.got()
@@ -249,9 +261,10 @@ def beams_of_a_draft_model_are_apart(subject: Subject, case: Beams) -> None:
     step.store_new_tokens()
     prefixes = torch.tensor([cached for cached, _ in case.step.requests])
     step.handed_over = [beam * case.steps + case.at for beam in range(case.beams)]
-    step.sees = torch.zeros(case.beams, tokens, dtype=torch.bool)
+    sees = torch.zeros(case.beams, tokens, dtype=torch.bool)
     for beam in range(case.beams):
-        step.sees[beam, beam * case.steps : beam * case.steps + case.at + 1] = True
+        sees[beam, beam * case.steps : beam * case.steps + case.at + 1] = True
+    step.sees = [sees] * len(prefixes)
     slots = torch.tensor(step.new_slots()).reshape(len(prefixes), tokens)[:, step.handed_over]
     step.q = [q[step.handed_over] for q in step.q]
     step.case = replace(case.step, requests=tuple((prefix, case.beams) for prefix in prefixes.tolist()))

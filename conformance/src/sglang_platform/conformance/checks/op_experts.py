@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -126,14 +127,42 @@ def lost_tokens_leave_the_others_alone(subject: Subject) -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """Experts that are no plain SwiGLU ones: what the configuration says, by name, and whether they have biases."""
+    """Experts that are no plain SwiGLU ones: what the configuration says, by name, whether they have biases, and
+    whether some of those chosen are another rank's."""
 
     name: str
     says: tuple[tuple[str, Any], ...] = ()
     biases: bool = False
+    elsewhere: bool = False
+
+
+_OPTIONS: Mapping[str, Sequence[tuple[tuple[str, Any], ...]]] = {
+    "activation": ((), (("activation", "gelu"),)),
+    "gate": ((), (("is_gated", False),)),
+    "clamp": (
+        (),
+        (("gemm1_alpha", 1.702), ("gemm1_clamp_limit", 7.0)),
+        (("gemm1_alpha", 1.702), ("gemm1_clamp_limit", 0.5)),
+    ),
+    "on input": ((), (("apply_router_weight_on_input", True),)),
+}
+"""Options that a model sets together, as gpt-oss does biases, alpha and limit."""
 
 
 def kinds(subject: Subject, rng: random.Random) -> Iterator[Kind]:
+    """Each option alone, and then all of those that the oracle has a rule for with each other."""
+    yield from _alone()
+    for biases, elsewhere, *options in itertools.product((False, True), (False, True), *_OPTIONS.values()):
+        says = tuple(itertools.chain.from_iterable(options))
+        names = dict(says).keys()
+        plain = not biases and not names - {"apply_router_weight_on_input"}
+        # SGLang clamps gated silu alone.
+        if not plain and not ("gemm1_alpha" in names and {"activation", "is_gated"} & names):
+            words = [f"{name}={value}" for name, value in says] + ["biases"] * biases
+            yield Kind(", ".join(words), says, biases, elsewhere)
+
+
+def _alone() -> Iterator[Kind]:
     yield Kind("gelu", (("activation", "gelu"),))
     yield Kind("without a gate", (("is_gated", False),))
     yield Kind("biases", biases=True)
@@ -152,9 +181,11 @@ def kinds(subject: Subject, rng: random.Random) -> Iterator[Kind]:
 )
 def other_experts_are_computed_or_declined(subject: Subject, case: Kind) -> None:
     """Experts with another activation, without a gate, with biases, with limits, or whose results are wanted one by one
-    are computed as asked, or left to the host: never computed as plain SwiGLU experts."""
+    are computed as asked, also where a model asks for several of these, or left to the host: never computed as plain
+    SwiGLU experts."""
     says = dict(case.says)
     shape = Experts(5, 4, 2, 32, 16, compute_dtypes(subject)[0])
+    shape = replace(shape, elsewhere=case.elsewhere, topk=1 if "apply_router_weight_on_input" in says else 2)
     mixture = _Mixture(subject, shape, gated=says.get("is_gated", True), biases=case.biases)
     try:
         got = mixture.answer(**says)
@@ -168,12 +199,14 @@ def other_experts_are_computed_or_declined(subject: Subject, case: Kind) -> None
             f"asked for the result of each expert, the op answers {list(getattr(got, 'shape', ()))}",
         )
         return
-    known = (
-        says.get("activation", "silu") in ("silu", "gelu")
-        and not {"gemm1_alpha", "swiglu_limit"} & says.keys()
-    )
-    if known:
-        expected = mixture.expected(activation=says.get("activation", "silu"))
+    if says.get("activation", "silu") in ("silu", "gelu") and "swiglu_limit" not in says:
+        asked = {"activation": says.get("activation", "silu"), "clamped": None}
+        asked["weight_on_input"] = says.get("apply_router_weight_on_input", False)
+        if "gemm1_alpha" in says:
+            asked["clamped"] = says["gemm1_alpha"], says["gemm1_clamp_limit"]
+        expected = mixture.expected(**asked)
+        if asked["clamped"] is not None and worst_element(got.cpu(), expected)[0] > 1:
+            expected = mixture.expected(**asked, in_turn=True)  # as gpt-oss's weights are stored
         judge(got, expected, f"the sum of experts: {case.name}", dtype=mixture.x.dtype)
         return
     plain = mixture.expected()
@@ -202,7 +235,8 @@ class _Mixture:
         )
         self.biases = None
         if biases:
-            self.biases = random_of(case.experts, 2 * case.inner), random_of(case.experts, case.hidden)
+            rows = (2 if gated else 1) * case.inner
+            self.biases = random_of(case.experts, rows), random_of(case.experts, case.hidden)
             self.layer.w13_weight_bias, self.layer.w2_weight_bias = self.biases
         chosen = [torch.randperm(case.experts, generator=generator)[: case.topk] for _ in range(case.tokens)]
         ids = torch.cat(chosen or [torch.empty(0)]).reshape(-1, case.topk).to(torch.int32)
@@ -229,15 +263,14 @@ class _Mixture:
             op = an_op(with_bias=self.biases is not None)
             return forward(op, self.layer, self.x, self.weights, self.ids, experts_config(**config))
 
-    def expected(self, *, weight_on_input: bool = False, activation: str = "silu") -> oracle.Expected:
+    def expected(self, **asked: Any) -> oracle.Expected:
         return oracle.moe_experts(
             self.x.cpu(),
             self.layer.w13_weight.cpu(),
             self.layer.w2_weight.cpu(),
             self.weights.cpu(),
             self.ids.cpu(),
-            weight_on_input=weight_on_input,
-            activation=activation,
             gated=self.gated,
+            **asked,
             biases=None if self.biases is None else (self.biases[0].cpu(), self.biases[1].cpu()),
         )

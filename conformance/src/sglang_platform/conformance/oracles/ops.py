@@ -150,10 +150,13 @@ def moe_experts(
     activation: str = "silu",
     gated: bool = True,
     biases: tuple[torch.Tensor, torch.Tensor] | None = None,
+    clamped: tuple[float, float] | None = None,
+    in_turn: bool = False,
 ) -> Expected:
     """SwiGLU experts: x [T, H], w13 [E, 2 I, H], w2 [E, H, I], topk_* [T, K] -> [T, H]. Without a gate w13 is [E, I,
     H]. `activation`: silu, or gelu in any of its forms; `biases`: of both products, [E, 2 I] and [E, H]. An expert
-    below 0 is another rank's and adds nothing.
+    below 0 is another rank's and adds nothing. `clamped`: gpt-oss's alpha and limit, of
+    g sigmoid(alpha g) (u + 1) with g at most `limit` and u within it; `in_turn`: gate and up rows alternate.
 
     sum_k weight_k * w2_e (silu(g) * u) with (g, u) = w13_e x and e = topk_ids[.., k]. Every step may be kept in the
     element type. With a = |w13| |x|, the gate errs by (gamma(H, u32) + u) a_g, silu and gelu have slopes of at most
@@ -176,9 +179,14 @@ def moe_experts(
         if biases is not None:
             first, size = first + biases[0][expert].double(), size + biases[0][expert].double().abs()
             second_bias = biases[1][expert].double()
-        gate, up = first.chunk(2, 1) if gated else (first, torch.ones_like(first))
-        gate_size, up_size = size.chunk(2, 1) if gated else (size, torch.zeros_like(size))
-        h = (gate * torch.sigmoid(gate) if activation == "silu" else torch.nn.functional.gelu(gate)) * up
+        gate, up = _halves(first, in_turn) if gated else (first, torch.ones_like(first))
+        gate_size, up_size = _halves(size, in_turn) if gated else (size, torch.zeros_like(size))
+        if clamped is not None:
+            alpha, limit = clamped
+            gate, up = gate.clamp(max=limit), up.clamp(-limit, limit) + 1
+            h = gate * torch.sigmoid(alpha * gate) * up
+        else:
+            h = _activated(gate, activation) * up
         spread = 1.13 * (gate_size * up.abs() + gate.abs() * up_size)
         h_error = (gamma(hidden, _U32) + 3 * u) * spread + (2 * u + 8 * _U32) * h.abs() + forms * up.abs()
         h_error = h_error + format_of(dtype).spacing_of_subnormals * (1 + gate.abs() + up.abs())
@@ -189,6 +197,17 @@ def moe_experts(
         error.index_add_(0, tokens, weights.abs() * (h_error @ w2[expert].abs().T + second))
     output = format_of(dtype)
     return Expected(value, error + output.unit_roundoff * value.abs() + output.spacing_of_subnormals)
+
+
+def _halves(rows: torch.Tensor, in_turn: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    if in_turn:
+        return rows[:, ::2], rows[:, 1::2]
+    gate, up = rows.chunk(2, 1)
+    return gate, up
+
+
+def _activated(gate: torch.Tensor, activation: str) -> torch.Tensor:
+    return gate * torch.sigmoid(gate) if activation == "silu" else torch.nn.functional.gelu(gate)
 
 
 def bound_of(
