@@ -20,6 +20,16 @@ pool(
     says="slot",
 )
 pool(
+    "ShapeOfOneRow",
+    "pools.py",
+    "    def get_kv_size_bytes(self) -> tuple[int, int]:",
+    "    def get_kv_buffer_shape(self):\n        return self.k_buffer[0].shape[1:], self.v_buffer[0].shape[1:]\n\n"
+    "    def get_kv_size_bytes(self) -> tuple[int, int]:",
+    check="memory.stated_size_is_what_is_allocated",
+    defect="get_kv_buffer_shape() leaves out the rows",
+    says="get_kv_buffer_shape() is",
+)
+pool(
     "WrongLayerOffset",
     "pools.py",
     "return as_numbers(self.v_buffer[self._layer(layer_id)], self.dtype)",

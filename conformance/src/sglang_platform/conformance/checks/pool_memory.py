@@ -47,7 +47,7 @@ def sized_pools(subject: Subject, rng: random.Random) -> Iterator[Pool]:
 )
 def stated_size_is_what_is_allocated(subject: Subject, case: Pool) -> None:
     """`get_kv_size_bytes()` is the number of bytes of all buffers, what is padded included, and `mem_usage` the same in
-    GiB."""
+    GiB; `get_kv_buffer_shape()` is the shapes that `get_kv_buffer()` gives."""
     pool = case.build(subject)
     tensors = tensors_of(pool)
     stated = pool.pool.get_kv_size_bytes()
@@ -74,6 +74,13 @@ def stated_size_is_what_is_allocated(subject: Subject, case: Pool) -> None:
         abs(pool.pool.mem_usage - in_gib) <= 1e-6 * in_gib + 1e-12,
         f"mem_usage is {pool.pool.mem_usage!r}; the buffers have {total} bytes, which is {in_gib!r} GiB",
         fix="set mem_usage in GiB (bytes / 2**30), after all buffers are allocated",
+    )
+    shapes = [tuple(one.shape) for one in pool.pool.get_kv_buffer(pool.pool.start_layer)]
+    told = [tuple(one) for one in pool.pool.get_kv_buffer_shape()]
+    expect(
+        told == shapes,
+        f"get_kv_buffer_shape() is {told}; get_kv_buffer() gives {shapes}",
+        fix="leave get_kv_buffer_shape() to the base class: SGLang sizes buffers and transfers by it",
     )
 
 

@@ -144,6 +144,15 @@ class KVCache(Part):
 
     # For the host
 
+    def get_kv_buffer(self, layer_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values of a layer."""
+        raise NotImplementedError
+
+    def get_kv_buffer_shape(self) -> tuple[torch.Size, torch.Size]:
+        """Shapes of a layer's keys and values, as `get_kv_buffer` gives them."""
+        keys, values = self.get_kv_buffer(self.start_layer)
+        return keys.shape, values.shape
+
     def register_layer_transfer_counter(self, layer_transfer_counter: Any) -> None:
         """From now on, reading a layer first calls `layer_transfer_counter.wait_until(index)`."""
         self.layer_transfer_counter = layer_transfer_counter

@@ -174,10 +174,6 @@ class MHATokenToKVPool(KVCache):
         """Keys and values of a layer."""
         return self.get_key_buffer(layer_id), self.get_value_buffer(layer_id)
 
-    def get_kv_buffer_shape(self) -> tuple[torch.Size, torch.Size]:
-        """Shapes of a layer's keys and values."""
-        return self.k_buffer[0].shape, self.v_buffer[0].shape
-
     def get_v_head_dim(self) -> int:
         return self.v_head_dim
 

@@ -165,11 +165,6 @@ class MLATokenToKVPool(KVCache):
         """Keys and values of a layer, over the same memory."""
         return self.get_key_buffer(layer_id), self.get_value_buffer(layer_id)
 
-    def get_kv_buffer_shape(self) -> tuple[torch.Size, torch.Size]:
-        """Shapes of a layer's keys and values."""
-        shape = self.kv_buffer[0].shape
-        return shape, torch.Size((*shape[:-1], self.kv_lora_rank))
-
     def get_mla_kv_buffer(
         self, layer: Any, loc: torch.Tensor, dst_dtype: torch.dtype | None = None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
