@@ -249,6 +249,16 @@ allocator(
 )
 
 allocator(
+    "NumbersOutliveClear",
+    "allocator.py",
+    "        self.free_group = None\n        self.free_page_ids_group = []\n\n    def available_size",
+    "        self.free_group = None\n"
+    "        self.free_page_ids_group = self.__dict__.get('free_page_ids_group', [])\n\n    def available_size",
+    check="memory.groups_take_every_kind_of_free",
+    defect="page numbers that a group holds back stay staged over clear(), and are freed at the group's end",
+    says="page",
+)
+allocator(
     "GroupOfOneKind",
     "allocator.py",
     "        if slots:\n            self.free(torch.cat(slots))\n",

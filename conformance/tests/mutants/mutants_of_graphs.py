@@ -26,6 +26,19 @@ def _with_load(body: str) -> str:
     return _CLASS + _LOADS.format(body=lines)
 
 
+graph(
+    "StageInputsOfTheFirstStep",
+    old=_CLASS,
+    new=_CLASS + "\n    def execute(self, forward_batch: Any, pp_proxy_tensors: Any = None) -> Any:\n"
+    "        kept = self.__dict__.setdefault('kept', {})\n"
+    "        handed = kept.setdefault(forward_batch.batch_size, pp_proxy_tensors)\n"
+    "        return super().execute(forward_batch, handed)\n",
+    check="graphs.stage_inputs_are_followed",
+    defect="what the earlier stage hands over is copied in the first step of each bucket alone",
+    says="in step 1, of",
+)
+
+
 def stale(name: str, field: str) -> None:
     """A runner that does not copy one input."""
     graph(

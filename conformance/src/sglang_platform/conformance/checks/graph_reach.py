@@ -195,31 +195,34 @@ def other_modes_are_left_to_the_model(subject: Subject, case: Mode) -> None:
     fix="copy what pp_proxy_tensors holds into static inputs, or run the model itself where the capture reads none",
 )
 def stage_inputs_are_followed(subject: Subject) -> None:
-    """What an earlier pipeline stage hands over to `execute()` reaches the model, or is refused: never left out."""
+    """What an earlier pipeline stage hands over to `execute()` reaches the model in every step, of one bucket in turn
+    and with padded rows, or is refused: never left out."""
     requests = decoding_requests(subject)
     runner = requests.graph_runner(BUCKETS)
-    which = requests.taken(runner, 2)
-    batch, width = requests.batch(which), requests.model.embedding.shape[1]
-    generator = subject.torch_rng()
-    tensors = {
-        name: torch.randn(len(which), width, generator=generator).to(requests.model.embedding)
-        for name in ("hidden_states", "residual")
-    }
-    before = requests.contents()
-    with torch.no_grad():
-        requests.backend.init_forward_metadata(batch)
-        expected = requests.model.forward(batch.input_ids, batch.positions, batch, tensors).clone()
-    requests.restore(before)
-    if not runner.can_run_graph(batch):
-        return
-    try:
+    most = len(requests.taken(runner, 3))
+    generator, width = subject.torch_rng(), requests.model.embedding.shape[1]
+    for step, n in enumerate((most, most, max(1, most - 1), most)):
+        batch = requests.batch(range(n), step)
+        tensors = {
+            name: torch.randn(n, width, generator=generator).to(requests.model.embedding)
+            for name in ("hidden_states", "residual")
+        }
+        before = requests.contents()
         with torch.no_grad():
-            got: Any = runner.execute(batch, SimpleNamespace(tensors=tensors))
-    except (NotImplementedError, PlatformError):
-        return
-    subject.synchronize()
-    expect(
-        got.shape == expected.shape
-        and bool(((got.float() - expected.float()).abs() <= requests.tolerance(expected)).all()),
-        "execute() answers as if the earlier stage had handed nothing over",
-    )
+            requests.backend.init_forward_metadata(batch)
+            expected = requests.model.forward(batch.input_ids, batch.positions, batch, tensors).clone()
+        requests.restore(before)
+        if not runner.can_run_graph(batch):
+            continue
+        try:
+            with torch.no_grad():
+                got: Any = runner.execute(batch, SimpleNamespace(tensors=tensors))
+        except (NotImplementedError, PlatformError):
+            return
+        subject.synchronize()
+        expect(
+            got.shape == expected.shape
+            and bool(((got.float() - expected.float()).abs() <= requests.tolerance(expected)).all()),
+            f"in step {step}, of {n} requests, execute() answers as if the earlier stage had handed nothing over, or"
+            " what it handed over before",
+        )
