@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from sglang_platform.core.correction import place_in_plugin
+
 __all__ = ["swallowed_errors"]
 
 
@@ -26,8 +28,8 @@ def swallowed_errors(package: str) -> Iterator[list[str]]:
 
     def inside(frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:
         if event == "exception" and not issubclass(argument[0], StopIteration | GeneratorExit):
-            kind, error, _ = argument
-            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            kind, error, trace = argument
+            place = place_in_plugin(error.with_traceback(trace))
             errors.setdefault(id(error), f"{kind.__name__}: {error} ({place})")
         return inside
 
