@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from page_steps import Command, Edit, page_steps
+from page_steps import PageCommandLine, steps_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -24,27 +24,12 @@ INCOMPLETE = ("sglang-platform conformance",)
 
 
 def test_the_page_has_commands_and_edits() -> None:
-    steps = list(page_steps(PAGE.read_text()))
-    assert sum(isinstance(one, Command) for one in steps) >= 8
-    assert [one.file for one in steps if isinstance(one, Edit)] == [
+    steps = list(steps_of(PAGE))
+    assert sum(isinstance(one, PageCommandLine) for one in steps) >= 8
+    assert [one.file for one in steps if not isinstance(one, PageCommandLine)] == [
         "src/sglang_platform_acme/ops.py",
         "src/sglang_platform_acme/platform.py",
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "steps"),
-    [
-        ("Do:\n\n```sh\na b\nc\n```\n", [Command("a b"), Command("c")]),
-        ("As in:\n\n```text\nanswer\n```\n", []),
-        ("In `a/b.py`:\n\n```python\nx = 1\n```\n", [Edit("a/b.py", "", "x = 1\n")]),
-        ("Like this.\n\n```python\nx = 1\n```\n", []),
-        ("`a.py`:\n\n```diff\n x\n-y\n+z\n```\n", [Edit("a.py", "x\ny\n", "x\nz\n")]),
-        ("`a.py`:\n\n```diff\n x\n\n+z\n```\n", [Edit("a.py", "x\n\n", "x\n\nz\n")]),
-    ],
-)
-def test_a_page_is_read_as_steps(text: str, steps: list[Command | Edit]) -> None:
-    assert list(page_steps(text)) == steps
 
 
 def newcomers_environment(folder: Path) -> dict[str, str]:
@@ -85,8 +70,8 @@ def test_the_page_is_walked(tmp_path: Path) -> None:
     folder, told = tmp_path / "empty", []
     folder.mkdir()
     before = os.times()
-    for step in page_steps(PAGE.read_text()):
-        if isinstance(step, Edit):
+    for step in steps_of(PAGE):
+        if not isinstance(step, PageCommandLine):
             step.apply(folder)
             continue
         if step.text.startswith("cd "):
