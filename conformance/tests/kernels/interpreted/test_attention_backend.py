@@ -306,6 +306,7 @@ def test_a_tree_of_drafts_gives_what_each_of_its_branches_gives() -> None:
             torch.testing.assert_close(got[[row - 6 for row in branch]], wanted, atol=2e-2, rtol=2e-2)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("kind", ["mha", "mla"])
 @pytest.mark.parametrize(
     "told", ["lengths on the CPU", "lengths on the device only", "a graph's padded batch"]
