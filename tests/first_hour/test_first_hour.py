@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from page_steps import PageCommandLine, steps_of
+from steps_of_page import PageCommandLine, steps_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
