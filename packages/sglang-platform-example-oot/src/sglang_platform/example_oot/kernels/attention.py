@@ -5,7 +5,10 @@ A vendor keeps this: the schema is what the parts call, the function what a kern
 
 from __future__ import annotations
 
-from sglang_platform.core.portable.torch.paged_attention import paged_decode, paged_extend
+from sglang_platform.core.portable.torch.paged_attention import (
+    paged_decode,
+    paged_extend,
+)
 
 __all__ = ["SCHEMAS", "paged_decode", "paged_extend"]
 
