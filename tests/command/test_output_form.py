@@ -20,7 +20,7 @@ from command_runner import too_wide
 
 from sglang_platform.conformance.cli import app as conformance
 from sglang_platform.core.cli.app import app as own
-from sglang_platform.devtools.cli import check, hooks_check, host, upgrade
+from sglang_platform.devtools.cli import check, hooks_check, host, new, upgrade
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = str(REPOSITORY / "packages" / "sglang-platform-example-oot")
@@ -80,6 +80,7 @@ def leaves() -> dict[str, Any]:
     single = {}
     for name, function in (
         ("check", check.check),
+        ("new", new.new),
         ("upgrade", upgrade.upgrade),
         ("hooks check", hooks_check.check),
     ):

@@ -25,7 +25,7 @@ from page_commands import REPOSITORY, PageCommand, page_commands
 from sglang_platform.conformance.cli import app as conformance
 from sglang_platform.core.cli.app import app
 from sglang_platform.core.sglang.versions import known_releases
-from sglang_platform.devtools.cli import check, hooks_check, host, upgrade
+from sglang_platform.devtools.cli import check, hooks_check, host, new, upgrade
 
 _PIP = (
     "import json, sys; from pip._internal.commands import create_command; "
@@ -127,6 +127,7 @@ def subcommand(words: tuple[str, ...]) -> tuple[Any, str, tuple[str, ...]]:
     groups = {"host": host.host, "conformance": conformance}
     single = {
         "check": check.check,
+        "new": new.new,
         "upgrade": upgrade.upgrade,
         "hooks check": hooks_check.check,
     }

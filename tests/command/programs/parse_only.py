@@ -17,6 +17,7 @@ def parse_and_end(self, args=None, namespace=None):
 argparse.ArgumentParser.parse_args = parse_and_end
 if sys.argv[1] == "-m":
     sys.argv = sys.argv[2:]
+    sys.path.insert(0, "")
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 else:
     sys.argv = sys.argv[1:]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from sglang_platform.core.correction import place_in_plugin
+from sglang_platform.core.errors import explain
 
 __all__ = ["swallowed_errors"]
 
@@ -28,9 +28,8 @@ def swallowed_errors(package: str) -> Iterator[list[str]]:
 
     def inside(frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:
         if event == "exception" and not issubclass(argument[0], StopIteration | GeneratorExit):
-            kind, error, trace = argument
-            place = place_in_plugin(error.with_traceback(trace))
-            errors.setdefault(id(error), f"{kind.__name__}: {error} ({place})")
+            _, error, trace = argument
+            errors.setdefault(id(error), explain(error.with_traceback(trace)).partition("\n")[0])
         return inside
 
     if sys.gettrace() is not None:
