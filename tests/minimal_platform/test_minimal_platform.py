@@ -216,7 +216,7 @@ def test_what_is_not_served_is_refused_before_a_worker_runs(
 
 
 @pytest.mark.engine
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_it_serves_the_tokens_of_transformers_and_every_row_is_right(
     install: Install, models: Path, tmp_path: Path
 ) -> None:

@@ -66,7 +66,7 @@ def test_the_suite_passes_on_cores_parts(level: str, plugin: InstalledPlugin, tm
 
 
 @pytest.mark.engine
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     "model", [pytest.param(name, marks=() if name == "deepseek_v3" else pytest.mark.long) for name in MODELS]
 )

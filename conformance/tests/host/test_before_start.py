@@ -26,7 +26,7 @@ from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.generate import _show_decision
 from sglang_platform.core.errors import ConfigurationError
 
-pytestmark = [pytest.mark.host, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.host, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture

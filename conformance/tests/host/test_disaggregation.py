@@ -13,7 +13,7 @@ from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
 from sglang_platform.conformance.host.server import ServerProcess, free_port
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
 NEW_TOKENS = 12
 ASKED = reference.prompts((9, 40, 150, 300, 700))

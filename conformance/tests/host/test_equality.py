@@ -33,7 +33,7 @@ def test_pairwise_subset_covers_every_pair_of_the_matrix() -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     "configuration",
     [

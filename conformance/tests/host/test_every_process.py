@@ -19,7 +19,7 @@ from sglang_platform.conformance.host.stacks import completed
 from sglang_platform.core import counters
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(700)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
 
 def test_a_model_runner_by_hand(models: Path, tmp_path: Path) -> None:

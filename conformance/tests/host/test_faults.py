@@ -12,7 +12,7 @@ import pytest
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.stacks import completed
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
 _METADATA = "Metadata-Version: 2.1\nName: sglang-platform-example-oot\nVersion: 0.1.0\n"
 
@@ -38,7 +38,7 @@ def _generate(environment: dict[str, str], folder: Path, *arguments: str) -> sub
             *arguments,
         ],
         env={**environment, "COLUMNS": "200"},
-        seconds=150,
+        seconds=600,
     )
 
 
@@ -93,7 +93,7 @@ def test_sglang_itself_refuses_a_platform_of_ours_that_fails(tmp_path: Path, mod
             "import sglang.srt.platforms as p; print('GOT', p.current_platform)",
         ],
         env=environment,
-        seconds=150,
+        seconds=600,
     )
     assert run.returncode != 0
     assert "GOT" not in run.stdout
@@ -106,7 +106,7 @@ def test_a_device_that_is_not_the_platforms_is_refused(models: Path) -> None:
     run = completed(
         [Path(sys.executable).with_name("sglang"), "serve", "--model-path", checkpoint, "--device", "cpu"],
         env={**os.environ, "SGLANG_PLATFORM": "example_oot"},
-        seconds=150,
+        seconds=600,
     )
     assert run.returncode == 1
     for part in ("device 'cpu'", "example_oot (sglang-platform-example-oot", "leave out --device"):

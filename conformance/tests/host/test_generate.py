@@ -19,7 +19,7 @@ _PROMPTS = ("What is a KV cache?", "Tell me a story about a fox.", "What is the 
 
 
 @pytest.mark.engine
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_the_demo_answers_as_transformers_does(tmp_path: Path) -> None:
     words = [word for prompt in _PROMPTS for word in ("--prompt", prompt)]
     done = subprocess.run(

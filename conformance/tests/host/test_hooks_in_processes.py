@@ -12,7 +12,7 @@ from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.engine import EngineFailed, EngineProcess
 from sglang_platform.core import counters
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
 _PLUGIN = """
 from sglang_platform.core import HookRegistry, HookType, counter, plugin_hook

@@ -14,7 +14,7 @@ from sglang_platform.conformance.host.checkpoints import make_checkpoint
 from sglang_platform.conformance.host.distribution import path_with, write_distribution
 from sglang_platform.conformance.host.engine import EngineProcess
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
 Proof = Callable[[dict[str, int]], None]
 PROGRAMS = Path(__file__).parent / "programs"

@@ -22,7 +22,7 @@ from sglang_platform.conformance.host.engine import EngineProcess
 from sglang_platform.conformance.host.stacks import completed
 from sglang_platform.core.sglang.versions import facts_for
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
 NEW_TOKENS = 16
 TOKEN_COUNTS = [8, 32, 64, 144, 320]

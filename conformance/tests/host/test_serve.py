@@ -22,7 +22,7 @@ from sglang_platform.conformance.host.stacks import kill_tree, stacks
 from sglang_platform.core import counters
 from sglang_platform.core.counters import REPORT_DIR_VARIABLE
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
 START_SECONDS = 180
 
