@@ -111,7 +111,7 @@ def host(monkeypatch):
     """A host that asks for a pool of 8-bit floats, with none of its libraries."""
     made = SimpleNamespace(pool_asked=PoolAsked(str(STORED[-1]).removeprefix("torch.")))
     monkeypatch.setattr(parts, "active_host", lambda: made)
-    monkeypatch.setattr(parts, "find_spec", lambda name: None)
+    monkeypatch.setattr(parts, "_is_installed", lambda name: False)
     monkeypatch.delenv("SGLANG_PLATFORM_PARTS", raising=False)
     return made
 
@@ -150,7 +150,7 @@ def test_the_rule_knows_what_the_pools_store_in_8_bits():
 
 def test_the_ops_of_the_host_where_its_libraries_serve_them(host, monkeypatch):
     assert CudaSRTPlatform()._parts.own("ops")
-    monkeypatch.setattr(parts, "find_spec", lambda name: name == "flashinfer" or None)
+    monkeypatch.setattr(parts, "_is_installed", lambda name: name == "sgl_kernel")
     assert not CudaSRTPlatform()._parts.own("ops")
 
 

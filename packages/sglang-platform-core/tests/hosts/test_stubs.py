@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sglang_platform.core.portable.parts import HostIfImportable
 from sglang_platform.core.sglang.device import stubs
 
 
@@ -24,8 +25,13 @@ def _no_stubs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     stubs.withdraw()
 
 
-def platform(modules: dict[str, Any], *, out_of_tree: bool = True) -> Any:
-    return SimpleNamespace(stub_modules=lambda: modules, is_out_of_tree=lambda: out_of_tree)
+def platform(modules: dict[str, Any], identity: str = "") -> Any:
+    return SimpleNamespace(
+        stub_modules=lambda: modules,
+        is_out_of_tree=lambda: not identity,
+        is_cuda=lambda: identity == "cuda",
+        is_rocm=lambda: identity == "rocm",
+    )
 
 
 def test_a_missing_module_and_its_parents_are_stood_in_for() -> None:
@@ -51,9 +57,46 @@ def test_what_the_host_imports_everywhere_can_be_imported_and_says_so_when_it_is
 
 
 def test_an_in_tree_platform_has_the_hosts_libraries() -> None:
-    stubs.install(platform({}, out_of_tree=False))
+    stubs.install(platform({}, "cuda"))
     with pytest.raises(ImportError):
         import host_needs.this  # noqa: F401
+
+
+def test_the_hosts_compiled_libraries_are_stood_in_for_where_they_are_missing() -> None:
+    stubs.install(platform({}, "rocm"))
+    import sgl_kernel
+    import torch
+    from aiter import gemm_a4w4
+    from sgl_kernel.utils import is_arch_support_pdl
+
+    assert sgl_kernel.silu_and_mul(torch.ones(2, 4)).shape == (2, 2), "torch serves it"
+    assert is_arch_support_pdl() is False
+    with pytest.raises(NotImplementedError, match="aiter is not installed or does not load"):
+        gemm_a4w4()
+    with pytest.raises(ImportError):  # SGLang takes kernels of its own
+        from sgl_kernel import sgl_per_token_group_quant_8bit  # noqa: F401
+    with pytest.raises(ImportError):
+        import sgl_kernel.allreduce
+    assert [stubs.is_absent(name) for name in ("sgl_kernel", "aiter", "torch")] == [True, True, False]
+    assert HostIfImportable(("sgl_kernel", "aiter")).choose().own, "a stub is no library"
+
+
+def test_cuda_has_no_stub_of_another_devices_library() -> None:
+    stubs.install(platform({}, "cuda"))
+    with pytest.raises(ImportError):
+        import aiter  # noqa: F401
+    assert stubs.is_absent("aiter")
+
+
+def test_a_library_that_does_not_load_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sgl_kernel").mkdir()
+    (tmp_path / "sgl_kernel" / "__init__.py").write_text("raise ImportError('undefined symbol: torch')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    rule = HostIfImportable(("sgl_kernel",))
+    assert not rule.choose().own
+    stubs.install(platform({}, "cuda"))
+    assert stubs.is_absent("sgl_kernel")
+    assert rule.choose().own
 
 
 def test_a_real_module_is_left_alone_and_a_broken_one_is_replaced(

@@ -43,7 +43,7 @@ RULES: dict[str, Rule] = {
     "allocator": Own(
         "one launch per step as in the host; a free writes what is freed, where the host copies the whole free list"
     ),
-    "ops": HostIfImportable(("sgl_kernel", "flashinfer")),
+    "ops": HostIfImportable(("sgl_kernel",)),
     "graph_runner": HostAlways(
         "the host's runner also captures speculative decoding, adapters and data parallelism"
     ),

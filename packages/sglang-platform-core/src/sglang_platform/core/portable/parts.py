@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Final
 
 from sglang_platform.core.errors import PlatformError
 from sglang_platform.core.host import PoolAsked, active_host
+from sglang_platform.core.installed.modules import find
 from sglang_platform.core.spelling import nearest
 
 __all__ = [
+    "ABSENT",
     "PARTS",
     "PARTS_VARIABLE",
     "Choice",
@@ -31,6 +33,9 @@ __all__ = [
 ]
 
 _log = logging.getLogger(__name__)
+
+ABSENT: Final = "__absent__"
+"""The attribute of a module that the adapter serves in place of a library that is missing or does not load."""
 
 PARTS_VARIABLE: Final = "SGLANG_PLATFORM_PARTS"
 PARTS: Final = ("attention", "kv_pool", "allocator", "ops", "graph_runner", "communicator")
@@ -98,10 +103,15 @@ class HostIfImportable:
     def choose(self) -> Choice:
         if self.switch and os.environ.get(self.switch, "").lower() not in ("1", "true"):
             return Choice(True, f"{self.switch} does not ask for {' or '.join(self.libraries)}")
-        found = next((name for name in self.libraries if find_spec(name) is not None), None)
+        found = next((name for name in self.libraries if _is_installed(name)), None)
         if found is None:
             return Choice(True, f"none of {', '.join(self.libraries)} is installed")
         return Choice(False, f"{found} is installed, and the host's part runs on it")
+
+
+def _is_installed(library: str) -> bool:
+    """False for what core's adapter put in the library's place."""
+    return find(library)[0] is not None and not getattr(sys.modules.get(library), ABSENT, False)
 
 
 Rule = Own | OwnPools | HostAlways | HostIfImportable

@@ -1,6 +1,7 @@
 """Installs stubs for modules that a device lacks, before SGLang imports them.
 
-A platform names them in `stub_modules()`; modules that this release of SGLang imports on every device are added. A
+A platform names them in `stub_modules()`. Modules that this release of SGLang imports on every device are added, and on
+CUDA and ROCm the compiled libraries that it imports there. A
 module that can be imported is used as it is; a missing or failing one is replaced by a stub. Stubs are removed again if
 SGLang chooses another platform. Unlike vendors' `sitecustomize.py` or `.pth` files, these stubs exist only in SGLang's
 processes, and only for the active platform.
@@ -8,26 +9,40 @@ processes, and only for the active platform.
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
+from sglang_platform.core.portable.parts import ABSENT
+from sglang_platform.core.sglang.device import compiled_libraries
 from sglang_platform.core.sglang.versions import facts
 
-__all__ = ["AbsentModule", "install", "served", "withdraw"]
+__all__ = ["AbsentModule", "install", "is_absent", "served", "withdraw"]
 
 _logger = logging.getLogger(__name__)
 
 
 class AbsentModule(ModuleType):
-    """A stub module: every public name can be imported, and raises NotImplementedError when called."""
+    """A stub module: every public name can be imported, and raises NotImplementedError when called.
+
+    `functions` are served instead; importing a name in `handled` raises ImportError, for which SGLang is prepared.
+    """
+
+    def __init__(
+        self, name: str, functions: Mapping[str, Any] | None = None, handled: Container[str] = ()
+    ) -> None:
+        super().__init__(name)
+        self.__dict__.update(functions or {})
+        setattr(self, ABSENT, True)
+        self._handled = handled
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") or name in self._handled:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         where = f"{self.__name__}.{name}"
 
@@ -43,6 +58,8 @@ class AbsentModule(ModuleType):
 
 class _StubFinder(importlib.abc.MetaPathFinder):
     """The first finder in `sys.meta_path`, for the declared names only. Prefers a real module to a stub."""
+
+    delegates = True  # what it finds itself is not installed
 
     def __init__(self, modules: Mapping[str, ModuleType | None]) -> None:
         self.modules = dict(modules)
@@ -122,12 +139,27 @@ def install(platform: Any) -> None:
     if _finder is not None:
         return
     needed = (
-        {name: AbsentModule(name) for name in facts().imports_everywhere} if platform.is_out_of_tree() else {}
+        facts().imports_everywhere if platform.is_out_of_tree() else compiled_libraries.imported_on(platform)
     )
-    modules = {**needed, **platform.stub_modules()}
+    modules = {**{name: _absent(name) for name in needed}, **platform.stub_modules()}
     if modules:
         _finder = _StubFinder(modules)
         sys.meta_path.insert(0, _finder)
+
+
+def _absent(name: str) -> AbsentModule:
+    # Imports torch, which SGLang has imported before it asks for a platform.
+    from sglang_platform.core.sglang.ops.compiled_functions import FUNCTIONS
+
+    return AbsentModule(name, FUNCTIONS.get(name), compiled_libraries.HANDLED)
+
+
+def is_absent(library: str) -> bool:
+    """Whether `library` is not installed, or does not load; it is imported to find out."""
+    try:
+        return getattr(importlib.import_module(library), ABSENT, False)
+    except (ImportError, OSError):
+        return True
 
 
 def withdraw() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from sglang_platform.core.sglang import disaggregation, lora, registries, served_model, structured_output
-from sglang_platform.core.sglang.arguments import only_on_cuda, server_args
+from sglang_platform.core.sglang.arguments import compiled_libraries, only_on_cuda, server_args
 from sglang_platform.core.sglang.attention import data_parallel as dp_attention
 from sglang_platform.core.sglang.attention import layers as attention_layers
 from sglang_platform.core.sglang.device import answers as device_answers
@@ -95,6 +95,7 @@ def _for_a_platform_of_ours(platform: Any, host: HostFacts) -> None:
     disaggregation.register_hooks(platform, host)
     dp_attention.register_hooks(platform, host)
     only_on_cuda.register_hooks(platform, host)
+    compiled_libraries.register_hooks(platform, host)
     if not (platform.is_cuda() and host.barrier_asks_backend):
         stream_order.register_hooks(host)
     ray_actors.register_hooks(platform)

@@ -16,6 +16,7 @@ from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.host import LLM_RUNTIME
 from sglang_platform.core.plugins import refuse_after_failure, running_platform
 from sglang_platform.core.sglang import lora, parts
+from sglang_platform.core.sglang.arguments import compiled_libraries
 from sglang_platform.core.sglang.arguments.server_args import PORTABLE, choose_attention_backend
 from sglang_platform.core.sglang.device import sent_tensors, stubs
 from sglang_platform.core.sglang.graphs import piecewise
@@ -157,6 +158,8 @@ class _HostFacing:
         if self.is_out_of_tree():  # type: ignore[attr-defined]
             piecewise.only_on_request(server_args)
             lora.choose_backend(server_args, self)
+        else:
+            compiled_libraries.choose_defaults(server_args, self)
         super().apply_server_args_defaults(server_args)  # type: ignore[misc]
         if self.get_attention_backends():
             try:

@@ -1,0 +1,61 @@
+"""The compiled libraries that SGLang imports on CUDA and ROCm, installed or not.
+
+Where one is missing, or does not load with the installed torch, its modules are stubs (`stubs`). What models need of
+them is then served by the package's kernels, or by torch (`ops.compiled_functions`). A launch that needs more is
+refused (`arguments.compiled_libraries`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+__all__ = ["HANDLED", "imported_on"]
+
+_SGL_KERNEL = frozenset(
+    {
+        "sgl_kernel",
+        "sgl_kernel.elementwise",
+        "sgl_kernel.flash_attn",
+        "sgl_kernel.flash_mla",
+        "sgl_kernel.kvcacheio",
+        "sgl_kernel.quantization",
+        "sgl_kernel.sparse_flash_attn",
+        "sgl_kernel.speculative",
+        "sgl_kernel.utils",
+    }
+)
+"""Those that SGLang 0.5.11 to 0.5.23 imports without being prepared for an ImportError."""
+
+_AITER = frozenset(
+    {
+        "aiter",
+        "aiter.ops.shuffle",
+        "aiter.ops.triton.gemm.fused.fused_gemm_afp4wfp4_split_cat",
+        "aiter.ops.triton.gemm_afp4wfp4",
+        "aiter.ops.triton.gemm_afp4wfp4_pre_quant_atomic",
+        "aiter.ops.triton.quant",
+    }
+)
+"""Those that SGLang imports on ROCm even where `SGLANG_USE_AITER` is not set."""
+
+HANDLED = frozenset(
+    {
+        "bmm_fp8",
+        "causal_conv1d_fwd",
+        "causal_conv1d_update",
+        "get_device_accessible_ptr",
+        "gptq_gemm",
+        "gptq_shuffle",
+        "kimi_k2_moe_fused_gate",
+        "sgl_per_token_group_quant_8bit",
+    }
+)
+"""Names whose ImportError SGLang handles with kernels of its own."""
+
+
+def imported_on(platform: Any) -> Collection[str]:
+    """The modules of compiled libraries that SGLang imports for the identity of `platform`."""
+    if platform.is_rocm():
+        return _SGL_KERNEL | _AITER
+    return _SGL_KERNEL if platform.is_cuda() else frozenset()
