@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from collections.abc import Iterator
@@ -18,10 +19,16 @@ from sglang_platform.core.sglang.device import stubs
 @pytest.fixture(autouse=True)
 def _no_stubs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(
-        stubs, "facts", lambda: SimpleNamespace(imports_everywhere=frozenset({"host_needs.this"}))
+        stubs,
+        "facts",
+        lambda: SimpleNamespace(
+            imports_everywhere=frozenset({"host_needs.this"}), imports_of_flashinfer=frozenset({"flashinfer"})
+        ),
     )
+    monkeypatch.delenv("SGLANG_IS_FLASHINFER_AVAILABLE", raising=False)
     stubs.withdraw()
     yield
+    os.environ.pop("SGLANG_IS_FLASHINFER_AVAILABLE", None)
     stubs.withdraw()
 
 
@@ -56,12 +63,6 @@ def test_what_the_host_imports_everywhere_can_be_imported_and_says_so_when_it_is
         some_kernel()
 
 
-def test_an_in_tree_platform_has_the_hosts_libraries() -> None:
-    stubs.install(platform({}, "cuda"))
-    with pytest.raises(ImportError):
-        import host_needs.this  # noqa: F401
-
-
 def test_the_hosts_compiled_libraries_are_stood_in_for_where_they_are_missing() -> None:
     stubs.install(platform({}, "rocm"))
     import sgl_kernel
@@ -86,6 +87,9 @@ def test_cuda_has_no_stub_of_another_devices_library() -> None:
     with pytest.raises(ImportError):
         import aiter  # noqa: F401
     assert stubs.is_absent("aiter")
+    assert os.environ["SGLANG_IS_FLASHINFER_AVAILABLE"] == "false", (
+        "SGLang would take the stub for FlashInfer"
+    )
 
 
 def test_a_library_that_does_not_load_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,16 @@ refused (`arguments.compiled_libraries`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
+
+from sglang_platform.core.installed.modules import find
+from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["HANDLED", "imported_on"]
+
+_FLASHINFER: Final = "SGLANG_IS_FLASHINFER_AVAILABLE"
 
 _SGL_KERNEL = frozenset(
     {
@@ -41,12 +47,9 @@ _AITER = frozenset(
 
 HANDLED = frozenset(
     {
-        "bmm_fp8",
         "causal_conv1d_fwd",
         "causal_conv1d_update",
         "get_device_accessible_ptr",
-        "gptq_gemm",
-        "gptq_shuffle",
         "kimi_k2_moe_fused_gate",
         "sgl_per_token_group_quant_8bit",
     }
@@ -55,7 +58,11 @@ HANDLED = frozenset(
 
 
 def imported_on(platform: Any) -> Collection[str]:
-    """The modules of compiled libraries that SGLang imports for the identity of `platform`."""
+    """The modules of compiled libraries that this release of SGLang imports for the identity of `platform`."""
     if platform.is_rocm():
         return _SGL_KERNEL | _AITER
-    return _SGL_KERNEL if platform.is_cuda() else frozenset()
+    if not platform.is_cuda():
+        return frozenset()
+    if find("flashinfer")[0] is None:
+        os.environ.setdefault(_FLASHINFER, "false")  # SGLang would take a stub for the library
+    return _SGL_KERNEL | facts().imports_of_flashinfer

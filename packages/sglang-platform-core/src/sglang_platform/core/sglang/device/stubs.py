@@ -138,8 +138,8 @@ def install(platform: Any) -> None:
     global _finder
     if _finder is not None:
         return
-    needed = (
-        facts().imports_everywhere if platform.is_out_of_tree() else compiled_libraries.imported_on(platform)
+    needed = facts().imports_everywhere.union(
+        () if platform.is_out_of_tree() else compiled_libraries.imported_on(platform)
     )
     modules = {**{name: _absent(name) for name in needed}, **platform.stub_modules()}
     if modules:
