@@ -22,13 +22,16 @@ def _no_stubs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         stubs,
         "facts",
         lambda: SimpleNamespace(
-            imports_everywhere=frozenset({"host_needs.this"}), imports_of_flashinfer=frozenset({"flashinfer"})
+            imports_everywhere=frozenset({"host_needs.this"}), imports_on_cuda=frozenset({"flashinfer"})
         ),
     )
-    monkeypatch.delenv("SGLANG_IS_FLASHINFER_AVAILABLE", raising=False)
+    switches = ("SGLANG_IS_FLASHINFER_AVAILABLE", "SGLANG_ENABLE_JIT_DEEPGEMM")
+    for switch in switches:
+        monkeypatch.delenv(switch, raising=False)
     stubs.withdraw()
     yield
-    os.environ.pop("SGLANG_IS_FLASHINFER_AVAILABLE", None)
+    for switch in switches:
+        os.environ.pop(switch, None)
     stubs.withdraw()
 
 

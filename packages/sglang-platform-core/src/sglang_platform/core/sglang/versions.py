@@ -350,15 +350,15 @@ class HostFacts:
     )
     """CUDA modules that SGLang imports unconditionally on every device."""
 
-    imports_of_flashinfer: frozenset[str] = fact(
+    imports_on_cuda: frozenset[str] = fact(
         frozenset(),
         before={
             "0.5.23": frozenset(
-                {"flashinfer", "flashinfer.gemm", "flashinfer.prefill", "flashinfer.sampling"}
+                {"deep_gemm", "flashinfer", "flashinfer.gemm", "flashinfer.prefill", "flashinfer.sampling"}
             )
         },
     )
-    """The modules of FlashInfer that SGLang imports unconditionally on CUDA."""
+    """The modules of FlashInfer and DeepGEMM that SGLang imports unconditionally on CUDA."""
 
     builds_rotary_off_device: bool = fact(True, before={"0.5.13": False})
     """Whether rotary embeddings can be built on an out-of-tree platform without vLLM installed."""

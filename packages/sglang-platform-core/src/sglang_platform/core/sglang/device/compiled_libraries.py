@@ -16,7 +16,11 @@ from sglang_platform.core.sglang.versions import facts
 
 __all__ = ["HANDLED", "imported_on"]
 
-_FLASHINFER: Final = "SGLANG_IS_FLASHINFER_AVAILABLE"
+_SWITCHES: Final = {
+    "deep_gemm": "SGLANG_ENABLE_JIT_DEEPGEMM",
+    "flashinfer": "SGLANG_IS_FLASHINFER_AVAILABLE",
+}
+"""The variables by which SGLang leaves a library alone: it would take a stub for the library."""
 
 _SGL_KERNEL = frozenset(
     {
@@ -63,6 +67,7 @@ def imported_on(platform: Any) -> Collection[str]:
         return _SGL_KERNEL | _AITER
     if not platform.is_cuda():
         return frozenset()
-    if find("flashinfer")[0] is None:
-        os.environ.setdefault(_FLASHINFER, "false")  # SGLang would take a stub for the library
-    return _SGL_KERNEL | facts().imports_of_flashinfer
+    for library, switch in _SWITCHES.items():
+        if find(library)[0] is None:
+            os.environ.setdefault(switch, "false")
+    return _SGL_KERNEL | facts().imports_on_cuda
