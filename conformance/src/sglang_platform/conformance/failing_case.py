@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from pathlib import Path
 from types import TracebackType
@@ -13,11 +14,15 @@ from sglang_platform.conformance.check import Check, CheckFailed
 from sglang_platform.conformance.outcome import case_fields
 from sglang_platform.conformance.subject import Subject
 from sglang_platform.core.correction import correction
+from sglang_platform.core.errors import ContractError
 
 __all__ = ["device_type_of", "failing_case", "trimmed"]
 
 _OWN = str(Path(__file__).parent)
 _MOST_FRAMES = 12
+_PLACE = re.compile(r"\s*\((\S+\.py:\d+)\)")
+"""In the words of a ContractError."""
+
 _LATE = (
     "look at the calls before the one that raises: the device runs behind the host, and an error comes at the next"
     " wait; what they must do: "
@@ -37,8 +42,12 @@ def failing_case(
         platform, late = _platform_class(subject), may_come_late(error, device_type_of(subject))
         fix = _fix_of(error, check, platform, late=late)
         found = {"failure": "error", "what": _what(error), "fix": fix, "trace": trimmed(error)}
+        if isinstance(error, ContractError):  # says more of the plugin than a traceback
+            found |= {"what": _PLACE.sub("", f"{error.what}: {error.why}"), "fix": error.fix or fix}
     entry = (str(file) for module, file in subject.sources if module == subject.module)
-    found["place"] = place_of_failure(error, subject.built, platform) or next(entry, None)
+    told = _PLACE.search(str(error)) if isinstance(error, ContractError) else None
+    place = told[1] if told else place_of_failure(error, subject.built, platform)
+    found["place"] = place or next(entry, None)
     return {"id": full_id(check.id, name or case_id(case)), "case": case_fields(case), **found}
 
 

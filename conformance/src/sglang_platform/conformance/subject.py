@@ -247,6 +247,7 @@ class Subject(CheckedPlugin):
 
     def fused_ops(self) -> list[Any]:
         """What the platform registered for its dispatch key: `core.ops.fused_op.FusedOpEntry` (op class, key, forward).
-        Empty for a platform that is not on core's contract."""
+        Empty for a platform that is not on core's contract. Raises ContractError where all have another key."""
         self.parts.init_backend()
+        FusedOp.refuse_other_keys(self.platform, None)
         return FusedOp.registered(self.platform.get_dispatch_key_name())

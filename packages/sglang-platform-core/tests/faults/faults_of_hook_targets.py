@@ -18,7 +18,7 @@ FAULTS = [
         "HookTargetError",
         "engine.scheduler.shedule: engine.scheduler has no 'shedule'; nearest: engine.scheduler:schedule",
         "1 required hook target does not exist",
-        "correct the name, or register the hook with required=False",
+        "correct the name; required=False",
     ),
     hook_fault(
         "target-module-misspelt",

@@ -275,9 +275,10 @@ def registered_ops_are_dispatched(subject: Subject) -> None:
     """The fused ops that `init_backend()` registers are under the platform's own dispatch key."""
     subject.parts.init_backend()
     key = subject.platform.get_dispatch_key_name()
-    others = sorted({other for _, other in FusedOp._registry} - {key})
+    others = {entry.key: entry.place for entry in FusedOp._registry.values() if entry.key != key}
+    where = ", ".join(f"{other} ({others[other]})" for other in sorted(others))
     expect(
         not others,
-        f"get_dispatch_key_name() answers {key!r}, and init_backend() registers ops under {', '.join(others)}: they "
-        "are never called",
+        f"get_dispatch_key_name() answers {key!r}, and init_backend() registers ops under {where}: they are never "
+        "called",
     )

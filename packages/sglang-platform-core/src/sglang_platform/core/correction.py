@@ -12,7 +12,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-__all__ = ["class_of_plugin", "correction", "is_plugins", "place_in_plugin", "place_of_function"]
+__all__ = [
+    "class_of_plugin",
+    "correction",
+    "is_plugins",
+    "package_of",
+    "place_in_plugin",
+    "place_of_function",
+]
 
 _OURS = ("sglang_platform.core", "sglang_platform.devtools", "sglang_platform.conformance")
 _REFERENCE = "sglang_platform.conformance.reference"
@@ -101,10 +108,10 @@ def _is_own(frame: FrameType, owner: type | None) -> bool:
         return False
     if owner is None or _INSTALLED.isdisjoint(Path(frame.f_code.co_filename).parts):
         return True
-    return _is_in(module, (_package(owner.__module__),))
+    return _is_in(module, (package_of(owner.__module__),))
 
 
-def _package(module: str) -> str:
+def package_of(module: str) -> str:
     """The import package of a module; `sglang_platform` is a namespace of several."""
     top, _, rest = module.partition(".")
     return f"{top}.{rest.partition('.')[0]}" if top == "sglang_platform" else top

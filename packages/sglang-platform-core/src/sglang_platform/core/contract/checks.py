@@ -189,8 +189,7 @@ def _unreachable(cls: type, members: dict[str, Member]) -> list[str]:
 
 def _place(klass: type, name: str) -> str:
     where = place_of(klass, name) or _class_statement()
-    qualified = f"{klass.__module__}.{klass.__qualname__}"
-    return qualified if where is None else f"{qualified}, {where[0]}:{where[1]}"
+    return f"{klass.__module__}.{klass.__qualname__}" if where is None else f"{where[0]}:{where[1]}"
 
 
 def _class_statement() -> tuple[str, int] | None:
@@ -210,7 +209,6 @@ def _contract_error(cls: type, problems: list[str]) -> ContractError:
     return ContractError(
         f"{cls.__module__}.{cls.__qualname__} breaks the platform contract ({contracts}) in {count}",
         why="\n".join(f"- {problem}" for problem in problems),
-        fix="use the contract's name; a name of your own starts with an underscore, or is listed in the "
-        "class attribute extra_public_names; an override takes the contract's parameters, and those it adds "
-        "have defaults",
+        fix="use the contract's names and parameters; names of your own start with an underscore or stand in "
+        "extra_public_names",
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sglang_platform.core.contract.device import DeviceMixin
+from sglang_platform.core.contract.factories import wrong_backends
 from sglang_platform.core.contract.members import contract_classes, defines_contract
 from sglang_platform.core.contract.source import place_of
 from sglang_platform.core.contract.srt import SRTPlatform
@@ -65,7 +66,12 @@ def _missing(cls: type, platform: Any) -> Iterator[str]:
     if platform.capabilities.graph_capture and _is_left_out(cls, "get_graph_runner_cls"):
         yield f"{whole}: return a class from get_graph_runner_cls(), or leave out graph_capture=True"
     own = platform.get_attention_backends()
-    if len(own) > 1 and _is_left_out(cls, "get_default_attention_backend"):
+    wrong = wrong_backends(own)
+    if wrong:
+        name = "get_attention_backends"
+        place = place_of(next(klass for klass in cls.__mro__ if name in vars(klass)), name)
+        yield f"{wrong}" + (f" ({place[0]}:{place[1]})" if place else "")
+    elif len(own) > 1 and _is_left_out(cls, "get_default_attention_backend"):
         yield f"{whole}: return one of {', '.join(own)} from get_default_attention_backend()"
 
 

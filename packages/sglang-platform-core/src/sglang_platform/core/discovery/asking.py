@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from sglang_platform.core.correction import place_of_function
 from sglang_platform.core.discovery.contract_version import check_contract_version
 from sglang_platform.core.discovery.damaged_install import missing_files_behind
 from sglang_platform.core.discovery.host_first import HostWanted
@@ -80,7 +81,7 @@ def ask(
             f"platform plugin {record.name!r} answered with {_short(answer)}",
             plugin=record.origin,
             why='activate() must return "pkg.mod:Class", "pkg.mod.Class" or None',
-            fix=f"correct {record.value}: {_way_to_answer(answer)}",
+            fix=f"correct {place_of_function(function) or record.value}: {_way_to_answer(answer)}",
         )
     return Answer(str.__str__(answer))
 
@@ -98,11 +99,15 @@ def _way_to_answer(answer: Any) -> str:
 
 
 def _names_a_class(record: EntryPointRecord, cls: type) -> PluginFailed:
+    # As in check_contract_version.
+    from sglang_platform.core.contract.source import place_of
+
+    place = place_of(cls, "")
     return PluginFailed(
         f"the entry point {record.name!r} names the class {cls.__qualname__}, not a function",
         plugin=record.origin,
-        why=f"{record.name} = {record.value} in {record.group}: SGLang calls it, and would take the object for the "
-        "location of a class",
+        why=f"SGLang calls what {record.group} names, and would take the object for the location of a class"
+        + (f" ({place[0]}:{place[1]})" if place else ""),
         fix=f'write a function that returns "{cls.__module__}:{cls.__qualname__}", and name that in '
         f"{record.origin.distribution}'s entry point",
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.groups import CONTRACT_GROUP
@@ -52,6 +54,16 @@ def check_contract_version(record: EntryPointRecord) -> None:
         )
 
 
+def _project_file(cls: type, kind: PlatformKind) -> str:
+    """`file:line` of the plugin's platform in the project beside its sources, for an editable install."""
+    for folder in Path(getattr(sys.modules.get(cls.__module__), "__file__", "") or "").parents[:4]:
+        file = folder / "pyproject.toml"
+        if file.is_file():
+            text = file.read_text(encoding="utf-8", errors="replace")
+            return f"{file}:{text.partition(kind.group)[0].count(chr(10)) + 1}"
+    return "pyproject.toml"
+
+
 def unstated_contract(
     cls: type, origin: PluginOrigin | None, kind: PlatformKind
 ) -> ContractVersionError | None:
@@ -65,8 +77,7 @@ def unstated_contract(
     return ContractVersionError(
         f"plugin {records[0].name!r} is built on core's contract and does not state its version",
         plugin=origin,
-        why=f"{records[0].origin.distribution} has no {records[0].name} in {CONTRACT_GROUP}: after an upgrade of core "
-        "nothing would tell that the two do not fit",
+        why=f"{records[0].name} is not in {CONTRACT_GROUP}: nothing would tell that a later core does not fit",
         fix=f'write [project.entry-points."{CONTRACT_GROUP}"] with {records[0].name} = "v{CONTRACT_VERSION}" into '
-        "pyproject.toml, and pip install the package",
+        f"{_project_file(cls, kind)}, and pip install it",
     )

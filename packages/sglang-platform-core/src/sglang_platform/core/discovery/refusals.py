@@ -18,6 +18,7 @@ from sglang_platform.core.discovery.scan import EntryPointRecord
 from sglang_platform.core.discovery.settings import ON_ERROR_VARIABLE
 from sglang_platform.core.errors import (
     ConfigurationError,
+    ContractError,
     DuplicatePlugins,
     LaunchRefused,
     PlatformError,
@@ -59,8 +60,8 @@ _DISTRIBUTION_OF = {
 def plugin_failed(
     what: str, origin: PluginOrigin, error: BaseException, fix: str | None = None
 ) -> PlatformError:
-    """The error to raise `from error`. ReentrantResolution keeps its type and message."""
-    if isinstance(error, ReentrantResolution):
+    """The error to raise `from error`. ReentrantResolution and ContractError keep their type and message."""
+    if isinstance(error, ReentrantResolution | ContractError):
         return type(error)(error.what, plugin=error.plugin or origin, why=error.why, fix=error.fix)
     told = error.fix if isinstance(error, PlatformError | LaunchRefused) else None
     missing = None if told else missing_files_behind(error, origin.distribution)

@@ -79,9 +79,18 @@ def error_of(registrations: Iterable[Registration]) -> HookError | None:
     return error(
         _what(len(missing), len(failed)),
         plugin=origins.pop() if len(origins) == 1 else None,
-        why="\n".join(f"{one.spelling}: {one.why} ({one.label}){_without(one)}" for one in failed),
+        why="\n".join(f"{one.spelling}: {one.why} ({_named(one)}){_without(one)}" for one in failed),
         fix=_FIXES.get(error, _FIXES[HookError]),
     )
+
+
+def _named(registration: Registration) -> str:
+    """With the place of a plugin's function, which says the plugin as well."""
+    from sglang_platform.core.correction import is_plugins, place_of_function  # only on errors
+
+    hook = registration.hook
+    place = place_of_function(hook) if is_plugins(str(getattr(hook, "__module__", ""))) else None
+    return f"{registration.type.name} hook {registration.hook_name}, {place}" if place else registration.label
 
 
 def _without(registration: Registration) -> str:
@@ -95,7 +104,7 @@ def _what(missing: int, failed: int) -> str:
 
 
 _FIXES: dict[type[HookError], str] = {
-    HookTargetError: "correct the name, or register the hook with required=False if this host version may lack it",
+    HookTargetError: "correct the name; required=False where this host version may lack it",
     HookError: "change the hook, or register it with required=False to have it reported only",
 }
 

@@ -7,10 +7,13 @@ for its class of that name. The arguments of the ops of text models are in `ops.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from sglang_platform.core.correction import class_of_plugin, package_of
 from sglang_platform.core.discovery.current import current_platform
+from sglang_platform.core.errors import ContractError, PluginOrigin
 from sglang_platform.core.spelling import shown
 
 __all__ = [
@@ -28,16 +31,17 @@ Forward = Callable[..., Any]
 
 
 class FusedOpEntry:
-    """One registered forward: the op's class name and stable name, the dispatch key it serves, the function."""
+    """One registered forward: the op's class name and stable name, the dispatch key it serves, the function, and the
+    `file:line` that registered it."""
 
-    __slots__ = ("forward", "key", "name", "op", "op_cls")
+    __slots__ = ("forward", "key", "name", "op", "op_cls", "place")
 
-    def __init__(self, op: type[FusedOp] | str, key: str, forward: Forward) -> None:
+    def __init__(self, op: type[FusedOp] | str, key: str, forward: Forward, place: str = "") -> None:
         self.op_cls = op if isinstance(op, type) else None
         """None for an op that the contract does not describe."""
         self.name = op.class_name() if isinstance(op, type) else op
         self.op = (self.op_cls.op if self.op_cls is not None else "") or self.name
-        self.key, self.forward = key, forward
+        self.key, self.forward, self.place = key, forward, place
 
 
 class FusedOp:
@@ -77,7 +81,9 @@ class FusedOp:
             raise TypeError(
                 f"register_oot_forward needs a FusedOp subclass or the name of an op, got {shown(op_cls)}"
             )
-        entry = FusedOpEntry(op_cls, platform_key, fn)
+        caller = sys._getframe(1)
+        place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        entry = FusedOpEntry(op_cls, platform_key, fn, place)
         if not callable(fn):
             raise TypeError(f"register_oot_forward needs a function for {entry.name!r}, got {shown(fn)}")
         if not isinstance(platform_key, str) or not platform_key:
@@ -90,6 +96,24 @@ class FusedOp:
     def registered(platform_key: str) -> list[FusedOpEntry]:
         """The forwards registered for one dispatch key, in order of registration."""
         return [entry for (_, key), entry in FusedOp._registry.items() if key == platform_key]
+
+    @staticmethod
+    def refuse_other_keys(platform: Any, origin: PluginOrigin | None) -> None:
+        """Raises ContractError if the package of the platform registers ops under other keys than the platform's, and
+        none under that. Called after `init_backend()`."""
+        cls, key = class_of_plugin(type(platform)), platform.get_dispatch_key_name()
+        if cls is None or FusedOp.registered(key):
+            return
+        package = package_of(cls.__module__)
+        others = [one for one in FusedOp._registry.values() if package_of(one.forward.__module__) == package]
+        if others:
+            names = ", ".join(sorted({one.name for one in others}))
+            raise ContractError(
+                f"no forward of {cls.__qualname__} for {names} is ever called",
+                plugin=origin,
+                why=f"get_dispatch_key_name() answers {key!r}, the key given is {others[0].key!r} ({others[0].place})",
+                fix="give the platform's self.get_dispatch_key_name() to register_oot_forward()",
+            )
 
     def forward_native(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
 from sglang_platform.core.discovery.kind import PlatformKind
+from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.settings import ON_ERROR_VARIABLE, PLUGINS_VARIABLE
 from sglang_platform.core.discovery.trace import restored
 from sglang_platform.core.errors import PlatformError, PluginConflict, PluginFailed, PluginOrigin
@@ -85,12 +86,12 @@ def _fails(
 
 
 def load_launch(kind: PlatformKind) -> Trial | None:
-    """Load all that a launch loads; None where no general plugin is installed beside core's.
+    """Load all that a launch loads; None where no plugin carries a platform, or a general plugin beside core's.
 
     A process that ends or hangs is an error as well, which names the plugin that does so alone.
     """
     general = [record.origin for record in scan.records(kind.general_group) if record.name != OWN_PLUGIN]
-    if not general:
+    if not general and not _has_platform(kind):
         return None
     outcome = load_together(kind)
     if outcome.ended is None:
@@ -105,6 +106,13 @@ def load_launch(kind: PlatformKind) -> Trial | None:
         + ("" if culprit else f"; {PLUGINS_VARIABLE} loads some of the plugins"),
     )
     return outcome._replace(error=error)
+
+
+def _has_platform(kind: PlatformKind) -> bool:
+    try:
+        return lazy_platform(kind)[1].choose().origin is not None
+    except PlatformError:  # told where the decision is
+        return False
 
 
 def load_together(

@@ -7,10 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-from sglang_platform.core.discovery.kind import KINDS, PlatformKind
+from sglang_platform.core.contract.factories import refuse_wrong_answers
+from sglang_platform.core.contract.srt import SRTPlatform
+from sglang_platform.core.discovery.kind import KINDS, SRT, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.trace import describe_error
 from sglang_platform.core.errors import LaunchRefused, PlatformError, explain
+from sglang_platform.core.ops.fused_op import FusedOp
 from sglang_platform.core.plugins.loading import load_plugins, plugin_conflicts, running_platform
 
 __all__ = ["main"]
@@ -40,6 +43,10 @@ def _load(kind: PlatformKind, *, with_platform: bool, with_backend: bool) -> str
         try:
             with running_platform(kind):
                 platform.init_backend()
+                cls = decision.platform_class
+                if kind is SRT and cls is not None and issubclass(cls, SRTPlatform):
+                    FusedOp.refuse_other_keys(platform, decision.origin)
+                    refuse_wrong_answers(cls, platform, decision.origin)
         except PlatformError:
             raise
         except Exception as error:  # noqa: BLE001 - a device that is in use may be opened by one process only

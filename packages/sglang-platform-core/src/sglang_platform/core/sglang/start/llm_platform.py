@@ -14,6 +14,7 @@ from sglang_platform.core.contract.types import kv_pool_kind
 from sglang_platform.core.discovery.kind import SRT
 from sglang_platform.core.errors import HostError, PluginOrigin
 from sglang_platform.core.host import LLM_RUNTIME
+from sglang_platform.core.ops.fused_op import FusedOp
 from sglang_platform.core.plugins import refuse_after_failure, running_platform
 from sglang_platform.core.sglang import lora, parts
 from sglang_platform.core.sglang.arguments import compiled_libraries
@@ -173,6 +174,7 @@ class _HostFacing:
         with running_platform(SRT):
             super().init_backend()  # type: ignore[misc]
             self._register_attention_backends()
+        FusedOp.refuse_other_keys(self, self._plugin_origin)
         register_fused_ops(self.get_dispatch_key_name(), self._plugin_origin)  # type: ignore[attr-defined]
 
     def _register_attention_backends(self) -> None:
