@@ -49,7 +49,7 @@ def _run(plugin: InstalledPlugin, command: tuple[str, ...]) -> tuple[int, str]:
 
 
 def _block(said: str, first_line: str) -> list[str]:
-    """The message: the last line at the margin that begins it, with the lines that are indented below."""
+    """The message: the line at the margin that begins it, with the lines that are indented below."""
     blocks: list[list[str]] = []
     for line in said.splitlines():
         if line.startswith("  ") and blocks:
@@ -58,7 +58,7 @@ def _block(said: str, first_line: str) -> list[str]:
             blocks.append([line])
     found = [one for one in blocks if first_line in _joined(one)]
     assert found, said
-    return found[-1]
+    return max(found, key=len)
 
 
 def _joined(lines: list[str]) -> str:
@@ -129,7 +129,7 @@ def test_the_page_lists_each_kind_with_the_command_and_the_first_line() -> None:
     section = text.partition("## Usual mistakes of a first day\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")][2:]
     rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
-    assert [kind for kind, _, _ in rows] == list(_FIRST)
+    assert [kind for kind, _, _ in rows] == list(dict.fromkeys(one.kind for one in MISTAKES))
     for kind, command, first_line in rows:
         assert command == f"`sglang-platform {' '.join(_FIRST[kind].command[:1])}`"
         assert first_line.strip("`") == _FIRST[kind].first_line

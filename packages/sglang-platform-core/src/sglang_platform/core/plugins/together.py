@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from sglang_platform.core.discovery import scan
 from sglang_platform.core.discovery.groups import OWN_PLUGIN
-from sglang_platform.core.discovery.kind import PlatformKind
+from sglang_platform.core.discovery.kind import SRT, PlatformKind
 from sglang_platform.core.discovery.lazy import lazy_platform
 from sglang_platform.core.discovery.settings import ON_ERROR_VARIABLE, PLUGINS_VARIABLE
 from sglang_platform.core.discovery.trace import restored
@@ -86,12 +86,12 @@ def _fails(
 
 
 def load_launch(kind: PlatformKind) -> Trial | None:
-    """Load all that a launch loads; None where no plugin carries a platform, or a general plugin beside core's.
+    """Load all that a launch loads; None where no plugin is the LLM platform, or general beside core's.
 
     A process that ends or hangs is an error as well, which names the plugin that does so alone.
     """
     general = [record.origin for record in scan.records(kind.general_group) if record.name != OWN_PLUGIN]
-    if not general and not _has_platform(kind):
+    if not general and not (kind is SRT and _has_platform(kind)):
         return None
     outcome = load_together(kind)
     if outcome.ended is None:
