@@ -18,6 +18,7 @@ __all__ = [
     "is_plugins",
     "package_of",
     "place_in_plugin",
+    "place_of_caller",
     "place_of_function",
 ]
 
@@ -39,6 +40,12 @@ def is_plugins(module: str) -> bool:
 def class_of_plugin(cls: type) -> type | None:
     """The first class in the MRO that is a plugin's; None for a class of core's, SGLang's or torch's."""
     return next((klass for klass in cls.__mro__ if is_plugins(klass.__module__)), None)
+
+
+def place_of_caller() -> str:
+    """`file:line` of the call of the function that asks."""
+    caller = sys._getframe(2)
+    return f"{caller.f_code.co_filename}:{caller.f_lineno}"
 
 
 def place_of_function(function: Callable[..., Any]) -> str | None:

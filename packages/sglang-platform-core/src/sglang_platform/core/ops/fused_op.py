@@ -7,11 +7,10 @@ for its class of that name. The arguments of the ops of text models are in `ops.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from sglang_platform.core.correction import class_of_plugin, package_of
+from sglang_platform.core.correction import class_of_plugin, package_of, place_of_caller
 from sglang_platform.core.discovery.current import current_platform
 from sglang_platform.core.errors import ContractError, PluginOrigin
 from sglang_platform.core.spelling import shown
@@ -81,9 +80,7 @@ class FusedOp:
             raise TypeError(
                 f"register_oot_forward needs a FusedOp subclass or the name of an op, got {shown(op_cls)}"
             )
-        caller = sys._getframe(1)
-        place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
-        entry = FusedOpEntry(op_cls, platform_key, fn, place)
+        entry = FusedOpEntry(op_cls, platform_key, fn, place_of_caller())
         if not callable(fn):
             raise TypeError(f"register_oot_forward needs a function for {entry.name!r}, got {shown(fn)}")
         if not isinstance(platform_key, str) or not platform_key:
