@@ -1,4 +1,5 @@
-"""Directives of this site: the subcommands from their own `--help`, and the modules of a room from their docstrings."""
+"""What this site is made of beside its pages: directives for subcommands and for the modules of a room, and a page for
+each level of the conformance suite, from its checks."""
 
 from __future__ import annotations
 
@@ -18,6 +19,10 @@ from docutils.statemachine import StringList
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
+
+from sglang_platform.conformance.check import registered
+from sglang_platform.conformance.pages.record import known_mistakes
+from sglang_platform.conformance.pages.text import pages as check_pages
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +103,15 @@ def _helps(words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
         yield from _helps((*words, name))
 
 
+def write_check_pages(app: Any) -> None:
+    """Write `checks/LEVEL.md`, which are not committed; a page that says the same is left as it is, so that Sphinx does
+    not read it again."""
+    for name, text in check_pages(registered().values(), known_mistakes()).items():
+        path = Path(app.srcdir, "checks", name)
+        if name != "index.md" and not (path.exists() and path.read_text("utf-8") == text):
+            path.write_text(text, "utf-8")
+
+
 def _section(words: tuple[str, ...], text: str) -> nodes.section:
     title = " ".join(("sglang-platform", *words))
     section = nodes.section(ids=[nodes.make_id(title)])
@@ -120,6 +134,7 @@ def _require_public_names(app: Any, error: Exception | None) -> None:
 def setup(app: Any) -> dict[str, bool]:
     app.add_directive("commands", Commands)
     app.add_directive("room", Room)
+    app.connect("builder-inited", write_check_pages)
     app.connect("autodoc-process-docstring", mark_fields)
     app.connect("build-finished", _require_public_names)
     return {"parallel_read_safe": True}

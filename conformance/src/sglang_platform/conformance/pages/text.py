@@ -10,7 +10,7 @@ from sglang_platform.conformance.pages.record import CheckRecord, record_of
 
 __all__ = ["pages", "section"]
 
-_MADE = "Written by `sglang-platform conformance pages --output docs/checks`; do not edit."
+_MADE = "Written by `sglang-platform conformance pages`; do not edit."
 
 
 def pages(checks: Iterable[Check], mistakes: Mapping[str, Sequence[str]]) -> dict[str, str]:
