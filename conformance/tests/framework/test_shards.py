@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from commands import BAD, FACTORIES, NAMED, conformance
 
-from sglang_platform.conformance.report.digests import seal
+from sglang_platform.conformance.report.digests import checksum
 from sglang_platform.conformance.report.document import counted, levels_of
 from sglang_platform.conformance.report.files import read_report, write_report
 from sglang_platform.conformance.report.merge import merged
@@ -157,11 +157,11 @@ def _consistent(report: Report) -> None:
     asked = [one["name"] for one in report["verdict"]["profiles"]]
     absent = bool(report["platform"]["device_absent"])
     report["verdict"] = judge(report["outcomes"], asked, device_absent=absent).as_dict()
-    report["seal"] = seal(report)
+    report["checksum"] = checksum(report)
 
 
 def test_a_shard_that_was_edited_is_refused(folder: Path, shards: list[Report], tmp_path: Path) -> None:
-    """By its own seal where sums were left as they were; one that is sealed again is what `verify --rerun` is for."""
+    """By its checksum where that was left as it was; where it was computed again `verify --rerun` is needed."""
     (at,) = [n for n in (0, 1) if shards[n]["summary"]["failed"]]
     failed = next(one for one in shards[at]["outcomes"] if one["status"] == "failed")
     passed = {"status": "passed", "failing": []}
@@ -177,7 +177,7 @@ def test_a_shard_that_was_edited_is_refused(folder: Path, shards: list[Report], 
 
 
 def test_what_is_no_report_is_refused(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "report.json").write_text(json.dumps({"schema": 3}))
+    (tmp_path / "report.json").write_text(json.dumps({"schema": 4}))
     run = conformance("merge", str(folder / "1"), str(tmp_path), folder=tmp_path)
     assert (run.returncode, "is no report" in run.stderr) == (2, True), run.stderr
     run = conformance("merge", str(tmp_path / "empty"), folder=tmp_path)

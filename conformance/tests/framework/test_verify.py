@@ -1,4 +1,4 @@
-"""Reports that were tampered with, carelessly and with all sums made right again: each is refused."""
+"""Reports that were edited by hand, carelessly and with all sums made right again: the contradiction is found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sglang_platform.conformance.report.digests import seal
+from sglang_platform.conformance.report.digests import checksum
 from sglang_platform.conformance.report.document import counted, levels_of
 from sglang_platform.conformance.report.files import read_report
 from sglang_platform.conformance.report.verify import problems_of, reruns
@@ -52,16 +52,16 @@ def _one(report: Report, name: str) -> Report:
 
 
 def _made_consistent(report: Report) -> None:
-    """What a careful forger makes right again: sums, verdict, seal."""
+    """What a careful forger makes right again: sums, verdict, checksum."""
     report["summary"], report["levels"] = counted(report["outcomes"]), levels_of(report["outcomes"])
     asked = [one["name"] for one in report["verdict"]["profiles"]]
     absent = bool(report["platform"]["device_absent"])
     report["verdict"] = judge(report["outcomes"], asked, device_absent=absent).as_dict()
-    report["seal"] = seal(report)
+    report["checksum"] = checksum(report)
 
 
-def _resealed(report: Report) -> None:
-    report["seal"] = seal(report)
+def _summed_again(report: Report) -> None:
+    report["checksum"] = checksum(report)
 
 
 def _careless(report: Report) -> None:
@@ -137,7 +137,9 @@ def _another_platform(report: Report) -> None:
 def _merged_from(*told: str) -> Callable[[Report], Any]:
     def change(report: Report) -> None:
         run = report["run"]
-        part = {name: run[name] for name in ("command", "started", "seconds")} | {"seal": report["seal"]}
+        part = {name: run[name] for name in ("command", "started", "seconds")} | {
+            "checksum": report["checksum"]
+        }
         run["shards"] = [{**part, "shard": one} for one in told]
 
     return change
@@ -182,11 +184,11 @@ _FORGERIES: dict[str, _Forgery] = {
     "a cause of a check that ran": (_set(_STORE, cause="host"), _made_consistent, "cause"),
     "waived, without a file": (_waived, _made_consistent, "no file"),
     "waived, without a reason": (_waived_without_reason, _made_consistent, "without a reason"),
-    "other sums": (_in("summary", "passed", value=999), _resealed, "summary"),
-    "another verdict": (_in("verdict", "word", value="conformant"), _resealed, "verdict"),
-    "another headline": (_in("verdict", "headline", value="conformant to core"), _resealed, "headline"),
+    "other sums": (_in("summary", "passed", value=999), _summed_again, "summary"),
+    "another verdict": (_in("verdict", "word", value="conformant"), _summed_again, "verdict"),
+    "another headline": (_in("verdict", "headline", value="conformant to core"), _summed_again, "headline"),
     "a profile of its own": (
-        lambda r: r["verdict"]["profiles"][0].update(name="everything"), _resealed, "does not have",
+        lambda r: r["verdict"]["profiles"][0].update(name="everything"), _summed_again, "does not have",
     ),
     "another suite": (_in("suite", "digest", value="0" * 64), _made_consistent, "other files"),
     "another edition": (_in("suite", "edition", value="1"), _made_consistent, "edition"),
@@ -226,12 +228,12 @@ def test_the_command(folder: Path, report: Report, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("COLUMNS", "1000")  # a refusal in one line
     command = [sys.executable, "-m", "sglang_platform.conformance", "verify"]
     true = subprocess.run([*command, str(folder)], capture_output=True, text=True, check=False)
-    assert (true.returncode, "nothing is wrong" in true.stdout) == (0, True), true.stdout + true.stderr
+    assert (true.returncode, "no contradiction found" in true.stdout) == (0, True), true.stdout + true.stderr
     report["summary"]["passed"] += 1
     (tmp_path / "report.json").write_text(json.dumps(report))
     forged = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
-    assert (forged.returncode, "its seal does not fit" in forged.stdout) == (1, True), forged.stdout
-    for bad in ('{"schema": 3}', "{", json.dumps({**report, "extra": 1})):
+    assert (forged.returncode, "its checksum does not fit" in forged.stdout) == (1, True), forged.stdout
+    for bad in ('{"schema": 4}', "{", json.dumps({**report, "extra": 1})):
         (tmp_path / "report.json").write_text(bad)
         refused = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
         assert (refused.returncode, "is no report" in refused.stderr) == (2, True), refused.stderr

@@ -1,4 +1,4 @@
-"""`sglang-platform conformance verify REPORT`: whether a report can be believed."""
+"""`sglang-platform conformance verify REPORT`: contradictions in a report, and what they leave unknown."""
 
 from __future__ import annotations
 
@@ -33,16 +33,18 @@ def verify(
     ] = 1.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a report: suite, list of checks, sums, verdict, digests, nothing edited.
+    """Look for contradictions in a report: list of checks, sums, verdict, edits by hand, files of suite and plugin.
 
-    Exit status: 0 nothing is wrong with it, 1 something is, 2 it is no report or the command was not understood. What a
-    check answered is taken on trust, but for those that --rerun runs again.
+    Exit status: 0 none was found, 1 one was, 2 it is no report or the command was not understood. What a check answered
+    is known only where --rerun runs it again. Who made the report is not known: no key signs it.
     """
     from rich.text import Text
 
+    from sglang_platform.conformance.outcome import Outcome
     from sglang_platform.conformance.report.files import find_reports, read_report
     from sglang_platform.conformance.report.verify import problems_of, reruns
 
+    again: list[Outcome] = []
     try:
         share = None if rerun is None else _share(rerun)
         path, *others = find_reports([report])
@@ -53,21 +55,25 @@ def verify(
         document = read_report(path)
         problems = problems_of(document)
         if share is not None and not problems:
-            problems = reruns(document, share, patience=patience)
+            problems = reruns(document, share, patience=patience, on_outcome=again.append)
     except (ValueError, PlatformError) as error:
         print_refusal(error, as_json)
         raise typer.Exit(NOT_UNDERSTOOD) from None
     if as_json:
-        print_json({"report": str(path), "headline": document["verdict"]["headline"], "problems": problems})
+        headline, ids = document["verdict"]["headline"], [one.id for one in again]
+        print_json({"report": str(path), "headline": headline, "problems": problems, "rerun": ids})
     else:
         out = console()
         for problem in problems:
             out.print(Text(problem, style="red"))
         said = (
-            f"{len(problems)} problem{'s' * (len(problems) != 1)}" if problems else "nothing is wrong with it"
+            f"{len(problems)} problem{'s' * (len(problems) != 1)}" if problems else "no contradiction found"
         )
         out.print(
             Text(f"{document['platform']['name']}, {document['verdict']['headline']}: {said}", style="bold")
+        )
+        out.print(
+            Text(f"not proven: who made the report, and the answers of checks but the {len(again)} run again")
         )
     raise typer.Exit(FOUND_A_PROBLEM if problems else 0)
 

@@ -12,7 +12,7 @@ from typing import Any
 from sglang_platform.core.installed.modules import find_module
 from sglang_platform.devtools.source.opening import package_of
 
-__all__ = ["file_digest", "plugin_digest", "seal", "suite_digest"]
+__all__ = ["checksum", "file_digest", "plugin_digest", "suite_digest"]
 
 _SUITE = "sglang_platform.conformance"
 _BUILT = {".so", ".pyc", ".pyd", ".o"}
@@ -48,9 +48,9 @@ def file_digest(path: Path) -> str | None:
         return None
 
 
-def seal(document: Mapping[str, Any]) -> str:
-    """Of everything else in a report: it shows an edit, not who made the report."""
-    rest = {name: value for name, value in document.items() if name != "seal"}
+def checksum(document: Mapping[str, Any]) -> str:
+    """Of everything else in a report. It has no key: whoever edits a report can compute it again."""
+    rest = {name: value for name, value in document.items() if name != "checksum"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 

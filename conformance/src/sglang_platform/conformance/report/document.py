@@ -11,14 +11,14 @@ from typing import Any, get_args
 from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import Outcome, Status
 from sglang_platform.conformance.profiles import edition
-from sglang_platform.conformance.report.digests import file_digest, plugin_digest, seal, suite_digest
+from sglang_platform.conformance.report.digests import checksum, file_digest, plugin_digest, suite_digest
 from sglang_platform.conformance.report.environment import environment
 from sglang_platform.conformance.runner import Selection
 from sglang_platform.conformance.verdict import judge
 
-__all__ = ["SCHEMA", "STATUSES", "by_reason", "counted", "levels_of", "make_document", "sealed"]
+__all__ = ["SCHEMA", "STATUSES", "by_reason", "counted", "levels_of", "make_document", "with_sums"]
 
-SCHEMA = 3
+SCHEMA = 4
 STATUSES: tuple[str, ...] = ("passed", *(status for status in get_args(Status) if status != "passed"))
 
 
@@ -66,13 +66,13 @@ def make_document(
         "environment": environment(platform.get("distribution")),
         "run": run,
     }
-    return sealed(document, [outcome.as_dict() for outcome in outcomes], profiles)
+    return with_sums(document, [outcome.as_dict() for outcome in outcomes], profiles)
 
 
-def sealed(
+def with_sums(
     document: dict[str, Any], outcomes: list[dict[str, Any]], profiles: Sequence[str]
 ) -> dict[str, Any]:
-    """The document with what follows from its outcomes: verdict, sums, seal."""
+    """The document with what follows from its outcomes: verdict, sums, checksum."""
     absent = bool(document["platform"]["device_absent"])
     whole = {
         **document,
@@ -81,7 +81,7 @@ def sealed(
         "levels": levels_of(outcomes),
         "outcomes": outcomes,
     }
-    return {**whole, "seal": seal(whole)}
+    return {**whole, "checksum": checksum(whole)}
 
 
 def counted(outcomes: Sequence[dict[str, Any]]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from sglang_platform.conformance.check import registered
-from sglang_platform.conformance.report.document import sealed
+from sglang_platform.conformance.report.document import with_sums
 from sglang_platform.conformance.report.runs import all_shards, chosen
 from sglang_platform.conformance.report.verify import problems_of
 from sglang_platform.core.errors import ConfigurationError
@@ -40,14 +40,14 @@ def merged(reports: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]
         "shard": None,
         "shards": [
             {name: one[name] for name in ("shard", "command", "started", "seconds")}
-            | {"seal": report["seal"]}
+            | {"checksum": report["checksum"]}
             for one, report in zip(runs, reports, strict=True)
         ],
         "sittings": max(one["sittings"] for one in runs),
     }
     document = {name: first[name] for name in ("schema", *_SAME, "environment")}
     outcomes = [whole[name] for name in registered() if name in whole]
-    return sealed({**document, "run": run}, outcomes, _asked(first))
+    return with_sums({**document, "run": run}, outcomes, _asked(first))
 
 
 def _problems(reports: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,7 +1,8 @@
-"""Whether a report can be believed: complete, unedited, in itself without contradiction, of this suite and plugin.
+"""Contradictions in a report: within it, with this suite, and with the plugin that is installed here.
 
-Everything that follows from something else in the report is computed again. What does not follow from it, a check's own
-answer, is believed only where it is run again (`sglang-platform conformance verify --rerun`).
+Everything that follows from something else in the report is computed again. What a check answered does not follow from
+anything: it is known only where the check is run again (`sglang-platform conformance verify --rerun`). Nothing here
+tells who made a report, since nothing in it has a key.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sglang_platform.conformance.check import Check, registered
 from sglang_platform.conformance.expected import read_vendor_file
 from sglang_platform.conformance.outcome import Outcome
 from sglang_platform.conformance.profiles import edition, profiles
-from sglang_platform.conformance.report.digests import plugin_digest, seal, suite_digest
+from sglang_platform.conformance.report.digests import checksum, plugin_digest, suite_digest
 from sglang_platform.conformance.report.document import counted, levels_of
 from sglang_platform.conformance.report.environment import environment
 from sglang_platform.conformance.report.runs import problems_of_run, words_of
@@ -102,9 +103,9 @@ def _suite(report: Report) -> Iterator[str]:
         yield "it was made by a suite with other files than the one installed here"
 
 
-def _seal(report: Report) -> Iterator[str]:
-    if report["seal"] != seal(report):
-        yield "it was edited: its seal does not fit the rest of it"
+def _checksum(report: Report) -> Iterator[str]:
+    if report["checksum"] != checksum(report):
+        yield "it was edited by hand: its checksum does not fit the rest of it"
 
 
 def _plugin(report: Report) -> Iterator[str]:
@@ -285,4 +286,4 @@ def _ids_of(name: str) -> tuple[str, ...]:
     return known[name].checks if name in known else ()
 
 
-_RULES = (_seal, _suite, _plugin, _checks, _outcomes, _waivers, _sums, _verdict, _run)
+_RULES = (_checksum, _suite, _plugin, _checks, _outcomes, _waivers, _sums, _verdict, _run)
