@@ -7,9 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 from sglang_platform.conformance.report.files import schema
+from sglang_platform.conformance.report.verify import problems_of
 
 HERE = Path(__file__).parent
 GOOD, BAD = "odd=odd_platforms:Talks", "odd=odd_platforms:Raises"
@@ -95,12 +97,14 @@ def test_what_cannot_be_understood_ends_with_2(tmp_path: Path) -> None:
 def test_pytest_runs_each_check_as_a_test(tmp_path: Path) -> None:
     shutil.copy(HERE / "suite_of_a_vendor.py", tmp_path / "test_mine.py")
     (tmp_path / "conformance.toml").write_text("[expected_failures]\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
     run = _command("-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", ".", folder=tmp_path)
     assert run.returncode == 1
     assert run.stdout.count(f"failed {CHECK}") == 1  # in its block, and in no section of its own
     assert "CAUSES in test_mine.py::TestMyDevice::test_check" in run.stdout
     assert "again:  sglang-platform conformance" in run.stdout
     assert "worker.py" not in run.stdout
+    assert "odd: not conformant to core: 1 check failed" in run.stdout
     assert "it runs with --host sglang" in run.stdout
     assert "1 failed, 1 passed, 1 skipped" in run.stdout
 
@@ -138,18 +142,60 @@ def test_pytest_without_a_platform_says_so(tmp_path: Path) -> None:
     assert "name a platform: --platform NAME" in run.stdout
 
 
-def test_pytest_tells_each_cause_once_and_skips_what_it_blocks(tmp_path: Path) -> None:
-    """Two checks stand on the allocator that a third finds wrong."""
-    checks = ("lends_every_page_once", "exhaustion_changes_nothing", "double_free_is_refused")
-    (tmp_path / "test_mine.py").write_text(
-        "from sglang_platform.conformance import PlatformSuite\n\n\n"
-        "class TestMyDevice(PlatformSuite):\n"
-        '    platform = "planted=planted:SlotTwice"\n'
-        f"    checks = {tuple(f'memory.*{name}' for name in checks)}\n"
-    )
-    run = _command("-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", ".", folder=tmp_path)
-    assert run.returncode == 1
+_ALLOCATOR = "lends_every or exhaustion or double_free_is_refused"
+_PLANTED = ("--pyargs", "sglang_platform.conformance", "--platform", "planted=planted:SlotTwice")
+
+
+def test_pytest_tells_each_cause_once_over_its_processes_and_writes_the_report(tmp_path: Path) -> None:
+    """Each case is a test; two checks stand on the allocator that a third finds wrong."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    options = [
+        "-k",
+        f"{_ALLOCATOR} or device_is_named",
+        "--junit-xml",
+        "junit.xml",
+        "--platform-report",
+        "out",
+    ]
+    run = _command("-m", "pytest", "-q", "-n", "2", "-rs", *_PLANTED, *options, folder=tmp_path)
+    assert run.returncode == 1, run.stdout + run.stderr
     assert run.stdout.count("failed memory.") == 1, run.stdout
     assert "blocks: 2 not run: memory.double_free_is_refused" in run.stdout
     assert "paged allocator fails: see memory.allocator_lends_every_page_once" in run.stdout
-    assert "1 failed, 2 skipped" in run.stdout
+    (suite,) = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    document = json.loads((tmp_path / "out" / "report.json").read_text())
+    (failed,) = [one for one in document["outcomes"] if one["status"] == "failed"]
+    assert failed["id"] == "memory.allocator_lends_every_page_once"
+    assert len(failed["failing"]) == failed["cases"] == int(suite.get("failures", "0")) > 1
+    assert document["verdict"]["headline"] in run.stdout
+    assert problems_of(document) == []
+
+    case = failed["failing"][1]["id"]
+    last = _command("-m", "pytest", "-q", "-x", "--lf", *_PLANTED, folder=tmp_path)
+    assert f"again:  sglang-platform conformance --platform {_PLANTED[-1]}" in last.stdout
+    assert "1 failed, " in last.stdout
+    words = ("--platform-check", case, "--platform-report", "one")
+    alone = _command("-m", "pytest", "-q", *_PLANTED, *words, folder=tmp_path)
+    assert "1 failed in " in alone.stdout, alone.stdout
+    (outcome,) = json.loads((tmp_path / "one" / "report.json").read_text())["outcomes"]
+    assert [one["id"] for one in outcome["failing"]] == [case]
+
+
+def test_pytest_holds_to_the_verdict_where_that_is_asked(tmp_path: Path) -> None:
+    words = ["--pyargs", "sglang_platform.conformance", "--platform", GOOD, "--platform-check", CHECK]
+    run = _command("-m", "pytest", "-q", "-p", "no:cacheprovider", *words, folder=tmp_path)
+    assert run.returncode == 0, run.stdout
+    assert "odd: incomplete: " in run.stdout
+    run = _command(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", *words, "--platform-verdict", folder=tmp_path
+    )
+    assert run.returncode == 1, run.stdout
+    for option, value in (
+        ("profile", "cor"),
+        ("level", "11"),
+        ("check", "memory.no"),
+        ("model", "none.json"),
+    ):
+        run = _command("-m", "pytest", "-q", *words, f"--platform-{option}", value, folder=tmp_path)
+        assert run.returncode == 4, run.stdout
+        assert value in run.stderr

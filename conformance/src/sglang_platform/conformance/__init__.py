@@ -7,7 +7,7 @@ parts/      how it is built, by host   fixtures/    what its parts are put into
 runner      runs checks, in processes of their own: worker
 expected    the vendor's file         report/      JSON, HTML, comparison, the hardware page
 extras      what only some checks need
-cli/        the command               suite, pytest_plugin   the same as tests
+cli/        the command               suite, suite_run, pytest_*   the same as tests
 oracles/    the right answers, by independent code
 host/       a running SGLang
 """

@@ -182,6 +182,17 @@ class Worker:
             self._next(_PARTS_SECONDS * self._patience, "", starting=True)
         return told
 
+    def list_cases(self, seeds: Mapping[Check, int]) -> dict[str, list[str]]:
+        """The names of the cases of each check, by its id, as far as the process comes."""
+        found: dict[str, list[str]] = {}
+        with contextlib.suppress(WorkerEnded):
+            self._wait_until_ready()
+            for check, seed in seeds.items():
+                self._send({"list": check.id, "module": check.function.__module__, "seed": seed})
+                limit = START_SECONDS * max(1.0, self._patience)
+                found[check.id] = self._next(limit, f"{limit:g} s", starting=True)["cases"]
+        return found
+
     def _wait_until_ready(self) -> None:
         if not self._ready:
             limit = START_SECONDS * max(1.0, self._patience)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
 from sglang_platform.core.spelling import nearest
 
@@ -15,9 +16,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["DEFAULT", "Profile", "edition", "profile", "profiles"]
+__all__ = ["Profile", "edition", "judged_by", "profile", "profiles"]
 
-DEFAULT = "core"
+_DEFAULT = "core"
 """The profile of a platform that claims none."""
 
 
@@ -67,6 +68,13 @@ def profile(name: str) -> Profile:
         hint = f"did you mean {meant!r}?" if meant else f"the profiles are {', '.join(known)}"
         raise ValueError(f"there is no profile {name!r}; {hint}")
     return known[name]
+
+
+def judged_by(asked: Sequence[str], about: Mapping[str, Any]) -> list[str]:
+    """The profiles that a run is judged by: those asked for, or those that the platform claims (`Runner.describe`)."""
+    # A claim of what does not exist fails contract.declarations_are_understood.
+    claimed = [name for name in about["declares"]["profiles"] if name in profiles()]
+    return list(asked) or claimed or [_DEFAULT]
 
 
 def _joined(*lists: Iterable[str]) -> tuple[str, ...]:

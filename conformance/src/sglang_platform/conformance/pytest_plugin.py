@@ -1,5 +1,5 @@
-"""The pytest front end: options, and one test per check. Loaded by pytest in every run, so it imports the suite
-only where a platform is checked.
+"""The pytest front end: options, and one test per case of each check. Loaded by pytest in every run, so it imports the
+suite only where a platform is checked.
 
     pytest --pyargs sglang_platform.conformance --platform my_device
 
@@ -14,85 +14,104 @@ or, in a vendor's own tests,
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sglang_platform.conformance.pytest_summary import Summary
+
 if TYPE_CHECKING:
-    from sglang_platform.conformance.runner import Runner
+    from sglang_platform.conformance.suite_run import SuiteRun
 
 __all__: list[str] = []
 
 # Imports inside functions: pytest loads this file in every run, and most runs check no platform.
 
+_RUNS = pytest.StashKey[dict[Any, "SuiteRun"]]()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("sglang-platform", "conformance of an SGLang hardware platform")
-    group.addoption("--platform", help="the plugin to check, as of the command", default=None)
-    group.addoption(
-        "--platform-host", choices=("none", "sglang"), default=None, help="as --host of the command"
-    )
-    group.addoption("--platform-seed", type=int, default=None, help="seeds the cases; default 0")
-    group.addoption("--platform-level", action="append", default=None, help="a level, by number or name")
-    group.addoption("--platform-config", default=None, help="the vendor's file; default ./conformance.toml")
+    for name, words in {
+        "": {"help": "the plugin to check, as of the command"},
+        "-host": {"choices": ("none", "sglang"), "help": "as --host of the command"},
+        "-seed": {"type": int, "help": "seeds the cases; default 0"},
+        "-level": {"action": "append", "dest": "platform_levels", "help": "a level, by number or name"},
+        "-check": {"action": "append", "dest": "platform_checks", "help": "a check, or a glob over ids"},
+        "-profile": {"action": "append", "dest": "platform_profiles", "help": "a profile to judge by"},
+        "-thorough": {"action": "store_const", "const": True, "help": "more cases, and larger ones"},
+        "-model": {
+            "action": "append",
+            "dest": "platform_models",
+            "help": "the config.json of a model of yours",
+        },
+        "-patience": {"type": float, "help": "multiplies the checks' time limits"},
+        "-config": {"help": "the vendor's file; default ./conformance.toml"},
+        "-report": {"type": Path, "help": "a folder for report.json and report.html"},
+        "-verdict": {"action": "store_true", "help": "fail also where the verdict is not conformant"},
+    }.items():
+        group.addoption(f"--platform{name}", **{"default": None, **words})
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_RUNS] = {}
+    if not hasattr(config, "workerinput"):  # a process of pytest-xdist tells the one that started it
+        config.pluginmanager.register(Summary(config), "sglang_platform_summary")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "conformance_check" not in metafunc.fixturenames:
+    if "conformance_case" not in metafunc.fixturenames:
         return
-    from sglang_platform.conformance.suite import selection_of
+    from sglang_platform.conformance.case_ids import full_id
+    from sglang_platform.conformance.suite import options_of
+    from sglang_platform.conformance.suite_run import SuiteRun
+    from sglang_platform.core.errors import PlatformError
 
-    selection = selection_of(metafunc.cls, metafunc.config)
-    if selection is None:
+    options = options_of(metafunc.cls, metafunc.config)
+    if options is None:
         nobody = pytest.param(None, marks=pytest.mark.skip(reason="name a platform: --platform NAME"))
-        metafunc.parametrize("conformance_check", [nobody], ids=["no platform is named"])
+        metafunc.parametrize("conformance_case", [nobody], ids=["no platform is named"])
         return
-    checks = selection.chosen()
-    metafunc.parametrize("conformance_check", checks, ids=[check.id for check in checks], scope="class")
+    try:
+        run = metafunc.config.stash[_RUNS][metafunc.cls] = SuiteRun(options)
+    except (ValueError, PlatformError) as error:
+        raise pytest.UsageError(str(error)) from None
+    names = [full_id(check.id, name or "") for check, name in run.cases]
+    metafunc.parametrize("conformance_case", run.cases, ids=names)
 
 
 @pytest.fixture(scope="class")
-def conformance_runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+def conformance_run(request: pytest.FixtureRequest) -> Iterator[SuiteRun]:
     """The processes in which the platform's code runs, shared by the tests of one class."""
-    from sglang_platform.conformance.runner import Runner
-    from sglang_platform.conformance.suite import selection_of
-
-    selection = selection_of(request.cls, request.config)
-    assert selection is not None
-    runner = Runner(selection)
-    yield runner
-    runner.close()
+    run = request.config.stash[_RUNS][request.cls]
+    yield run
+    run.close()
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
-    """A failed check is shown as the command shows it, without a traceback through this suite. The report takes its
-    outcome to the summary, also from a process of pytest-xdist."""
+    """A failed case is shown as the command shows it, without a traceback through this suite. What its check came to
+    goes with the report to the summary, also from a process of pytest-xdist."""
     result = yield
-    report = result.get_result()  # type: ignore[attr-defined]
-    outcome = getattr(call.excinfo and call.excinfo.value, "conformance_outcome", None)
-    if outcome is not None:
-        report.conformance_outcome = outcome.as_dict()
-        if report.failed:
+    run = getattr(item, "funcargs", {}).get("conformance_run")
+    if run is not None and call.when == "call":
+        report = result.get_result()  # type: ignore[attr-defined]
+        report.conformance = run.told() or {}
+        if report.failed and type(call.excinfo.value).__name__ == "NotConformant":
             report.longrepr = str(call.excinfo.value)
 
 
-@pytest.hookimpl(hookwrapper=True, tryfirst=True)
-def pytest_terminal_summary(terminalreporter: Any) -> Iterator[None]:
-    """In the place of a section for each failed check: a block for each cause, as the command prints it."""
-    stats = terminalreporter.stats
-    failed = stats.get("failed", [])
-    told: dict[str, list[Any]] = {}  # by test function: each class has a platform of its own
-    for report in (*failed, *stats.get("skipped", ())):
-        if hasattr(report, "conformance_outcome"):
-            told.setdefault(report.nodeid.partition("[")[0], []).append(report.conformance_outcome)
-    if told and failed and not terminalreporter.no_summary:
-        from sglang_platform.conformance.cli.causes import print_causes
-        from sglang_platform.core.cli.output import console
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
+    """A level runs in one process, in order, so that what stands on a part that is found wrong is not run."""
+    if config.getoption("--platform") is None or config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
 
-        stats["failed"] = [one for one in failed if not hasattr(one, "conformance_outcome")]
-        for function, outcomes in told.items():
-            terminalreporter.write_sep("=", f"CAUSES in {function}")
-            print_causes(console(), outcomes)
-    yield
-    stats["failed"] = failed
+    class LevelScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid.partition("[")[0] + nodeid.partition("[")[2].partition(".")[0]
+
+    config.option.loadscopereorder = False
+    return LevelScheduling(config, log)

@@ -84,6 +84,18 @@ class Runner:
         self._on_outcome(outcome)
         return outcome
 
+    def list_cases(self, checks: Sequence[Check]) -> dict[str, list[str]]:
+        """The names of the cases of each check, by its id, in processes of their own. Without those of checks that have
+        none, that have nothing to judge here, or whose cases cannot be made: to run these tells why."""
+        found: dict[str, list[str]] = {}
+        for host in ("none", "sglang"):
+            mine = [one for one in checks if one.cases is not None and self.selection.host_of(one) == host]
+            if mine and host not in self._broken:
+                worker = self._started(host)
+                found |= worker.list_cases({one: seed_of(self.selection.seed, one.id) for one in mine})
+                worker.close()
+        return found
+
     def learn(self, check: Check, outcome: Outcome) -> None:
         """Where a check that others stand on failed, these are blocked by it."""
         if check.founds is None or outcome.status != "failed":

@@ -113,11 +113,15 @@ class Selection:
 
     def rerun(self, check: Check) -> str:
         """The command that runs this check alone, the same way."""
+        return f"{self.command()} {shlex.join(['--check', check.id, '--seed', str(self.seed)])}"
+
+    def command(self) -> str:
+        """The command that runs the whole suite the same way, but for the seed."""
         words = ["sglang-platform", "conformance", "--platform", self.platform]
         words += ["--host", self.host] if self.host != "none" else []
         words += ["--thorough"] if self.thorough else []
         words += [word for path in self.models for word in ("--model", path)]
-        return shlex.join([*words, "--check", check.id, "--seed", str(self.seed)])
+        return shlex.join(words)
 
 
 def _order(check: Check) -> tuple[Level, bool, bool, bool]:

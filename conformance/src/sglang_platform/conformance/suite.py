@@ -7,39 +7,25 @@ from typing import Any, ClassVar
 
 import pytest
 
-from sglang_platform.conformance.check import Check, registered
-from sglang_platform.conformance.expected import read_vendor_file
-from sglang_platform.conformance.level import Level
 from sglang_platform.conformance.outcome import Outcome
 from sglang_platform.conformance.report.causes import Cause
-from sglang_platform.conformance.runner import Runner, Selection
-from sglang_platform.core.discovery.named import platform_named
-from sglang_platform.core.errors import PlatformError
+from sglang_platform.conformance.suite_run import Case, SuiteRun
 
-__all__ = ["PlatformSuite", "selection_of"]
+__all__ = ["PlatformSuite", "options_of"]
 
 
 class NotConformant(AssertionError):
-    """A check failed. The text is what the command would print."""
+    """A case failed. The text is what the command would print."""
 
     def __init__(self, outcome: Outcome) -> None:
         lines = [f"{outcome.status.replace('_', ' ')} {outcome.id}"]
         fields = [*Cause(outcome.as_dict()).lines(), ("where", outcome.trace)]
         lines += [f"  {label + ':':<8}{text}".replace("\n", "\n          ") for label, text in fields if text]
         super().__init__("\n".join(lines))
-        self.conformance_outcome = outcome
-
-
-class NotJudged(pytest.skip.Exception):
-    """A check that was not run; where it is blocked, what blocks it fails."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome.why or "")
-        self.conformance_outcome = outcome
 
 
 class PlatformSuite:
-    """Subclass it, name the platform, and pytest runs every check as a test.
+    """Subclass it, name the platform, and pytest runs every case of every check as a test.
 
     A check that does not apply is skipped with its reason; an expected failure (`config`) is an xfail.
     """
@@ -54,42 +40,53 @@ class PlatformSuite:
     """Names or numbers; empty: all."""
 
     checks: ClassVar[tuple[str, ...]] = ()
-    """Check ids; empty: all."""
+    """Ids, or globs over them; empty: all."""
+
+    profiles: ClassVar[tuple[str, ...]] = ()
+    """Those to judge by; empty: what the platform claims."""
 
     seed: ClassVar[int] = 0
+
+    thorough: ClassVar[bool] = False
+    """More cases, and larger ones."""
+
+    models: ClassVar[tuple[str | Path, ...]] = ()
+    """The config.json of models whose shapes are checked too."""
+
+    patience: ClassVar[float] = 1.0
+    """Multiplies the time limits."""
 
     config: ClassVar[str | None] = None
     """The vendor's file of expected failures; None: `conformance.toml` where pytest is started, if it is there."""
 
-    def test_check(self, conformance_check: Check, conformance_runner: Runner) -> None:
-        outcome = conformance_runner.run_one(conformance_check)
-        if outcome.status in ("not_run", "not_applicable", "blocked"):
-            raise NotJudged(outcome)
+    def test_check(
+        self, request: pytest.FixtureRequest, conformance_case: Case, conformance_run: SuiteRun
+    ) -> None:
+        outcome = conformance_run.outcome(conformance_case, _chosen_with(request.node))
+        if outcome.status in ("not_run", "not_applicable", "blocked", "suite_failed"):
+            pytest.skip(outcome.why or "")
         if outcome.status == "expected_failure":
             pytest.xfail(outcome.why or "")
         if outcome.is_bad:
             raise NotConformant(outcome)
 
 
-def selection_of(suite: type[PlatformSuite] | None, config: pytest.Config) -> Selection | None:
-    """What a class runs: its own attributes, or the command line's options where they are given.
+def _chosen_with(item: pytest.Function) -> list[Case]:
+    """The cases of all tests that pytest runs of the item's class."""
+    tests = [one for one in item.session.items if isinstance(one, pytest.Function) and one.cls is item.cls]
+    return [one.callspec.params["conformance_case"] for one in tests if hasattr(one, "callspec")]
 
-    None where no platform is named. Raises pytest.UsageError for what cannot be understood.
-    """
-    option: Any = config.getoption
-    platform = option("--platform") or getattr(suite, "platform", None)
-    if platform is None:
-        return None
-    seed = option("--platform-seed")
-    file = option("--platform-config") or getattr(suite, "config", None)
-    try:
-        return Selection(
-            platform if "=" in platform else platform_named(platform),
-            host=option("--platform-host") or getattr(suite, "host", "none"),
-            levels=tuple(map(Level.parse, option("--platform-level") or getattr(suite, "levels", ()))),
-            checks=tuple(getattr(suite, "checks", ())),
-            seed=getattr(suite, "seed", 0) if seed is None else seed,
-            vendor_file=read_vendor_file(Path(file) if file else None, list(registered())),
-        )
-    except (ValueError, PlatformError) as error:
-        raise pytest.UsageError(str(error)) from None
+
+def options_of(suite: type[PlatformSuite] | None, config: pytest.Config) -> dict[str, Any] | None:
+    """What a class runs, as JSON types: its own attributes, or the command line's options where they are given. None
+    where no platform is named."""
+    own = suite or PlatformSuite
+    given = {name: config.getoption(f"platform_{name}") for name in (*_LISTS, *_VALUES)}
+    options = {name: getattr(own, name) if given[name] is None else given[name] for name in given}
+    lists = {name: [str(one) for one in options[name]] for name in _LISTS}
+    platform = config.getoption("--platform") or own.platform
+    return None if platform is None else {**options, **lists, "platform": platform}
+
+
+_LISTS = ("levels", "checks", "profiles", "models")
+_VALUES = ("host", "seed", "thorough", "patience", "config")

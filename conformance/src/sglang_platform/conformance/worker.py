@@ -200,6 +200,16 @@ def _unmet(check: Check, subject: Subject) -> dict[str, Any] | None:
     return None
 
 
+def _names_of_cases(check: Check, subject: Subject, seed: int) -> list[str]:
+    """None where the check has nothing to judge here, or its cases cannot be made, which to run it tells."""
+    subject.seed = seed
+    subject.begin()
+    try:
+        return [] if _unmet(check, subject) else [name for name, _ in named_cases(check, subject, seed)]
+    except BaseException:  # noqa: BLE001 - a plugin may raise anything
+        return []
+
+
 def _serve(descriptor: int) -> None:
     os.set_inheritable(descriptor, False)
     answers = os.fdopen(descriptor, "w")
@@ -223,6 +233,10 @@ def _serve(descriptor: int) -> None:
             tell({"description": describe(subject), "foreign": foreign})
             make_parts(subject)
             tell({"made": True})
+            continue
+        if "list" in wanted:
+            check = found_in(wanted["module"], wanted["list"])
+            tell({"cases": _names_of_cases(check, subject, wanted["seed"])})
             continue
         check = found_in(wanted["module"], wanted["check"])
         if check.needs != "source" or check.id == CREATED:

@@ -19,7 +19,7 @@ from sglang_platform.conformance.cli.progress import Progress
 from sglang_platform.conformance.description import nobody
 from sglang_platform.conformance.outcome import Outcome
 from sglang_platform.conformance.plugin import CheckedPlugin
-from sglang_platform.conformance.profiles import DEFAULT, profiles
+from sglang_platform.conformance.profiles import judged_by, profiles
 from sglang_platform.conformance.report.digests import file_digest, plugin_digest, suite_digest
 from sglang_platform.conformance.report.document import make_document
 from sglang_platform.conformance.report.progress_log import ProgressLog
@@ -58,7 +58,7 @@ class Sitting:
     def run(self) -> dict[str, Any]:
         """Every check that is left."""
         about = nobody(self._selection.name, self._selection.location, None)
-        judged = list(self._selection.profiles) or [DEFAULT]
+        judged = judged_by(self._selection.profiles, about)
         chosen = self._selection.chosen()
         with _signals_raise(), Progress(quiet=self._quiet) as progress:
             runner = Runner(
@@ -71,9 +71,7 @@ class Sitting:
             interrupted: str | None = None
             try:
                 about = runner.describe()
-                # A claim of what does not exist fails contract.declarations_are_understood.
-                claimed = [name for name in about["declares"]["profiles"] if name in profiles()]
-                judged = list(self._selection.profiles) or claimed or [DEFAULT]
+                judged = judged_by(self._selection.profiles, about)
                 chosen = self._selection.chosen(
                     {check for name in judged for check in profiles()[name].checks}
                 )
