@@ -32,15 +32,19 @@ def _ids(**fields: object) -> list[str]:
         ("mla or decode and extend", "kernels.mla_attention", True),  # `and` binds closer
         ("(mla or decode) and extend", "kernels.mla_attention", False),
         ("kernels.decode", "kernels.decode_attention", True),
+        ("lambda or 1+1 or None or True or word_0", "kernels.decode_attention", False),
+        ("not\n mla", "kernels.decode_attention", True),
     ],
 )
 def test_words_are_read_as_pytest_reads_them(text: str, name: str, fits: bool) -> None:
     assert Expression(text).fits(name) is fits
 
 
-@pytest.mark.parametrize("text", ["", "and", "a and", "a or or b", "(a", "a)", "a b", "not"])
-def test_what_is_no_expression_is_told_with_its_place(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no expression: at .+, "):
+@pytest.mark.parametrize(
+    "text", ["", "and", "a and", "a or or b", "(a", "a)", "a b", "not", "()", "a (b)", "(a)(b)", "(" * 9999]
+)
+def test_what_is_no_expression_is_told(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no expression: .+; it takes words"):
         Expression(text)
 
 

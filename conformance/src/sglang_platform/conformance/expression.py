@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 __all__ = ["Expression"]
 
-_TOKEN = re.compile(r"[()]|[^\s()]+")
+_WORD = re.compile(r"[^\s()]+")
+_GRAMMAR = (ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.Name, ast.Load)
 
 
 class Expression:
@@ -14,62 +16,26 @@ class Expression:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = _TOKEN.findall(text)
-        self._at = 0
-        self._tree = self._either()
-        if self._at < len(self._tokens):
-            raise self._wrong("is not expected there")
+        self._words: list[str] = []
+        try:  # with a name for each word it is an expression of Python
+            tree = ast.parse(_WORD.sub(self._name, " ".join(text.split())), mode="eval")
+            if not all(isinstance(node, _GRAMMAR) for node in ast.walk(tree)):
+                raise SyntaxError("two words without and, or, not between them")
+        except (SyntaxError, RecursionError, MemoryError) as error:
+            why = getattr(error, "msg", None) or "it is nested too deep"
+            form = "words of ids with and, or, not and parentheses"
+            raise ValueError(f"-k {text!r} is no expression: {why}; it takes {form}") from None
+        self._code = compile(tree, "-k", "eval")
 
     def __str__(self) -> str:
         return self._text
 
     def fits(self, name: str) -> bool:
-        return _holds(self._tree, name.lower())
+        words = {f"word_{at}": word in name.lower() for at, word in enumerate(self._words)}
+        return bool(eval(self._code, {"__builtins__": {}}, words))  # names, and, or, not: see _GRAMMAR
 
-    # expression: both ("or" both)*    both: one ("and" one)*    one: "not" one | "(" expression ")" | word
-
-    def _either(self) -> _Tree:
-        found = [self._both()]
-        while self._taken("or"):
-            found.append(self._both())
-        return ("or", found)
-
-    def _both(self) -> _Tree:
-        found = [self._one()]
-        while self._taken("and"):
-            found.append(self._one())
-        return ("and", found)
-
-    def _one(self) -> _Tree:
-        if self._taken("not"):
-            return ("not", [self._one()])
-        if self._taken("("):
-            inner = self._either()
-            if not self._taken(")"):
-                raise self._wrong("a ) is missing")
-            return inner
-        if self._at == len(self._tokens) or self._tokens[self._at] in ("and", "or", ")"):
-            raise self._wrong("a word of an id must stand there")
-        self._at += 1
-        return ("word", self._tokens[self._at - 1].lower())
-
-    def _taken(self, token: str) -> bool:
-        there = self._at < len(self._tokens) and self._tokens[self._at] == token
-        self._at += there
-        return there
-
-    def _wrong(self, why: str) -> ValueError:
-        token = repr(self._tokens[self._at]) if self._at < len(self._tokens) else "its end"
-        return ValueError(f"-k {self._text!r} is no expression: at {token}, {why}")
-
-
-_Tree = tuple[str, "list[_Tree] | str"]
-
-
-def _holds(tree: _Tree, name: str) -> bool:
-    kind, inner = tree
-    if isinstance(inner, str):
-        return inner in name
-    if kind == "not":
-        return not _holds(inner[0], name)
-    return (any if kind == "or" else all)(_holds(one, name) for one in inner)
+    def _name(self, word: re.Match[str]) -> str:
+        if word[0] in ("and", "or", "not"):
+            return word[0]
+        self._words.append(word[0].lower())
+        return f"word_{len(self._words) - 1}"
