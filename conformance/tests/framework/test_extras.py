@@ -18,7 +18,7 @@ else:
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-DISTRIBUTIONS = {"PIL": "pillow", "sglang_platform": "sglang-platform-core"}
+DISTRIBUTIONS = {"PIL": "pillow", "xdist": "pytest-xdist", "sglang_platform": "sglang-platform-core"}
 """Where a module is not called as its distribution."""
 
 

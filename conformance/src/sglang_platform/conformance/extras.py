@@ -12,6 +12,7 @@ EXTRAS = {
     "sglang": ("sglang", "openai", "safetensors", "tokenizers", "transformers"),
     "kernels": ("triton",),
     "diffusion": ("diffusers", "PIL"),
+    "parallel": ("xdist",),
 }
 """Extra of `sglang-platform-conformance` -> the modules that it brings."""
 
