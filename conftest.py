@@ -19,8 +19,8 @@ RunRanks = Callable[..., list[Finished]]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the cases that a sample leaves out, and put the tests that import SGLang into this process last: from then
-    on the process counts as a host."""
+    """Mark the cases that a sample leaves out, and put the files with tests that import SGLang into this process last:
+    from then on the process counts as a host."""
     cases: Counter[object] = Counter()
     for item in items:
         if (sample := item.get_closest_marker("sample")) is not None:
@@ -28,7 +28,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if cases[test] % sample.args[0]:
                 item.add_marker("long")
             cases[test] += 1
-    items.sort(key=lambda item: item.get_closest_marker("host") is not None)
+    importing = {item for item in items if item.get_closest_marker("host") is not None}
+    files = {item.path for item in importing}
+    items.sort(key=lambda item: (item.path in files, item in importing))
 
 
 def pytest_runtest_setup() -> None:

@@ -95,7 +95,17 @@ NIGHTLY = [
 ]
 """What `tests` leaves out."""
 
-TWO_FILES = ["-n", "2", "--dist", "loadfile", "--durations", "60", "--durations-min", "5"]
+TWO_FILES = [
+    "-n",
+    "2",
+    "--dist",
+    "loadfile",
+    "--no-loadscope-reorder",
+    "--durations",
+    "60",
+    "--durations-min",
+    "5",
+]
 """Two test files at a time, since SGLang's start and most checks keep one core busy; the slowest tests are shown."""
 
 

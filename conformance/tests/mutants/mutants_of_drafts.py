@@ -88,7 +88,7 @@ attention(
     "        batch.extend_seq_lens = torch.full_like(counts, int(counts[0]))\n" + _AS_BEFORE + _DECODE,
     check="kernels.accepted_drafts_are_read",
     defect="as many drafts as the first request's are taken for accepted in all",
-    says="wrong by",
+    says="must be",
 )
 attention(
     "AcceptedCountedTwice",

@@ -53,7 +53,7 @@ def test_a_keyboard_interrupt_is_no_failure_of_the_plugin(site) -> None:
 )
 def test_an_answer_that_is_no_location(site, answer) -> None:
     site.platform("dev", f"return {answer}")
-    _failure(answer, "must return", "pkg.mod:Class", "correct dev_plugin:activate")
+    _failure(answer, "must return", "pkg.mod:Class", "dev_plugin.py:3: return the text")
 
 
 def test_the_class_itself_is_no_answer(site) -> None:

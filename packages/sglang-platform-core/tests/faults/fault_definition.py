@@ -108,7 +108,7 @@ def dev_fault(name: str, title: str, ends: str, said: str, **rest: object) -> Fa
     rest = {"distributions": (platform("dev"),), **rest}
     if ends == "right":
         return chosen_fault(name, title, ends, seen=said, **rest)
-    if ends in ("PluginFailed", "NotAPlatformClass", "ReentrantResolution"):
+    if ends in ("PluginFailed", "NotAPlatformClass", "ContractError", "ReentrantResolution"):
         rest["plugin"] = "dev (dev-dist 1.0)"
     return chosen_fault(name, title, ends, said, **rest)
 

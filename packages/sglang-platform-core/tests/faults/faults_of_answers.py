@@ -284,7 +284,7 @@ FAULTS = [
     cls(
         "abstract",
         "the platform has an abstract method",
-        "PluginFailed",
+        "ContractError",
         "abc is not a name of the contract",
         INIT + "    import abc\n    @abc.abstractmethod\n    def start(self): ...\n",
     ),

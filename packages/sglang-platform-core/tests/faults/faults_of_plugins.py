@@ -162,7 +162,7 @@ FAULTS = [
         "a plugin's hook has a misspelt target",
         "HookTargetError",
         "engine.great: engine has no 'great'; nearest: engine:greet",
-        "AFTER hook log_hooks.register.<locals>.<lambda> of plugin log (log-dist 1.0)",
+        "AFTER hook log_hooks.register.<locals>.<lambda>",
         plugin=LOG,
         distributions=(
             general("log", "HookRegistry.register('engine.great', lambda result, name: result.upper())"),
