@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from sglang_platform.conformance.check import registered
 from sglang_platform.conformance.report.digests import checksum
 from sglang_platform.conformance.report.document import counted, levels_of
 from sglang_platform.conformance.report.files import read_report
-from sglang_platform.conformance.report.verify import problems_of, reruns
+from sglang_platform.conformance.report.verify import _met, problems_of, reruns
 from sglang_platform.conformance.verdict import judge
 
 Report = dict[str, Any]
@@ -246,3 +247,14 @@ def test_the_command(folder: Path, report: Report, tmp_path: Path, monkeypatch: 
         [*command, str(folder), "--rerun", "0"], capture_output=True, text=True, check=False
     )
     assert (share.returncode, "10%" in share.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "dtypes", "met"),
+    [(["dsa"], ["float8_e4m3fn"], True), (["mla"], ["float8_e4m3fn"], False), (["dsa"], ["float16"], False)],
+)
+def test_abilities_that_a_check_requires_together_are_looked_for_one_by_one(
+    kinds: list[str], dtypes: list[str], met: bool
+) -> None:
+    check = registered()["memory.dsa_packed_rows_read_back"]
+    assert _met(check, {"declares": {"kv_kinds": kinds, "kv_dtypes": dtypes}}) is met

@@ -148,7 +148,7 @@ def _checks(report: Report) -> Iterator[str]:
 def _outcomes(report: Report) -> Iterator[str]:
     known = registered()
     ran = [known[one["id"]] for one in report["outcomes"] if one["status"] in _RAN and one["id"] in known]
-    parts_seen = {requirement.name for check in ran for requirement in check.requires}
+    parts_seen = {name for check in ran for name in _required(check)}
     for one in report["outcomes"]:
         if one["id"] in known:
             for problem in _outcome(report, one, known[one["id"]], parts_seen):
@@ -212,15 +212,21 @@ _WORDS = {
 """Requirements that are met by a word in a list of the declarations."""
 
 
+def _required(check: Check) -> Iterator[str]:
+    """The names of the abilities that it requires, each by itself where `all_of` joins them."""
+    for requirement in check.requires:
+        yield from requirement.name.split(" and ")
+
+
 def _met(check: Check, report: Report, parts_seen: Set[str] | None = None) -> bool:
     """Whether the declarations have every word that the check requires, and `parts_seen` every part, where it is given:
     what other checks that ran have required."""
-    for requirement in check.requires:
-        kind, _, word = requirement.name.partition("(")
+    for name in _required(check):
+        kind, _, word = name.partition("(")
         if kind in _WORDS:
             if word.rstrip(")") not in report["declares"][_WORDS[kind]]:
                 return False
-        elif parts_seen is not None and requirement.name not in parts_seen:
+        elif parts_seen is not None and name not in parts_seen:
             return False
     return True
 
