@@ -91,6 +91,7 @@ OTHERS: dict[str, set[str]] = {
         "get_device_capability",
         "get_device_name",
         "get_device_properties",
+        "is_integrated",
         "mem_get_info",
         "total_memory",
         "uuid",
@@ -110,7 +111,7 @@ OTHERS: dict[str, set[str]] = {
     "cuda/kernels/tuning/__init__.py": {"shared_memory_per_block_optin"},
     "example_oot/device.py": {"index"},
     "example_oot/diffusion/platform.py": {"name"},
-    "example_oot/torch_device/graph.py": {"Graph"},
+    "example_oot/device_graph.py": {"Graph"},
 }
 """Names of torch, of Python, and of our own objects."""
 
