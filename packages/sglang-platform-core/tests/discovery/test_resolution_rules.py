@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from sglang_platform.core.discovery import current
+from sglang_platform.core.discovery.swallowed import swallowed_errors
 from sglang_platform.core.errors import (
     ConfigurationError,
     ContractVersionError,
@@ -93,6 +94,20 @@ def test_an_error_that_activate_swallows_is_told(site, body: str, told: str) -> 
     assert str(candidate.reason).startswith("activate() caught an error and returned None: ")
     assert told in str(candidate.reason)
     assert "quiet_plugin" in str(candidate.reason)
+
+
+def test_an_error_that_core_catches_is_not_one_of_a_package_beside_it() -> None:
+    """`sglang_platform` is a namespace of several packages."""
+    source = "def catch():\n    try:\n        open('/no/such')\n    except OSError:\n        pass\n"
+    functions = {"__name__": "sglang_platform.core.a_module"}, {"__name__": "sglang_platform.acme.probe"}
+    for names in functions:
+        exec(compile(source, "a_file.py", "exec"), names)
+    with swallowed_errors("sglang_platform.acme") as found:
+        functions[0]["catch"]()
+    assert found == []
+    with swallowed_errors("sglang_platform.acme") as found:
+        functions[1]["catch"]()
+    assert len(found) == 1
 
 
 def test_an_error_that_activate_answers_with_a_reason_is_not(site) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from sglang_platform.core.contract.device import DeviceMixin
 from sglang_platform.core.contract.factories import wrong_backends
 from sglang_platform.core.contract.members import contract_classes, defines_contract
-from sglang_platform.core.contract.source import place_of
+from sglang_platform.core.contract.source import place_in_brackets
 from sglang_platform.core.contract.srt import SRTPlatform
 from sglang_platform.core.correction import is_plugins
 from sglang_platform.core.errors import ContractError, PluginOrigin
@@ -48,8 +48,7 @@ def class_to_complete(cls: type, of: type = SRTPlatform) -> str:
         if not device_only and contract_classes(klass) and is_plugins(klass.__module__):
             cls = klass
             break
-    place = place_of(cls, "")
-    return f"class {cls.__qualname__}" + (f" ({place[0]}:{place[1]})" if place else "")
+    return f"class {cls.__qualname__}{place_in_brackets(cls, '')}"
 
 
 def _missing(cls: type, platform: Any) -> Iterator[str]:
@@ -69,8 +68,7 @@ def _missing(cls: type, platform: Any) -> Iterator[str]:
     wrong = wrong_backends(own)
     if wrong:
         name = "get_attention_backends"
-        place = place_of(next(klass for klass in cls.__mro__ if name in vars(klass)), name)
-        yield f"{wrong}" + (f" ({place[0]}:{place[1]})" if place else "")
+        yield wrong + place_in_brackets(next(klass for klass in cls.__mro__ if name in vars(klass)), name)
     elif len(own) > 1 and _is_left_out(cls, "get_default_attention_backend"):
         yield f"{whole}: return one of {', '.join(own)} from get_default_attention_backend()"
 

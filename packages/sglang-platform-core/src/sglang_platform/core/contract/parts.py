@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from types import CodeType
 from typing import Any
 
-from sglang_platform.core.contract.source import place_of
+from sglang_platform.core.contract.source import place_in_brackets
 from sglang_platform.core.correction import is_plugins
 from sglang_platform.core.errors import ContractError
 from sglang_platform.core.spelling import nearest
@@ -51,8 +51,7 @@ def _check(cls: type) -> None:
             meant = _meant(name, known)
             if meant is None or meant in defined or _is_used(name, value, own):
                 continue
-            place = place_of(klass, name)
-            where = f" ({place[0]}:{place[1]})" if place else ""
+            where = place_in_brackets(klass, name)
             problems.append(f"- {klass.__qualname__}.{name}: nothing calls it, did you mean {meant}?{where}")
     if problems:
         bases = " and ".join(klass.__name__ for klass in cls.__mro__ if Part in klass.__bases__)

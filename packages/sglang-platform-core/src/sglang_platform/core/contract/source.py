@@ -9,7 +9,7 @@ from typing import Any
 
 from sglang_platform.core.correction import is_plugins
 
-__all__ = ["place_of"]
+__all__ = ["place_in_brackets", "place_of"]
 
 _INNER = ("__wrapped__", "__func__", "fget", "func")
 """Where wrappers, descriptors, cached properties and partials keep their function."""
@@ -31,6 +31,12 @@ def place_of(klass: type, name: str) -> tuple[str, int] | None:
     assigned = re.compile(rf"\s+((async\s+)?def\s+|class\s+)?{re.escape(name)}\s*[:=(]")
     inside = next((number for number, line in enumerate(lines) if assigned.match(line)), 0)
     return None if path is None else (path, first + inside)
+
+
+def place_in_brackets(klass: type, name: str) -> str:
+    """The same as " (file:line)", to stand behind a sentence; "" where there is no source to point at."""
+    place = place_of(klass, name)
+    return f" ({place[0]}:{place[1]})" if place else ""
 
 
 def _innermost(value: Any) -> Any:

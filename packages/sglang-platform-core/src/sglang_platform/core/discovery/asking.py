@@ -65,7 +65,7 @@ def ask(
             raise _names_a_class(record, function)
         before(function)
         log(__name__).debug("calling %s of %s", record.value, record.origin)  # its last line may be this one
-        with swallowed_errors(record.value.partition(":")[0].partition(".")[0]) as swallowed:
+        with swallowed_errors(record.value.partition(":")[0]) as swallowed:
             answer = _call(function, record)
     except PlatformUnavailable as declined:
         return Answer(None, str(declined.reason), declined.fix and str(declined.fix))
@@ -100,14 +100,13 @@ def _way_to_answer(answer: Any) -> str:
 
 def _names_a_class(record: EntryPointRecord, cls: type) -> PluginFailed:
     # As in check_contract_version.
-    from sglang_platform.core.contract.source import place_of
+    from sglang_platform.core.contract.source import place_in_brackets
 
-    place = place_of(cls, "")
     return PluginFailed(
         f"the entry point {record.name!r} names the class {cls.__qualname__}, not a function",
         plugin=record.origin,
         why=f"SGLang calls what {record.group} names, and would take the object for the location of a class"
-        + (f" ({place[0]}:{place[1]})" if place else ""),
+        + place_in_brackets(cls, ""),
         fix=f'write a function that returns "{cls.__module__}:{cls.__qualname__}", and name that in '
         f"{record.origin.distribution}'s entry point",
     )

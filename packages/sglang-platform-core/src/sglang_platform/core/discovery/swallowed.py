@@ -8,20 +8,22 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from sglang_platform.core.correction import package_of
 from sglang_platform.core.errors import explain
 
 __all__ = ["swallowed_errors"]
 
 
 @contextmanager
-def swallowed_errors(package: str) -> Iterator[list[str]]:
-    """Lists the errors that come up in functions of `package` during the block, each with its place; those that do not
-    leave the block were caught there. Empty under a debugger, whose trace function stays."""
+def swallowed_errors(module: str) -> Iterator[list[str]]:
+    """Lists the errors that come up in functions of the module's package during the block, each with its place; those
+    that do not leave the block were caught there. Empty under a debugger, whose trace function stays."""
+    package = package_of(module)
     errors: dict[int, str] = {}
     found: list[str] = []
 
     def enter(frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
-        if str(frame.f_globals.get("__name__", "")).partition(".")[0] != package:
+        if package_of(str(frame.f_globals.get("__name__", ""))) != package:
             return None
         frame.f_trace_lines = False
         return inside
