@@ -13,6 +13,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from sglang_platform.core.portable.torch.token_bitmask import apply_token_bitmask_
+
 __all__ = ["FUNCTIONS"]
 
 
@@ -126,14 +128,15 @@ def _int8_scaled_mm(
 
 
 def _apply_token_bitmask(logits: torch.Tensor, bitmask: torch.Tensor, indices: Any = None) -> None:
-    """Sets logits to -inf where the bit of their column is 0; 32 columns to an element of `bitmask`."""
-    bits = torch.arange(32, device=logits.device, dtype=torch.int32)
-    allowed = ((bitmask.unsqueeze(-1) >> bits) & 1).bool().flatten(-2)[:, : logits.shape[-1]]
+    """In the rows `indices`, or all; columns past the mask's last bit are left alone."""
+    logits = logits[:, : 32 * bitmask.shape[1]]
     if indices is None:
-        logits[:, : allowed.shape[-1]].masked_fill_(~allowed, -torch.inf)
+        apply_token_bitmask_(logits, bitmask)
     else:
         rows = torch.as_tensor(indices, device=logits.device, dtype=torch.long)
-        logits[rows] = logits[rows].masked_fill(~allowed[rows], -torch.inf)
+        masked = logits[rows]
+        apply_token_bitmask_(masked, bitmask[rows])
+        logits[rows] = masked
 
 
 def _itself(tensor: torch.Tensor) -> torch.Tensor:
