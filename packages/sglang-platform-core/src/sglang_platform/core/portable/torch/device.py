@@ -101,9 +101,10 @@ class TorchDeviceMixin(DeviceMixin):
         module = self._module()
         ask = getattr(module, "mem_get_info", None) or torch.accelerator.get_memory_info
         free, total = ask(device)
-        available = _machines_available_memory()
-        if available is not None and getattr(self._properties(device), "is_integrated", False):
-            free = min(available, total - module.memory_reserved(device))
+        if getattr(self._properties(device), "is_integrated", False):
+            available = _machines_available_memory()
+            if available is not None:
+                free = min(available, total - module.memory_reserved(device))
         return free, total
 
     def get_current_memory_usage(self, device: torch.device | None = None) -> float:
