@@ -44,6 +44,8 @@ class Requirement:
     why_not: Callable[[Subject], str | None]
     waits_for: Cause | None = None
     """What is missing where it is not met. None: nothing, the platform does not declare or bring it."""
+    parts: tuple[Requirement, ...] = ()
+    """Those that it joins, of `all_of`."""
 
     def __str__(self) -> str:
         return self.name
@@ -187,4 +189,5 @@ def all_of(*requirements: Requirement) -> Requirement:
         raise ValueError(
             "what the platform declares and what the machine has are told apart: name them one by one"
         )
-    return Requirement(" and ".join(map(str, requirements)), "", why_not, waits_for=waits.pop())
+    name = " and ".join(map(str, requirements))
+    return Requirement(name, "", why_not, waits_for=waits.pop(), parts=requirements)

@@ -215,7 +215,7 @@ _WORDS = {
 def _required(check: Check) -> Iterator[str]:
     """The names of the abilities that it requires, each by itself where `all_of` joins them."""
     for requirement in check.requires:
-        yield from requirement.name.split(" and ")
+        yield from (one.name for one in requirement.parts or (requirement,))
 
 
 def _met(check: Check, report: Report, parts_seen: Set[str] | None = None) -> bool:
