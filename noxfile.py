@@ -820,7 +820,7 @@ def readme_commands() -> list[list[str]]:
     return [words for line in lines if len(words := shlex.split(line)) > 1 and "..." not in line]
 
 
-@nox.session(name="vendor_copy")
+@nox.session(name="vendor_copy", venv_backend="none")
 def vendor_copy(session: nox.Session) -> None:
     """Walk the vendor guide in an empty folder: wheels, the copy, each command and edit of the page, with the minutes.
 
