@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
+
+from sglang_platform.conformance.host.kept_folder import kept_folder
 
 __all__ = ["make_adapter", "merge_adapter"]
 
@@ -13,7 +16,6 @@ TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down
 
 def make_adapter(folder: Path, checkpoint: Path, *, rank: int, alpha: int, seed: int) -> Path:
     """Write an adapter of random weights for every linear layer of `checkpoint`; one that is there is kept."""
-    done = folder / "adapter_config.json"
     config = {
         "peft_type": "LORA",
         "r": rank,
@@ -28,8 +30,10 @@ def make_adapter(folder: Path, checkpoint: Path, *, rank: int, alpha: int, seed:
         "modules_to_save": None,
         "revision": f"seed-{seed}",
     }
-    if done.exists() and json.loads(done.read_text()) == config:
-        return folder
+    return kept_folder(folder, config, lambda new: _write(new, checkpoint, config, seed))
+
+
+def _write(folder: Path, checkpoint: Path, config: dict[str, Any], seed: int) -> None:
     import torch
     from safetensors.torch import load_file, save_file
 
@@ -40,23 +44,22 @@ def make_adapter(folder: Path, checkpoint: Path, *, rank: int, alpha: int, seed:
         if module.rpartition(".")[2] not in TARGETS:
             continue
         out_features, in_features = weight.shape
-        for part, shape in (("lora_A", (rank, in_features)), ("lora_B", (out_features, rank))):
+        for part, shape in (("lora_A", (config["r"], in_features)), ("lora_B", (out_features, config["r"]))):
             key = f"base_model.model.{module}.{part}.weight"
             weights[key] = torch.randn(shape, generator=generator) * 0.05
-    folder.mkdir(parents=True, exist_ok=True)
     save_file(weights, folder / "adapter_model.safetensors")
-    done.write_text(json.dumps(config))
-    return folder
+    (folder / "adapter_config.json").write_text(json.dumps(config))
 
 
 def merge_adapter(folder: Path, checkpoint: Path, adapter: Path) -> Path:
     """Write `checkpoint` with `W + alpha / r * B A` in place of each adapted W (LoRA, Hu et al. 2021).
 
     One that is there already is kept."""
-    done = folder / "merged.json"
-    wanted = [(checkpoint / "complete.json").read_text(), (adapter / "adapter_config.json").read_text()]
-    if done.exists() and json.loads(done.read_text()) == wanted:
-        return folder
+    wanted = [(one / "complete.json").read_text() for one in (checkpoint, adapter)]
+    return kept_folder(folder, wanted, lambda new: _write_merged(new, checkpoint, adapter))
+
+
+def _write_merged(folder: Path, checkpoint: Path, adapter: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     config = json.loads((adapter / "adapter_config.json").read_text())
@@ -73,5 +76,3 @@ def merge_adapter(folder: Path, checkpoint: Path, adapter: Path) -> Path:
         checkpoint, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("reference-*", "complete.json")
     )
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    done.write_text(json.dumps(wanted))
-    return folder

@@ -6,8 +6,6 @@ tokens are a strong check of every layer below.
 
 from __future__ import annotations
 
-import contextlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from sglang_platform.conformance.host.architectures import (
     OF_OTHER_OPS,
     VOCABULARY,
 )
+from sglang_platform.conformance.host.kept_folder import kept_folder
 
 __all__ = ["CHAT_TEMPLATE", "make_checkpoint", "make_tokenizer"]
 
@@ -42,22 +41,19 @@ def make_checkpoint(folder: Path, architecture: str = "llama", *, seed: int = 0,
     known = {**ARCHITECTURES, **HYBRIDS, **OF_OTHER_OPS, **OF_OTHER_ATTENTION}
     if architecture not in known:
         raise ValueError(f"unknown architecture {architecture!r}; there are {', '.join(known)}")
-    done = folder / "complete.json"
-    wanted = {
-        "architecture": architecture,
-        "seed": seed,
-        "settings": {**COMMON, **known[architecture], **overrides},
-    }
-    with contextlib.suppress(FileNotFoundError, ValueError):  # of an earlier one that found no room
-        if json.loads(done.read_text()) == wanted:
-            return folder
+    settings = {**COMMON, **known[architecture], **overrides}
+    wanted = {"architecture": architecture, "seed": seed, "settings": settings}
+    return kept_folder(folder, wanted, lambda new: _write(new, settings, seed))
+
+
+def _write(folder: Path, settings: dict[str, Any], seed: int) -> None:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
-    settings = dict(wanted["settings"])
-    config = AutoConfig.for_model(settings.pop("model_type"), **settings)
+    fields = dict(settings)
+    config = AutoConfig.for_model(fields.pop("model_type"), **fields)
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     with torch.no_grad():
@@ -68,14 +64,9 @@ def make_checkpoint(folder: Path, architecture: str = "llama", *, seed: int = 0,
                 parameter.normal_(0.0, _TIED_RANGE)
             if name.endswith("sinks"):  # the host keeps them in bfloat16
                 parameter.copy_(parameter.bfloat16())
-    folder.mkdir(parents=True, exist_ok=True)
-    for answers_of_another in folder.glob("reference-*.json"):
-        answers_of_another.unlink()
     model.save_pretrained(folder)
     make_tokenizer().save_pretrained(folder)
     (folder / "chat_template.jinja").write_text(CHAT_TEMPLATE)
-    done.write_text(json.dumps(wanted))
-    return folder
 
 
 def make_tokenizer() -> Any:

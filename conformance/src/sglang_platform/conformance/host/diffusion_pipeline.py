@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.host.checkpoints import make_tokenizer
+from sglang_platform.conformance.host.kept_folder import kept_folder
 
 __all__ = ["MODEL_ID", "make_pipeline"]
 
@@ -57,10 +58,11 @@ _TEXT_ENCODER: dict[str, Any] = {
 
 def make_pipeline(folder: Path, *, seed: int = 0) -> Path:
     """Write the pipeline into `folder` and return it; one that is there already is kept. Weights are float32."""
-    done = folder / "complete.json"
     wanted = {"seed": seed, "sizes": [_TRANSFORMER, _AUTOENCODER, _TEXT_ENCODER]}
-    if done.exists() and json.loads(done.read_text()) == json.loads(json.dumps(wanted)):
-        return folder
+    return kept_folder(folder, wanted, lambda new: _write(new, seed))
+
+
+def _write(folder: Path, seed: int) -> None:
     import torch
     from diffusers import (
         AutoencoderKL,
@@ -85,5 +87,3 @@ def make_pipeline(folder: Path, *, seed: int = 0) -> Path:
     sizes = json.loads(config.read_text())
     sizes.update(num_layers=sizes["n_layers"], num_attention_heads=sizes["n_heads"])
     config.write_text(json.dumps(sizes, indent=2))
-    done.write_text(json.dumps(wanted))
-    return folder

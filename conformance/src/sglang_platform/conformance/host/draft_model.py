@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
+from sglang_platform.conformance.host.kept_folder import kept_folder
 
 __all__ = ["make_eagle_draft", "make_repeatable_target"]
 
@@ -16,9 +17,10 @@ def make_repeatable_target(folder: Path, *, seed: int = 0) -> Path:
     It has one layer, and every row of its embedding has a root mean square of 1, since the layer of a draft lacks the
     first norm.
     """
-    done = folder / "repeatable.json"
-    if done.exists() and json.loads(done.read_text()) == {"seed": seed}:
-        return folder
+    return kept_folder(folder, {"repeatable": seed}, lambda new: _write_repeatable(new, seed))
+
+
+def _write_repeatable(folder: Path, seed: int) -> None:
     from safetensors.torch import load_file, save_file
 
     make_checkpoint(folder, "llama", seed=seed, num_hidden_layers=1)
@@ -27,8 +29,6 @@ def make_repeatable_target(folder: Path, *, seed: int = 0) -> Path:
     rows = weights["model.embed_tokens.weight"]
     weights["model.embed_tokens.weight"] = rows / rows.square().mean(1, keepdim=True).sqrt()
     save_file(weights, file, metadata={"format": "pt"})
-    done.write_text(json.dumps({"seed": seed}))
-    return folder
 
 
 def make_eagle_draft(folder: Path, target: Path, *, seed: int = 0, repeats: bool = False) -> Path:
@@ -39,10 +39,11 @@ def make_eagle_draft(folder: Path, target: Path, *, seed: int = 0, repeats: bool
     target of `make_repeatable_target`, it is the embedding alone: the draft proposes what the target would, had the
     sequence begun one token later.
     """
-    done = folder / "complete.json"
-    wanted = {"target": str(target), "seed": seed, "repeats": repeats}
-    if done.exists() and json.loads(done.read_text()) == wanted:
-        return folder
+    wanted = {"target": (target / "complete.json").read_text(), "seed": seed, "repeats": repeats}
+    return kept_folder(folder, wanted, lambda new: _write_draft(new, target, seed, repeats))
+
+
+def _write_draft(folder: Path, target: Path, seed: int, repeats: bool) -> None:
     import torch
     from safetensors.torch import load_file, save_file
 
@@ -64,11 +65,8 @@ def make_eagle_draft(folder: Path, target: Path, *, seed: int = 0, repeats: bool
         else torch.randn(hidden, 2 * hidden, generator=generator) * 0.08
     )
     draft["fc.bias"] = torch.zeros(hidden)
-    folder.mkdir(parents=True, exist_ok=True)
     save_file(draft, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(config))
     for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
         if (target / name).exists():
             (folder / name).write_bytes((target / name).read_bytes())
-    done.write_text(json.dumps(wanted))
-    return folder

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
+from sglang_platform.conformance.host.kept_folder import kept_folder
 
 __all__ = ["embedding", "largest_difference", "make_reward_checkpoint", "scores"]
 
 
 def make_reward_checkpoint(folder: Path) -> Path:
     """A Llama with one score per sequence in place of its vocabulary; one that is there already is kept."""
-    done = folder / "reward.json"
-    if done.exists():
-        return folder
+    return kept_folder(folder, "three labels, seed 7", _write_reward)
+
+
+def _write_reward(folder: Path) -> None:
     import torch
     from transformers import AutoConfig, AutoModelForSequenceClassification
 
@@ -27,8 +28,6 @@ def make_reward_checkpoint(folder: Path) -> Path:
     torch.manual_seed(7)
     model = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
     model.save_pretrained(folder)
-    done.write_text(json.dumps({"labels": 3}))
-    return folder
 
 
 def embedding(checkpoint: Path, prompt: Sequence[int]) -> list[float]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.host.checkpoints import make_checkpoint
+from sglang_platform.conformance.host.kept_folder import kept_folder
 
 __all__ = ["FORMATS", "make_quantised", "make_unknown"]
 
@@ -148,48 +149,48 @@ FORMATS: Mapping[str, tuple[dict[str, Any], Callable[[Any], Stored]]] = {
 def make_quantised(models: Path, name: str, architecture: str = "llama") -> tuple[Path, Path]:
     """Write both checkpoints of a format below `models`: the quantised one, and the one that it stands for; those that
     are there are kept."""
-    import torch
+    checkpoint = make_checkpoint(models / architecture, architecture)
+    described, quantise = FORMATS[name]
+    wanted = [(checkpoint / "complete.json").read_text(), described]
+    quantised, plain = (models / f"{architecture}-{name}{end}" for end in ("", "-dequantised"))
+    kept_folder(quantised, wanted, lambda new: _write(new, checkpoint, quantise, described))
+    kept_folder(plain, wanted, lambda new: _write(new, checkpoint, quantise, None))
+    return quantised, plain
+
+
+def _write(
+    folder: Path, checkpoint: Path, quantise: Callable[[Any], Stored], described: Mapping[str, Any] | None
+) -> None:
+    """The quantised checkpoint as `described`, or with None the one that it stands for."""
     from safetensors.torch import load_file, save_file
 
-    checkpoint = make_checkpoint(models / architecture, architecture)
-    quantised, plain = (models / f"{architecture}-{name}{end}" for end in ("", "-dequantised"))
-    described, quantise = FORMATS[name]
-    wanted = json.dumps([(checkpoint / "complete.json").read_text(), described])
-    if all(_is_made(folder, wanted) for folder in (quantised, plain)):
-        return quantised, plain
-    whole: dict[str, torch.Tensor] = {}
-    short: dict[str, torch.Tensor] = {}
+    tensors: dict[str, Any] = {}
     for key, weight in load_file(checkpoint / "model.safetensors").items():
         module = key.removesuffix(".weight")
         if not module.endswith("_proj") or weight.dim() != 2:
-            whole[key] = short[key] = weight
+            tensors[key] = weight
             continue
-        whole[key], tensors = quantise(weight.float())
-        short |= {f"{module}.{part}": tensor for part, tensor in tensors.items()}
-    for folder, weights in ((quantised, short), (plain, whole)):
-        ignored = shutil.ignore_patterns("reference-*", "complete.json", "*.safetensors*")
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(checkpoint, folder, ignore=ignored)
-        contiguous = {key: tensor.contiguous() for key, tensor in weights.items()}
-        save_file(contiguous, folder / "model.safetensors", metadata={"format": "pt"})
-    config = json.loads((quantised / "config.json").read_text())
-    (quantised / "config.json").write_text(json.dumps({**config, "quantization_config": described}, indent=2))
-    for folder in (quantised, plain):
-        (folder / "made.json").write_text(wanted)
-    return quantised, plain
+        whole, parts = quantise(weight.float())
+        tensors |= (
+            {key: whole} if described is None else {f"{module}.{part}": one for part, one in parts.items()}
+        )
+    _copy(checkpoint, folder, described, "*.safetensors*")
+    contiguous = {key: tensor.contiguous() for key, tensor in tensors.items()}
+    save_file(contiguous, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def make_unknown(models: Path) -> Path:
     """Write a llama checkpoint that says it is in a format of which nothing here has a reader."""
     checkpoint = make_checkpoint(models / "llama", "llama")
-    folder = models / "llama-bitsandbytes"
     described = {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
-    shutil.copytree(checkpoint, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("reference-*"))
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "quantization_config": described}, indent=2))
-    return folder
+    wanted = [(checkpoint / "complete.json").read_text(), described]
+    return kept_folder(models / "llama-bitsandbytes", wanted, lambda new: _copy(checkpoint, new, described))
 
 
-def _is_made(folder: Path, wanted: str) -> bool:
-    done = folder / "made.json"
-    return done.exists() and done.read_text() == wanted
+def _copy(checkpoint: Path, folder: Path, described: Mapping[str, Any] | None, *without: str) -> None:
+    ignored = shutil.ignore_patterns("reference-*", "complete.json", *without)
+    shutil.copytree(checkpoint, folder, dirs_exist_ok=True, ignore=ignored)
+    if described is not None:
+        config = json.loads((folder / "config.json").read_text())
+        text = json.dumps({**config, "quantization_config": described}, indent=2)
+        (folder / "config.json").write_text(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 from collections.abc import Sequence
 from functools import lru_cache
@@ -64,7 +65,9 @@ def greedy(checkpoint: Path, asked: Sequence[list[int]], new_tokens: int) -> lis
                 max_new_tokens=new_tokens,
             )
         answers.append(output[0, len(prompt) :].tolist())
-    kept.write_text(json.dumps(answers))
+    new = kept.with_suffix(f".{os.getpid()}")
+    new.write_text(json.dumps(answers))
+    new.replace(kept)  # another process that reads it finds all of it, or nothing
     return answers
 
 

@@ -6,13 +6,13 @@ pictures of any size, and rotary positions in three axes (M-RoPE) in its languag
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.host.architectures import VOCABULARY
 from sglang_platform.conformance.host.checkpoints import make_tokenizer
+from sglang_platform.conformance.host.kept_folder import kept_folder
 
 __all__ = ["PROMPT", "answer", "make_pictures", "make_vision_checkpoint"]
 
@@ -52,9 +52,10 @@ _VISION = {
 
 def make_vision_checkpoint(folder: Path) -> Path:
     """Write the checkpoint, its processor and the pictures into `folder`; one that is there already is kept."""
-    done, wanted = folder / "complete.json", json.dumps([_TEXT, _VISION])
-    if done.exists() and done.read_text() == wanted:
-        return folder
+    return kept_folder(folder, [_TEXT, _VISION], _write)
+
+
+def _write(folder: Path) -> None:
     import torch
     from transformers import (
         AutoConfig,
@@ -85,14 +86,11 @@ def make_vision_checkpoint(folder: Path) -> Path:
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
                 parameter.normal_(0.0, 0.08)
-    folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     pictures = Qwen2VLImageProcessor(min_pixels=56 * 56, max_pixels=112 * 112)
     Qwen2VLProcessor(pictures, tokenizer, Qwen2VLVideoProcessor()).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     make_pictures(folder)
-    done.write_text(wanted)
-    return folder
 
 
 def make_pictures(folder: Path) -> list[Path]:

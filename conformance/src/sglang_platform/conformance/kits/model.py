@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sglang_platform.conformance.host.checkpoints import CHAT_TEMPLATE, make_checkpoint
+from sglang_platform.conformance.host.kept_folder import kept_folder
 from sglang_platform.conformance.kits.lessons import STORY, Lesson, lessons, sentences
 
 __all__ = ["make_model"]
@@ -46,16 +47,14 @@ def make_model(folder: Path, steps: int = _STEPS) -> Path:
     """
     learnt = lessons(sentences(), _schema())
     wanted = hashlib.sha256(json.dumps([learnt, STORY, steps, _BATCH, _RATE, _SIZES]).encode()).hexdigest()
-    done = folder / "taught.json"
-    if done.exists() and json.loads(done.read_text()) == wanted:
-        return folder
-    (folder / "complete.json").unlink(missing_ok=True)  # weights of other lessons
-    checkpoint = make_checkpoint(folder, "llama", **_SIZES)
+    return kept_folder(folder, wanted, lambda new: _write(new, learnt, steps))
+
+
+def _write(folder: Path, learnt: list[Lesson], steps: int) -> None:
+    make_checkpoint(folder, "llama", **_SIZES)
     tokenizer, words = _tokenizer(learnt)
-    tokenizer.save_pretrained(checkpoint)
-    _teach(checkpoint, learnt, tokenizer, words, steps)
-    done.write_text(json.dumps(wanted))
-    return checkpoint
+    tokenizer.save_pretrained(folder)
+    _teach(folder, learnt, tokenizer, words, steps)
 
 
 def _schema() -> str | None:
